@@ -1,0 +1,52 @@
+"""A ModelConfig becomes modules; the only place where that happens."""
+
+from torch import nn
+
+from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
+from elmo.nn.bilm import BiLM
+from elmo.nn.char_cnn import CharCnn
+from elmo.nn.projected_lstm import LstmStack, ProjectedLstm
+from elmo.nn.softmax import WordSoftmax
+from elmo.nn.token_encoder import TokenEncoder
+
+
+def build_bilm(config: ModelConfig) -> BiLM:
+    """Make the network a configuration describes, with random weights."""
+    dim = config.encoder.output_dim
+    tokens = TokenEncoder(
+        nn.Embedding(config.words.num_words, config.words.embedding_dim) if config.words else None,
+        _build_char_cnn(config.characters) if config.characters else None,
+        nn.Linear(config.num_features, dim) if config.token_projection else None,
+    )
+    return BiLM(
+        tokens,
+        _build_stack(config.encoder),
+        _build_stack(config.encoder),
+        WordSoftmax(dim, config.softmax.num_words) if config.softmax else None,
+    )
+
+
+def _build_char_cnn(config: CharacterConfig) -> CharCnn:
+    return CharCnn(
+        config.num_characters,
+        config.embedding_dim,
+        config.filters,
+        activation=config.activation,
+        num_highways=config.num_highways,
+    )
+
+
+def _build_stack(config: EncoderConfig) -> LstmStack:
+    layers = [
+        ProjectedLstm(
+            config.output_dim,
+            config.cell_dim,
+            config.output_dim,
+            projected=config.projected,
+            cell_clip=config.cell_clip,
+            projection_clip=config.projection_clip,
+            forget_bias=config.forget_bias,
+        )
+        for _ in range(config.num_layers)
+    ]
+    return LstmStack(layers, residual=config.residual)

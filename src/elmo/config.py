@@ -1,0 +1,223 @@
+"""What a model is made of: frozen, validated dataclasses <-> plain JSON objects.
+
+Enters: the mapping read from a config.json. Leaves: a ModelConfig, or one ConfigError that lists every fault.
+Modules are not built here (see build.py) and no file is read.
+"""
+
+import dataclasses
+import difflib
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from elmo.errors import ConfigError
+
+OFFICIAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+
+
+@dataclass(frozen=True)
+class CharacterConfig:
+    """How the characters of a word become features: embedding, convolutions, highways."""
+
+    filters: tuple[tuple[int, int], ...] = OFFICIAL_FILTERS  # (width, channels) of each convolution
+    embedding_dim: int = 16
+    num_highways: int = 2
+    activation: Literal["relu", "tanh"] = "relu"
+    max_characters: int = 50  # ids per word, the marks of its begin and end included
+    num_characters: int = 262  # rows of the embedding
+    alphabet: Literal["utf-8", "dictionary"] = "utf-8"  # bytes, or code points listed in characters.txt
+
+    def faults(self) -> list[str]:
+        """What is wrong with these settings, a phrase each."""
+        found = _not_positive(self, "embedding_dim", "num_characters")
+        if self.max_characters < 3:
+            found.append(f"max_characters is {self.max_characters}; it must be at least 3")
+        if not self.filters:
+            found.append("filters is empty; give at least one [width, channels]")
+        for width, channels in self.filters:
+            if not 1 <= width <= self.max_characters or channels < 1:
+                found.append(
+                    f"filters has [{width}, {channels}]; the width must be 1 to max_characters "
+                    f"({self.max_characters}) and the channels at least 1"
+                )
+        if self.num_highways < 0:
+            found.append(f"num_highways is {self.num_highways}; it must be 0 or more")
+        return found
+
+    @property
+    def num_features(self) -> int:
+        """The length of a word's feature vector: all filters' channels."""
+        return sum(channels for _, channels in self.filters)
+
+
+@dataclass(frozen=True)
+class WordConfig:
+    """A learned vector for each word of the vocabulary."""
+
+    num_words: int
+    embedding_dim: int
+    max_word_length: int | None = None  # longer words are cut to this many code points before the look-up
+
+    def faults(self) -> list[str]:
+        """What is wrong with these settings, a phrase each."""
+        return _not_positive(self, "num_words", "embedding_dim", "max_word_length")
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """One direction of the language model; both directions are alike."""
+
+    num_layers: int = 2
+    cell_dim: int = 4096
+    output_dim: int = 512  # D: of every layer, the word vectors below included
+    projected: bool = True  # False: cells are the output, so cell_dim equals output_dim
+    cell_clip: float | None = 3.0
+    projection_clip: float | None = 3.0
+    forget_bias: float = 1.0  # added to the forget gate beside the learned bias
+    residual: bool = True  # from the second layer on, a layer's input is added to its output
+
+    def faults(self) -> list[str]:
+        """What is wrong with these settings, a phrase each."""
+        found = _not_positive(self, "num_layers", "cell_dim", "output_dim", "cell_clip", "projection_clip")
+        if not self.projected and self.cell_dim != self.output_dim:
+            found.append(
+                f"projected is false, so cell_dim ({self.cell_dim}) must equal output_dim ({self.output_dim})"
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class SoftmaxConfig:
+    """The layer that predicts words, shared by both directions."""
+
+    num_words: int
+
+    def faults(self) -> list[str]:
+        """What is wrong with these settings, a phrase each."""
+        return _not_positive(self, "num_words")
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Everything needed to build a bidirectional language model and to read its input."""
+
+    encoder: EncoderConfig = dataclasses.field(default_factory=EncoderConfig)
+    characters: CharacterConfig | None = dataclasses.field(default_factory=CharacterConfig)
+    words: WordConfig | None = None
+    token_projection: bool = True  # a linear map from a word's features to output_dim
+    softmax: SoftmaxConfig | None = None
+    begin_word: str = "<S>"  # how the vocabulary spells the boundaries and the unknown word
+    end_word: str = "</S>"
+    unknown_word: str = "<UNK>"
+
+    def __post_init__(self) -> None:
+        found = [f"encoder.{fault}" for fault in self.encoder.faults()]
+        for name, part in (("characters", self.characters), ("words", self.words), ("softmax", self.softmax)):
+            found += [f"{name}.{fault}" for fault in part.faults()] if part else []
+        if self.characters is None and self.words is None:
+            found.append("characters and words are both null; a model needs at least one input")
+        elif not found and not self.token_projection and self.num_features != self.encoder.output_dim:
+            found.append(
+                f"token_projection is false, so a word's {self.num_features} features must equal "
+                f"encoder.output_dim ({self.encoder.output_dim})"
+            )
+        if self.words and self.softmax and self.words.num_words != self.softmax.num_words:
+            found.append(
+                f"words.num_words ({self.words.num_words}) and softmax.num_words ({self.softmax.num_words}) "
+                "must be equal: both follow vocabulary.txt"
+            )
+        if found:
+            raise ConfigError("The model configuration is not valid: " + "; ".join(found) + ".")
+
+    @property
+    def num_features(self) -> int:
+        """Length of a word's vector before the projection: word embedding, then character features."""
+        from_words = self.words.embedding_dim if self.words else 0
+        return from_words + (self.characters.num_features if self.characters else 0)
+
+    @property
+    def vector_dim(self) -> int:
+        """2·D: the length of the vectors that users see."""
+        return 2 * self.encoder.output_dim
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the JSON object that from_dict reads."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "ModelConfig":
+        """Read the object of to_dict; every unknown key and wrong type is named in one ConfigError."""
+        found: list[str] = []
+        config = _parse_dataclass(cls, values, "", found)
+        if found or config is None:
+            raise ConfigError("The model configuration is not valid: " + "; ".join(found) + ".")
+        return config
+
+
+def _not_positive(part: object, *names: str) -> list[str]:
+    values = {name: getattr(part, name) for name in names}
+    return [
+        f"{name} is {value}; it must be above 0"
+        for name, value in values.items()
+        if value is not None and not value > 0
+    ]
+
+
+DataclassT = TypeVar("DataclassT")
+
+
+def _parse_dataclass(cls: type[DataclassT], values: Any, where: str, found: list[str]) -> DataclassT | None:
+    if not isinstance(values, Mapping):
+        found.append(f"{where or 'the configuration'} is {values!r}; an object was expected")
+        return None
+    hints = get_type_hints(cls)
+    arguments: dict[str, Any] = {}
+    num_faults = len(found)
+    prefix = f"{where}." if where else ""
+    for name, value in values.items():
+        if name not in hints:
+            near = difflib.get_close_matches(str(name), hints, n=1)
+            advice = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(hints)}"
+            found.append(f"unknown key '{prefix}{name}' ({advice})")
+        else:
+            arguments[name] = _parse_value(hints[name], value, prefix + name, found)
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        optional = field.default is not dataclasses.MISSING
+        if field.name not in values and not optional and field.default_factory is dataclasses.MISSING:
+            found.append(f"'{prefix}{field.name}' is missing")
+    if len(found) > num_faults:
+        return None
+    part = cls(**arguments)
+    found += [f"{prefix}{fault}" for fault in (part.faults() if hasattr(part, "faults") else [])]
+    return part
+
+
+def _parse_value(hint: Any, value: Any, where: str, found: list[str]) -> Any:
+    origin, choices = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in choices:
+            return None
+        (hint,) = [choice for choice in choices if choice is not type(None)]
+        return _parse_value(hint, value, where, found)
+    if dataclasses.is_dataclass(hint):
+        return _parse_dataclass(hint, value, where, found)  # type: ignore[arg-type]
+    if origin is tuple and isinstance(value, list | tuple):
+        inner = [choices[0]] * len(value) if choices[-1] is Ellipsis else list(choices)
+        if len(inner) == len(value):
+            return tuple(_parse_value(part, item, where, found) for part, item in zip(inner, value, strict=True))
+    elif origin is Literal:
+        if value in choices:
+            return value
+        found.append(f"'{where}' is {value!r}; it must be one of {', '.join(map(repr, choices))}")
+        return None
+    elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    elif hint in (int, str, bool) and type(value) is hint:
+        return value
+    if origin is tuple:
+        expected = "a list" if choices[-1] is Ellipsis else f"a list of {len(choices)}"
+    else:
+        expected = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}[hint]
+    found.append(f"'{where}' is {value!r}; {expected} was expected")
+    return None

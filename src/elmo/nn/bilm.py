@@ -1,0 +1,96 @@
+"""Both directions over word vectors -> all layers of contextual vectors. They never see each other."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from elmo.nn.projected_lstm import LstmStack, LstmState
+from elmo.nn.softmax import WordSoftmax
+from elmo.nn.token_encoder import TokenEncoder
+
+
+@dataclass(frozen=True)
+class LayerStates:
+    """What a biLM says of a batch: every layer at every position, zero where padded."""
+
+    layers: Tensor  # (L+1, B, T, 2D): layer 0 is the word vector twice
+    mask: Tensor  # (B, T)
+
+    def without_boundaries(self) -> "LayerStates":
+        """Drop the begin and the end of each sentence: T becomes T - 2."""
+        mask = self.mask[:, 2:]
+        layers = self.layers[:, :, 1:-1] * mask[..., None]
+        return LayerStates(layers, mask)
+
+
+@dataclass(frozen=True)
+class BiLMState:
+    """Where both directions stand, row by row."""
+
+    left_to_right: LstmState
+    right_to_left: LstmState
+
+
+class BiLM(nn.Module):
+    """Word vectors, two language models reading in opposite directions, and the softmax they share."""
+
+    def __init__(
+        self,
+        tokens: TokenEncoder,
+        left_to_right: LstmStack,
+        right_to_left: LstmStack,
+        softmax: WordSoftmax | None,
+    ) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.left_to_right = left_to_right
+        self.right_to_left = right_to_left
+        self.softmax = softmax
+
+    @property
+    def num_layers(self) -> int:
+        """L + 1: the layers of each direction and the word vectors below them."""
+        return self.left_to_right.num_layers + 1
+
+    def zero_state(self, num_rows: int) -> BiLMState:
+        """Give the state before anything was read."""
+        return BiLMState(self.left_to_right.zero_state(num_rows), self.right_to_left.zero_state(num_rows))
+
+    def forward(
+        self, words: Tensor, lengths: Tensor, state: BiLMState | None = None
+    ) -> tuple[LayerStates, BiLMState]:
+        """Read word vectors (B, T, D) of sentences of the given lengths (B,), from `state` or from zero."""
+        state = self.zero_state(words.shape[0]) if state is None else state
+        order = torch.argsort(lengths, descending=True, stable=True)
+        restore = torch.argsort(order)
+        words = words[order.to(words.device)]
+        sorted_lengths: list[int] = lengths[order].tolist()
+        mask = torch.arange(words.shape[1], device=words.device) < lengths.to(words.device)[:, None]
+        reverse = _reversing_index(lengths[order], words.shape[1]).to(words.device)
+
+        ahead, ahead_state = self.left_to_right(words, sorted_lengths, _take_rows(state.left_to_right, order))
+        back, back_state = self.right_to_left(
+            _reverse(words, reverse), sorted_lengths, _take_rows(state.right_to_left, order)
+        )
+        pairs = [(words, words)] + [
+            (left, _reverse(right, reverse)) for left, right in zip(ahead, back, strict=True)
+        ]
+        layers = torch.stack([torch.cat(pair, dim=2) for pair in pairs])[:, restore.to(words.device)]
+        new_state = BiLMState(_take_rows(ahead_state, restore), _take_rows(back_state, restore))
+        return LayerStates(layers * mask[..., None], mask), new_state
+
+
+def _reversing_index(lengths: Tensor, num_steps: int) -> Tensor:
+    """(B, T): where each position goes when each row is reversed within its own length."""
+    steps = torch.arange(num_steps)[None]
+    return torch.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)
+
+
+def _reverse(inputs: Tensor, index: Tensor) -> Tensor:
+    return inputs.gather(1, index[..., None].expand_as(inputs))
+
+
+def _take_rows(state: LstmState, order: Tensor) -> LstmState:
+    order = order.to(state.hidden.device)
+    return LstmState(state.hidden[:, order], state.cell[:, order])

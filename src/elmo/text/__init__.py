@@ -1,0 +1,1 @@
+"""Words and ids: raw text in, integer arrays out; no networks, no files but vocabularies."""

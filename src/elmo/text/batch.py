@@ -1,0 +1,116 @@
+"""Sentences of words -> batches of ids, each distinct word once, and vectors back into the order given.
+
+Shape letters, here and everywhere: B sentences, T positions (boundaries included), U distinct words,
+C characters, L layers, D values per direction. Masks are True at real positions.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from elmo.text.characters import Alphabet
+from elmo.text.vocabulary import Vocabulary
+
+Words = Sequence[str]
+
+# The first two rows of the distinct words are the boundaries, in every batch.
+BEGIN_ROW, END_ROW, FIRST_WORD_ROW = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class CharBatch:
+    """Some sentences, ready for a network."""
+
+    char_ids: Tensor | None  # (U, C), None for a model that reads whole words only
+    word_ids: Tensor | None  # (U,), None for a model that reads characters only
+    word_index: Tensor  # (B, T): which distinct word stands there; anything where padded
+    lengths: Tensor  # (B,), boundaries counted; on the CPU
+    order: tuple[int, ...]  # row b is sentence order[b] of the call
+
+    @property
+    def mask(self) -> Tensor:
+        """(B, T), True at words and boundaries."""
+        positions = torch.arange(self.word_index.shape[1], device=self.word_index.device)
+        return positions < self.lengths.to(self.word_index.device)[:, None]
+
+    def to(self, device: torch.device | str) -> "CharBatch":
+        """Give the same batch on another device."""
+        return replace(
+            self,
+            char_ids=None if self.char_ids is None else self.char_ids.to(device),
+            word_ids=None if self.word_ids is None else self.word_ids.to(device),
+            word_index=self.word_index.to(device),
+        )
+
+
+class Indexer:
+    """Turns words into the ids one model reads: of characters, of whole words, or both."""
+
+    def __init__(
+        self,
+        alphabet: Alphabet | None,
+        vocabulary: Vocabulary | None,
+        *,
+        max_word_length: int | None = None,
+        literal_boundaries: tuple[str, str] | None = None,
+    ) -> None:
+        """`literal_boundaries`: two words that stand for the boundaries wherever they occur in the text."""
+        self.alphabet = alphabet
+        self.vocabulary = vocabulary
+        self.max_word_length = max_word_length
+        self._fixed_rows = (
+            {literal_boundaries[0]: BEGIN_ROW, literal_boundaries[1]: END_ROW} if literal_boundaries else {}
+        )
+
+    def batch(self, sentences: Sequence[Words], order: Sequence[int] | None = None) -> CharBatch:
+        """Make one batch of all the sentences, in the order given; `order` names them for unpacking."""
+        rows = dict(self._fixed_rows)
+        new_words: list[str] = []
+        lengths = torch.tensor([len(words) + 2 for words in sentences], dtype=torch.int64)
+        word_index = torch.zeros(len(sentences), int(lengths.max()), dtype=torch.int64)
+        for number, words in enumerate(sentences):
+            indices = [BEGIN_ROW]
+            for word in words:
+                row = rows.get(word)
+                if row is None:
+                    row = rows[word] = FIRST_WORD_ROW + len(new_words)
+                    new_words.append(word)
+                indices.append(row)
+            indices.append(END_ROW)
+            word_index[number, : len(indices)] = torch.tensor(indices)
+        return CharBatch(
+            char_ids=self._char_ids(new_words),
+            word_ids=self._word_ids(new_words),
+            word_index=word_index,
+            lengths=lengths,
+            order=tuple(range(len(sentences)) if order is None else order),
+        )
+
+    def _char_ids(self, words: list[str]) -> Tensor | None:
+        if self.alphabet is None:
+            return None
+        parts = (self.alphabet.boundaries(), self.alphabet.encode(words))
+        return torch.cat([torch.from_numpy(part) for part in parts])
+
+    def _word_ids(self, words: list[str]) -> Tensor | None:
+        if self.vocabulary is None:
+            return None
+        cut = [word[: self.max_word_length] for word in words]
+        parts = (self.vocabulary.boundaries(), self.vocabulary.encode(cut))
+        return torch.cat([torch.from_numpy(part) for part in parts])
+
+
+def pack(sentences: Sequence[Words], indexer: Indexer, *, token_budget: int) -> Iterator[CharBatch]:
+    """Cut the sentences into batches of similar length, longest first.
+
+    A batch holds at most `token_budget` positions, padding counted, but always at least one sentence.
+    """
+    by_length = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
+    start = 0
+    while start < len(by_length):
+        longest = len(sentences[by_length[start]]) + 2
+        order = by_length[start : start + max(1, token_budget // longest)]
+        yield indexer.batch([sentences[number] for number in order], order)
+        start += len(order)

@@ -1,0 +1,92 @@
+"""A word becomes a fixed number of character ids. Every magic id of every published model lives here.
+
+Enters: words. Leaves: an integer array, one row a word. Boundaries of sentences are rows of their own, asked
+for by name, so that no user's text can make one.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Ids = npt.NDArray[np.int64]
+
+
+class Alphabet(Protocol):
+    """What turns words into character ids."""
+
+    max_characters: int
+
+    def encode(self, words: Sequence[str]) -> Ids:
+        """Give the ids of each word, shape (U, max_characters)."""
+        ...
+
+    def boundaries(self) -> Ids:
+        """Give the ids of the begin and the end of a sentence, shape (2, max_characters)."""
+        ...
+
+
+class Utf8Alphabet:
+    """The official models' alphabet: UTF-8 bytes between marks, all shifted by one; 0 marks a padded word."""
+
+    SHIFT = 1
+    BEGIN_SENTENCE = 256 + SHIFT
+    END_SENTENCE = 257 + SHIFT
+    BEGIN_WORD = 258 + SHIFT
+    END_WORD = 259 + SHIFT
+    PADDING = 260 + SHIFT  # after the word's end; it has a learned embedding
+    NUM_IDS = 262
+
+    def __init__(self, max_characters: int = 50) -> None:
+        self.max_characters = max_characters
+
+    def encode(self, words: Sequence[str]) -> Ids:
+        """Give the ids of each word: begin, at most max_characters - 2 bytes, end, padding."""
+        ids = np.full((len(words), self.max_characters), self.PADDING, dtype=np.int64)
+        ids[:, 0] = self.BEGIN_WORD
+        for row, word in zip(ids, words, strict=True):
+            # A cut may split a code point, as in the originals; lone surrogates have no bytes.
+            content = word.encode("utf-8", "ignore")[: self.max_characters - 2]
+            row[1 : len(content) + 1] = np.frombuffer(content, dtype=np.uint8)
+            row[1 : len(content) + 1] += self.SHIFT
+            row[len(content) + 1] = self.END_WORD
+        return ids
+
+    def boundaries(self) -> Ids:
+        """Give the ids of the begin and the end of a sentence: words of one special character."""
+        ids = np.full((2, self.max_characters), self.PADDING, dtype=np.int64)
+        ids[:, 0] = self.BEGIN_WORD
+        ids[:, 1] = (self.BEGIN_SENTENCE, self.END_SENTENCE)
+        ids[:, 2] = self.END_WORD
+        return ids
+
+
+class DictionaryAlphabet:
+    """A listed alphabet of Unicode code points, as ELMoForManyLangs models have."""
+
+    BEGIN_SENTENCE, END_SENTENCE = "<bos>", "<eos>"
+    BEGIN_WORD, END_WORD = "<bow>", "<eow>"
+    UNKNOWN, PADDING = "<oov>", "<pad>"
+    SPECIAL = (BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, UNKNOWN, PADDING)
+
+    def __init__(self, characters: Sequence[str], max_characters: int = 50) -> None:
+        self.characters = tuple(characters)
+        self.max_characters = max_characters
+        self._ids = {character: number for number, character in enumerate(self.characters)}
+
+    def encode(self, words: Sequence[str]) -> Ids:
+        """Give the ids of each word: begin, at most max_characters - 2 code points, end, padding."""
+        find, unknown = self._ids.get, self._ids[self.UNKNOWN]
+        rows = [[find(character, unknown) for character in word[: self.max_characters - 2]] for word in words]
+        return self._wrap(rows)
+
+    def boundaries(self) -> Ids:
+        """Give the ids of the begin and the end of a sentence: words of one special character."""
+        return self._wrap([[self._ids[self.BEGIN_SENTENCE]], [self._ids[self.END_SENTENCE]]])
+
+    def _wrap(self, rows: list[list[int]]) -> Ids:
+        ids = np.full((len(rows), self.max_characters), self._ids[self.PADDING], dtype=np.int64)
+        for row, content in zip(ids, rows, strict=True):
+            row[: len(content) + 2] = [self._ids[self.BEGIN_WORD], *content, self._ids[self.END_WORD]]
+        return ids

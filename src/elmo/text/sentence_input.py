@@ -1,0 +1,67 @@
+"""What a caller may hand over as sentences -> lists of words, or one clear sentence about what is wrong."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from elmo.errors import InputError
+from elmo.text.tokenize import Word
+
+Sentence: TypeAlias = str | Sequence[str]
+Tokenizer: TypeAlias = Callable[[str], list[Word]]
+
+
+def read_sentence(sentence: Sentence, tokenizer: Tokenizer, *, position: int | None = None) -> list[str]:
+    """Give the words of one sentence: of a string by `tokenizer`, of a list as they are."""
+    where = "The sentence" if position is None else f"Sentence {position}"
+    if isinstance(sentence, str):
+        return [word.text for word in tokenizer(sentence)]
+    if isinstance(sentence, list | tuple):
+        check_words(sentence, where)
+        return list(sentence)
+    raise InputError(f"{where} is {_describe(sentence)}; give a string, or a list of words such as ['I', 'went'].")
+
+
+def read_sentences(sentences: Iterable[Sentence], tokenizer: Tokenizer) -> list[list[str]]:
+    """Give the words of each sentence; strings and lists of words may be mixed."""
+    if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
+        raise InputError(f"The sentences are {_describe(sentences)}; give a string or a list of sentences.")
+    read = [read_sentence(sentence, tokenizer, position=position) for position, sentence in enumerate(sentences)]
+    if not read:
+        raise InputError("An empty list was given; give at least one sentence (an empty one is allowed).")
+    return read
+
+
+def read_word_lists(sentences: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Give sentences that must be lists of words already, as the old programs take them.
+
+    A flat list of words is the classic mistake: each of its letters would become a word.
+    """
+    if isinstance(sentences, str) or not isinstance(sentences, Iterable):
+        raise InputError(
+            f"The sentences are {_describe(sentences)}; a list of lists of words was expected, such as "
+            "[['I', 'went']]."
+        )
+    sentences = list(sentences)
+    if not sentences:
+        raise InputError("An empty list was given; give at least one sentence, such as [['I', 'went']].")
+    for position, sentence in enumerate(sentences):
+        if isinstance(sentence, str):
+            raise InputError(
+                f"Sentence {position} is the string {sentence!r}, not a list of words, so each letter would "
+                "become a word; put the words of one sentence in a list of their own: [['I', 'went']]."
+            )
+        if not isinstance(sentence, list | tuple):
+            raise InputError(f"Sentence {position} is {_describe(sentence)}; a list of words was expected.")
+        check_words(sentence, f"Sentence {position}")
+    return [list(sentence) for sentence in sentences]
+
+
+def check_words(words: Sequence[object], where: str) -> None:
+    """Refuse anything among the words that is not a string."""
+    for number, word in enumerate(words):
+        if not isinstance(word, str):
+            raise InputError(f"{where} has {_describe(word)} at word {number}; every word must be a string.")
+
+
+def _describe(value: object) -> str:
+    return "None" if value is None else f"{value!r:.60} of type {type(value).__name__}"

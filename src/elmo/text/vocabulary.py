@@ -1,0 +1,53 @@
+"""Words and their ids: the rows of a word embedding and of the softmax, in the order of vocabulary.txt."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Vocabulary:
+    """An ordered list of words with the special ones among them."""
+
+    def __init__(
+        self, words: Iterable[str], *, begin: str = "<S>", end: str = "</S>", unknown: str = "<UNK>"
+    ) -> None:
+        self.words = tuple(words)
+        self.begin, self.end, self.unknown = begin, end, unknown
+        self._ids = {word: number for number, word in enumerate(self.words)}
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._ids
+
+    def missing_special_words(self) -> list[str]:
+        """Give those of the begin, end and unknown words that are not in the list."""
+        return [word for word in (self.begin, self.end, self.unknown) if word not in self._ids]
+
+    def boundaries(self) -> npt.NDArray[np.int64]:
+        """Give the ids of the begin and the end of a sentence, shape (2,)."""
+        return np.array([self._ids[self.begin], self._ids[self.end]], dtype=np.int64)
+
+    def encode(self, words: Sequence[str]) -> npt.NDArray[np.int64]:
+        """Give each word's id, shape (U,); words not listed, boundaries spelled out too, are unknown."""
+        unknown = self._ids[self.unknown]
+        boundaries = (self.begin, self.end)
+        return np.array(
+            [unknown if word in boundaries else self._ids.get(word, unknown) for word in words],
+            dtype=np.int64,
+        )
+
+
+def parse_lines(content: bytes) -> list[str]:
+    """Read one entry a line; only a line feed ends a line, for other separators occur as words."""
+    lines = content.decode("utf-8").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return lines
+
+
+def format_lines(entries: Iterable[str]) -> bytes:
+    """Write one entry a line, so that parse_lines gives the same list."""
+    return "".join(f"{entry}\n" for entry in entries).encode("utf-8")
