@@ -1,0 +1,1 @@
+"""One file a foreign format: into a Checkpoint and, where it makes sense, back."""

@@ -1,0 +1,228 @@
+"""The names and shapes of bilm-tf: its options.json <-> ModelConfig, its variables <-> our weights.
+
+Shared by the HDF5 files (bilm-tf, AllenNLP, NLPL) and the TensorFlow checkpoints. No file is opened here.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from elmo.checkpoint.checkpoint import expected_shapes, list_some
+from elmo.config import ModelConfig
+from elmo.errors import CheckpointError, ConfigError
+from elmo.text.characters import Utf8Alphabet
+
+# The file has no row for the padded word; ours puts a zero row in front.
+NUM_FILE_CHARACTERS = Utf8Alphabet.NUM_IDS - 1
+
+
+def read_options(options: Mapping[str, Any], source: str, *, with_softmax: bool = False) -> ModelConfig:
+    """Turn an options.json into a ModelConfig; `source` names the file in errors."""
+    faults: list[str] = []
+
+    def take(path: str, default: Any = faults) -> Any:
+        value: Any = options
+        for key in path.split("."):
+            value = value.get(key, default) if isinstance(value, Mapping) else default
+        if value is faults:
+            faults.append(f"'{path}' is missing")
+        return value
+
+    has_characters = options.get("char_cnn") is not None
+    lstm = {
+        "num_layers": take("lstm.n_layers", 1),
+        "cell_dim": take("lstm.dim"),
+        "output_dim": take("lstm.projection_dim"),
+        "cell_clip": take("lstm.cell_clip", None),
+        "projection_clip": take("lstm.proj_clip", None),
+        "residual": bool(take("lstm.use_skip_connections", False)),
+    }
+    lstm["projected"] = lstm["cell_dim"] != lstm["output_dim"]
+    values: dict[str, Any] = {"encoder": lstm, "characters": None}
+    if has_characters:
+        values["characters"] = {
+            "filters": take("char_cnn.filters"),
+            "embedding_dim": take("char_cnn.embedding.dim"),
+            "num_highways": take("char_cnn.n_highway", 0) or 0,
+            "activation": take("char_cnn.activation", "relu"),
+            "max_characters": take("char_cnn.max_characters_per_token", 50),
+        }
+        if (stated := take("char_cnn.n_characters", 262)) not in (261, 262):
+            faults.append(f"'char_cnn.n_characters' is {stated!r}, 261 or 262 was expected")
+    else:
+        num_words = take("n_tokens_vocab")
+        values["words"] = {"num_words": num_words, "embedding_dim": lstm["output_dim"]}
+    if with_softmax:
+        values["softmax"] = {"num_words": take("n_tokens_vocab")}
+    if options.get("bidirectional") is False:
+        faults.append("'bidirectional' is false, but vectors need both directions")
+    if faults:
+        raise CheckpointError(f"{source} does not describe an ELMo model: {'; '.join(faults)}.")
+    try:
+        features = sum(int(channels) for _, channels in values["characters"]["filters"]) if has_characters else 0
+        values["token_projection"] = has_characters and features != lstm["output_dim"]
+        return ModelConfig.from_dict(values)
+    except (ConfigError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{source} does not describe an ELMo model: {error}") from error
+
+
+def write_options(config: ModelConfig) -> dict[str, Any]:
+    """Give the options.json for a model, or a CheckpointError that names what bilm-tf has no name for."""
+    encoder, characters = config.encoder, config.characters
+    faults = []
+    if characters and characters.alphabet != "utf-8":
+        faults.append("its characters come from a dictionary, not from UTF-8 bytes")
+    if characters and config.words:
+        faults.append("it reads both words and characters")
+    if encoder.forget_bias != 1.0:
+        faults.append(f"its forget bias is {encoder.forget_bias:g}, not 1")
+    if encoder.projected == (encoder.cell_dim == encoder.output_dim):
+        faults.append("its cells are projected to their own size")
+    if config.token_projection == (config.num_features == encoder.output_dim):
+        faults.append("its word vectors are projected to their own size")
+    if faults:
+        raise CheckpointError(f"This model cannot be written as bilm-tf HDF5: {'; '.join(faults)}.")
+    options: dict[str, Any] = {
+        "bidirectional": True,
+        "lstm": {
+            "dim": encoder.cell_dim,
+            "projection_dim": encoder.output_dim,
+            "n_layers": encoder.num_layers,
+            "cell_clip": encoder.cell_clip,
+            "proj_clip": encoder.projection_clip,
+            "use_skip_connections": encoder.residual,
+        },
+    }
+    if characters:
+        options["char_cnn"] = {
+            "activation": characters.activation,
+            "embedding": {"dim": characters.embedding_dim},
+            "filters": [list(pair) for pair in characters.filters],
+            "max_characters_per_token": characters.max_characters,
+            # The old programs want 262 for inference, though the file has a row less.
+            "n_characters": Utf8Alphabet.NUM_IDS,
+            "n_highway": characters.num_highways,
+        }
+    if size := config.words or config.softmax:
+        options["n_tokens_vocab"] = size.num_words
+    return options
+
+
+Join = Callable[[list[Tensor]], Tensor]
+Split = Callable[[Tensor], list[Tensor]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One variable of theirs and the weights of ours that it holds, with the way there and back."""
+
+    theirs: str
+    ours: tuple[str, ...]
+    to_ours: Split
+    to_theirs: Join
+
+
+def rows(config: ModelConfig) -> Iterator[Row]:
+    """Give the table of names for a model: it serves import and export."""
+    if config.characters:
+        yield Row("char_embed", ("tokens.characters.embedding.weight",), _add_zero_row, _drop_first_row)
+        for number in range(len(config.characters.filters)):
+            ours = f"tokens.characters.convolutions.{number}"
+            yield Row(f"CNN/W_cnn_{number}", (f"{ours}.weight",), _kernel_to_ours, _kernel_to_theirs)
+            yield _same(f"CNN/b_cnn_{number}", f"{ours}.bias")
+        for number in range(config.characters.num_highways):
+            for theirs, our_name in (("carry", "gate"), ("transform", "transform")):
+                ours = f"tokens.characters.highways.{number}.{our_name}"
+                yield _transposed(f"CNN_high_{number}/W_{theirs}", f"{ours}.weight")
+                yield _same(f"CNN_high_{number}/b_{theirs}", f"{ours}.bias")
+    if config.words:
+        yield _same("embedding", "tokens.words.weight")
+    if config.token_projection:
+        yield _transposed("CNN_proj/W_proj", "tokens.projection.weight")
+        yield _same("CNN_proj/b_proj", "tokens.projection.bias")
+    for direction, our_direction in enumerate(("left_to_right", "right_to_left")):
+        for layer in range(config.encoder.num_layers):
+            yield from _lstm_rows(config, f"{our_direction}.layers.{layer}", direction, layer)
+    if config.softmax:
+        yield _same("softmax/W", "softmax.weight")
+        yield _same("softmax/b", "softmax.bias")
+
+
+def _lstm_rows(config: ModelConfig, ours: str, direction: int, layer: int) -> Iterator[Row]:
+    cell = f"MultiRNNCell/Cell{layer}/" if config.encoder.num_layers > 1 else ""
+    theirs = f"RNN_{direction}/RNN/{cell}LSTMCell"
+    input_dim = config.encoder.output_dim
+
+    def split(kernel: Tensor) -> list[Tensor]:
+        kernel = _swap_gates(kernel.t()).contiguous()
+        return [kernel[:, :input_dim].contiguous(), kernel[:, input_dim:].contiguous()]
+
+    def join(parts: list[Tensor]) -> Tensor:
+        return _swap_gates(torch.cat(parts, dim=1)).t()
+
+    yield Row(f"{theirs}/W_0", (f"{ours}.input_weight", f"{ours}.state_weight"), split, join)
+    yield Row(f"{theirs}/B", (f"{ours}.bias",), lambda b: [_swap_gates(b)], lambda parts: _swap_gates(parts[0]))
+    if config.encoder.projected:
+        yield _transposed(f"{theirs}/W_P_0", f"{ours}.projection_weight")
+
+
+def import_weights(config: ModelConfig, find: Callable[[str], Tensor | None], source: str) -> dict[str, Tensor]:
+    """Read every variable a model needs through `find`; missing ones and wrong shapes are all named."""
+    shapes = expected_shapes(config)
+    weights: dict[str, Tensor] = {}
+    faults = []
+    for row in rows(config):
+        tensor = find(row.theirs)
+        wanted = row.to_theirs([torch.empty(shapes[name], device="meta") for name in row.ours]).shape
+        if tensor is None:
+            faults.append(f"{row.theirs} is missing")
+            continue
+        if row.theirs == "char_embed" and tensor.shape[:1] == (NUM_FILE_CHARACTERS + 1,):
+            tensor = tensor[:NUM_FILE_CHARACTERS]  # trained with 262 rows, of which the last is never used
+        if tensor.shape != wanted:
+            faults.append(f"{row.theirs} has shape {tuple(tensor.shape)}, options ask for {tuple(wanted)}")
+            continue
+        weights.update(zip(row.ours, row.to_ours(tensor.to(torch.float32)), strict=True))
+    if faults:
+        raise CheckpointError(
+            f"{source} does not fit its options.json: {list_some(faults)}; take both files from one model."
+        )
+    return weights
+
+
+def export_weights(config: ModelConfig, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Give every variable of theirs, by name."""
+    return {row.theirs: row.to_theirs([weights[name] for name in row.ours]) for row in rows(config)}
+
+
+def _same(theirs: str, ours: str) -> Row:
+    return Row(theirs, (ours,), lambda tensor: [tensor], lambda parts: parts[0])
+
+
+def _transposed(theirs: str, ours: str) -> Row:
+    return Row(theirs, (ours,), lambda tensor: [tensor.t().contiguous()], lambda parts: parts[0].t())
+
+
+def _swap_gates(tensor: Tensor) -> Tensor:
+    """Go from gates i, j, f, o to i, f, j, o along the first axis, or back: it is the same step."""
+    first, second, third, fourth = tensor.chunk(4)
+    return torch.cat([first, third, second, fourth])
+
+
+def _add_zero_row(tensor: Tensor) -> list[Tensor]:
+    return [torch.cat([tensor.new_zeros(1, tensor.shape[1]), tensor])]
+
+
+def _drop_first_row(parts: list[Tensor]) -> Tensor:
+    return parts[0][1:]
+
+
+def _kernel_to_ours(tensor: Tensor) -> list[Tensor]:
+    return [tensor[0].permute(2, 1, 0).contiguous()]  # (1, width, d, channels) -> (channels, d, width)
+
+
+def _kernel_to_theirs(parts: list[Tensor]) -> Tensor:
+    return parts[0].permute(2, 1, 0)[None]

@@ -1,0 +1,212 @@
+"""ELMoForManyLangs models: a folder of dictionaries and torch state dicts, 44 languages published."""
+
+import io
+import pickle
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from elmo.checkpoint.checkpoint import Checkpoint, expected_shapes, list_some
+from elmo.checkpoint.folder import read_json
+from elmo.checkpoint.location import Location
+from elmo.config import OFFICIAL_FILTERS, ModelConfig
+from elmo.errors import CheckpointError, ConfigError
+from elmo.text.characters import DictionaryAlphabet
+from elmo.text.vocabulary import parse_lines
+
+ENCODER_FILE, TOKENS_FILE = "encoder.pkl", "token_embedder.pkl"
+# What the published models were trained with; their config.json names this file by a path long gone.
+DEFAULT_SETTINGS: Mapping[str, Any] = {
+    "encoder": {
+        "name": "elmo",
+        "projection_dim": 512,
+        "cell_clip": 3,
+        "proj_clip": 3,
+        "dim": 4096,
+        "n_layers": 2,
+    },
+    "token_embedder": {
+        "name": "cnn",
+        "activation": "relu",
+        "filters": OFFICIAL_FILTERS,
+        "n_highway": 2,
+        "word_dim": 100,
+        "char_dim": 50,
+        "max_characters_per_token": 50,
+    },
+}
+Dictionary = dict[str, int]
+
+
+def read_manylangs(folder: Location) -> Checkpoint:
+    """Open a model folder of ELMoForManyLangs."""
+    settings = _read_settings(folder)
+    tokens = _read_state_dict(folder / TOKENS_FILE)
+    encoder = _read_state_dict(folder / ENCODER_FILE)
+    word_table, char_table = (tokens.get(f"{kind}_emb_layer.embedding.weight") for kind in ("word", "char"))
+    words = _read_dictionary(folder / "word.dic", word_table) if word_table is not None else None
+    characters = _read_dictionary(folder / "char.dic", char_table) if char_table is not None else None
+    if characters is not None:
+        # Training and inference of the original both swap the two marks.
+        begin, end = DictionaryAlphabet.BEGIN_WORD, DictionaryAlphabet.END_WORD
+        characters = {{begin: end, end: begin}.get(name, name): row for name, row in characters.items()}
+    config = _make_config(settings, folder, words, word_table, characters, char_table)
+    return Checkpoint(
+        config=config,
+        weights=_import_weights(config, {**tokens, **encoder}, words, characters, folder),
+        vocabulary=tuple(words) if words is not None else None,
+        characters=tuple(characters) if characters is not None else None,
+        origin={"format": "manylangs", "source": folder.name},
+    )
+
+
+def _read_settings(folder: Location) -> Mapping[str, Any]:
+    stated = read_json(folder / "config.json")
+    if "token_embedder" in stated:
+        return stated
+    path = str(stated.get("config_path", "")).replace("\\", "/")
+    for candidate in (path, PurePosixPath(path).name):
+        # An absolute path is of the machine that trained the model; only look inside the folder.
+        if candidate and not candidate.startswith("/") and ".." not in candidate:
+            beside = folder / candidate
+            if beside.is_file():
+                return read_json(beside)
+    return DEFAULT_SETTINGS
+
+
+def _read_dictionary(path: Location, table: Tensor) -> Dictionary:
+    try:
+        lines = parse_lines(path.read_bytes())
+    except (OSError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"{path} could not be read as UTF-8 text: {error}.") from error
+    entries: Dictionary = {}
+    for number, line in enumerate(lines, start=1):
+        entry, tab, row = line.removesuffix("\r").rpartition("\t")
+        if not tab or not row.isdecimal() or int(row) >= table.shape[0]:
+            raise CheckpointError(
+                f"{path}, line {number} is {line!r}; an entry, a tab and a number below {table.shape[0]} "
+                "were expected."
+            )
+        entries[entry] = int(row)
+    return dict(sorted(entries.items(), key=lambda item: item[1]))
+
+
+def _make_config(
+    settings: Mapping[str, Any],
+    folder: Location,
+    words: Dictionary | None,
+    word_table: Tensor | None,
+    characters: Dictionary | None,
+    char_table: Tensor | None,
+) -> ModelConfig:
+    try:
+        encoder, embedder = settings["encoder"], settings["token_embedder"]
+        for part, name, known in ((encoder, "encoder", "elmo"), (embedder, "token_embedder", "cnn")):
+            if part["name"].lower() != known:
+                raise CheckpointError(
+                    f"The model in {folder} has the {name} {part['name']!r}; only {known!r} is read."
+                )
+        limit = embedder.get("max_characters_per_token", 50)
+        values = {
+            "encoder": {
+                "num_layers": encoder["n_layers"],
+                "cell_dim": encoder["dim"],
+                "output_dim": encoder["projection_dim"],
+                "cell_clip": encoder.get("cell_clip") or None,
+                "projection_clip": encoder.get("proj_clip") or None,
+                "forget_bias": 0.0,  # it is in the learned bias already
+            },
+            "characters": None
+            if characters is None or char_table is None
+            else {
+                "alphabet": "dictionary",
+                "num_characters": len(characters),
+                "max_characters": limit,
+                "embedding_dim": char_table.shape[1],
+                "filters": embedder["filters"],
+                "num_highways": embedder["n_highway"],
+                "activation": embedder["activation"],
+            },
+            "words": None
+            if words is None or word_table is None
+            else {
+                "num_words": len(words),
+                "embedding_dim": word_table.shape[1],
+                "max_word_length": limit - 2,
+            },
+            "begin_word": "<bos>",
+            "end_word": "<eos>",
+            "unknown_word": "<oov>",
+        }
+        return ModelConfig.from_dict(values)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"The settings of the model in {folder} lack or misuse {error}.") from error
+    except ConfigError as error:
+        raise CheckpointError(f"The settings of the model in {folder} are not valid: {error}") from error
+
+
+def _import_weights(
+    config: ModelConfig,
+    theirs: Mapping[str, Tensor],
+    words: Dictionary | None,
+    characters: Dictionary | None,
+    folder: Location,
+) -> dict[str, Tensor]:
+    found: dict[str, Tensor | None] = {}
+    if words is not None:
+        found["tokens.words.weight"] = theirs["word_emb_layer.embedding.weight"][list(words.values())]
+    if characters is not None and config.characters is not None:
+        prefix = "tokens.characters"
+        found[f"{prefix}.embedding.weight"] = theirs["char_emb_layer.embedding.weight"][list(characters.values())]
+        for number in range(len(config.characters.filters)):
+            for leaf in ("weight", "bias"):
+                found[f"{prefix}.convolutions.{number}.{leaf}"] = theirs.get(f"convolutions.{number}.{leaf}")
+        for number in range(config.characters.num_highways):
+            for leaf in ("weight", "bias"):
+                both = theirs.get(f"highways._layers.{number}.{leaf}")
+                transform, carry = (None, None) if both is None else both.chunk(2)
+                found[f"{prefix}.highways.{number}.transform.{leaf}"] = transform
+                # Theirs weighs the input, ours the transform: 1 - sigmoid(x) = sigmoid(-x).
+                found[f"{prefix}.highways.{number}.gate.{leaf}"] = None if carry is None else -carry
+    for leaf in ("weight", "bias"):
+        found[f"tokens.projection.{leaf}"] = theirs.get(f"projection.{leaf}")
+    for ours, direction in (("left_to_right", "forward"), ("right_to_left", "backward")):
+        for layer in range(config.encoder.num_layers):
+            for our_leaf, their_leaf in (
+                ("input_weight", "input_linearity.weight"),
+                ("state_weight", "state_linearity.weight"),
+                ("bias", "state_linearity.bias"),
+                ("projection_weight", "state_projection.weight"),
+            ):
+                found[f"{ours}.layers.{layer}.{our_leaf}"] = theirs.get(f"{direction}_layer_{layer}.{their_leaf}")
+    shapes = expected_shapes(config)
+    faults = [
+        f"{name} is missing"
+        if tensor is None
+        else f"{name} has shape {tuple(tensor.shape)}, {tuple(shapes[name])} was expected"
+        for name, tensor in found.items()
+        if tensor is None or tensor.shape != shapes[name]
+    ]
+    if faults:
+        raise CheckpointError(f"The weights in {folder} do not fit its settings: {list_some(faults)}.")
+    return {name: tensor.to(torch.float32).contiguous() for name, tensor in found.items() if tensor is not None}
+
+
+def _read_state_dict(path: Location) -> dict[str, Tensor]:
+    try:
+        content = torch.load(io.BytesIO(path.read_bytes()), map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise CheckpointError(f"{path} could not be read: {error.strerror or error}.") from error
+    except (pickle.UnpicklingError, EOFError, RuntimeError, ValueError) as error:
+        raise CheckpointError(
+            f"{path} is not a torch file of plain tensors; it is damaged, another kind of file, or holds code "
+            "that would run on loading, so it was not opened."
+        ) from error
+    if not isinstance(content, dict) or not all(isinstance(tensor, Tensor) for tensor in content.values()):
+        raise CheckpointError(
+            f"{path} holds a {type(content).__name__}, not a state dict; a file of named tensors was expected."
+        )
+    return content

@@ -1,0 +1,87 @@
+"""Checkpoints of bilm-tf's training (`model.ckpt-N.index` and `.data-…`), with the softmax."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.folder import read_json
+from elmo.checkpoint.formats import bilm
+from elmo.checkpoint.formats.hdf5 import find_vocabulary, read_vocabulary
+from elmo.errors import CheckpointError
+
+SOFTMAX_WEIGHT, SOFTMAX_BIAS = "softmax/W", "softmax/b"
+
+
+def find_prefix(folder: Path) -> Path | None:
+    """Find a folder's checkpoint: the one its `checkpoint` file names as latest, or the only one."""
+    prefixes = sorted(path.with_suffix("") for path in folder.glob("*.index"))
+    record = folder / "checkpoint"
+    if record.is_file():
+        named = re.search(r'^model_checkpoint_path: "(.*)"', record.read_text("utf-8", "replace"), re.MULTILINE)
+        # The path is often absolute and of a machine that is gone; its last part is beside the file.
+        latest = folder / Path(named[1].replace("\\", "/")).name if named else None
+        if latest in prefixes:
+            return latest
+    if len(prefixes) > 1:
+        names = ", ".join(path.name for path in prefixes)
+        raise CheckpointError(f"{folder} holds several TensorFlow checkpoints ({names}); give the path of one.")
+    return prefixes[0] if prefixes else None
+
+
+def read_tensorflow(prefix: Path, options: Path) -> Checkpoint:
+    """Open the checkpoint PREFIX.index; the vocabulary is looked for beside it."""
+    reader = _open(prefix)
+    names = reader.get_variable_to_shape_map()
+
+    def find(name: str) -> Tensor | None:
+        for candidate in _their_names(name):
+            if candidate in names:
+                return torch.from_numpy(reader.get_tensor(candidate))
+        return None
+
+    vocabulary = find_vocabulary(prefix.parent)
+    config = bilm.read_options(read_json(options), str(options), with_softmax=find(SOFTMAX_BIAS) is not None)
+    shares_embedding = config.softmax is not None and find(SOFTMAX_WEIGHT) is None
+    weights = bilm.import_weights(
+        config,
+        # A word model may use its input vectors as softmax weights (share_embedding_softmax).
+        lambda name: find("embedding" if shares_embedding and name == SOFTMAX_WEIGHT else name),
+        str(prefix),
+    )
+    return Checkpoint(
+        config=config,
+        weights=weights,
+        vocabulary=read_vocabulary(vocabulary) if vocabulary else None,
+        origin={"format": "tensorflow", "source": prefix.name},
+    )
+
+
+def _open(prefix: Path) -> Any:
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow greets every user at length otherwise
+    try:
+        import tensorflow as tf
+    except ImportError as error:
+        raise CheckpointError(
+            "Reading a TensorFlow checkpoint needs TensorFlow: pip install 'modern-elmo[tensorflow]'."
+        ) from error
+    try:
+        return tf.train.load_checkpoint(str(prefix))
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise CheckpointError(f"{prefix} is not a whole TensorFlow checkpoint: {reason}.") from error
+
+
+def _their_names(name: str) -> list[str]:
+    """Give the names a variable of the HDF5 file can have in a checkpoint."""
+    cell = re.fullmatch(r"(RNN_\d)/RNN/(?:MultiRNNCell/Cell(\d+)/)?LSTMCell/(W_0|B|W_P_0)", name)
+    if not cell:
+        return [f"lm/{name}"]
+    direction, layer, variable = cell.groups()
+    leaf = {"W_0": "kernel", "B": "bias", "W_P_0": "projection/kernel"}[variable]
+    stacked = f"lm/{direction}/rnn/multi_rnn_cell/cell_{layer or 0}/lstm_cell/{leaf}"
+    return [stacked] if layer else [f"lm/{direction}/rnn/lstm_cell/{leaf}", stacked]

@@ -1,0 +1,130 @@
+"""The four models that AI2 published: alias -> folder with their options and weights, in the cache.
+
+The environment variable ELMO_MIRROR replaces the address they are downloaded from.
+Reading the two files is done in `formats/`.
+"""
+
+import difflib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from elmo.checkpoint.download import cache_folder, fetch_url
+from elmo.errors import CheckpointError
+
+BASE_ADDRESS = "https://allennlp.s3.amazonaws.com/models/elmo/"
+
+# Host and path under which the same storage bucket has been quoted over the years.
+_KNOWN_BASES = (
+    ("allennlp.s3.amazonaws.com", "/models/elmo/"),
+    ("allennlp.s3-us-west-2.amazonaws.com", "/models/elmo/"),
+    ("allennlp.s3.us-west-2.amazonaws.com", "/models/elmo/"),
+    ("s3-us-west-2.amazonaws.com", "/allennlp/models/elmo/"),
+    ("s3.us-west-2.amazonaws.com", "/allennlp/models/elmo/"),
+    ("s3.amazonaws.com", "/allennlp/models/elmo/"),
+)
+_TFHUB_PATHS = tuple(f"/google/elmo/{version}" for version in (1, 2, 3))
+
+
+@dataclass(frozen=True)
+class OfficialModel:
+    """One published model; `stem` names its folder on the server and its files."""
+
+    alias: str
+    stem: str
+    dim: int
+    projection_dim: int
+    num_highway_layers: int
+    num_parameters_millions: float
+    weights_megabytes: int
+
+    @property
+    def options_path(self) -> str:
+        """The options file's place below the base address."""
+        return f"{self.stem}/elmo_{self.stem}_options.json"
+
+    @property
+    def weights_path(self) -> str:
+        """The weights file's place below the base address."""
+        return f"{self.stem}/elmo_{self.stem}_weights.hdf5"
+
+
+OFFICIAL: dict[str, OfficialModel] = {
+    model.alias: model
+    for model in (
+        OfficialModel("small", "2x1024_128_2048cnn_1xhighway", 1024, 128, 1, 13.6, 54),
+        OfficialModel("medium", "2x2048_256_2048cnn_1xhighway", 2048, 256, 1, 28.0, 112),
+        OfficialModel("original", "2x4096_512_2048cnn_2xhighway", 4096, 512, 2, 93.6, 374),
+        OfficialModel("original-5.5b", "2x4096_512_2048cnn_2xhighway_5.5B", 4096, 512, 2, 93.6, 374),
+    )
+}
+
+
+def fetch_official(alias: str, *, cache: Path | None = None, local_files_only: bool = False) -> Path:
+    """Download an official model unless the cache has it; returns the folder with its two files.
+
+    Raises CheckpointError for an unknown alias or a failed download.
+    """
+    if alias not in OFFICIAL:
+        near = difflib.get_close_matches(alias, OFFICIAL, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise CheckpointError(f"No official model is called {alias!r}; {hint}known: {', '.join(OFFICIAL)}.")
+    model = OFFICIAL[alias]
+    cache = cache_folder() if cache is None else cache
+    base = (os.environ.get("ELMO_MIRROR") or BASE_ADDRESS).rstrip("/") + "/"
+    # The small file first: a wrong address shows before hundreds of megabytes are on their way.
+    for path, check in ((model.options_path, check_json), (model.weights_path, check_hdf5)):
+        fetch_url(
+            base + path,
+            cache=cache,
+            folder=f"official/{alias}",
+            local_files_only=local_files_only,
+            check=check,
+        )
+    return cache / "official" / alias
+
+
+def official_alias_of(url: str) -> str | None:
+    """Which official model a public address belongs to, by its options, weights or TF-Hub page."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https"):
+        return None
+    host = (parts.hostname or "").removeprefix("www.")
+    if host == "tfhub.dev":
+        # The TensorFlow module carries the weights of the original model.
+        return "original" if parts.path.rstrip("/") in _TFHUB_PATHS else None
+    for base_host, base_path in _KNOWN_BASES:
+        if host == base_host and parts.path.startswith(base_path):
+            rest = parts.path.removeprefix(base_path)
+            for model in OFFICIAL.values():
+                if rest in (model.options_path, model.weights_path):
+                    return model.alias
+    return None
+
+
+def check_hdf5(path: Path) -> None:
+    """Raise CheckpointError unless `path` is an HDF5 file."""
+    import h5py
+
+    if not h5py.is_hdf5(path):
+        raise CheckpointError(f"it is not an HDF5 file but begins with {_beginning(path)!r}")
+
+
+def check_json(path: Path) -> None:
+    """Raise CheckpointError unless `path` holds one JSON object."""
+    try:
+        value = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise CheckpointError(f"it is not JSON but begins with {_beginning(path)!r}") from error
+    if not isinstance(value, dict):
+        raise CheckpointError(f"it is a JSON {type(value).__name__}, not an object")
+
+
+def _beginning(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(40).decode("utf-8", errors="replace")

@@ -1,0 +1,1 @@
+"""The fast path from packed batches to layers of vectors."""

@@ -1,0 +1,112 @@
+"""A packed batch -> all layers of vectors, without gradients. Each distinct word is encoded once."""
+
+import threading
+
+import torch
+from torch import Tensor
+
+from elmo.errors import ConfigError
+from elmo.nn.bilm import BiLM, BiLMState, LayerStates
+from elmo.nn.projected_lstm import LstmState
+from elmo.text.batch import CharBatch
+
+PRECISIONS = ("float32",)
+# The convolutions of this many words at once take about 200 MB in the largest official model.
+WORDS_AT_ONCE = 1024
+
+
+def encode_words(bilm: BiLM, batch: CharBatch) -> Tensor:
+    """Give the context-free vector at each position, (B, T, D)."""
+    num_words = next(len(ids) for ids in (batch.char_ids, batch.word_ids) if ids is not None)
+    parts = []
+    for start in range(0, num_words, WORDS_AT_ONCE):
+        window = slice(start, start + WORDS_AT_ONCE)
+        parts.append(
+            bilm.tokens(
+                None if batch.char_ids is None else batch.char_ids[window],
+                None if batch.word_ids is None else batch.word_ids[window],
+            )
+        )
+    return torch.cat(parts)[batch.word_index]
+
+
+def run_bilm(bilm: BiLM, batch: CharBatch, state: BiLMState | None = None) -> tuple[LayerStates, BiLMState]:
+    """Give all layers of a batch, boundaries included, read from `state` or from zero; and where it ended."""
+    batch = batch.to(next(bilm.parameters()).device)
+    layers, end = bilm(encode_words(bilm, batch), batch.lengths, state)
+    return layers, end
+
+
+class CarriedState:
+    """The state the original programs keep from batch to batch, row by row; one batch at a time."""
+
+    def __init__(self, bilm: BiLM) -> None:
+        self._bilm = bilm
+        self._state: BiLMState | None = None
+        self._lock = threading.Lock()
+
+    def reset(self) -> None:
+        """Forget what was read."""
+        with self._lock:
+            self._state = None
+
+    def run(self, batch: CharBatch) -> LayerStates:
+        """Read a batch from where its rows stood; rows beyond those seen so far start from zero.
+
+        A smaller batch uses and moves on the first rows and leaves the rest where they are. Gradients do not
+        flow into earlier batches.
+        """
+        with self._lock:
+            num_rows = len(batch.order)
+            kept = self._bilm.zero_state(0) if self._state is None else self._state
+            num_kept = kept.left_to_right.hidden.shape[1]
+            if num_kept < num_rows:
+                kept = _join_rows(kept, self._bilm.zero_state(num_rows - num_kept))
+            states, moved = run_bilm(self._bilm, batch, _slice_rows(kept, slice(num_rows)))
+            self._state = _join_rows(moved, _slice_rows(kept, slice(num_rows, None)))
+            return states
+
+
+class Runtime:
+    """Runs one biLM on one device without gradients; safe to call from several threads."""
+
+    def __init__(
+        self,
+        bilm: BiLM,
+        *,
+        precision: str = "float32",
+        device: torch.device | str = "cpu",
+        carry: bool = False,
+    ) -> None:
+        if precision not in PRECISIONS:
+            raise ConfigError(f"The precision {precision!r} is not known; choose one of {', '.join(PRECISIONS)}.")
+        try:
+            self.device = torch.device(device)
+            self.bilm = bilm.to(self.device)
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).splitlines()[0]
+            raise ConfigError(f"The device {str(device)!r} cannot be used: {reason}") from error
+        self.precision = precision
+        self.carried = CarriedState(self.bilm) if carry else None
+
+    @torch.inference_mode()
+    def run(self, batch: CharBatch) -> LayerStates:
+        """Give the layers of a batch, boundaries included, from the carried state or from zero."""
+        return run_bilm(self.bilm, batch)[0] if self.carried is None else self.carried.run(batch)
+
+
+def _slice_rows(state: BiLMState, rows: slice) -> BiLMState:
+    def take(part: LstmState) -> LstmState:
+        return LstmState(part.hidden[:, rows], part.cell[:, rows])
+
+    return BiLMState(take(state.left_to_right), take(state.right_to_left))
+
+
+def _join_rows(first: BiLMState, second: BiLMState) -> BiLMState:
+    def join(one: LstmState, other: LstmState) -> LstmState:
+        hidden = torch.cat([one.hidden, other.hidden], dim=1).detach()
+        return LstmState(hidden, torch.cat([one.cell, other.cell], dim=1).detach())
+
+    return BiLMState(
+        join(first.left_to_right, second.left_to_right), join(first.right_to_left, second.right_to_left)
+    )

@@ -1,0 +1,342 @@
+"""Elmo, the facade: open a model, turn text into contextual vectors, save it. Networks are in nn/."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, cast, overload
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from elmo.build import build_bilm
+from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.folder import write_folder
+from elmo.checkpoint.hub import push_folder
+from elmo.checkpoint.open import Format, open_checkpoint
+from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
+from elmo.errors import ConfigError, InputError
+from elmo.inference.layers import Choice, Layers, choose_layers
+from elmo.inference.runtime import Runtime
+from elmo.nn.bilm import BiLM, LayerStates
+from elmo.text.batch import CharBatch, pack
+from elmo.text.marks import read_marked
+from elmo.text.sentence_input import Sentence, Tokenizer, read_sentence, read_sentences
+from elmo.text.tokenize import Word, split_on_spaces, tokenize
+
+logger = logging.getLogger(__name__)
+
+Array = npt.NDArray[np.float32]
+TOKENS_PER_BATCH = 4096
+SENTENCES_READ_AHEAD = 1024
+STAND_IN_CONFIG = ModelConfig(
+    encoder=EncoderConfig(num_layers=2, cell_dim=64, output_dim=32),
+    characters=CharacterConfig(filters=((1, 16), (2, 16), (3, 32)), embedding_dim=8, num_highways=1),
+)
+
+
+class Elmo:
+    """A bidirectional language model that gives every word of a sentence its vectors in that sentence."""
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        *,
+        precision: str = "float32",
+        device: str | torch.device = "cpu",
+        state: Literal["zero", "carry"] = "zero",
+        literal_boundaries: bool = False,
+    ) -> None:
+        """Make a model of an opened checkpoint; most callers want Elmo.from_pretrained.
+
+        `literal_boundaries` reads the words <S> and </S> as boundaries, as the original programs did.
+        """
+        if state not in ("zero", "carry"):
+            raise ConfigError(f"state is {state!r}; choose 'zero' (same sentence, same vector) or 'carry'.")
+        self._checkpoint = checkpoint
+        self._runtime = Runtime(checkpoint.build(), precision=precision, device=device, carry=state == "carry")
+        self.indexer = checkpoint.indexer(literal_boundaries=literal_boundaries)
+        self.vocabulary = checkpoint.make_vocabulary()
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Path | None = None,
+        *,
+        format: Format | None = None,
+        precision: str = "float32",
+        device: str | torch.device = "cpu",
+        state: Literal["zero", "carry"] = "zero",
+        token_embeddings: str | Path | None = None,
+        revision: str | None = None,
+        local_files_only: bool = False,
+    ) -> Elmo:
+        """Open a model: a folder, an .hdf5 or .zip file, an alias of an official model, or a hub id.
+
+        Without a source, the default model. `format` overrides the detection; `state="carry"` keeps the LSTM
+        state from call to call as the original programs did; `token_embeddings` is a file of cached word
+        vectors beside an HDF5 model; `local_files_only` makes no network call.
+        """
+        checkpoint = (
+            _make_stand_in()
+            if source is None
+            else open_checkpoint(
+                source,
+                format=format,
+                token_embeddings=token_embeddings,
+                revision=revision,
+                local_files_only=local_files_only,
+            )
+        )
+        return cls(checkpoint, precision=precision, device=device, state=state)
+
+    @classmethod
+    def from_config(cls, config: ModelConfig, *, seed: int = 0, vocabulary: Sequence[str] | None = None) -> Elmo:
+        """Make a model with random weights, the same for the same seed."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            weights = build_bilm(config).state_dict()
+        words = None if vocabulary is None else tuple(vocabulary)
+        return cls(
+            Checkpoint(config, weights, vocabulary=words, origin={"format": "random", "source": f"seed {seed}"})
+        )
+
+    @property
+    def config(self) -> ModelConfig:
+        """What the model is made of."""
+        return self._checkpoint.config
+
+    @property
+    def bilm(self) -> BiLM:
+        """The network itself."""
+        return self._runtime.bilm
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network is."""
+        return self._runtime.device
+
+    @property
+    def dim(self) -> int:
+        """2·D: the length of a word's vector."""
+        return self.config.vector_dim
+
+    @property
+    def num_layers(self) -> int:
+        """L + 1: the layers of the language model and the word vectors below them."""
+        return self._runtime.bilm.num_layers
+
+    def __repr__(self) -> str:
+        origin = self._checkpoint.origin
+        name = origin.get("source", "new")
+        return f"Elmo({name!r}, {self.num_layers} layers of {self.dim}, {self._runtime.precision}, {self.device})"
+
+    def tokenize(self, text: str, *, split_on_spaces: bool = False) -> list[Word]:
+        """Give the words of a text with their character offsets."""
+        if not isinstance(text, str):
+            raise InputError(f"The text is of type {type(text).__name__}; a string was expected.")
+        return _tokenizer(split_on_spaces)(text)
+
+    @overload
+    def embed(  # type: ignore[overload-overlap]  # a str is an iterable of strings too; the first match wins
+        self, sentences: str, *, layers: Layers = ..., split_on_spaces: bool = ...
+    ) -> Array: ...
+    @overload
+    def embed(
+        self, sentences: Iterable[Sentence], *, layers: Layers = ..., split_on_spaces: bool = ...
+    ) -> list[Array]: ...
+    def embed(
+        self, sentences: str | Iterable[Sentence], *, layers: Layers = "average", split_on_spaces: bool = False
+    ) -> Array | list[Array]:
+        """Give one array for each sentence, one row a word, in the order given.
+
+        A string is one sentence and gives one array; a list of strings, or of lists of words, gives a list.
+        `layers`: "average", "top", a number or L+1 weights give (T, 2D); "concat" (T, (L+1)·2D); "all"
+        (L+1, T, 2D). The arrays are float32.
+        """
+        choice = choose_layers(layers, self.num_layers)
+        tokenizer = _tokenizer(split_on_spaces)
+        if isinstance(sentences, str):
+            return self._embed_words([read_sentence(sentences, tokenizer)], choice)[0]
+        return self._embed_words(read_sentences(sentences, tokenizer), choice)
+
+    def embed_iter(
+        self,
+        sentences: Iterable[Sentence],
+        *,
+        layers: Layers = "average",
+        split_on_spaces: bool = False,
+        read_ahead: int = SENTENCES_READ_AHEAD,
+    ) -> Iterator[Array]:
+        """Give the arrays of embed one by one, in the order given, for an iterable of any length.
+
+        Memory is bounded: `read_ahead` sentences are read and embedded at a time (with state="carry" they are
+        the rows of one batch).
+        """
+        choice = choose_layers(layers, self.num_layers)
+        if isinstance(sentences, str) or not isinstance(sentences, Iterable):
+            raise InputError("embed_iter takes an iterable of sentences; for one sentence use embed.")
+        if read_ahead < 1:
+            raise InputError(f"read_ahead is {read_ahead}; it must be at least 1.")
+        return self._embed_windows(sentences, choice, _tokenizer(split_on_spaces), read_ahead)
+
+    def encode(
+        self,
+        sentences: str | Iterable[Sentence],
+        *,
+        pooling: Literal["mean", "max"] = "mean",
+        normalize: bool = False,
+        layers: Layers = "average",
+        split_on_spaces: bool = False,
+    ) -> Array:
+        """Give one vector for each sentence, (N, 2D), over its words alone; (2D,) for a single string.
+
+        An empty sentence gives zeros. `normalize` scales each vector to length 1.
+        """
+        if pooling not in ("mean", "max"):
+            raise InputError(f"pooling is {pooling!r}; choose 'mean' or 'max'.")
+        single = isinstance(sentences, str)
+        batch = [sentences] if isinstance(sentences, str) else sentences
+        arrays = self.embed(batch, layers=layers, split_on_spaces=split_on_spaces)
+        vectors = np.stack([_pool(array, pooling) for array in arrays])
+        if normalize:
+            vectors /= np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), np.finfo(np.float32).tiny)
+        return cast(Array, vectors[0] if single else vectors)
+
+    def embed_spans(
+        self, sentence: Sentence, spans: Sequence[tuple[int, int]], *, layers: Layers = "average"
+    ) -> Array:
+        """Give one vector for each phrase of a sentence: the mean over a half-open range of words.
+
+        (N, 2D), or (N, L+1, 2D) for layers="all".
+        """
+        words = read_sentence(sentence, tokenize)
+        for span in spans:
+            if not _is_span(span, len(words)):
+                raise InputError(
+                    f"The span {span!r:.60} does not lie in a sentence of {len(words)} words; give a start "
+                    "and an end with 0 <= start < end <= the number of words."
+                )
+        choice = choose_layers(layers, self.num_layers)
+        array = self._embed_words([words], choice)[0]
+        vectors = [array[..., start:end, :].mean(axis=-2) for start, end in spans]
+        empty = np.zeros((0, *array.shape[:-2], array.shape[-1]), dtype=np.float32)
+        return np.stack(vectors) if vectors else empty
+
+    def similarity(
+        self,
+        sentence_a: Sentence,
+        sentence_b: Sentence,
+        *,
+        index_a: int | None = None,
+        index_b: int | None = None,
+        layers: Layers = "average",
+    ) -> float:
+        """Give the cosine of two words in their sentences, -1 to 1.
+
+        Mark each word (or phrase) with brackets, "I went to the [bank]", or name it by its index among the
+        words of the sentence.
+        """
+        if isinstance(layers, str) and layers == "all":
+            raise InputError("similarity compares two vectors; choose 'average', 'top', 'concat' or one layer.")
+        choice = choose_layers(layers, self.num_layers)
+        read = [_read_pointed(sentence_a, index_a, "index_a"), _read_pointed(sentence_b, index_b, "index_b")]
+        arrays = self._embed_words([words for words, _ in read], choice)
+        first, second = (
+            array[start:end].mean(axis=0) for array, (_, (start, end)) in zip(arrays, read, strict=True)
+        )
+        length = float(np.linalg.norm(first) * np.linalg.norm(second))
+        # Rounding may carry the cosine of equal vectors past 1.
+        return float(np.clip(np.dot(first, second) / length, -1.0, 1.0)) if length else 0.0
+
+    def reset_state(self) -> None:
+        """Forget what was read so far, with state="carry"."""
+        if self._runtime.carried is None:
+            raise InputError("This model keeps no state to reset; open it with state='carry' to keep one.")
+        self._runtime.carried.reset()
+
+    def layer_states(self, batch: CharBatch) -> LayerStates:
+        """Give all layers of one packed batch, boundaries included, rows in the batch's order."""
+        return self._runtime.run(batch)
+
+    def checkpoint(self) -> Checkpoint:
+        """Give the model as it is now, ready to be written in any format."""
+        return replace(self._checkpoint, weights=self.bilm.state_dict())
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the model to a folder that from_pretrained opens."""
+        write_folder(self.checkpoint(), Path(folder))
+
+    def push_to_hub(self, name: str, *, private: bool = False, token: str | None = None) -> str:
+        """Upload the model to the Hugging Face hub as `name` and give its address."""
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary) / "model"
+            self.save_pretrained(folder)
+            return push_folder(folder, name, private=private, token=token)
+
+    def _embed_windows(
+        self, sentences: Iterable[Sentence], choice: Choice, tokenizer: Tokenizer, read_ahead: int
+    ) -> Iterator[Array]:
+        remaining = iter(enumerate(sentences))
+        while window := list(itertools.islice(remaining, read_ahead)):
+            words = [read_sentence(sentence, tokenizer, position=number) for number, sentence in window]
+            yield from self._embed_words(words, choice)
+
+    def _embed_words(self, sentences: list[list[str]], choice: Choice) -> list[Array]:
+        # Carried state belongs to rows, so those sentences are one batch in the order given.
+        batches = (
+            pack(sentences, self.indexer, token_budget=TOKENS_PER_BATCH)
+            if self._runtime.carried is None
+            else [self.indexer.batch(sentences)]
+        )
+        arrays: list[Array | None] = [None] * len(sentences)
+        for batch in batches:
+            chosen = choice(self.layer_states(batch).layers).float().cpu().numpy()
+            for row, number in enumerate(batch.order):
+                # Boundaries are cut off, and the copy lets go of the batch.
+                arrays[number] = chosen[..., row, 1 : len(sentences[number]) + 1, :].copy()
+        return cast(list[Array], arrays)
+
+
+def _tokenizer(on_spaces: bool) -> Tokenizer:
+    return split_on_spaces if on_spaces else tokenize
+
+
+def _pool(array: Array, pooling: str) -> Array:
+    if array.shape[-2] == 0:
+        return np.zeros((*array.shape[:-2], array.shape[-1]), dtype=np.float32)
+    return cast(Array, array.mean(axis=-2) if pooling == "mean" else array.max(axis=-2))
+
+
+def _is_span(span: object, num_words: int) -> bool:
+    if not isinstance(span, Sequence | np.ndarray) or len(span) != 2:
+        return False
+    start, end = span
+    whole = isinstance(start, int | np.integer) and isinstance(end, int | np.integer)
+    return whole and bool(0 <= start < end <= num_words)
+
+
+def _read_pointed(sentence: Sentence, index: int | None, name: str) -> tuple[list[str], tuple[int, int]]:
+    if index is None:
+        if not isinstance(sentence, str):
+            raise InputError(f"{name} is missing; with a list of words, say which word is meant.")
+        return read_marked(sentence, tokenize)
+    words = read_sentence(sentence, tokenize)
+    if not isinstance(index, int | np.integer) or not -len(words) <= index < len(words):
+        raise InputError(f"{name} is {index!r}, but the sentence has the words {' '.join(words)!r:.80}.")
+    start = int(index) % len(words)
+    return words, (start, start + 1)
+
+
+def _make_stand_in() -> Checkpoint:
+    logger.warning(
+        "No trained default model is part of this version: a tiny random one stands in, so the vectors have the "
+        "right shape but no meaning. Give the path or name of a model for real ones."
+    )
+    return Elmo.from_config(STAND_IN_CONFIG).checkpoint()

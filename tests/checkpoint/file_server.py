@@ -1,0 +1,102 @@
+"""A real HTTP server on 127.0.0.1 that serves bytes from memory and misbehaves on request."""
+
+import contextlib
+import hashlib
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+
+
+class FileServer:
+    """`files` maps paths to contents; the other attributes say how to misbehave from now on."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.statuses: dict[str, int] = {}  # path -> error to answer with
+        self.redirects: dict[str, str] = {}
+        self.break_after: list[int] = []  # one entry per answer: cut the connection after so many bytes
+        self.stall_after: int | None = None  # send so many bytes, then wait for `released`
+        self.stalled, self.released = threading.Event(), threading.Event()
+        self.honours_range = True
+        self.honours_if_range = True
+        self.honours_start = True  # False: answers a Range with all of the file, as 206
+        self.validator: str | None = "ETag"  # or "Last-Modified", "weak", None
+        self.sends_length = True
+        self.requests: list[tuple[str, str | None]] = []  # path and Range header
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _make_handler(self))
+        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self._http.server_port}"
+
+    @property
+    def ranges(self) -> list[str | None]:
+        return [value for _, value in self.requests]
+
+    def __enter__(self) -> "FileServer":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.released.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+
+def _make_handler(server: FileServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            wanted = self.headers.get("Range")
+            server.requests.append((self.path, wanted))
+            if self.path in server.redirects:
+                self.send_response(302)
+                self.send_header("Location", server.redirects[self.path])
+                self.end_headers()
+                return
+            if self.path in server.statuses or self.path not in server.files:
+                self.send_error(server.statuses.get(self.path, 404))
+                return
+            self.send_content(server.files[self.path], wanted)
+
+        def send_content(self, content: bytes, wanted: str | None) -> None:
+            digest = hashlib.sha256(content).hexdigest()
+            # A date made from the content: it changes exactly when the content does.
+            day = f"Mon, {int(digest[:6], 16) % 28 + 1:02d} Jan 2018 00:00:00 GMT"
+            validators = {"ETag": f'"{digest}"', "Last-Modified": day, "weak": f'W/"{digest}"'}
+            current = validators.get(server.validator or "")
+            given = self.headers.get("If-Range")
+            if not server.honours_range or (server.honours_if_range and given != current):
+                wanted = None
+            start = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted else 0
+            start = start if server.honours_start else 0
+            if wanted and start >= len(content):
+                self.send_error(416)
+                return
+            self.send_response(206 if wanted else 200)
+            if wanted:
+                self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+            if server.sends_length:
+                self.send_header("Content-Length", str(len(content) - start))
+            if current is not None:
+                self.send_header("ETag" if server.validator == "weak" else str(server.validator), current)
+            self.end_headers()
+            body = content[start:]
+            if server.stall_after is not None:
+                self.wfile.write(body[: server.stall_after])
+                self.wfile.flush()
+                body = body[server.stall_after :]
+                server.stalled.set()
+                server.released.wait()
+            if server.break_after:
+                body = body[: server.break_after.pop(0)]
+            with contextlib.suppress(OSError):  # the client was killed: that is what some tests are about
+                self.wfile.write(body)
+
+    return Handler

@@ -1,0 +1,239 @@
+"""Models of bilm-tf and AllenNLP: read right whatever their options, written so that they read back."""
+
+import gzip
+import json
+
+import h5py
+import numpy as np
+import pytest
+import torch
+
+from elmo import CheckpointError, Elmo
+from elmo.checkpoint.folder import write_folder
+from elmo.checkpoint.formats.hdf5 import write_hdf5
+from elmo.checkpoint.open import open_checkpoint
+
+from .bilm_files import NumpyBilm, cell_name, make_options, make_variables, write_model
+
+SENTENCES = [
+    ["The", "bank", "raised", "interest", "rates", "."],
+    ["x"],
+    ["naïve", "日本語", "", "<S>x", "a" * 60, "é" * 30],
+    [],
+    ["word"] * 9,
+]
+VARIANTS = {
+    "as the official ones": {},
+    "tanh": {"activation": "tanh"},
+    "no residual": {"skip": False},
+    "no clipping": {"clips": (None, None)},
+    "one layer": {"num_layers": 1},
+    "three layers": {"num_layers": 3},
+    "no projection of the cells": {"dim": 6, "projection": 6},
+    "one layer without projection": {"dim": 6, "projection": 6, "num_layers": 1},
+    "no highways": {"num_highways": 0},
+    "highways not mentioned": {"num_highways": None},
+    "filters equal to the projection": {"projection": 11},
+    "261 characters stated": {"num_characters": 261},
+    "shorter words": {"max_characters": 12},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
+def test_vectors_are_those_of_the_description(tmp_path, variant):
+    options = make_options(**variant)
+    variables = make_variables(options)
+    model = Elmo.from_pretrained(write_model(tmp_path, options, variables))
+    reference = NumpyBilm(options, variables)
+    for words, found in zip(SENTENCES, model.embed(SENTENCES, layers="all"), strict=True):
+        np.testing.assert_allclose(found, reference.embed(words), atol=1e-5)
+
+
+def test_carried_state_follows_each_row(tmp_path):
+    options = make_options()
+    variables = make_variables(options)
+    model = Elmo.from_pretrained(write_model(tmp_path, options, variables), state="carry")
+    rows = [NumpyBilm(options, variables) for _ in range(3)]
+    for batch in ([["a", "b"], ["c"], ["d", "e", "f"]], [["g"]], [["h"], ["i", "j"], ["k"]]):
+        expected = [row.embed(words, carry=True) for row, words in zip(rows, batch, strict=False)]
+        for found, wanted in zip(model.embed(batch, layers="all"), expected, strict=True):
+            np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_a_model_of_whole_words_reads_its_vocabulary(tmp_path):
+    vocabulary = ["<S>", "</S>", "<UNK>", "the", "bank"]
+    options = make_options(num_words=len(vocabulary))
+    variables = make_variables(options)
+    model = Elmo.from_pretrained(write_model(tmp_path, options, variables, vocabulary))
+    words = ["the", "unseen", "bank", "<S>"]
+    # In our own interface no text makes a boundary: the literal <S> is an unknown word.
+    expected = NumpyBilm(options, variables, vocabulary).embed(["the", "unseen", "bank", "<UNK>"])
+    np.testing.assert_allclose(model.embed([words], layers="all")[0], expected, atol=1e-5)
+
+
+def test_cached_word_vectors_stand_in_for_the_characters(tmp_path):
+    options = make_options()
+    variables = make_variables(options)
+    vocabulary = ["<S>", "</S>", "<UNK>", "the", "bank"]
+    write_model(tmp_path, options, variables, vocabulary)
+    whole = NumpyBilm(options, variables)
+    table = np.stack([whole._token(word) for word in (None, False, "<UNK>", "the", "bank")]).astype(np.float32)
+    with h5py.File(tmp_path / "cache.hdf5", "w") as file:
+        file["embedding"] = table
+    by_characters = Elmo.from_pretrained(tmp_path)  # the second HDF5 file has no RNN_0, so there is no doubt
+    by_cache = Elmo.from_pretrained(tmp_path, token_embeddings=tmp_path / "cache.hdf5")
+    known, unknown = ["the", "bank"], ["the", "river"]
+    np.testing.assert_allclose(by_cache.embed([known])[0], by_characters.embed([known])[0], atol=1e-5)
+    np.testing.assert_allclose(by_cache.embed([unknown])[0], by_cache.embed([["the", "<UNK>"]])[0], atol=1e-6)
+    assert by_cache.config.characters is None
+
+
+def test_a_word_model_finds_its_vectors_in_the_cache_file_beside_it(tmp_path):
+    vocabulary = ["<S>", "</S>", "<UNK>", "the"]
+    options = make_options(num_words=len(vocabulary))
+    variables = make_variables(options)
+    model = Elmo.from_pretrained(write_model(tmp_path / "one", options, variables, vocabulary))
+    table = variables.pop("embedding")
+    write_model(tmp_path / "two", options, variables, vocabulary)
+    with h5py.File(tmp_path / "two" / "embeddings.hdf5", "w") as file:
+        file["embedding"] = table
+    split = Elmo.from_pretrained(tmp_path / "two")
+    np.testing.assert_array_equal(model.embed([["the", "x"]])[0], split.embed([["the", "x"]])[0])
+
+
+def test_one_layer_models_named_like_deeper_ones_are_read(tmp_path):
+    options = make_options(num_layers=1)
+    variables = make_variables(options)
+    plain = Elmo.from_pretrained(write_model(tmp_path / "plain", options, variables))
+    renamed = {name.replace("RNN/LSTM", "RNN/MultiRNNCell/Cell0/LSTM"): value for name, value in variables.items()}
+    stacked = Elmo.from_pretrained(write_model(tmp_path / "stacked", options, renamed))
+    np.testing.assert_array_equal(plain.embed("a b"), stacked.embed("a b"))
+
+
+def test_a_table_of_262_characters_loses_its_unused_last_row(tmp_path):
+    options = make_options()
+    variables = make_variables(options)
+    plain = Elmo.from_pretrained(write_model(tmp_path / "plain", options, variables))
+    variables["char_embed"] = np.concatenate([variables["char_embed"], np.full((1, 4), 9, np.float32)])
+    longer = Elmo.from_pretrained(write_model(tmp_path / "longer", options, variables))
+    np.testing.assert_array_equal(plain.embed("a b"), longer.embed("a b"))
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
+def test_import_export_import_keeps_every_bit(tmp_path, variant):
+    options = make_options(**variant)
+    write_model(tmp_path / "first", options, make_variables(options), ["<S>", "</S>", "<UNK>", "the"])
+    first = open_checkpoint(tmp_path / "first")
+    write_folder(first, tmp_path / "ours")
+    ours = open_checkpoint(tmp_path / "ours")
+    write_hdf5(ours, tmp_path / "second")
+    second = open_checkpoint(tmp_path / "second")
+    assert first.config == ours.config == second.config
+    assert first.vocabulary == ours.vocabulary == second.vocabulary
+    for name, tensor in first.weights.items():
+        assert torch.equal(tensor, ours.weights[name]) and torch.equal(tensor, second.weights[name]), name
+
+
+def test_the_exported_file_equals_the_imported_one(tmp_path):
+    options = make_options(num_layers=1)
+    variables = make_variables(options)
+    write_hdf5(open_checkpoint(write_model(tmp_path / "in", options, variables)), tmp_path / "out")
+    with h5py.File(tmp_path / "out" / "weights.hdf5") as file:
+        for name, value in variables.items():
+            np.testing.assert_array_equal(file[name][...], value)
+    exported = json.loads((tmp_path / "out" / "options.json").read_text())
+    assert exported["char_cnn"] == options["char_cnn"]
+    assert exported["lstm"] == options["lstm"]
+
+
+def test_a_gzipped_vocabulary_is_read(tmp_path):
+    options = make_options()
+    write_model(tmp_path, options, make_variables(options))
+    (tmp_path / "vocab.txt.gz").write_bytes(gzip.compress("<S>\n</S>\n<UNK>\nnaïve\n".encode()))
+    assert open_checkpoint(tmp_path).vocabulary == ("<S>", "</S>", "<UNK>", "naïve")
+
+
+def test_shapes_that_contradict_the_options_are_all_named(tmp_path):
+    options = make_options()
+    variables = make_variables(options)
+    first, second = f"{cell_name(options, 0, 1)}/W_0", "CNN_proj/W_proj"
+    variables[first] = variables[first][:-1]
+    del variables[second]
+    with pytest.raises(CheckpointError) as caught:
+        Elmo.from_pretrained(write_model(tmp_path, options, variables))
+    message = str(caught.value)
+    assert f"{first} has shape (11, 40), options ask for (12, 40)" in message
+    assert f"{second} is missing" in message
+    assert "take both files from one model" in message
+
+
+def test_nan_weights_are_refused(tmp_path):
+    options = make_options()
+    variables = make_variables(options)
+    variables["CNN_proj/b_proj"][2] = np.nan
+    with pytest.raises(CheckpointError, match=r"NaN or infinite values in tokens.projection.bias"):
+        Elmo.from_pretrained(write_model(tmp_path, options, variables))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lstm": {"dim": 4}}, "'lstm.projection_dim' is missing"),
+        ({"lstm": {"dim": "4", "projection_dim": 2}}, "'encoder.cell_dim' is '4'; a whole number was expected"),
+        ({"char_cnn": {"filters": [[1, 2]]}}, "'char_cnn.embedding.dim' is missing"),
+        ({"bidirectional": False}, "'bidirectional' is false"),
+    ],
+)
+def test_options_that_describe_no_model_are_explained(tmp_path, change, message):
+    options = make_options()
+    write_model(tmp_path, {**options, **change}, make_variables(options))
+    with pytest.raises(CheckpointError, match="options.json does not describe an ELMo model: .*") as caught:
+        Elmo.from_pretrained(tmp_path)
+    assert message in str(caught.value)
+
+
+def test_a_number_of_characters_no_program_wrote_is_refused(tmp_path):
+    options = make_options(num_characters=300)
+    write_model(tmp_path, options, make_variables(options))
+    with pytest.raises(CheckpointError, match=r"'char_cnn.n_characters' is 300, 261 or 262 was expected"):
+        Elmo.from_pretrained(tmp_path)
+
+
+def test_truncated_and_foreign_files_are_explained(tmp_path):
+    options = make_options()
+    folder = write_model(tmp_path, options, make_variables(options))
+    whole = (folder / "weights.hdf5").read_bytes()
+    for content in (whole[: len(whole) // 2], b"<html>not found</html>", b""):
+        (folder / "weights.hdf5").write_bytes(content)
+        with pytest.raises(CheckpointError, match=r"weights.hdf5 is not a whole HDF5 file"):
+            Elmo.from_pretrained(folder)
+    with h5py.File(folder / "weights.hdf5", "w") as file:
+        file["something"] = np.zeros(3)
+    with pytest.raises(CheckpointError, match="without RNN_0, so it holds no ELMo weights"):
+        Elmo.from_pretrained(folder)
+    (folder / "options.json").write_text('{"lstm": ')
+    with pytest.raises(CheckpointError, match=r"options.json is not valid JSON"):
+        Elmo.from_pretrained(folder)
+
+
+def test_a_vocabulary_of_another_model_is_refused(tmp_path):
+    options = make_options(num_words=5)
+    write_model(tmp_path, options, make_variables(options), ["<S>", "</S>", "<UNK>"])
+    with pytest.raises(CheckpointError, match="The vocabulary has 3 words but the weights have 5"):
+        Elmo.from_pretrained(tmp_path)
+
+
+def test_a_word_model_without_vocabulary_is_refused(tmp_path):
+    options = make_options(num_words=5)
+    write_model(tmp_path, options, make_variables(options))
+    with pytest.raises(CheckpointError, match="reads whole words, so it needs its vocabulary"):
+        Elmo.from_pretrained(tmp_path)
+
+
+def test_cached_vectors_of_another_size_are_refused(tmp_path):
+    options = make_options()
+    write_model(tmp_path, options, make_variables(options), ["<S>", "</S>", "<UNK>"])
+    with h5py.File(tmp_path / "cache.hdf5", "w") as file:
+        file["embedding"] = np.zeros((3, 99), np.float32)
+    with pytest.raises(CheckpointError, match="has vectors of 99 values; this model's words have 6"):
+        Elmo.from_pretrained(tmp_path, token_embeddings=tmp_path / "cache.hdf5")

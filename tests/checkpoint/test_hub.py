@@ -1,0 +1,227 @@
+"""Each test runs its calls in a process of its own: the hub's library reads HF_ENDPOINT when imported."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from .fake_hub import FakeHub
+
+CHILD = """
+import json, sys
+from pathlib import Path
+from elmo.checkpoint.hub import fetch_from_hub, push_folder
+from elmo.errors import CheckpointError
+for name, arguments in json.loads(sys.argv[1]):
+    for key in {"cache", "folder"} & set(arguments):
+        arguments[key] = Path(arguments[key])
+    try:
+        print(json.dumps({"value": str({"fetch": fetch_from_hub, "push": push_folder}[name](**arguments))}))
+    except CheckpointError as error:
+        print(json.dumps({"error": str(error), "cause": type(error.__cause__).__name__}))
+"""
+MODEL = {
+    "config.json": b'{"format": "elmo"}',
+    "weights.safetensors": bytes(range(256)) * 40,
+    "vocabulary.txt": "<S>\n</S>\n<UNK>\nthé\n".encode(),
+    "README.md": b"# A model\n",
+}
+
+
+def run_calls(
+    address: str, home: Path, *calls: tuple[str, dict[str, Any]], **env: str
+) -> list[dict[str, str]]:
+    settings = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "HF_ENDPOINT": address,
+        "HF_HOME": str(home),
+        "HF_HUB_DISABLE_XET": "1",  # its storage protocol is not one of the few endpoints
+        "NO_PROXY": "127.0.0.1",
+        **env,
+    }
+    settings.pop("HF_TOKEN", None)
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, json.dumps(calls)],
+        env=settings, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "model"
+    (made / "training").mkdir(parents=True)
+    for name, content in MODEL.items():
+        (made / name).write_bytes(content)
+    (made / "training" / "state.json").write_text("{}")
+    (made / "notes.tmp").write_text("mine")
+    return made
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def test_pushing_then_fetching_gives_the_same_bytes(hub: FakeHub, folder: Path, tmp_path: Path) -> None:
+    pushed, fetched, local = run_calls(
+        hub.address,
+        tmp_path / "home",
+        ("push", {"folder": str(folder), "repo_id": "me/tiny", "private": True, "token": "right"}),
+        ("fetch", {"repo_id": "me/tiny", "cache": str(tmp_path / "cache")}),
+        ("fetch", {"repo_id": "me/tiny", "cache": str(tmp_path / "cache"), "local_files_only": True}),
+    )
+    assert pushed == {"value": f"{hub.address}/me/tiny"}
+    assert contents(Path(fetched["value"])) == MODEL
+    assert Path(fetched["value"]).is_relative_to(tmp_path / "cache" / "hub")
+    assert local == fetched
+    assert hub.commits == ["Upload an ELMo model"]
+    assert hub.visibility == {"me/tiny": "private"}
+
+
+@pytest.mark.parametrize("xet_off", ["1", "0"])
+def test_training_state_and_foreign_files_stay_here(
+    hub: FakeHub, folder: Path, tmp_path: Path, xet_off: str
+) -> None:
+    # The library has two ways to upload a folder; large files of the second need a storage we do not fake.
+    hub.large_suffix = ".safetensors" if xet_off == "1" else None
+    arguments = {"folder": str(folder), "repo_id": "me/tiny", "token": "right", "commit_message": "Second"}
+    run_calls(hub.address, tmp_path / "home", ("push", arguments), HF_HUB_DISABLE_XET=xet_off)
+    assert hub.repos["me/tiny"] == MODEL
+    assert hub.commits == ["Second"]
+
+
+def test_only_model_files_at_the_top_are_fetched(hub: FakeHub, tmp_path: Path) -> None:
+    wanted = {
+        "options.json": b"{}",
+        "model.hdf5": b"h",
+        "vocab.txt.gz": b"z",
+        "encoder.pkl": b"p",
+        "char.dic": b"c",
+    }
+    hub.repos["you/mixed"] = {**wanted, "training/state.json": b"{}", "corpus.txt": b"x", "run.py": b"x"}
+    hub.repos["you/empty"] = {"corpus.txt": b"x"}
+    fetched, empty = run_calls(
+        hub.address,
+        tmp_path / "home",
+        ("fetch", {"repo_id": "you/mixed"}),
+        ("fetch", {"repo_id": "you/empty"}),
+    )
+    assert contents(Path(fetched["value"])) == wanted
+    # Without a cache of ours, the hub's own is used, as by any other library.
+    assert Path(fetched["value"]).is_relative_to(tmp_path / "home")
+    assert empty["error"] == (
+        "The hub repository 'you/empty' holds no model file at its top; expected config.json and"
+        " weights.safetensors, or a published ELMo's files: check the name."
+    )
+
+
+def test_what_the_hub_refuses_is_said_in_one_sentence(hub: FakeHub, tmp_path: Path) -> None:
+    hub.repos["you/model"] = {"config.json": b"{}"}
+    hub.gated.add("you/gated")
+    hub.failing.add("you/broken")
+    answers = run_calls(
+        hub.address,
+        tmp_path / "home",
+        ("fetch", {"repo_id": "nobody/nothing"}),
+        ("fetch", {"repo_id": "you/gated"}),
+        ("fetch", {"repo_id": "you/model", "revision": "v9"}),
+        ("fetch", {"repo_id": "a/b/c"}),
+        ("fetch", {"repo_id": "you/broken"}),
+    )
+    assert [(answer["error"], answer["cause"]) for answer in answers[:4]] == [
+        (
+            "The hub repository 'nobody/nothing' does not exist or is private; check the name, or log in with"
+            " `hf auth login`.",
+            "RepositoryNotFoundError",
+        ),
+        (
+            "The hub repository 'you/gated' is gated; ask for access on its page, then log in with"
+            " `hf auth login`.",
+            "GatedRepoError",
+        ),
+        (
+            "The hub repository 'you/model' has no revision 'v9'; check the name of the branch, tag or"
+            " commit.",
+            "RevisionNotFoundError",
+        ),
+        (
+            "'a/b/c' is neither a local folder nor a hub repository name such as 'owner/model'.",
+            "HFValidationError",
+        ),
+    ]
+    broken = answers[4]["error"]
+    assert broken.startswith(
+        "The hub repository 'you/broken' is not (or not wholly) in the cache and the hub gave no usable"
+        " answer ("
+    )
+    assert "503 Service Unavailable" in broken
+    assert broken.endswith("); check the network, or give a local folder.")
+    assert "\n" not in broken
+
+
+def test_local_files_only_asks_nobody(hub: FakeHub, tmp_path: Path) -> None:
+    hub.repos["you/model"] = {"config.json": b"{}"}
+    arguments = {"repo_id": "you/model", "local_files_only": True}
+    (answer,) = run_calls(hub.address, tmp_path / "home", ("fetch", arguments))
+    assert answer["error"] == (
+        "The hub repository 'you/model' is not (or not wholly) in the cache and local_files_only forbids to"
+        " download it; allow the download once, or give a local folder."
+    )
+    assert hub.requests == []
+
+
+def test_an_unreachable_hub_is_an_error_unless_the_model_is_cached(hub: FakeHub, tmp_path: Path) -> None:
+    hub.repos["you/model"] = {"config.json": b"{}"}
+    (fetched,) = run_calls(hub.address, tmp_path / "home", ("fetch", {"repo_id": "you/model"}))
+    cached, missing = run_calls(
+        hub.address,
+        tmp_path / "home",
+        ("fetch", {"repo_id": "you/model"}),
+        ("fetch", {"repo_id": "you/other"}),
+        HF_HUB_OFFLINE="1",
+    )
+    assert cached == fetched
+    assert missing["error"].startswith(
+        "The hub repository 'you/other' is not (or not wholly) in the cache and the hub gave no usable"
+        " answer ("
+    )
+    assert missing["error"].endswith("); check the network, or give a local folder.")
+
+
+def test_push_errors_say_what_to_do(hub: FakeHub, folder: Path, tmp_path: Path) -> None:
+    hub.needs_token = True
+    (tmp_path / "empty").mkdir()
+    refused, badly_named, empty, missing = run_calls(
+        hub.address,
+        tmp_path / "home",
+        ("push", {"folder": str(folder), "repo_id": "me/tiny", "token": "wrong"}),
+        ("push", {"folder": str(folder), "repo_id": "me/ti/ny", "token": "right"}),
+        ("push", {"folder": str(tmp_path / "empty"), "repo_id": "me/tiny", "token": "right"}),
+        ("push", {"folder": str(tmp_path / "none"), "repo_id": "me/tiny", "token": "right"}),
+    )
+    assert refused["error"] == (
+        "The hub does not let you write to 'me/tiny' (HTTP 401); log in with `hf auth login` or give a token"
+        " that may write."
+    )
+    assert badly_named["error"] == "'me/ti/ny' is not a hub repository name; expected 'owner/model'."
+    for name, answer in (("empty", empty), ("none", missing)):
+        assert answer["error"] == (
+            f"{tmp_path / name} holds no model file to upload; give a folder made by save_pretrained."
+        )
+
+
+def test_a_push_without_a_hub_names_folder_and_repository(folder: Path, tmp_path: Path) -> None:
+    with FakeHub() as gone:
+        address = gone.address
+    arguments = {"folder": str(folder), "repo_id": "me/tiny", "token": "right"}
+    (answer,) = run_calls(address, tmp_path / "home", ("push", arguments))
+    assert answer["error"].startswith(f"{folder} cannot be uploaded to the hub repository 'me/tiny' (")
+    assert answer["error"].endswith("); check the network and try again.")

@@ -1,0 +1,34 @@
+"""Tiny seeded models made in memory, and the folder of original vectors where it is present."""
+
+from pathlib import Path
+
+import pytest
+
+from elmo import Elmo
+from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
+
+TINY_CONFIG = ModelConfig(
+    encoder=EncoderConfig(num_layers=2, cell_dim=12, output_dim=6),
+    characters=CharacterConfig(filters=((1, 3), (2, 4), (3, 5)), embedding_dim=4, num_highways=1),
+)
+
+
+@pytest.fixture(scope="session")
+def tiny_model() -> Elmo:
+    """A random model that must not be changed by a test."""
+    return Elmo.from_config(TINY_CONFIG)
+
+
+@pytest.fixture
+def own_model() -> Elmo:
+    """A random model of the test's own, to be trained or changed."""
+    return Elmo.from_config(TINY_CONFIG)
+
+
+@pytest.fixture(scope="session")
+def original_vectors() -> Path:
+    """The folder of small original models with the vectors their own programs gave."""
+    folder = Path(__file__).parents[2] / "shared" / "fixtures"
+    if not folder.is_dir():
+        pytest.skip("the original programs' vectors (shared/fixtures beside the project) are not here")
+    return folder
