@@ -151,10 +151,14 @@ class NumpyBilm:
         layers = []
         for layer in range(lstm["n_layers"]):
             name = cell_name(self.options, direction, layer)
-            hidden, cell = self.state.get((direction, layer), (np.zeros(lstm["projection_dim"]), np.zeros(lstm["dim"])))
+            hidden, cell = self.state.get(
+                (direction, layer), (np.zeros(lstm["projection_dim"]), np.zeros(lstm["dim"]))
+            )
             outputs = []
             for step in inputs:
-                gates = np.concatenate([step, hidden]) @ self.variables[f"{name}/W_0"] + self.variables[f"{name}/B"]
+                gates = (
+                    np.concatenate([step, hidden]) @ self.variables[f"{name}/W_0"] + self.variables[f"{name}/B"]
+                )
                 i, j, f, o = np.split(gates, 4)
                 cell = _clip(_sigmoid(f + 1) * cell + _sigmoid(i) * np.tanh(j), lstm.get("cell_clip"))
                 hidden = _sigmoid(o) * np.tanh(cell)

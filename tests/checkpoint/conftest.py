@@ -1,6 +1,7 @@
 from collections.abc import Iterator
 
 import pytest
+
 from .fake_hub import FakeHub
 from .file_server import FileServer
 

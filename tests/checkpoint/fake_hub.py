@@ -109,9 +109,7 @@ def _make_handler(hub: FakeHub) -> type[BaseHTTPRequestHandler]:
             elif path == "/api/validate-yaml":
                 self.answer({"warnings": [], "errors": []})
             elif path.endswith("/preupload/main"):
-                self.answer(
-                    {"files": [_upload_mode(hub, file["path"]) for file in json.loads(body)["files"]]}
-                )
+                self.answer({"files": [_upload_mode(hub, file["path"]) for file in json.loads(body)["files"]]})
             elif path.endswith("/info/lfs/objects/batch"):
                 objects = [_upload_action(hub, entry) for entry in json.loads(body)["objects"]]
                 self.answer({"transfer": "basic", "objects": objects})

@@ -10,12 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
-from .file_server import FileServer
 
 from elmo.checkpoint import checksums, transfer
 from elmo.checkpoint.checksums import Checksums
 from elmo.checkpoint.download import cache_folder, fetch_url
 from elmo.errors import CheckpointError
+
+from .file_server import FileServer
 
 CONTENT = bytes(range(256)) * 2000  # several blocks of reading
 OTHER = CONTENT[::-1]
@@ -268,9 +269,7 @@ def test_two_processes_share_one_download(server: FileServer, url: str, tmp_path
 
 
 @pytest.mark.parametrize(("status", "reason"), [(404, "Not Found"), (403, "Forbidden")])
-def test_a_refusal_is_said_at_once(
-    server: FileServer, url: str, tmp_path: Path, status: int, reason: str
-) -> None:
+def test_a_refusal_is_said_at_once(server: FileServer, url: str, tmp_path: Path, status: int, reason: str) -> None:
     server.statuses["/models/weights.hdf5"] = status
     assert message_of(url, tmp_path) == (
         f"{url} cannot be downloaded: the server answered HTTP {status} {reason}; check the address, or give"
@@ -326,9 +325,7 @@ def test_a_cache_that_cannot_be_written_is_named(server: FileServer, url: str, t
     blocked.write_text("in the way")
     message = message_of(url, blocked, folder="models")
     assert message.startswith(f"{blocked / 'models' / 'weights.hdf5'} cannot be read or written: [Errno ")
-    assert message.endswith(
-        "; free some space, or choose another cache with the environment variable ELMO_CACHE."
-    )
+    assert message.endswith("; free some space, or choose another cache with the environment variable ELMO_CACHE.")
     assert server.requests == []
 
 
@@ -405,9 +402,7 @@ def test_the_same_file_may_be_downloaded_again(server: FileServer, url: str, tmp
     assert len(server.requests) == 2
 
 
-def test_an_untouched_file_is_not_hashed_again(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_untouched_file_is_not_hashed_again(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: list[Path] = []
     original = checksums.sha256_of
     monkeypatch.setattr(checksums, "sha256_of", lambda path: hashed.append(path) or original(path))

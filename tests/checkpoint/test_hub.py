@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from .fake_hub import FakeHub
 
 CHILD = """
@@ -31,9 +32,7 @@ MODEL = {
 }
 
 
-def run_calls(
-    address: str, home: Path, *calls: tuple[str, dict[str, Any]], **env: str
-) -> list[dict[str, str]]:
+def run_calls(address: str, home: Path, *calls: tuple[str, dict[str, Any]], **env: str) -> list[dict[str, str]]:
     settings = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(sys.path),
@@ -65,9 +64,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_pushing_then_fetching_gives_the_same_bytes(hub: FakeHub, folder: Path, tmp_path: Path) -> None:
@@ -148,8 +145,7 @@ def test_what_the_hub_refuses_is_said_in_one_sentence(hub: FakeHub, tmp_path: Pa
             "GatedRepoError",
         ),
         (
-            "The hub repository 'you/model' has no revision 'v9'; check the name of the branch, tag or"
-            " commit.",
+            "The hub repository 'you/model' has no revision 'v9'; check the name of the branch, tag or commit.",
             "RevisionNotFoundError",
         ),
         (
@@ -159,8 +155,7 @@ def test_what_the_hub_refuses_is_said_in_one_sentence(hub: FakeHub, tmp_path: Pa
     ]
     broken = answers[4]["error"]
     assert broken.startswith(
-        "The hub repository 'you/broken' is not (or not wholly) in the cache and the hub gave no usable"
-        " answer ("
+        "The hub repository 'you/broken' is not (or not wholly) in the cache and the hub gave no usable answer ("
     )
     assert "503 Service Unavailable" in broken
     assert broken.endswith("); check the network, or give a local folder.")
@@ -190,8 +185,7 @@ def test_an_unreachable_hub_is_an_error_unless_the_model_is_cached(hub: FakeHub,
     )
     assert cached == fetched
     assert missing["error"].startswith(
-        "The hub repository 'you/other' is not (or not wholly) in the cache and the hub gave no usable"
-        " answer ("
+        "The hub repository 'you/other' is not (or not wholly) in the cache and the hub gave no usable answer ("
     )
     assert missing["error"].endswith("); check the network, or give a local folder.")
 

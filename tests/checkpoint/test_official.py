@@ -3,10 +3,11 @@ from pathlib import Path
 
 import h5py
 import pytest
-from .file_server import FileServer
 
 from elmo.checkpoint.official import BASE_ADDRESS, OFFICIAL, fetch_official, official_alias_of
 from elmo.errors import CheckpointError
+
+from .file_server import FileServer
 
 OPTIONS = json.dumps({"lstm": {"dim": 16}}).encode()
 
@@ -35,15 +36,11 @@ def test_the_published_addresses_are_known() -> None:
         "elmo_2x4096_512_2048cnn_2xhighway_5.5B_weights.hdf5"
     )
     for model in OFFICIAL.values():
-        assert model.stem.startswith(
-            f"2x{model.dim}_{model.projection_dim}_2048cnn_{model.num_highway_layers}x"
-        )
+        assert model.stem.startswith(f"2x{model.dim}_{model.projection_dim}_2048cnn_{model.num_highway_layers}x")
 
 
 @pytest.mark.parametrize("alias", OFFICIAL)
-def test_both_files_land_in_one_folder(
-    mirror: FileServer, weights: bytes, tmp_path: Path, alias: str
-) -> None:
+def test_both_files_land_in_one_folder(mirror: FileServer, weights: bytes, tmp_path: Path, alias: str) -> None:
     folder = fetch_official(alias, cache=tmp_path / "cache")
     assert folder == tmp_path / "cache" / "official" / alias
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
@@ -55,9 +52,7 @@ def test_both_files_land_in_one_folder(
     assert len(mirror.requests) == 2
 
 
-def test_the_default_cache_is_used(
-    mirror: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_default_cache_is_used(mirror: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "mine"))
     assert fetch_official("small") == tmp_path / "mine" / "official" / "small"
 

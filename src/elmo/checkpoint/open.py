@@ -5,6 +5,7 @@ Which format a folder is: ours, then ELMoForManyLangs, then HDF5, then a TensorF
 
 import re
 import zipfile
+import zlib
 from pathlib import Path, PurePosixPath
 from typing import Literal, get_args
 
@@ -34,7 +35,10 @@ def open_checkpoint(
     path = _find(source, revision=revision, local_files_only=local_files_only)
     cache = Path(token_embeddings) if token_embeddings is not None else None
     if format == "zip" or (format is None and path.is_file() and path.suffix == ".zip"):
-        return _read_located(_open_zip(path), None, cache)
+        try:
+            return _read_located(_open_zip(path), None, cache)
+        except (zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+            raise CheckpointError(f"{path} is damaged: {error}; get the archive again.") from error
     return _read_located(path, format, cache)
 
 

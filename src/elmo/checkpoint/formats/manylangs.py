@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import warnings
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
@@ -197,7 +198,9 @@ def _import_weights(
 
 def _read_state_dict(path: Location) -> dict[str, Tensor]:
     try:
-        content = torch.load(io.BytesIO(path.read_bytes()), map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch doubts pickles of other protocols aloud; the error says it
+            content = torch.load(io.BytesIO(path.read_bytes()), map_location="cpu", weights_only=True)
     except OSError as error:
         raise CheckpointError(f"{path} could not be read: {error.strerror or error}.") from error
     except (pickle.UnpicklingError, EOFError, RuntimeError, ValueError) as error:

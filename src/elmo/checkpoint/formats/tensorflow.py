@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +36,12 @@ def find_prefix(folder: Path) -> Path | None:
 
 def read_tensorflow(prefix: Path, options: Path) -> Checkpoint:
     """Open the checkpoint PREFIX.index; the vocabulary is looked for beside it."""
-    reader = _open(prefix)
-    names = reader.get_variable_to_shape_map()
+    names, reader = _open(prefix)
 
     def find(name: str) -> Tensor | None:
         for candidate in _their_names(name):
             if candidate in names:
-                return torch.from_numpy(reader.get_tensor(candidate))
+                return torch.from_numpy(reader(candidate))
         return None
 
     vocabulary = find_vocabulary(prefix.parent)
@@ -61,7 +61,8 @@ def read_tensorflow(prefix: Path, options: Path) -> Checkpoint:
     )
 
 
-def _open(prefix: Path) -> Any:
+def _open(prefix: Path) -> tuple[frozenset[str], Callable[[str], Any]]:
+    """Give the names in a checkpoint and a function that reads one of them."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow greets every user at length otherwise
     try:
         import tensorflow as tf
@@ -69,11 +70,16 @@ def _open(prefix: Path) -> Any:
         raise CheckpointError(
             "Reading a TensorFlow checkpoint needs TensorFlow: pip install 'modern-elmo[tensorflow]'."
         ) from error
-    try:
-        return tf.train.load_checkpoint(str(prefix))
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
-        raise CheckpointError(f"{prefix} is not a whole TensorFlow checkpoint: {reason}.") from error
+
+    def guard(call: Callable[..., Any], *arguments: str) -> Any:
+        try:
+            return call(*arguments)
+        except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
+            reason = str(error).splitlines()[0]
+            raise CheckpointError(f"{prefix} is not a whole TensorFlow checkpoint: {reason}.") from error
+
+    opened = guard(tf.train.load_checkpoint, str(prefix))
+    return frozenset(opened.get_variable_to_shape_map()), lambda name: guard(opened.get_tensor, name)
 
 
 def _their_names(name: str) -> list[str]:

@@ -1,0 +1,127 @@
+"""Our own format: strict to read, whole or absent when written."""
+
+import json
+import os
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from elmo import CheckpointError, ConfigError, Elmo
+from elmo.checkpoint import folder as folder_module
+from elmo.checkpoint.folder import content_hash, read_folder, write_folder
+from elmo.checkpoint.open import open_checkpoint
+
+
+@pytest.fixture
+def saved(tiny_model, tmp_path):
+    tiny_model.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def change_config(folder, **changes):
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_saving_and_opening_keeps_every_bit(tiny_model, saved):
+    opened = read_folder(saved)
+    assert opened.config == tiny_model.config
+    for name, tensor in tiny_model.bilm.state_dict().items():
+        assert torch.equal(opened.weights[name], tensor)
+    assert sorted(path.name for path in saved.iterdir()) == ["config.json", "weights.safetensors"]
+
+
+def test_word_lists_of_any_text_come_back_as_they_were(own_model, tmp_path):
+    from dataclasses import replace
+
+    words = ("<S>", "</S>", "<UNK>", "\u2028", "\u0085", "tab\there", "\r", "", "naïve")
+    write_folder(replace(own_model.checkpoint(), vocabulary=words), tmp_path / "model")
+    assert read_folder(tmp_path / "model").vocabulary == words
+
+
+def test_the_same_model_is_written_as_the_same_bytes(tiny_model, tmp_path):
+    for name in ("one", "two"):
+        tiny_model.save_pretrained(tmp_path / name)
+    for name in ("config.json", "weights.safetensors"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_saving_over_a_model_replaces_it_and_keeps_other_files(saved, tiny_model, own_model):
+    (saved / "notes.txt").write_text("mine")
+    (saved / "vocabulary.txt").write_text("of an older save\n")
+    own_model.bilm.left_to_right.layers[0].bias.data += 1
+    own_model.save_pretrained(saved)
+    assert content_hash(read_folder(saved).weights) == content_hash(own_model.bilm.state_dict())
+    assert content_hash(own_model.bilm.state_dict()) != content_hash(tiny_model.bilm.state_dict())
+    assert (saved / "notes.txt").read_text() == "mine"
+    assert not (saved / "vocabulary.txt").exists()
+
+
+def test_a_failed_save_leaves_the_old_model_and_nothing_else(saved, own_model, monkeypatch):
+    before = {path.name: path.read_bytes() for path in saved.iterdir()}
+
+    def no_space(path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(folder_module, "_sync", no_space)
+    own_model.bilm.left_to_right.layers[0].bias.data += 1
+    with pytest.raises(CheckpointError, match=r"could not be saved to .*: .*No space left on device"):
+        own_model.save_pretrained(saved)
+    assert {path.name: path.read_bytes() for path in saved.iterdir()} == before
+    assert [path.name for path in saved.parent.iterdir()] == ["model"]
+
+
+def test_saving_onto_a_file_is_refused(tiny_model, tmp_path):
+    (tmp_path / "model").write_text("")
+    with pytest.raises(CheckpointError, match="is a file; give a folder to save the model to"):
+        tiny_model.save_pretrained(tmp_path / "model")
+
+
+def test_files_of_two_saves_are_not_mixed(saved, own_model, tmp_path):
+    own_model.bilm.left_to_right.layers[0].bias.data += 1
+    own_model.save_pretrained(tmp_path / "other")
+    os.replace(tmp_path / "other" / "weights.safetensors", saved / "weights.safetensors")
+    with pytest.raises(CheckpointError, match=r"config.json and weights.safetensors are not of one save"):
+        Elmo.from_pretrained(saved)
+
+
+def test_missing_extra_and_misshapen_weights_are_named(saved):
+    weights = load_file(saved / "weights.safetensors")
+    weights["stranger"] = torch.zeros(1)
+    weights["tokens.projection.bias"] = torch.zeros(2)
+    del weights["left_to_right.layers.0.bias"]
+    digest = content_hash(weights)
+    save_file(weights, saved / "weights.safetensors", metadata={"content_hash": digest})
+    change_config(saved, content_hash=digest)
+    with pytest.raises(CheckpointError) as caught:
+        Elmo.from_pretrained(saved)
+    message = str(caught.value)
+    assert "left_to_right.layers.0.bias is missing" in message
+    assert "stranger is not part of the model" in message
+    assert "tokens.projection.bias has shape (2,), the configuration asks for (6,)" in message
+
+
+def test_a_truncated_weights_file_is_explained(saved):
+    content = (saved / "weights.safetensors").read_bytes()
+    for kept in (len(content) // 2, 4, 0):
+        (saved / "weights.safetensors").write_bytes(content[:kept])
+        with pytest.raises(CheckpointError, match=r"weights.safetensors is not a whole safetensors file"):
+            Elmo.from_pretrained(saved)
+
+
+def test_folders_of_other_programs_and_later_versions_are_told_apart(saved):
+    change_config(saved, version=99)
+    with pytest.raises(CheckpointError, match="says version 99; this program reads version 1, so update"):
+        Elmo.from_pretrained(saved)
+    change_config(saved, format="bert")
+    with pytest.raises(CheckpointError, match="says format 'bert'; 'modern-elmo' was expected"):
+        Elmo.from_pretrained(saved)
+
+
+def test_a_misspelled_key_in_the_configuration_is_named(saved):
+    model = json.loads((saved / "config.json").read_text())["model"]
+    model["encoder"]["cell_dmi"] = model["encoder"].pop("cell_dim")
+    change_config(saved, model=model)
+    with pytest.raises(ConfigError, match="unknown key 'encoder.cell_dmi' \\(did you mean 'cell_dim'\\?\\)"):
+        open_checkpoint(saved)

@@ -1,0 +1,153 @@
+"""Which format a path is, what is asked when there is doubt, and archives as they are."""
+
+import shutil
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+
+from elmo import CheckpointError, Elmo
+from elmo.checkpoint.open import open_checkpoint
+
+from . import bilm_files, manylangs_files
+
+
+@pytest.fixture
+def hdf5_folder(tmp_path):
+    options = bilm_files.make_options()
+    return bilm_files.write_model(tmp_path / "hdf5", options, bilm_files.make_variables(options))
+
+
+@pytest.fixture
+def manylangs_folder(tmp_path):
+    settings = manylangs_files.make_settings()
+    tokens, encoder = manylangs_files.make_state_dicts(settings)
+    return manylangs_files.write_model(tmp_path / "manylangs", settings, tokens, encoder)
+
+
+def zip_folder(folder, target, *, inside=""):
+    with zipfile.ZipFile(target, "w") as archive:
+        for path in folder.iterdir():
+            archive.write(path, inside + path.name)
+    return target
+
+
+def test_ours_goes_before_the_other_formats_in_a_folder(hdf5_folder, manylangs_folder):
+    assert open_checkpoint(hdf5_folder).origin["format"] == "hdf5"
+    for path in manylangs_folder.iterdir():
+        shutil.copy(path, hdf5_folder)
+    assert open_checkpoint(hdf5_folder).origin["format"] == "manylangs"
+    assert open_checkpoint(hdf5_folder, format="hdf5").origin["format"] == "hdf5"
+    model = Elmo.from_pretrained(hdf5_folder, format="hdf5")
+    model.save_pretrained(hdf5_folder)
+    np.testing.assert_array_equal(Elmo.from_pretrained(hdf5_folder).embed("a b"), model.embed("a b"))
+    assert Elmo.from_pretrained(hdf5_folder).config.encoder.forget_bias == 1.0
+
+
+def test_the_path_of_the_hdf5_file_itself_is_accepted(hdf5_folder):
+    by_folder, by_file = Elmo.from_pretrained(hdf5_folder), Elmo.from_pretrained(hdf5_folder / "weights.hdf5")
+    np.testing.assert_array_equal(by_folder.embed("a b"), by_file.embed("a b"))
+    renamed = (hdf5_folder / "weights.hdf5").rename(hdf5_folder / "weights.bin")
+    np.testing.assert_array_equal(by_folder.embed("a b"), Elmo.from_pretrained(renamed).embed("a b"))
+
+
+def test_two_candidates_are_both_named(hdf5_folder):
+    shutil.copy(hdf5_folder / "weights.hdf5", hdf5_folder / "older.hdf5")
+    with pytest.raises(CheckpointError, match=r"several HDF5 files with weights, older.hdf5 and weights.hdf5"):
+        open_checkpoint(hdf5_folder)
+    shutil.copy(hdf5_folder / "options.json", hdf5_folder / "other_options.json")
+    with pytest.raises(CheckpointError, match=r"several options files, options.json and other_options.json"):
+        open_checkpoint(hdf5_folder / "older.hdf5")
+
+
+def test_weights_go_with_the_options_of_their_own_name(hdf5_folder, tmp_path):
+    (hdf5_folder / "options.json").rename(hdf5_folder / "elmo_a_options.json")
+    (hdf5_folder / "weights.hdf5").rename(hdf5_folder / "elmo_a_weights.hdf5")
+    other = bilm_files.make_options(num_layers=1)
+    bilm_files.write_model(tmp_path / "b", other, bilm_files.make_variables(other))
+    shutil.move(tmp_path / "b" / "options.json", hdf5_folder / "elmo_b_options.json")
+    shutil.move(tmp_path / "b" / "weights.hdf5", hdf5_folder / "elmo_b_weights.hdf5")
+    assert open_checkpoint(hdf5_folder / "elmo_a_weights.hdf5").config.encoder.num_layers == 2
+    assert open_checkpoint(hdf5_folder / "elmo_b_weights.hdf5").config.encoder.num_layers == 1
+
+
+@pytest.mark.parametrize("inside", ["", "elmo/"], ids=["at the top", "in a folder"])
+@pytest.mark.parametrize("kind", ["hdf5", "manylangs", "elmo"])
+def test_an_archive_is_opened_as_it_is(kind, inside, hdf5_folder, manylangs_folder, tmp_path):
+    folder = manylangs_folder if kind == "manylangs" else hdf5_folder
+    if kind == "elmo":
+        folder = tmp_path / "ours"
+        Elmo.from_pretrained(hdf5_folder).save_pretrained(folder)
+    archive = zip_folder(folder, tmp_path / "model.zip", inside=inside)
+    np.testing.assert_array_equal(
+        Elmo.from_pretrained(archive).embed("the bank"), Elmo.from_pretrained(folder).embed("the bank")
+    )
+    unsuffixed = archive.rename(tmp_path / "download")
+    assert open_checkpoint(unsuffixed, format="zip").config == open_checkpoint(folder).config
+
+
+@pytest.mark.parametrize("name", ["../outside.txt", "a/../../outside.txt", "/etc/passwd", "C:\\evil.txt", "..\\x"])
+def test_an_archive_that_climbs_out_of_its_folder_is_not_opened(name, hdf5_folder, tmp_path):
+    archive = zip_folder(hdf5_folder, tmp_path / "model.zip")
+    with zipfile.ZipFile(archive, "a") as file:
+        file.writestr(name, "x")
+    with pytest.raises(CheckpointError, match="would leave its folder; no published model has one"):
+        open_checkpoint(archive)
+
+
+def test_a_truncated_archive_is_explained(hdf5_folder, tmp_path):
+    archive = zip_folder(hdf5_folder, tmp_path / "model.zip")
+    archive.write_bytes(archive.read_bytes()[:500])
+    with pytest.raises(CheckpointError, match=r"model.zip is not a whole zip archive"):
+        open_checkpoint(archive)
+
+
+def test_a_damaged_member_of_an_archive_is_explained(hdf5_folder, tmp_path):
+    archive = zip_folder(hdf5_folder, tmp_path / "model.zip")
+    content = bytearray(archive.read_bytes())
+    content[200] ^= 0xFF
+    archive.write_bytes(bytes(content))
+    with pytest.raises(CheckpointError, match=r"is damaged|not a whole|not valid JSON"):
+        open_checkpoint(archive)
+
+
+def test_what_is_no_model_is_said_so(tmp_path):
+    with pytest.raises(CheckpointError, match="No model was found at 'nowhere'; give a folder"):
+        open_checkpoint("nowhere")
+    with pytest.raises(CheckpointError, match="holds no model: expected config.json with weights.safetensors"):
+        open_checkpoint(tmp_path)
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(CheckpointError, match=r"notes.txt is not a model: expected a folder"):
+        open_checkpoint(tmp_path / "notes.txt")
+
+
+def test_an_unknown_format_is_refused_with_the_known_ones(hdf5_folder):
+    with pytest.raises(
+        CheckpointError, match="'onnx' is not known; choose one of elmo, manylangs, hdf5, tensorflow"
+    ):
+        open_checkpoint(hdf5_folder, format="onnx")
+
+
+def test_a_folder_without_what_the_format_needs_says_what_is_missing(hdf5_folder, tmp_path):
+    (hdf5_folder / "options.json").unlink()
+    with pytest.raises(CheckpointError, match="has no options files; put the one that belongs to the weights"):
+        open_checkpoint(hdf5_folder, format="hdf5")
+    for format_name, missing in (
+        ("elmo", r"config.json could not be read"),
+        ("manylangs", r"config.json could not be read"),
+        ("tensorflow", "holds no TensorFlow checkpoint"),
+    ):
+        with pytest.raises(CheckpointError, match=missing):
+            open_checkpoint(hdf5_folder, format=format_name)
+
+
+def test_cached_word_vectors_with_another_format_are_refused(manylangs_folder):
+    with pytest.raises(CheckpointError, match="token_embeddings was given, but .* 'manylangs'; only HDF5 models"):
+        open_checkpoint(manylangs_folder, token_embeddings="cache.hdf5")
+
+
+def test_an_h5_file_of_another_program_beside_the_weights_is_no_candidate(hdf5_folder):
+    with h5py.File(hdf5_folder / "vectors.h5", "w") as file:
+        file["0"] = np.zeros(3)
+    assert open_checkpoint(hdf5_folder).origin["source"] == "weights.hdf5"
