@@ -1,7 +1,6 @@
 """Our own format: strict to read, whole or absent when written."""
 
 import json
-import os
 
 import pytest
 import torch
@@ -81,7 +80,7 @@ def test_saving_onto_a_file_is_refused(tiny_model, tmp_path):
 def test_files_of_two_saves_are_not_mixed(saved, own_model, tmp_path):
     own_model.bilm.left_to_right.layers[0].bias.data += 1
     own_model.save_pretrained(tmp_path / "other")
-    os.replace(tmp_path / "other" / "weights.safetensors", saved / "weights.safetensors")
+    (tmp_path / "other" / "weights.safetensors").replace(saved / "weights.safetensors")
     with pytest.raises(CheckpointError, match=r"config.json and weights.safetensors are not of one save"):
         Elmo.from_pretrained(saved)
 

@@ -1,0 +1,34 @@
+"""Importing is free: no torch until it is needed, and little beside it."""
+
+import subprocess
+import sys
+
+HEAVY = ("torch", "h5py", "huggingface_hub", "tokenizers", "sentencex", "rich", "typer", "numpy")
+
+
+def run(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    loaded = run(f"import sys, elmo; print([name for name in {HEAVY} if name in sys.modules])")
+    assert loaded.strip() == "[]"
+
+
+def test_importing_the_facade_leaves_optional_packages_alone():
+    code = "import sys; from elmo import Elmo, ElmoLayer; print([n for n in {} if n in sys.modules])"
+    assert (
+        run(code.format(("h5py", "huggingface_hub", "tokenizers", "sentencex", "rich", "typer"))).strip() == "[]"
+    )
+
+
+def test_importing_sets_no_logging_and_starts_no_thread():
+    code = (
+        "import logging, threading; before = threading.active_count(); from elmo import Elmo; "
+        "print([logging.getLogger(name).handlers for name in (None, 'elmo')], threading.active_count() - before)"
+    )
+    assert run(code).strip() == "[[], []] 0"
+
+
+def test_every_public_name_is_there():
+    assert run("import elmo; print(all(getattr(elmo, name) for name in elmo.__all__))").strip() == "True"

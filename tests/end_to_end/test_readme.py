@@ -1,0 +1,47 @@
+"""What the README shows is true: both languages show the same code, and the Python of it runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```(?P<info>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(name: str) -> list[tuple[str, str]]:
+    return [(match["info"], match["code"]) for match in BLOCK.finditer((ROOT / name).read_text(encoding="utf-8"))]
+
+
+def test_the_two_readmes_show_the_same_code():
+    assert blocks("README.md") == blocks("README.zh-CN.md")
+
+
+@pytest.mark.parametrize("what", ["main", "test"])
+def test_both_readmes_mark_the_commands_of_a_newcomer(what):
+    for name in ("README.md", "README.zh-CN.md"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert re.search(rf"<!-- newcomer: {what} -->\n```bash\n.*-c constraints.txt.*\n```", text), name
+
+
+PYTHON_BLOCKS = [code for info, code in blocks("README.md") if info == "python"]
+
+
+@pytest.mark.parametrize("code", PYTHON_BLOCKS, ids=range(len(PYTHON_BLOCKS)))
+def test_the_python_of_the_readme_runs(code):
+    names: dict[str, object] = {}
+    exec(compile(code, "README.md", "exec"), names)
+    for name, shape in (
+        ("vectors", (8, 64)),
+        ("layers", (3, 5, 64)),
+        ("sentences", (2, 64)),
+        ("scores", (2, 5, 17)),
+    ):
+        if name in names:
+            assert names[name].shape == shape
+
+
+def test_every_local_link_leads_somewhere():
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
