@@ -1,0 +1,1 @@
+"""Old names on the new engine: a program changes one import line."""

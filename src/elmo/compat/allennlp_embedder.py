@@ -1,0 +1,109 @@
+"""AllenNLP's ElmoEmbedder: lists of words, or a file of them, -> all layers of every sentence."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo.checkpoint.official import BASE_ADDRESS, OFFICIAL
+from elmo.compat.engine import check_batch_size, open_files, open_model
+from elmo.compat.sentence_file import check_sentence_keys, write_sentence_file
+from elmo.errors import InputError
+from elmo.text.sentence_input import read_word_lists
+
+Array = npt.NDArray[np.float32]
+OutputFormat = Literal["all", "top", "average"]
+
+DEFAULT_OPTIONS_FILE = BASE_ADDRESS + OFFICIAL["original"].options_path
+DEFAULT_WEIGHT_FILE = BASE_ADDRESS + OFFICIAL["original"].weights_path
+DEFAULT_BATCH_SIZE = 64
+
+
+class ElmoEmbedder:
+    """All layers of sentences that are lists of words.
+
+    `stateful=False` starts every sentence from zero, so that it gets the same vectors each time.
+    """
+
+    def __init__(
+        self,
+        options_file: str | Path = DEFAULT_OPTIONS_FILE,
+        weight_file: str | Path = DEFAULT_WEIGHT_FILE,
+        cuda_device: int = -1,
+        *,
+        stateful: bool = True,
+    ) -> None:
+        self.cuda_device = cuda_device
+        device = "cpu" if cuda_device < 0 else f"cuda:{cuda_device}"
+        self._model = open_model(open_files(options_file, weight_file), stateful=stateful, device=device)
+        self._stateful = stateful
+
+    def reset_state(self) -> None:
+        """Forget what was read so far."""
+        if self._stateful:
+            self._model.reset_state()
+
+    def embed_sentence(self, sentence: Sequence[str]) -> Array:
+        """Give all layers of one sentence, (L+1, T, 2D)."""
+        return self.embed_batch([sentence])[0]
+
+    def embed_batch(self, batch: Iterable[Sequence[str]]) -> list[Array]:
+        """Give all layers of each sentence, (L+1, T, 2D); an empty sentence gives (L+1, 0, 2D)."""
+        sentences = read_word_lists(batch)
+        if not any(sentences):
+            # The original does not run its network here, so the state stays where it is.
+            empty = np.zeros((self._model.num_layers, 0, self._model.dim), dtype=np.float32)
+            return [empty.copy() for _ in sentences]
+        arrays: list[Array] = self._model.embed(sentences, layers="all")
+        return arrays
+
+    def embed_sentences(
+        self, sentences: Iterable[Sequence[str]], batch_size: int = DEFAULT_BATCH_SIZE
+    ) -> Iterator[Array]:
+        """Give all layers of each sentence one by one, `batch_size` sentences being read at a time."""
+        check_batch_size(batch_size)
+        remaining = iter(sentences)
+        while batch := list(itertools.islice(remaining, batch_size)):
+            yield from self.embed_batch(batch)
+
+    def embed_file(
+        self,
+        input_file: IO[str],
+        output_file_path: str | Path,
+        output_format: OutputFormat = "all",
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        forget_sentences: bool = False,
+        use_sentence_keys: bool = False,
+    ) -> None:
+        """Write the vectors of a file, one sentence a line and its words between spaces, to an HDF5 file.
+
+        Datasets are called by line number, "0", "1", ...; a blank line has one without words. Unless
+        forgotten, `sentence_to_index` holds a JSON object from sentence to name, the last one of equal
+        sentences. `use_sentence_keys` calls datasets by their sentences, which must then allow it.
+        """
+        if output_format not in get_args(OutputFormat):
+            raise InputError(f"output_format is {output_format!r}; choose 'all', 'top' or 'average'.")
+        check_batch_size(batch_size)
+        sentences = [line.strip() for line in input_file]
+        if not sentences:
+            raise InputError("The input file has no lines; give a file with one sentence a line.")
+        if use_sentence_keys:
+            check_sentence_keys(sentences)
+        names = sentences if use_sentence_keys else [str(number) for number in range(len(sentences))]
+        arrays = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)
+        write_sentence_file(
+            Path(output_file_path),
+            zip(names, (_choose(array, output_format) for array in arrays), strict=True),
+            None if forget_sentences or use_sentence_keys else dict(zip(sentences, names, strict=True)),
+        )
+        input_file.close()
+
+
+def _choose(array: Array, output_format: OutputFormat) -> Array:
+    if output_format == "all":
+        return array
+    chosen: Array = array[-1] if output_format == "top" else array.mean(axis=0)
+    return chosen

@@ -1,0 +1,100 @@
+"""What the old names share: opening their models and running batches with the state carried or fresh."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import torch
+
+from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.download import fetch_url
+from elmo.checkpoint.formats.hdf5 import read_hdf5
+from elmo.checkpoint.official import OFFICIAL, check_hdf5, check_json, fetch_official, official_alias_of
+from elmo.errors import CheckpointError, InputError
+from elmo.inference.runtime import CarriedState, run_bilm
+from elmo.model import Elmo
+from elmo.nn.bilm import BiLM, LayerStates
+from elmo.text.batch import CharBatch
+
+
+def open_model(checkpoint: Checkpoint, *, stateful: bool, device: str = "cpu") -> Elmo:
+    """Make a model that reads as the original programs do: boundaries spelled out, state from call to call."""
+    return Elmo(checkpoint, device=device, state="carry" if stateful else "zero", literal_boundaries=True)
+
+
+def open_files(options_file: str | Path, weight_file: str | Path) -> Checkpoint:
+    """Open a model of two files, each a path or an address; they need not lie side by side."""
+    aliases = [official_alias_of(str(file)) for file in (options_file, weight_file)]
+    folders = {alias: fetch_official(alias) for alias in set(aliases) if alias is not None}
+    options, weights = (
+        _locate(file, folders[alias] if alias else None, name)
+        for file, alias, name in zip(
+            (options_file, weight_file), aliases, ("options_file", "weight_file"), strict=True
+        )
+    )
+    return read_hdf5(options, weights)
+
+
+def _locate(file: str | Path, official_folder: Path | None, name: str) -> Path:
+    if not isinstance(file, str | Path):
+        raise CheckpointError(f"{name} is {file!r}; give the path or the address of a model's file.")
+    if official_folder is not None:
+        return official_folder / PurePosixPath(str(file)).name
+    if is_address(file):
+        return fetch_url(str(file), check=check_json if name == "options_file" else check_hdf5)
+    path = Path(file).expanduser()
+    if not path.is_file():
+        raise CheckpointError(
+            f"{name} is {str(file)!r}, but there is no such file; give the path or the address of a model's "
+            f"file, or an address of the official models ({', '.join(OFFICIAL)})."
+        )
+    return path
+
+
+def is_address(source: str | Path) -> bool:
+    """Tell whether something is to be downloaded."""
+    return isinstance(source, str) and source.startswith(("http://", "https://"))
+
+
+def cut_batches(sentences: Sequence[list[str]], batch_size: int) -> Iterator[Sequence[list[str]]]:
+    """Cut sentences into batches, in the order given."""
+    for start in range(0, len(sentences), batch_size):
+        yield sentences[start : start + batch_size]
+
+
+def check_batch_size(batch_size: int, name: str = "batch_size") -> None:
+    """Refuse a batch size that is not a number of sentences."""
+    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+        raise InputError(f"{name} is {batch_size!r}; it must be a whole number of sentences, 1 or more.")
+
+
+class BatchReader:
+    """Runs a biLM over batches as part of a task network; gradients reach it only if asked for."""
+
+    def __init__(self, bilm: BiLM, *, stateful: bool, gradients: bool) -> None:
+        self._bilm = bilm
+        self._carried = CarriedState(bilm) if stateful else None
+        self._gradients = gradients
+
+    def read(self, batch: CharBatch) -> LayerStates:
+        """Give all layers of a batch, boundaries included, from where its rows stood or from zero."""
+        gradients = self._gradients and torch.is_grad_enabled()
+        # A state made in the caller's inference mode could not take part in training afterwards.
+        with torch.inference_mode(False), torch.set_grad_enabled(gradients):
+            return run_bilm(self._bilm, batch)[0] if self._carried is None else self._carried.run(batch)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy or a pickle of a task network begins from zero: the state belongs to what this one read.
+        return {
+            "bilm": self._bilm,
+            "stateful": self._carried is not None,
+            "gradients": self._gradients,
+        }
+
+    def __setstate__(self, arguments: dict[str, Any]) -> None:
+        BatchReader.__init__(self, **arguments)
+
+    def reset_state(self) -> None:
+        """Forget what was read, if anything is kept."""
+        if self._carried is not None:
+            self._carried.reset()

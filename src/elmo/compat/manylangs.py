@@ -1,0 +1,65 @@
+"""ELMoForManyLangs' Embedder on this engine: lists of words -> one array a sentence.
+
+`from elmo.compat.manylangs import Embedder` replaces the import from elmoformanylangs.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from elmo.checkpoint.open import open_checkpoint
+from elmo.compat.engine import check_batch_size, cut_batches, open_model
+from elmo.errors import InputError
+from elmo.inference.layers import Layers
+from elmo.text.sentence_input import read_word_lists
+
+Array = npt.NDArray[np.float32]
+AVERAGE, ALL_LAYERS = -1, -2
+
+
+class Embedder:
+    """Vectors of sentences by one of the models of the 44 languages.
+
+    Longest sentences first, `batch_size` at a time, each batch starting where the rows of the last one ended;
+    the original also shuffles the batches at random, which is not done here. `stateful=False` starts every
+    sentence from zero, so that neither the batches nor earlier calls matter.
+    """
+
+    def __init__(self, model_dir: str | Path, batch_size: int = 64, *, stateful: bool = True) -> None:
+        check_batch_size(batch_size)
+        self.model_dir = model_dir
+        self.batch_size = batch_size
+        self._stateful = stateful
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        self._model = open_model(open_checkpoint(model_dir), stateful=stateful, device=device)
+
+    def reset_state(self) -> None:
+        """Forget what was read so far."""
+        if self._stateful:
+            self._model.reset_state()
+
+    def sents2elmo(self, sents: Iterable[Sequence[str]], output_layer: int = AVERAGE) -> list[Array]:
+        """Give an array for each sentence, in the order given.
+
+        `output_layer`: -1 the average of the layers and 0, 1, ... one of them, (T, 2D); -2 all, (L+1, T, 2D).
+        """
+        layers = self._choose(output_layer)
+        sentences = read_word_lists(sents)
+        order = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
+        arrays: list[Array] = []
+        for batch in cut_batches([sentences[number] for number in order], self.batch_size):
+            arrays += self._model.embed(batch, layers=layers)
+        return [arrays[place] for place in np.argsort(order)]
+
+    def _choose(self, output_layer: int) -> Layers:
+        named: dict[int, Layers] = {AVERAGE: "average", ALL_LAYERS: "all"}
+        top = self._model.num_layers - 1
+        if not isinstance(output_layer, int) or not ALL_LAYERS <= output_layer <= top:
+            raise InputError(
+                f"output_layer is {output_layer!r}; give -1 for the average of the layers, -2 for all of them, or "
+                f"one from 0 to {top}."
+            )
+        return named.get(output_layer, output_layer)

@@ -1,0 +1,121 @@
+"""simple_elmo's ElmoModel on this engine: padded arrays of vectors for lists of sentences.
+
+`from elmo.compat.simple_elmo import ElmoModel` replaces the import from simple_elmo.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo.checkpoint.open import open_checkpoint
+from elmo.compat.engine import check_batch_size, cut_batches, open_model
+from elmo.errors import InputError
+from elmo.model import Elmo
+from elmo.text.sentence_input import read_word_lists
+
+Array = npt.NDArray[np.float32]
+LayerChoice = Literal["average", "top", "all"]
+
+DEFAULT_LIMIT = 100
+PREFERRED_WEIGHTS = "model.hdf5"
+
+
+class ElmoModel:
+    """Load a model, then ask for vectors. `stateful=False` starts every sentence from zero."""
+
+    def __init__(self, *, stateful: bool = True) -> None:
+        self._stateful = stateful
+        self._model: Elmo | None = None
+        self.batch_size: int | None = None
+        self.max_chars: int | None = None
+        self.vector_size: int | None = None
+        self.n_layers: int | None = None
+
+    def load(
+        self,
+        directory: str | Path,
+        max_batch_size: int = 32,
+        limit: int = DEFAULT_LIMIT,
+        full: bool = False,
+    ) -> str:
+        """Open a folder or a zip archive; `full` takes the TensorFlow checkpoint in it, with its softmax."""
+        check_batch_size(max_batch_size, "max_batch_size")
+        if limit != DEFAULT_LIMIT:
+            raise InputError(
+                f"limit is {limit!r}, but there is no cache of vocabulary words to limit here: each distinct word "
+                "is encoded once a batch; leave limit out."
+            )
+        path = Path(directory) / PREFERRED_WEIGHTS
+        source = path if path.is_file() and not full else directory
+        checkpoint = open_checkpoint(source, format="tensorflow" if full else None)
+        self._model = open_model(checkpoint, stateful=self._stateful)
+        characters = self._model.config.characters
+        self.batch_size = max_batch_size
+        self.max_chars = characters.max_characters if characters else None
+        self.vector_size = self._model.dim
+        self.n_layers = self._model.num_layers
+        return "The model is now loaded."
+
+    def reset_state(self) -> None:
+        """Forget what was read so far."""
+        if self._stateful and self._model is not None:
+            self._model.reset_state()
+
+    def get_elmo_vectors(
+        self,
+        texts: Iterable[Sequence[str]],
+        warmup: bool = True,
+        layers: LayerChoice = "average",
+        session: None = None,
+    ) -> Array:
+        """Give (N, T, 2D), or (N, L+1, T, 2D) for layers="all", zero after a sentence's last word.
+
+        `warmup` first reads the first batch once for its state alone; without a carried state it changes
+        nothing and is not done.
+        """
+        arrays = self._embed(texts, warmup, layers, session)
+        width = max(array.shape[-2] for array in arrays)
+        padded = np.zeros((len(arrays), *arrays[0].shape[:-2], width, arrays[0].shape[-1]), dtype=np.float32)
+        for row, array in zip(padded, arrays, strict=True):
+            row[..., : array.shape[-2], :] = array
+        return padded
+
+    def get_elmo_vector_average(
+        self,
+        texts: Iterable[Sequence[str]],
+        warmup: bool = True,
+        layers: LayerChoice = "average",
+        session: None = None,
+    ) -> Array:
+        """Give one array a sentence, the mean over its words scaled to length 1: (N, 2D).
+
+        With layers="all" (N, L+1, 2D), all layers of a sentence being scaled together. A sentence without words
+        gives zeros.
+        """
+        arrays = self._embed(texts, warmup, layers, session)
+        means = [array.sum(axis=-2) / max(1, array.shape[-2]) for array in arrays]
+        lengths = [float(np.linalg.norm(mean)) or 1.0 for mean in means]
+        return np.stack([mean / length for mean, length in zip(means, lengths, strict=True)])
+
+    def _embed(
+        self, texts: Iterable[Sequence[str]], warmup: bool, layers: LayerChoice, session: None
+    ) -> list[Array]:
+        if self._model is None or self.batch_size is None:
+            raise InputError("No model is loaded; call load(directory) first.")
+        if session is not None:
+            raise InputError(
+                "session was given, but there are no TensorFlow sessions here; leave it out (the state is carried "
+                "from call to call unless the model was made with stateful=False)."
+            )
+        if layers not in get_args(LayerChoice):
+            raise InputError(f"layers is {layers!r}; choose 'average', 'top' or 'all'.")
+        sentences = read_word_lists(texts)
+        if warmup and self._stateful:
+            self._model.embed(sentences[: self.batch_size], layers="top")
+        arrays: list[Array] = []
+        for batch in cut_batches(sentences, self.batch_size):
+            arrays += self._model.embed(batch, layers=layers)
+        return arrays

@@ -1,0 +1,137 @@
+"""TensorFlow Hub's google/elmo module on this engine: the same signatures and outputs, as torch tensors.
+
+`from elmo.compat.tfhub import Module` replaces hub.Module.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from elmo.checkpoint.official import official_alias_of
+from elmo.checkpoint.open import open_checkpoint
+from elmo.compat.engine import BatchReader, is_address, open_model
+from elmo.errors import CheckpointError, InputError
+from elmo.nn.scalar_mix import ScalarMix
+from elmo.text.sentence_input import check_words
+from elmo.text.tokenize import split_on_spaces
+
+SIGNATURES = ("default", "tokens")
+
+
+class Module(nn.Module):
+    """google/elmo: a fixed biLM and one mix of its layers.
+
+    With `trainable` the parameters are the mixing weights and γ; without, nothing is learned and all layers
+    count alike. `stateful=False` starts every call from zero.
+    """
+
+    def __init__(self, url_or_path: str | Path, trainable: bool = False, *, stateful: bool = True) -> None:
+        """Open the module's public address, which means the model `original`, or any other model."""
+        super().__init__()
+        alias = official_alias_of(str(url_or_path))
+        if alias is None and is_address(url_or_path):
+            raise CheckpointError(
+                f"{url_or_path} is not a public address of ELMo; give https://tfhub.dev/google/elmo/3, or the "
+                "folder, file or name of a model."
+            )
+        model = open_model(open_checkpoint(alias or url_or_path), stateful=False)
+        self._indexer = model.indexer
+        # In a tuple, so that its weights are not parameters of this module.
+        self._frozen = (model.bilm,)
+        self._reader = BatchReader(model.bilm, stateful=stateful, gradients=False)
+        self.mix = ScalarMix(model.num_layers, learned=trainable)
+
+    def reset_state(self) -> None:
+        """Forget what was read so far."""
+        self._reader.reset_state()
+
+    def forward(
+        self,
+        inputs: Iterable[str] | Mapping[str, Any],
+        signature: str = "default",
+        as_dict: bool = False,
+    ) -> Tensor | dict[str, Tensor]:
+        """Embed sentences: strings that are split on spaces, or {"tokens": ..., "sequence_len": ...}.
+
+        Gives the mean of each sentence (B, 2D), or with `as_dict` also word_emb (B, T, D), lstm_outputs1 and
+        so on (B, T, 2D), elmo (B, T, 2D) and sequence_len (B,), all zero where padded.
+        """
+        if signature not in SIGNATURES:
+            raise InputError(f"signature is {signature!r}; choose 'default' or 'tokens'.")
+        sentences, width = _read_strings(inputs) if signature == "default" else _read_tokens(inputs)
+        # Where this module was moved, the biLM follows.
+        self._frozen[0].to(self.mix.weights.device)
+        states = self._reader.read(self._indexer.batch(sentences)).without_boundaries()
+        missing = width - states.mask.shape[1]
+        layers = nn.functional.pad(states.layers, (0, 0, 0, missing))
+        mask = nn.functional.pad(states.mask, (0, missing))
+        mixed = self.mix(layers, mask)
+        lengths = mask.sum(dim=1)
+        pooled: Tensor = mixed.sum(dim=1) / lengths.clamp(min=1)[:, None]
+        if not as_dict:
+            return pooled
+        lstm_outputs = {f"lstm_outputs{number}": layer for number, layer in enumerate(layers) if number > 0}
+        return {
+            "word_emb": layers[0, ..., : layers.shape[-1] // 2],
+            **lstm_outputs,
+            "elmo": mixed,
+            "default": pooled,
+            "sequence_len": lengths,
+        }
+
+
+def _read_strings(inputs: Any) -> tuple[list[list[str]], int]:
+    if isinstance(inputs, str | Mapping) or not isinstance(inputs, Iterable):
+        raise InputError(
+            f"inputs is of type {type(inputs).__name__}; the signature 'default' takes a list of strings, such "
+            "as ['the cat is on the mat']."
+        )
+    texts = _plain_list(inputs)
+    if not texts:
+        raise InputError("An empty list was given; give at least one string.")
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(
+                f"inputs has {text!r:.60} of type {type(text).__name__} at {number}; the signature 'default' "
+                "takes strings, and lists of words need signature='tokens'."
+            )
+    sentences = [[word.text for word in split_on_spaces(text)] for text in texts]
+    return sentences, max(map(len, sentences))
+
+
+def _read_tokens(inputs: Any) -> tuple[list[list[str]], int]:
+    if not isinstance(inputs, Mapping) or set(inputs) != {"tokens", "sequence_len"}:
+        came = f"the keys {sorted(map(str, inputs))}" if isinstance(inputs, Mapping) else type(inputs).__name__
+        raise InputError(
+            f"inputs is {came}; the signature 'tokens' takes {{'tokens': [['the', 'cat'], ['cat', '']], "
+            "'sequence_len': [2, 1]}."
+        )
+    rows, lengths = _plain_list(inputs["tokens"]), _plain_list(inputs["sequence_len"])
+    if not rows:
+        raise InputError("'tokens' is empty; give at least one sentence.")
+    if len(rows) != len(lengths):
+        raise InputError(
+            f"'tokens' has {len(rows)} sentences, but 'sequence_len' has {len(lengths)} lengths; give one "
+            "for each sentence."
+        )
+    sentences = []
+    for number, (row, length) in enumerate(zip(rows, lengths, strict=True)):
+        if not isinstance(row, list | tuple):
+            raise InputError(f"'tokens' has {row!r:.60} at {number}; a list of words was expected.")
+        if not isinstance(length, int) or not 0 <= length <= len(row):
+            raise InputError(
+                f"'sequence_len' has {length!r} at {number}, but that sentence has {len(row)} words, padding "
+                "counted; give a whole number from 0 to that."
+            )
+        check_words(row[:length], f"Sentence {number}")
+        sentences.append(list(row[:length]))
+    return sentences, max(map(len, rows))
+
+
+def _plain_list(values: Any) -> list[Any]:
+    """Numpy arrays and tensors become lists of Python's own strings and numbers."""
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else []

@@ -1,0 +1,24 @@
+"""A tiny random model in the files of the original programs, and words to read with it."""
+
+from pathlib import Path
+
+import pytest
+
+from elmo.checkpoint.formats.hdf5 import write_hdf5
+from elmo.model import Elmo
+
+WORDS = [["I", "went", "to", "the", "bank"], ["the", "river", "bank"], ["café"]]
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tiny_model: Elmo, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """options.json and weights.hdf5 of the tiny model."""
+    folder = tmp_path_factory.mktemp("tiny")
+    write_hdf5(tiny_model.checkpoint(), folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_files(tiny_folder: Path) -> tuple[str, str]:
+    """The paths that AllenNLP's classes take."""
+    return str(tiny_folder / "options.json"), str(tiny_folder / "weights.hdf5")

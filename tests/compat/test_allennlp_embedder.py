@@ -1,0 +1,189 @@
+"""AllenNLP's ElmoEmbedder and the files it writes."""
+
+import io
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import torch
+
+from elmo import ConfigError, InputError
+from elmo.compat.allennlp import ElmoEmbedder
+from elmo.model import Elmo
+
+from .conftest import WORDS
+
+ODD_LINES = "the bank\n\n  <S> a/b/c . \nthe bank\n.\n\n日本語 ' \" \\\n"
+
+
+@pytest.fixture
+def embedder(tiny_files) -> ElmoEmbedder:
+    return ElmoEmbedder(*tiny_files)
+
+
+def test_both_batches_of_the_original_with_the_state_carried(original_vectors: Path):
+    folder = original_vectors / "tf-checkpoint"
+    sentences = json.loads((folder / "sentences.json").read_text("utf-8"))
+    embedder = ElmoEmbedder(folder / "options.json", folder / "weights.hdf5")
+    with np.load(folder / "expected.npz") as expected:
+        for name in ("first", "second"):
+            for row, array in enumerate(embedder.embed_batch(sentences[name])):
+                np.testing.assert_allclose(array, expected[f"{name}_{row}"], atol=1e-5)
+
+
+def test_ten_batches_of_three_of_bilm_tf(original_vectors: Path):
+    folder = original_vectors / "bilm-tf"
+    streams = json.loads((folder / "lm_embeddings_sentences.json").read_text("utf-8"))
+    embedder = ElmoEmbedder(folder / "options.json", folder / "lm_weights.hdf5")
+    for number in range(10):
+        arrays = embedder.embed_batch([stream[number].split() for stream in streams])
+        for stream, array in enumerate(arrays):
+            with h5py.File(folder / f"lm_embeddings_{stream}.hdf5") as file:
+                expected = np.concatenate(list(file[str(number)][...]), axis=-1)
+            np.testing.assert_allclose(array[-1], expected, atol=1e-5)
+
+
+def test_all_layers_of_a_sentence(embedder: ElmoEmbedder, tiny_model: Elmo):
+    array = embedder.embed_sentence(WORDS[0])
+    assert array.shape == (3, 5, 12) and array.dtype == np.float32
+    np.testing.assert_allclose(array, tiny_model.embed(WORDS[:1], layers="all")[0], atol=1e-6)
+
+
+def test_state_is_carried_by_default_and_only_then(embedder: ElmoEmbedder, tiny_files):
+    first, second = embedder.embed_sentence(WORDS[0]), embedder.embed_sentence(WORDS[0])
+    assert not np.allclose(first, second, atol=1e-4)
+    embedder.reset_state()
+    np.testing.assert_array_equal(embedder.embed_sentence(WORDS[0]), first)
+    fresh = ElmoEmbedder(*tiny_files, stateful=False)
+    for _ in range(2):
+        np.testing.assert_allclose(fresh.embed_sentence(WORDS[0]), first, atol=1e-6)
+
+
+def test_a_spelled_boundary_is_one(tiny_files):
+    embedder = ElmoEmbedder(*tiny_files, stateful=False)
+    literal, letters = embedder.embed_batch([["<S>"], ["<s>"]])
+    assert not np.allclose(literal, letters, atol=1e-4)
+    embedded = embedder.embed_batch([["a", "</S>", "b"], ["a", "</s>", "b"]])
+    assert not np.allclose(*embedded, atol=1e-4)
+
+
+def test_a_batch_without_words_leaves_the_state_where_it_is(embedder: ElmoEmbedder, tiny_files):
+    other = ElmoEmbedder(*tiny_files)
+    assert [array.shape for array in embedder.embed_batch([[], []])] == [(3, 0, 12)] * 2
+    assert embedder.embed_sentence([]).shape == (3, 0, 12)
+    np.testing.assert_array_equal(embedder.embed_sentence(["a"]), other.embed_sentence(["a"]))
+
+
+def test_an_empty_sentence_among_others_moves_its_row_on(embedder: ElmoEmbedder, tiny_model: Elmo):
+    engine = Elmo(tiny_model.checkpoint(), state="carry")
+    assert embedder.embed_batch([["a"], []])[1].shape == (3, 0, 12)
+    engine.embed([["a"], []])
+    for array, expected in zip(
+        embedder.embed_batch(WORDS[:2]), engine.embed(WORDS[:2], layers="all"), strict=True
+    ):
+        np.testing.assert_allclose(array, expected, atol=1e-6)
+
+
+def test_sentences_come_one_by_one_in_batches(embedder: ElmoEmbedder, tiny_files):
+    other = ElmoEmbedder(*tiny_files)
+    arrays = list(embedder.embed_sentences(iter(WORDS), batch_size=2))
+    expected = [*other.embed_batch(WORDS[:2]), *other.embed_batch(WORDS[2:])]
+    for array, wanted in zip(arrays, expected, strict=True):
+        np.testing.assert_array_equal(array, wanted)
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        (["I", "went"], "Sentence 0 is the string 'I', not a list of words"),
+        ([["I", None]], "Sentence 0 has None at word 1; every word must be a string."),
+        ([[1.5]], "Sentence 0 has 1.5 of type float at word 0; every word must be a string."),
+        ([], "An empty list was given"),
+    ],
+)
+def test_what_is_not_lists_of_words_is_refused(embedder: ElmoEmbedder, batch, message):
+    with pytest.raises(InputError) as caught:
+        embedder.embed_batch(batch)
+    assert message in str(caught.value)
+
+
+def test_a_string_is_no_sentence(embedder: ElmoEmbedder):
+    with pytest.raises(InputError, match="Sentence 0 is the string 'I went', not a list of words"):
+        embedder.embed_sentence("I went")
+
+
+def test_a_batch_size_below_one_is_refused(embedder: ElmoEmbedder):
+    with pytest.raises(InputError, match="batch_size is 0; it must be a whole number of sentences, 1 or more"):
+        list(embedder.embed_sentences(WORDS, batch_size=0))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has such a device")
+def test_a_device_that_is_not_there_is_named(tiny_files):
+    with pytest.raises(ConfigError, match="The device 'cuda:0' cannot be used"):
+        ElmoEmbedder(*tiny_files, cuda_device=0)
+
+
+@pytest.mark.parametrize(("output_format", "shape"), [("all", (3, 2, 12)), ("top", (2, 12)), ("average", (2, 12))])
+def test_a_file_with_odd_lines(embedder, tiny_files, tmp_path: Path, output_format, shape):
+    source, path = io.StringIO(ODD_LINES), tmp_path / "vectors.hdf5"
+    embedder.embed_file(source, path, output_format, batch_size=3)
+    assert source.closed
+    arrays = list(ElmoEmbedder(*tiny_files).embed_sentences([line.split() for line in ODD_LINES.splitlines()], 3))
+    choose = {"all": lambda array: array, "top": lambda array: array[-1], "average": lambda a: a.mean(axis=0)}
+    with h5py.File(path) as file:
+        assert set(file) == {*map(str, range(7)), "sentence_to_index"}
+        assert file["0"].shape == shape and file["0"].dtype == np.float32
+        assert file["1"].shape == (*shape[:-2], 0, 12)
+        for number, array in enumerate(arrays):
+            np.testing.assert_allclose(file[str(number)][...], choose[output_format](array), atol=1e-6)
+        assert file["sentence_to_index"].shape == (1,)
+        index = json.loads(file["sentence_to_index"][0])
+    # Of equal sentences the last one counts, as in the original.
+    assert index == {"the bank": "3", "": "5", "<S> a/b/c .": "2", ".": "4", "日本語 ' \" \\": "6"}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["vectors.hdf5"]
+
+
+def test_sentences_may_be_forgotten_or_be_the_keys(embedder: ElmoEmbedder, tmp_path: Path):
+    embedder.embed_file(io.StringIO("a b\nc\n"), tmp_path / "numbers.hdf5", forget_sentences=True)
+    with h5py.File(tmp_path / "numbers.hdf5") as file:
+        assert set(file) == {"0", "1"}
+    embedder.embed_file(io.StringIO("a b\nc\n"), str(tmp_path / "keys.hdf5"), use_sentence_keys=True)
+    with h5py.File(tmp_path / "keys.hdf5") as file:
+        assert set(file) == {"a b", "c"} and file["a b"].shape == (3, 2, 12)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a\na/b\n", "Line 1 is 'a/b', which HDF5 does not take as a name"),
+        ("a\n.\n", "Line 1 is '.', which HDF5 does not take as a name"),
+        ("a\n\n", "Line 1 is '', which HDF5 does not take as a name"),
+        ("a\nb\na\n", "Line 0 is 'a', which occurs 2 times, so it cannot name one dataset"),
+    ],
+)
+def test_sentences_that_cannot_be_keys_are_refused_before_writing(embedder, tmp_path, text, message):
+    with pytest.raises(InputError) as caught:
+        embedder.embed_file(io.StringIO(text), tmp_path / "vectors.hdf5", use_sentence_keys=True)
+    assert message in str(caught.value)
+    assert str(caught.value).endswith("leave use_sentence_keys out to name datasets by number.")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failed_run_leaves_the_old_file(embedder: ElmoEmbedder, tmp_path: Path, monkeypatch):
+    path = tmp_path / "vectors.hdf5"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(embedder, "embed_batch", lambda batch: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        embedder.embed_file(io.StringIO("a\n"), path)
+    assert path.read_bytes() == b"old" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_what_cannot_be_done_with_files_is_said(embedder: ElmoEmbedder, tmp_path: Path):
+    with pytest.raises(InputError, match="output_format is 'mean'; choose 'all', 'top' or 'average'"):
+        embedder.embed_file(io.StringIO("a\n"), tmp_path / "v.hdf5", "mean")
+    with pytest.raises(InputError, match="The input file has no lines"):
+        embedder.embed_file(io.StringIO(""), tmp_path / "v.hdf5")
+    with pytest.raises(InputError, match=r"v\.hdf5 cannot be written"):
+        embedder.embed_file(io.StringIO("a\n"), tmp_path / "missing" / "v.hdf5")

@@ -1,0 +1,65 @@
+"""AllenNLP's batch_to_ids, and what its Elmo takes as ids."""
+
+import pytest
+import torch
+
+from elmo import InputError
+from elmo.compat.allennlp import Elmo, batch_to_ids
+
+
+def test_ids_are_fifty_a_word_and_zero_where_padded():
+    ids = batch_to_ids([["ab", "é"], ["c"]])
+    assert ids.shape == (2, 2, 50) and ids.dtype == torch.int64
+    assert ids[0, 0, :5].tolist() == [259, 98, 99, 260, 261]
+    assert ids[0, 1, :5].tolist() == [259, 196, 170, 260, 261]
+    assert ids[1, 1].tolist() == [0] * 50
+
+
+def test_boundaries_that_are_spelled_out_become_boundaries():
+    ids = batch_to_ids([["<S>", "</S>", "<s>"]])[0]
+    assert ids[:2, :4].tolist() == [[259, 257, 260, 261], [259, 258, 260, 261]]
+    assert ids[2, :5].tolist() == [259, 61, 116, 63, 260]
+
+
+def test_an_empty_sentence_is_all_padding():
+    assert batch_to_ids([[]]).shape == (1, 0, 50)
+    assert not batch_to_ids([["a"], []])[1].any()
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        (["I", "went"], "Sentence 0 is the string 'I', not a list of words, so each letter would become a word"),
+        ([["I", None]], "Sentence 0 has None at word 1; every word must be a string."),
+        ([["I"], [3]], "Sentence 1 has 3 of type int at word 0; every word must be a string."),
+        ([], "An empty list was given; give at least one sentence"),
+        ("I went", "The sentences are 'I went' of type str; a list of lists of words was expected"),
+    ],
+)
+def test_what_is_not_lists_of_words_is_refused(batch, message):
+    with pytest.raises(InputError) as caught:
+        batch_to_ids(batch)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (torch.zeros(2, 50, dtype=torch.int64), r"inputs is torch.int64 of shape \(2, 50\); a tensor of whole"),
+        (torch.zeros(1, 2, 50), r"inputs is torch.float32 of shape \(1, 2, 50\); a tensor of whole numbers"),
+        ([["I"]], "inputs is list; a tensor of whole numbers"),
+        (torch.ones(1, 2, 40, dtype=torch.int64), "inputs has 40 character ids a word, but this model reads 50"),
+        (torch.full((1, 1, 50), 262), "inputs has ids from 262 to 262; character ids are 0 to 261"),
+        (torch.zeros(0, 2, 50, dtype=torch.int64), r"inputs has the shape \(0, 2, 50\); give at least one"),
+    ],
+)
+def test_tensors_that_are_no_character_ids_are_refused(tiny_files, ids, message):
+    with pytest.raises(InputError, match=message):
+        Elmo(*tiny_files, 1)(ids)
+
+
+def test_padding_before_a_word_is_refused(tiny_files):
+    ids = batch_to_ids([["a"], ["a", "b"]])
+    ids[1, 0] = 0
+    with pytest.raises(InputError, match="Sentence 1 has padding before a word; padding may only follow"):
+        Elmo(*tiny_files, 1)(ids)
