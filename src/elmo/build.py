@@ -2,9 +2,10 @@
 
 from torch import nn
 
-from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
+from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, WordConfig
 from elmo.nn.bilm import BiLM
 from elmo.nn.char_cnn import CharCnn
+from elmo.nn.initialize import draw_normal, make_embedding, make_linear
 from elmo.nn.projected_lstm import LstmStack, ProjectedLstm
 from elmo.nn.softmax import WordSoftmax
 from elmo.nn.token_encoder import TokenEncoder
@@ -14,9 +15,9 @@ def build_bilm(config: ModelConfig) -> BiLM:
     """Make the network a configuration describes, with random weights."""
     dim = config.encoder.output_dim
     tokens = TokenEncoder(
-        nn.Embedding(config.words.num_words, config.words.embedding_dim) if config.words else None,
+        _build_word_embedding(config.words) if config.words else None,
         _build_char_cnn(config.characters) if config.characters else None,
-        nn.Linear(config.num_features, dim) if config.token_projection else None,
+        make_linear(config.num_features, dim) if config.token_projection else None,
     )
     return BiLM(
         tokens,
@@ -24,6 +25,12 @@ def build_bilm(config: ModelConfig) -> BiLM:
         _build_stack(config.encoder),
         WordSoftmax(dim, config.softmax.num_words) if config.softmax else None,
     )
+
+
+def _build_word_embedding(config: WordConfig) -> nn.Embedding:
+    embedding = make_embedding(config.num_words, config.embedding_dim)
+    draw_normal(embedding.weight, config.embedding_dim**-0.5)
+    return embedding
 
 
 def _build_char_cnn(config: CharacterConfig) -> CharCnn:

@@ -55,7 +55,8 @@ class ElmoLayer(nn.Module):
                 f"mix_weights has {len(mix_weights)} values, but this model has {model.num_layers} layers."
             )
         self.indexer = model.indexer
-        self.bilm = model.bilm.requires_grad_(tune_bilm)
+        # A frozen layer runs without gradients; another layer on this model may be tuning it.
+        self.bilm = model.bilm.requires_grad_() if tune_bilm else model.bilm
         self.tune_bilm = tune_bilm
         self.keep_boundaries = keep_boundaries
         self.output_dim = model.dim

@@ -20,8 +20,11 @@ from elmo.checkpoint.hub import push_folder
 from elmo.checkpoint.open import Format, open_checkpoint
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from elmo.errors import ConfigError, InputError
+from elmo.inference.cosine import cosine
 from elmo.inference.layers import Choice, Layers, choose_layers
 from elmo.inference.runtime import Runtime
+from elmo.inference.scoring import SentenceScore, score_batches
+from elmo.inference.substitution import Substitute, find_substitutes
 from elmo.nn.bilm import BiLM, LayerStates
 from elmo.text.batch import CharBatch, pack
 from elmo.text.marks import read_marked
@@ -117,8 +120,8 @@ class Elmo:
 
     @property
     def device(self) -> torch.device:
-        """Where the network is."""
-        return self._runtime.device
+        """Where the network is now."""
+        return next(self.bilm.parameters()).device
 
     @property
     def dim(self) -> int:
@@ -129,6 +132,11 @@ class Elmo:
     def num_layers(self) -> int:
         """L + 1: the layers of the language model and the word vectors below them."""
         return self._runtime.bilm.num_layers
+
+    @property
+    def state(self) -> Literal["zero", "carry"]:
+        """Where each sentence starts: anew, or where the one before it ended."""
+        return "zero" if self._runtime.carried is None else "carry"
 
     def __repr__(self) -> str:
         origin = self._checkpoint.origin
@@ -249,9 +257,40 @@ class Elmo:
         first, second = (
             array[start:end].mean(axis=0) for array, (_, (start, end)) in zip(arrays, read, strict=True)
         )
-        length = float(np.linalg.norm(first) * np.linalg.norm(second))
-        # Rounding may carry the cosine of equal vectors past 1.
-        return float(np.clip(np.dot(first, second) / length, -1.0, 1.0)) if length else 0.0
+        return float(cosine(first, second))
+
+    @overload
+    def score(  # type: ignore[overload-overlap]
+        self, sentences: str, *, split_on_spaces: bool = ...
+    ) -> SentenceScore: ...
+    @overload
+    def score(self, sentences: Iterable[Sentence], *, split_on_spaces: bool = ...) -> list[SentenceScore]: ...
+    def score(
+        self, sentences: str | Iterable[Sentence], *, split_on_spaces: bool = False
+    ) -> SentenceScore | list[SentenceScore]:
+        """Give how well the language model foresaw each word, over its whole vocabulary.
+
+        A string gives one score, a list of sentences a list, in the order given. The model needs its softmax.
+        """
+        tokenizer = _tokenizer(split_on_spaces)
+        single = isinstance(sentences, str)
+        words = read_sentences([sentences] if isinstance(sentences, str) else sentences, tokenizer)
+        scores = score_batches(self._runtime, self.vocabulary, words, self._pack(words))
+        return scores[0] if single else scores
+
+    def substitutes(self, sentence: Sentence, index: int | None = None, *, top_k: int = 10) -> list[Substitute]:
+        """Give the words the language model would put in place of one, best first.
+
+        Name the word by its index, or mark it with brackets: "I went to the [bank]". Words are ranked by the
+        product of both directions' probabilities; <S>, </S> and <UNK> are never offered.
+        """
+        words, (start, end) = _read_pointed(sentence, index, "index")
+        if end - start > 1:
+            raise InputError(
+                f"The brackets hold {end - start} words, {' '.join(words[start:end])!r:.80}; mark one word, for "
+                "one word is put in its place."
+            )
+        return find_substitutes(self._runtime, self.indexer, self.vocabulary, words, start, top_k=top_k)
 
     def reset_state(self) -> None:
         """Forget what was read so far, with state="carry"."""
@@ -289,19 +328,19 @@ class Elmo:
             yield from self._embed_words(words, choice)
 
     def _embed_words(self, sentences: list[list[str]], choice: Choice) -> list[Array]:
-        # Carried state belongs to rows, so those sentences are one batch in the order given.
-        batches = (
-            pack(sentences, self.indexer, token_budget=TOKENS_PER_BATCH)
-            if self._runtime.carried is None
-            else [self.indexer.batch(sentences)]
-        )
         arrays: list[Array | None] = [None] * len(sentences)
-        for batch in batches:
+        for batch in self._pack(sentences):
             chosen = choice(self.layer_states(batch).layers).float().cpu().numpy()
             for row, number in enumerate(batch.order):
                 # Boundaries are cut off, and the copy lets go of the batch.
                 arrays[number] = chosen[..., row, 1 : len(sentences[number]) + 1, :].copy()
         return cast(list[Array], arrays)
+
+    def _pack(self, sentences: list[list[str]]) -> Iterable[CharBatch]:
+        # Carried state belongs to rows, so those sentences are one batch in the order given.
+        if self._runtime.carried is not None:
+            return [self.indexer.batch(sentences)]
+        return pack(sentences, self.indexer, token_budget=TOKENS_PER_BATCH)
 
 
 def _tokenizer(on_spaces: bool) -> Tokenizer:

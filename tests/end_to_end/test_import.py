@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from elmo.checkpoint.formats.hdf5 import write_hdf5
+
 HEAVY = ("torch", "h5py", "huggingface_hub", "tokenizers", "sentencex", "rich", "typer", "numpy")
 
 
@@ -32,3 +34,18 @@ def test_importing_sets_no_logging_and_starts_no_thread():
 
 def test_every_public_name_is_there():
     assert run("import elmo; print(all(getattr(elmo, name) for name in elmo.__all__))").strip() == "True"
+
+
+def test_opening_a_model_does_not_import_the_compiler(tiny_model, tmp_path):
+    tiny_model.save_pretrained(tmp_path / "model")
+    write_hdf5(tiny_model.checkpoint(), tmp_path / "hdf5")
+    code = f"""
+import sys
+
+from elmo.checkpoint.formats.hdf5 import write_hdf5
+from elmo import Elmo
+for name in ("model", "hdf5"):
+    Elmo.from_pretrained("{(tmp_path).as_posix()}/" + name).embed("I went to the bank")
+print("torch._dynamo" in sys.modules)
+"""
+    assert run(code).strip() == "False"

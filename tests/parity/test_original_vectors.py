@@ -60,32 +60,19 @@ def test_the_imported_softmax_gives_the_original_perplexity(original_vectors):
     pytest.importorskip("tensorflow", reason="the extra modern-elmo[tensorflow] is not installed")
     folder = original_vectors / "tf-checkpoint"
     model = Elmo.from_pretrained(folder, format="tensorflow")
-    lines = [line.split() for line in (folder / "heldout.txt").read_text(encoding="utf-8").splitlines()]
-    losses = [*direction_losses(model, lines, reverse=False), *direction_losses(model, lines, reverse=True)]
-    assert len(losses) == 2 * 1571
-    assert float(np.exp(np.mean(losses))) == pytest.approx(33.68909, abs=1e-3)
-
-
-def direction_losses(model, lines, *, reverse):
-    """Loss of each prediction of one direction, its state carried from line to line.
-
-    A line is read without its far boundary, which is only predicted, as in the original's training.
-    """
-    stack = model.bilm.right_to_left if reverse else model.bilm.left_to_right
-    boundary = model.vocabulary.boundaries().tolist()[0 if reverse else 1]
-    state = stack.zero_state(1)
-    losses = []
-    for words in lines:
+    begin, end = model.vocabulary.boundaries().tolist()
+    losses, state = [], None
+    for line in (folder / "heldout.txt").read_text(encoding="utf-8").splitlines():
+        words = line.split()
         batch = model.indexer.batch([words])
         targets = model.vocabulary.encode(words).tolist()
         with torch.inference_mode():
             vectors = model.bilm.tokens(batch.char_ids, batch.word_ids)[batch.word_index]
-            if reverse:
-                vectors, targets = vectors.flip(1), targets[::-1]
-            outputs, state = stack(vectors[:, :-1], [len(words) + 1], state)
-            scores = model.bilm.softmax(outputs[-1][0])
-        losses += (-scores[range(len(words) + 1), [*targets, boundary]]).tolist()
-    return losses
+            ahead, back, state = model.bilm.predict(vectors, batch.lengths, state)
+            for states, wanted in ((ahead, [*targets, end]), (back, [begin, *targets])):
+                losses += (-model.bilm.softmax(states[0])[range(len(wanted)), wanted]).tolist()
+    assert len(losses) == 2 * 1571
+    assert float(np.exp(np.mean(losses))) == pytest.approx(33.68909, abs=1e-3)
 
 
 def test_import_export_import_keeps_every_bit_of_the_original_models(original_vectors, tmp_path):

@@ -32,7 +32,7 @@ def open_checkpoint(
     """Open a model from wherever it is; see Elmo.from_pretrained for the arguments."""
     if format is not None and format not in get_args(Format):
         raise CheckpointError(f"The format {format!r} is not known; choose one of {', '.join(get_args(Format))}.")
-    path = _find(source, revision=revision, local_files_only=local_files_only)
+    path = find_model(source, revision=revision, local_files_only=local_files_only)
     cache = Path(token_embeddings) if token_embeddings is not None else None
     if format == "zip" or (format is None and path.is_file() and path.suffix == ".zip"):
         try:
@@ -42,7 +42,8 @@ def open_checkpoint(
     return _read_located(path, format, cache)
 
 
-def _find(source: str | Path, *, revision: str | None, local_files_only: bool) -> Path:
+def find_model(source: str | Path, *, revision: str | None = None, local_files_only: bool = False) -> Path:
+    """Give where a model is on disk, fetched first if it is named by an alias or a hub id."""
     path = Path(source).expanduser()
     if path.exists() or path.with_name(path.name + ".index").exists():
         return path

@@ -1,6 +1,8 @@
 """A packed batch -> all layers of vectors, without gradients. Each distinct word is encoded once."""
 
 import threading
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,6 +15,9 @@ from elmo.text.batch import CharBatch
 PRECISIONS = ("float32",)
 # The convolutions of this many words at once take about 200 MB in the largest official model.
 WORDS_AT_ONCE = 1024
+# (B, T-1, D) of each direction, left to right and right to left: what a softmax predicts words from.
+PredictingStates: TypeAlias = tuple[Tensor, Tensor]
+ResultT = TypeVar("ResultT")
 
 
 def encode_words(bilm: BiLM, batch: CharBatch) -> Tensor:
@@ -37,6 +42,15 @@ def run_bilm(bilm: BiLM, batch: CharBatch, state: BiLMState | None = None) -> tu
     return layers, end
 
 
+def predict_with_bilm(
+    bilm: BiLM, batch: CharBatch, state: BiLMState | None = None
+) -> tuple[PredictingStates, BiLMState]:
+    """Give the states that predict each word, read from `state` or from zero; and where they ended."""
+    batch = batch.to(next(bilm.parameters()).device)
+    ahead, back, end = bilm.predict(encode_words(bilm, batch), batch.lengths, state)
+    return (ahead, back), end
+
+
 class CarriedState:
     """The state the original programs keep from batch to batch, row by row; one batch at a time."""
 
@@ -56,15 +70,26 @@ class CarriedState:
         A smaller batch uses and moves on the first rows and leaves the rest where they are. Gradients do not
         flow into earlier batches.
         """
+        return self._read(batch, run_bilm)
+
+    def predict(self, batch: CharBatch) -> PredictingStates:
+        """Read a batch as run does, but without the boundaries its rows end at, which are only predicted."""
+        return self._read(batch, predict_with_bilm)
+
+    def _read(
+        self, batch: CharBatch, read: Callable[[BiLM, CharBatch, BiLMState], tuple[ResultT, BiLMState]]
+    ) -> ResultT:
         with self._lock:
             num_rows = len(batch.order)
-            kept = self._bilm.zero_state(0) if self._state is None else self._state
+            fresh = self._bilm.zero_state(0)
+            # The network may have been moved since.
+            kept = fresh if self._state is None else _move(self._state, fresh.left_to_right.hidden.device)
             num_kept = kept.left_to_right.hidden.shape[1]
             if num_kept < num_rows:
                 kept = _join_rows(kept, self._bilm.zero_state(num_rows - num_kept))
-            states, moved = run_bilm(self._bilm, batch, _slice_rows(kept, slice(num_rows)))
+            result, moved = read(self._bilm, batch, _slice_rows(kept, slice(num_rows)))
             self._state = _join_rows(moved, _slice_rows(kept, slice(num_rows, None)))
-            return states
+            return result
 
 
 class Runtime:
@@ -93,6 +118,18 @@ class Runtime:
     def run(self, batch: CharBatch) -> LayerStates:
         """Give the layers of a batch, boundaries included, from the carried state or from zero."""
         return run_bilm(self.bilm, batch)[0] if self.carried is None else self.carried.run(batch)
+
+    @torch.inference_mode()
+    def predict(self, batch: CharBatch) -> PredictingStates:
+        """Give the states that predict the words of a batch, from the carried state or from zero."""
+        return predict_with_bilm(self.bilm, batch)[0] if self.carried is None else self.carried.predict(batch)
+
+
+def _move(state: BiLMState, device: torch.device) -> BiLMState:
+    def move(part: LstmState) -> LstmState:
+        return LstmState(part.hidden.to(device), part.cell.to(device))
+
+    return BiLMState(move(state.left_to_right), move(state.right_to_left))
 
 
 def _slice_rows(state: BiLMState, rows: slice) -> BiLMState:

@@ -61,24 +61,42 @@ class BiLM(nn.Module):
         self, words: Tensor, lengths: Tensor, state: BiLMState | None = None
     ) -> tuple[LayerStates, BiLMState]:
         """Read word vectors (B, T, D) of sentences of the given lengths (B,), from `state` or from zero."""
+        ahead, back, new_state = self._read(words, lengths, lengths, state)
+        layers = torch.stack([torch.cat(pair, dim=2) for pair in [(words, words), *zip(ahead, back, strict=True)]])
+        mask = torch.arange(words.shape[1], device=words.device) < lengths.to(words.device)[:, None]
+        return LayerStates(layers * mask[..., None], mask), new_state
+
+    def predict(
+        self, words: Tensor, lengths: Tensor, state: BiLMState | None = None
+    ) -> tuple[Tensor, Tensor, BiLMState]:
+        """Give the top states that predict: (B, T-1, D) for left to right and for right to left.
+
+        At t, the first has read up to word t and predicts word t + 1; the second has read down to word t + 1 and
+        predicts word t. Neither reads the boundary it ends at, as in training, so the state carried on has not.
+        """
+        ahead, back, new_state = self._read(words, lengths, lengths - 1, state)
+        return ahead[-1][:, :-1], back[-1][:, 1:], new_state
+
+    def _read(
+        self, words: Tensor, lengths: Tensor, num_read: Tensor, state: BiLMState | None
+    ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
+        """Run both directions over the first `num_read` (B,) words from their side; rows as they came."""
         state = self.zero_state(words.shape[0]) if state is None else state
         order = torch.argsort(lengths, descending=True, stable=True)
-        restore = torch.argsort(order)
-        words = words[order.to(words.device)]
-        sorted_lengths: list[int] = lengths[order].tolist()
-        mask = torch.arange(words.shape[1], device=words.device) < lengths.to(words.device)[:, None]
+        restore = torch.argsort(order).to(words.device)
+        steps: list[int] = num_read[order].tolist()
         reverse = _reversing_index(lengths[order], words.shape[1]).to(words.device)
-
-        ahead, ahead_state = self.left_to_right(words, sorted_lengths, _take_rows(state.left_to_right, order))
+        words = words[order.to(words.device)]
+        ahead, ahead_state = self.left_to_right(words, steps, _take_rows(state.left_to_right, order))
         back, back_state = self.right_to_left(
-            _reverse(words, reverse), sorted_lengths, _take_rows(state.right_to_left, order)
+            _reverse(words, reverse), steps, _take_rows(state.right_to_left, order)
         )
-        pairs = [(words, words)] + [
-            (left, _reverse(right, reverse)) for left, right in zip(ahead, back, strict=True)
-        ]
-        layers = torch.stack([torch.cat(pair, dim=2) for pair in pairs])[:, restore.to(words.device)]
         new_state = BiLMState(_take_rows(ahead_state, restore), _take_rows(back_state, restore))
-        return LayerStates(layers * mask[..., None], mask), new_state
+        return (
+            [layer[restore] for layer in ahead],
+            [_reverse(layer, reverse)[restore] for layer in back],
+            new_state,
+        )
 
 
 def _reversing_index(lengths: Tensor, num_steps: int) -> Tensor:

@@ -5,6 +5,11 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from elmo.nn.initialize import draw_normal, draw_uniform, make_embedding, make_linear
+
+# Words are convolved in groups of similar length: most are short, and padding costs as much as letters.
+LENGTH_BOUNDS = (6, 8, 11, 15, 24)
+INITIAL_GATE_BIAS = -2.0  # a highway starts by letting most of its input through
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": torch.tanh}
 
 
@@ -13,8 +18,8 @@ class Highway(nn.Module):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
-        self.transform = nn.Linear(dim, dim)
-        self.gate = nn.Linear(dim, dim)
+        self.transform = make_linear(dim, dim)
+        self.gate = make_linear(dim, dim, bias=INITIAL_GATE_BIAS)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(U, F) -> (U, F)."""
@@ -35,17 +40,44 @@ class CharCnn(nn.Module):
         num_highways: int,
     ) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(num_characters, embedding_dim)
+        self.embedding = make_embedding(num_characters, embedding_dim)
+        draw_uniform(self.embedding.weight, 1.0)
         self.convolutions = nn.ModuleList(nn.Conv1d(embedding_dim, channels, width) for width, channels in filters)
+        for (width, _), convolution in zip(filters, self.convolutions, strict=True):
+            assert isinstance(convolution, nn.Conv1d) and convolution.bias is not None
+            nn.init.zeros_(convolution.bias)
+            if activation == "tanh":
+                draw_normal(convolution.weight, (width * embedding_dim) ** -0.5)
+            else:
+                draw_uniform(convolution.weight, 0.05)
+        self.max_width = max(width for width, _ in filters)
         self.activation = ACTIVATIONS[activation]
         num_features = sum(channels for _, channels in filters)
         self.highways = nn.ModuleList(Highway(num_features) for _ in range(num_highways))
 
     def forward(self, char_ids: Tensor) -> Tensor:
         """(U, C) -> (U, F); the padding inside a word takes part, as in the original."""
-        characters = self.embedding(char_ids).transpose(1, 2)  # (U, d, C)
-        pooled = [convolution(characters).amax(dim=2) for convolution in self.convolutions]
-        features = self.activation(torch.cat(pooled, dim=1))
+        num_used = _num_before_trailing_run(char_ids)
+        order = torch.argsort(num_used)
+        counts = torch.bincount(torch.bucketize(num_used, num_used.new_tensor(LENGTH_BOUNDS)))
+        pooled = []
+        for rows in torch.split(order, counts.tolist()):
+            if len(rows):
+                # Windows that start in the run are all alike, so one of them is enough.
+                needed = int(num_used[rows[-1]]) + self.max_width
+                pooled.append(self._convolve(char_ids[rows, :needed]))
+        features = self.activation(torch.cat(pooled)[torch.argsort(order)])
         for highway in self.highways:
             features = highway(features)
         return features
+
+    def _convolve(self, char_ids: Tensor) -> Tensor:
+        characters = self.embedding(char_ids).transpose(1, 2)  # (U, d, C)
+        return torch.cat([convolution(characters).amax(dim=2) for convolution in self.convolutions], dim=1)
+
+
+def _num_before_trailing_run(char_ids: Tensor) -> Tensor:
+    """(U,): how many ids of each row come before those at its end that are all the same, its padding."""
+    differs = (char_ids != char_ids[:, -1:]).flip(1)
+    positions = char_ids.shape[1] - differs.int().argmax(dim=1)
+    return torch.where(differs.any(dim=1), positions, 0)

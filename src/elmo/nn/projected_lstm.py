@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from elmo.nn.initialize import draw_glorot
+
 # Products of the inputs are made for many time steps at once; this bounds the memory they take.
 MAX_GATE_VALUES = 2**26
 
@@ -47,7 +49,7 @@ class ProjectedLstm(nn.Module):
         self.projection_weight = nn.Parameter(torch.empty(output_dim, cell_dim)) if projected else None
         for name, parameter in self.named_parameters():
             if name != "bias":
-                nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
+                draw_glorot(parameter)
 
     def forward(
         self, inputs: Tensor, lengths: list[int], hidden: Tensor, cell: Tensor

@@ -4,6 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from elmo.nn.initialize import draw_normal
+
 
 class WordSoftmax(nn.Module):
     """A full softmax over the vocabulary, shared by both directions."""
@@ -12,7 +14,7 @@ class WordSoftmax(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(num_words, dim))
         self.bias = nn.Parameter(torch.zeros(num_words))
-        nn.init.normal_(self.weight, std=dim**-0.5)
+        draw_normal(self.weight, dim**-0.5)
 
     def forward(self, states: Tensor) -> Tensor:
         """(..., D) -> log probabilities (..., V)."""

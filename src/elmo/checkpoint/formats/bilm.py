@@ -176,21 +176,31 @@ def import_weights(config: ModelConfig, find: Callable[[str], Tensor | None], so
     faults = []
     for row in rows(config):
         tensor = find(row.theirs)
-        wanted = row.to_theirs([torch.empty(shapes[name], device="meta") for name in row.ours]).shape
         if tensor is None:
             faults.append(f"{row.theirs} is missing")
             continue
         if row.theirs == "char_embed" and tensor.shape[:1] == (NUM_FILE_CHARACTERS + 1,):
             tensor = tensor[:NUM_FILE_CHARACTERS]  # trained with 262 rows, of which the last is never used
-        if tensor.shape != wanted:
+        parts = _convert(row, tensor.to(torch.float32), [shapes[name] for name in row.ours])
+        if parts is None:
+            wanted = row.to_theirs([torch.empty(shapes[name], device="meta") for name in row.ours]).shape
             faults.append(f"{row.theirs} has shape {tuple(tensor.shape)}, options ask for {tuple(wanted)}")
-            continue
-        weights.update(zip(row.ours, row.to_ours(tensor.to(torch.float32)), strict=True))
+        else:
+            weights.update(zip(row.ours, parts, strict=True))
     if faults:
         raise CheckpointError(
             f"{source} does not fit its options.json: {list_some(faults)}; take both files from one model."
         )
     return weights
+
+
+def _convert(row: Row, tensor: Tensor, shapes: list[torch.Size]) -> list[Tensor] | None:
+    """Give our weights, or None where the variable has another shape than they ask for."""
+    try:
+        parts = row.to_ours(tensor)
+    except (RuntimeError, IndexError, ValueError):
+        return None
+    return parts if [part.shape for part in parts] == shapes else None
 
 
 def export_weights(config: ModelConfig, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -221,7 +231,9 @@ def _drop_first_row(parts: list[Tensor]) -> Tensor:
 
 
 def _kernel_to_ours(tensor: Tensor) -> list[Tensor]:
-    return [tensor[0].permute(2, 1, 0).contiguous()]  # (1, width, d, channels) -> (channels, d, width)
+    return [
+        tensor.reshape(tensor.shape[1:]).permute(2, 1, 0).contiguous()
+    ]  # (1, width, d, channels) -> (channels, d, width)
 
 
 def _kernel_to_theirs(parts: list[Tensor]) -> Tensor:

@@ -1,0 +1,8 @@
+"""The command `elmo`: arguments in, text and exit code out. One file a command; nothing else prints.
+
+Modules here import no torch, numpy or h5py until a command runs, so that help answers at once.
+"""
+
+from elmo.cli.run import main
+
+__all__ = ["main"]

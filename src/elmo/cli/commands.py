@@ -1,0 +1,62 @@
+"""The table of commands. A new command is a file with one typed function, and a row here."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from elmo import __version__
+from elmo.cli.convert import convert
+from elmo.cli.embed import embed
+from elmo.cli.encode import encode
+from elmo.cli.evaluate import evaluate
+from elmo.cli.info import info
+from elmo.cli.score import score
+from elmo.cli.similarity import similarity
+from elmo.cli.substitutes import substitutes
+from elmo.cli.vocab import vocab
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "embed": embed,
+    "encode": encode,
+    "similarity": similarity,
+    "score": score,
+    "substitutes": substitutes,
+    "evaluate": evaluate,
+    "info": info,
+    "convert": convert,
+    "vocab": vocab,
+}
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    # Plain help keeps [brackets] as they are, and rich need not be imported for it.
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"elmo {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def elmo(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Contextual word vectors from bidirectional language models (ELMo).
+
+    \b
+    Example: elmo similarity "I went to the [bank] to deposit money" "I sat by the [bank] of the river"
+    """
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit(2)

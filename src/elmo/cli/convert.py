@@ -1,0 +1,79 @@
+"""`elmo convert`: a model in one format -> the same model in another."""
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from elmo.cli import options
+from elmo.cli.model_output import check_model_output
+from elmo.cli.opening import open_model_files
+from elmo.cli.writing_aside import folder_written_aside
+
+if TYPE_CHECKING:
+    from elmo.checkpoint.checkpoint import Checkpoint
+
+
+class Target(str, Enum):
+    """The formats that can be written."""
+
+    elmo = "elmo"
+    hdf5 = "hdf5"
+
+
+def convert(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="IN", help="A folder, an .hdf5 or .zip file, an alias such as 'small', or a hub id."
+        ),
+    ],
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write.")],
+    to: Annotated[
+        Target,
+        typer.Option(
+            help="elmo: this program's own folder. hdf5: options.json, weights.hdf5 and vocab.txt, which bilm-tf "
+            "and AllenNLP read."
+        ),
+    ] = Target.elmo,
+    force: Annotated[bool, typer.Option("--force", help="Replace a model that OUT holds already.")] = False,
+    format: options.ModelFormat = None,
+    local_files_only: options.LocalFilesOnly = False,
+) -> None:
+    """Write a model in another format; the vectors stay the same.
+
+    \b
+    Example:
+      elmo convert elmo_weights.hdf5 my-model
+    """
+    check_model_output(source, output, force=force, source_name="IN")
+    checkpoint = open_model_files(source, format=format, local_files_only=local_files_only)
+    with folder_written_aside(output) as folder:
+        if to is Target.elmo:
+            from elmo.checkpoint.folder import write_folder
+
+            write_folder(checkpoint, folder)
+        else:
+            from elmo.checkpoint.formats.hdf5 import write_hdf5
+
+            write_hdf5(checkpoint, folder)
+    print(f"Wrote {output}: {', '.join(sorted(file.name for file in output.iterdir()))}.")
+    for loss in _losses(checkpoint) if to is Target.hdf5 else []:
+        print(f"Not carried over, since HDF5 models have no place for it: {loss}.")
+
+
+def _losses(checkpoint: "Checkpoint") -> list[str]:
+    """Say what of a model an HDF5 file cannot hold."""
+    from elmo.config import ModelConfig
+
+    config, usual = checkpoint.config, ModelConfig()
+    losses = []
+    if config.softmax:
+        losses.append(f"the softmax over {config.softmax.num_words:,} words")
+    if config.words and config.words.max_word_length:
+        losses.append(f"that words are cut to {config.words.max_word_length} characters")
+    for name in ("begin_word", "end_word", "unknown_word"):
+        if getattr(config, name) != getattr(usual, name):
+            losses.append(f"{name} = {getattr(config, name)!r}")
+    return losses

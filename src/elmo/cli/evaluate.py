@@ -1,0 +1,103 @@
+"""`elmo evaluate`: a language model and a text -> its full-softmax perplexity there."""
+
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from elmo.cli import options
+from elmo.cli.json_lines import to_json
+from elmo.cli.opening import open_model
+from elmo.cli.progress import progress_bar
+from elmo.cli.sentence_splitting import split_lines
+from elmo.cli.text_input import STDIN, TextInput
+from elmo.errors import InputError
+
+if TYPE_CHECKING:
+    from elmo.inference.evaluation import Evaluation
+    from elmo.model import Elmo
+
+
+class Split(str, Enum):
+    """What a sentence of the text is."""
+
+    lines = "lines"
+    sentences = "sentences"
+
+
+def evaluate(
+    model: options.ModelArgument,
+    texts: Annotated[list[str], typer.Argument(metavar="TEXT", help="Text files in UTF-8; - is standard input.")],
+    split: Annotated[
+        Split, typer.Option(help="Take each line as a sentence, or find the sentences of running text.")
+    ] = Split.lines,
+    split_on_spaces: options.SplitOnSpaces = False,
+    state: options.StateChoice = options.State.zero,
+    json: options.AsJson = False,
+    format: options.ModelFormat = None,
+    device: options.Device = "cpu",
+    local_files_only: options.LocalFilesOnly = False,
+) -> None:
+    """Give the perplexity of a language model on a text.
+
+    It is that of the full softmax, over every word of the vocabulary, not of the sampled one that training may
+    show, which is usually smaller. Lines without words are left out.
+
+    \b
+    Example:
+      elmo evaluate my-model heldout.txt --split-on-spaces
+    """
+    for name in texts:
+        if name != STDIN and not Path(name).exists():
+            raise InputError(
+                f"There is no file {name!r} to evaluate on; name a text file, or - for standard input."
+            )
+    source = TextInput(texts, None, output=None)
+    elmo = open_model(model, format=format, device=device, state=state, local_files_only=local_files_only)
+    from elmo.inference.evaluation import evaluate_text
+
+    with progress_bar(unit="lines", num_bytes=source.num_bytes, prints=False) as advance:
+
+        def read() -> Iterator[str]:
+            for line in source:
+                yield line.text
+                advance(line.num_bytes)
+
+        sentences = split_lines(read()) if split is Split.sentences else read()
+        found = evaluate_text(elmo, sentences, split_on_spaces=split_on_spaces)
+    print(to_json(_to_object(elmo, found)) if json else "\n".join(_to_lines(elmo, found)))
+
+
+def _to_object(model: "Elmo", found: "Evaluation") -> dict[str, Any]:
+    return {
+        "softmax": "full",
+        "vocabulary_words": len(model.vocabulary or ()),
+        "state": model.state,
+        "perplexity": found.perplexity,
+        "left_to_right_perplexity": found.left_to_right_perplexity,
+        "right_to_left_perplexity": found.right_to_left_perplexity,
+        "left_to_right_loss": found.left_to_right_loss,
+        "right_to_left_loss": found.right_to_left_loss,
+        "num_predictions": found.num_predictions,
+        "num_sentences": found.num_sentences,
+        "num_words": found.num_words,
+        "num_unknown": found.num_unknown,
+        "unknown_rate": found.unknown_rate,
+    }
+
+
+def _to_lines(model: "Elmo", found: "Evaluation") -> list[str]:
+    rows = {
+        "perplexity": f"{found.perplexity:,.3f}, both directions; full softmax over "
+        f"{len(model.vocabulary or ()):,} words",
+        "  left to right": f"{found.left_to_right_perplexity:,.3f}",
+        "  right to left": f"{found.right_to_left_perplexity:,.3f}",
+        "words": f"{found.num_words:,} in {found.num_sentences:,} sentences",
+        "predictions": f"{found.num_predictions:,} in each direction: the words, and one boundary a sentence",
+        "unknown words": f"{found.num_unknown:,} ({found.unknown_rate:.1%}), counted as the unknown word",
+        "state": "carried from sentence to sentence" if model.state == "carry" else "zero before each sentence",
+    }
+    width = max(map(len, rows)) + 2
+    return [f"{name:<{width}}{value}" for name, value in rows.items()]

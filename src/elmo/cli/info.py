@@ -1,0 +1,126 @@
+"""`elmo info`: what a model is made of, and where it came from."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from elmo.cli import options
+from elmo.cli.json_lines import to_json
+from elmo.cli.opening import open_model_files
+
+if TYPE_CHECKING:
+    from elmo.checkpoint.checkpoint import Checkpoint
+    from elmo.config import ModelConfig
+
+
+def info(
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODEL",
+            help="A folder, an .hdf5 or .zip file, an alias such as 'small', or a hub id; without it, the "
+            "default model.",
+            show_default=False,
+        ),
+    ] = None,
+    json: options.AsJson = False,
+    format: options.ModelFormat = None,
+    local_files_only: options.LocalFilesOnly = False,
+) -> None:
+    """Tell what a model is: layers, sizes, input, files.
+
+    \b
+    Example:
+      elmo info small
+    """
+    checkpoint = open_model_files(model, format=format, local_files_only=local_files_only)
+    found = describe_model(checkpoint, _list_files(model))
+    print(to_json(found) if json else "\n".join(_to_lines(found)))
+
+
+def describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str, Any]:
+    """Give the facts about a model as plain JSON values; `files` are sizes in bytes, by name."""
+    from elmo.checkpoint.folder import content_hash
+
+    config = checkpoint.config
+    parts: Counter[str] = Counter()
+    for name, tensor in checkpoint.weights.items():
+        # "tokens.characters.embedding.weight" belongs to tokens.characters, all else to its first name.
+        depth = 2 if name.startswith("tokens.") else 1
+        parts[".".join(name.split(".")[:depth])] += tensor.numel()
+    return {
+        "format": _name_format(files, checkpoint.origin),
+        "origin": dict(checkpoint.origin),
+        "layers": config.encoder.num_layers + 1,
+        "vector_dim": config.vector_dim,
+        "output_dim": config.encoder.output_dim,
+        "cell_dim": config.encoder.cell_dim,
+        "input": _describe_input(config),
+        "vocabulary_words": None if checkpoint.vocabulary is None else len(checkpoint.vocabulary),
+        "softmax": config.softmax is not None,
+        "state": options.State.zero.value,
+        "parameters": {"total": sum(parts.values()), **parts},
+        "files": files,
+        "content_hash": content_hash(checkpoint.weights),
+    }
+
+
+def _name_format(files: Mapping[str, int], origin: Mapping[str, str]) -> str:
+    # A model in our own format remembers the one it was converted from.
+    if {"config.json", "weights.safetensors"} <= set(files):
+        return "elmo"
+    return "zip" if any(name.endswith(".zip") for name in files) else origin.get("format", "unknown")
+
+
+def _describe_input(config: "ModelConfig") -> dict[str, Any]:
+    characters, words = config.characters, config.words
+    return {
+        "kind": " and ".join(kind for kind in ("characters", "words") if getattr(config, kind)),
+        "alphabet": characters.alphabet if characters else None,
+        "num_characters": characters.num_characters if characters else None,
+        "characters_per_word": characters.max_characters if characters else None,
+        "num_words": words.num_words if words else None,
+    }
+
+
+def _list_files(model: str | None) -> dict[str, int]:
+    """Give the sizes of a model's files, by name, where it was opened from."""
+    if model is None:
+        return {}
+    from elmo.checkpoint.open import find_model
+
+    path = find_model(model, local_files_only=True)  # it was opened a moment ago, so it is here
+    if not path.exists():
+        path = path.parent  # the prefix of a TensorFlow checkpoint
+    files = [path] if path.is_file() else [entry for entry in path.iterdir() if entry.is_file()]
+    return {file.name: file.stat().st_size for file in sorted(files)}
+
+
+def _to_lines(found: dict[str, Any]) -> list[str]:
+    origin, given = found["origin"], found["input"]
+    words = found["vocabulary_words"]
+    rows = {
+        "format": found["format"],
+        "origin": f"{origin.get('format', 'unknown')}, {origin.get('source', 'unknown')}",
+        "layers": f"{found['layers']}: the word alone, then {found['layers'] - 1} of the language model",
+        "vectors": f"{found['vector_dim']:,} values: {found['output_dim']:,} from each direction",
+        "cells": f"{found['cell_dim']:,} in each layer and direction",
+        "input": given["kind"],
+        "alphabet": (
+            f"{given['alphabet']}, {given['num_characters']:,} ids, {given['characters_per_word']} a word"
+            if given["alphabet"]
+            else "none"
+        ),
+        "vocabulary": "none" if words is None else f"{words:,} words",
+        "softmax": "yes" if found["softmax"] else "no: the model gives vectors but predicts no words",
+        "state": "zero: the same sentence gives the same vectors; --state carry reads on",
+        "parameters": f"{found['parameters']['total']:,}",
+        **{f"  {name}": f"{size:,}" for name, size in found["parameters"].items() if name != "total"},
+        "files": f"{sum(found['files'].values()):,} bytes" if found["files"] else "none",
+        **{f"  {name}": f"{size:,}" for name, size in found["files"].items()},
+        "content hash": found["content_hash"],
+    }
+    width = max(map(len, rows)) + 2
+    return [f"{name:<{width}}{value}" for name, value in rows.items()]

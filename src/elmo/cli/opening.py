@@ -1,0 +1,41 @@
+"""What --model and the options beside it mean: a model ready to use."""
+
+from typing import TYPE_CHECKING, cast
+
+from elmo.cli.options import State
+
+if TYPE_CHECKING:
+    from elmo.checkpoint.checkpoint import Checkpoint
+    from elmo.checkpoint.open import Format
+    from elmo.model import Elmo
+
+
+def open_model(
+    name: str | None,
+    *,
+    format: str | None = None,
+    device: str = "cpu",
+    state: State = State.zero,
+    local_files_only: bool = False,
+) -> "Elmo":
+    """Open the model of that name, or the default one."""
+    from elmo.model import Elmo
+
+    return Elmo.from_pretrained(
+        name,
+        format=cast("Format | None", format),
+        device=device,
+        state="carry" if state is State.carry else "zero",
+        local_files_only=local_files_only,
+    )
+
+
+def open_model_files(
+    name: str | None, *, format: str | None = None, local_files_only: bool = False
+) -> "Checkpoint":
+    """Read a model without building its network."""
+    if name is None:
+        return open_model(None).checkpoint()
+    from elmo.checkpoint.open import open_checkpoint
+
+    return open_checkpoint(name, format=cast("Format | None", format), local_files_only=local_files_only)

@@ -1,0 +1,73 @@
+"""A bar on stderr with rate and remaining time, for a person who has waited two seconds already."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+SECONDS_BEFORE_SHOWN = 2.0
+Advance: TypeAlias = Callable[[int], None]
+
+
+@contextmanager
+def progress_bar(*, unit: str, num_bytes: int | None, prints: bool) -> Iterator[Advance]:
+    """Give what is to be called after each piece of work with the bytes of input it took.
+
+    `unit` is what the pieces are called; `prints` says that the results go to stdout as they come.
+    """
+    # A bar between lines of results on one terminal would make both unreadable.
+    if not sys.stderr.isatty() or (prints and sys.stdout.isatty()):
+        yield lambda size: None
+        return
+    bar = _LateBar(unit, num_bytes)
+    try:
+        yield bar.advance
+    finally:
+        bar.stop()
+
+
+class _LateBar:
+    def __init__(self, unit: str, num_bytes: int | None) -> None:
+        self._unit, self._num_bytes = unit, num_bytes
+        self._started = time.monotonic()
+        self._done = self._done_bytes = 0
+        self._shown: Progress | None = None
+
+    def advance(self, size: int) -> None:
+        self._done += 1
+        self._done_bytes += size
+        elapsed_seconds = time.monotonic() - self._started
+        if elapsed_seconds < SECONDS_BEFORE_SHOWN:
+            return
+        if self._shown is None:
+            self._shown = self._show()
+        status = describe(self._done, self._unit, elapsed_seconds, self._done_bytes, self._num_bytes)
+        self._shown.update(self._shown.task_ids[0], completed=self._done_bytes, status=status)
+
+    def stop(self) -> None:
+        if self._shown is not None:
+            self._shown.stop()
+
+    def _show(self) -> "Progress":
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        columns = (BarColumn(), TextColumn("{task.fields[status]}", markup=False))
+        shown = Progress(*columns, console=Console(stderr=True), transient=True)
+        shown.add_task("", total=self._num_bytes, status="")
+        shown.start()
+        return shown
+
+
+def describe(done: int, unit: str, elapsed_seconds: float, done_bytes: int, num_bytes: int | None) -> str:
+    """Say how much is done, how fast, and how long the rest takes if it is like what was done."""
+    text = f"{done:,} {unit}, {done / elapsed_seconds:,.0f}/s"
+    if num_bytes is None or not done_bytes:
+        return text
+    left = timedelta(seconds=round(elapsed_seconds / done_bytes * max(0, num_bytes - done_bytes)))
+    return f"{text}, {left} left"

@@ -1,0 +1,40 @@
+"""`elmo substitutes`: a sentence with a marked word -> what the language model would put there."""
+
+import math
+from typing import Annotated
+
+import typer
+
+from elmo.cli import options
+from elmo.cli.json_lines import to_json
+from elmo.cli.opening import open_model
+from elmo.cli.text_input import check_text
+
+
+def substitutes(
+    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="A sentence with one [marked] word.")],
+    index: Annotated[int | None, typer.Option(help="Which word is meant, from 0, in place of brackets.")] = None,
+    top_k: Annotated[int, typer.Option("--top-k", min=1, help="How many words to show.")] = 10,
+    json: options.AsJson = False,
+    model: options.ModelName = None,
+    format: options.ModelFormat = None,
+    device: options.Device = "cpu",
+    local_files_only: options.LocalFilesOnly = False,
+) -> None:
+    """Give the words that would fit in place of one, best first.
+
+    Each comes with its probability: the product of both directions', normalized over the vocabulary.
+
+    \b
+    Example:
+      elmo substitutes "I went to the [bank]" --top-k 5 --model my-model
+    """
+    check_text(sentence, "The sentence")
+    elmo = open_model(model, format=format, device=device, local_files_only=local_files_only)
+    found = elmo.substitutes(sentence, index, top_k=top_k)
+    if json:
+        words = [{"word": each.word, "log_probability": round(each.log_probability, 6)} for each in found]
+        print(to_json({"sentence": sentence, "substitutes": words}))
+    else:
+        for each in found:
+            print(f"{math.exp(each.log_probability):.4f}  {each.word}")

@@ -1,0 +1,58 @@
+"""A place in a sentence -> the words that both directions expect there, best first.
+
+Neither direction reads the word that stands there, so it is a candidate like any other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from elmo.errors import InputError
+from elmo.inference.runtime import Runtime
+from elmo.inference.word_probabilities import require_softmax
+from elmo.text.batch import Indexer
+from elmo.text.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Substitute:
+    """A word, and the log of its share among all words that could stand there."""
+
+    word: str
+    log_probability: float
+
+
+@torch.inference_mode()
+def find_substitutes(
+    runtime: Runtime,
+    indexer: Indexer,
+    vocabulary: Vocabulary | None,
+    words: Sequence[str],
+    index: int,
+    *,
+    top_k: int,
+) -> list[Substitute]:
+    """Give the `top_k` likeliest words at `index`: a product of the two directions' experts.
+
+    A word's score is log p(word | words before) + log p(word | words after), normalized over the vocabulary
+    without its special words, which are never offered.
+    """
+    softmax, vocabulary = require_softmax(runtime.bilm, vocabulary)
+    if isinstance(top_k, bool) or not isinstance(top_k, int | np.integer) or top_k < 1:
+        raise InputError(f"top_k is {top_k!r}; it must be a whole number of at least 1.")
+    left_to_right, right_to_left = runtime.predict(indexer.batch([words]))
+    # The second predicts the begin of the sentence too, before the first word.
+    states = torch.stack([left_to_right[0, index], right_to_left[0, index + 1]])
+    scores = softmax(states).double().sum(dim=0)
+    scores[vocabulary.boundaries()] = -torch.inf
+    scores[vocabulary.encode([vocabulary.unknown])] = -torch.inf
+    log_probabilities = scores.log_softmax(dim=0)
+    # Words of equal rows, as new ones of a changed vocabulary are, come in the order of the vocabulary.
+    best, order = log_probabilities.sort(descending=True, stable=True)
+    return [
+        Substitute(vocabulary.words[number], score)
+        for number, score in zip(order[:top_k].tolist(), best[:top_k].tolist(), strict=True)
+        if score > -torch.inf
+    ]

@@ -1,0 +1,155 @@
+"""A prepared corpus, opened: `manifest.json` says what must be there, everything else is memory-mapped.
+
+Enters: a folder that prepare.py wrote. Leaves: word ids in shards and blocks, and the words behind them.
+"""
+
+import functools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo.checkpoint.checksums import sha256_of
+from elmo.errors import InputError
+from elmo.pretrain.shards import starts_name, tokens_name
+from elmo.pretrain.word_table import TARGETS, TOTALS, WordTable
+from elmo.text.characters import Ids
+from elmo.text.vocabulary import parse_lines
+
+FORMAT, VERSION = "modern-elmo-corpus", 1
+MANIFEST, VOCABULARY = "manifest.json", "vocabulary.txt"
+_SHARDS_KEPT_OPEN = 64  # each is an open file
+
+
+class PreparedCorpus:
+    """Sentences as word ids. Id 0 is the mark before each sentence; ids 1 to num_distinct_words are words."""
+
+    def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
+        self.folder, self.manifest = folder, manifest
+        self.vocabulary = tuple(parse_lines((folder / VOCABULARY).read_bytes()))
+        self._counts: dict[str, int] = manifest["counts"]
+        self._table = WordTable(folder)
+        self.targets: npt.NDArray[np.uint32] = np.load(folder / TARGETS, mmap_mode="r")
+        self.word_counts: npt.NDArray[np.int64] = np.load(folder / TOTALS, mmap_mode="r")
+        self._open_shard = functools.lru_cache(_SHARDS_KEPT_OPEN)(self._map_shard)
+
+    @classmethod
+    def open(cls, folder: str | Path, *, verify: bool = False) -> "PreparedCorpus":
+        """Open a folder; `verify` also reads every file to compare its sha256.
+
+        Raises InputError if the folder holds no whole corpus, or a file is missing or damaged.
+        """
+        folder = Path(folder)
+        manifest = read_manifest(folder)
+        if manifest is None:
+            raise InputError(
+                f"{folder} holds no whole prepared corpus (there is no {MANIFEST}, which is written last); "
+                "make one with elmo prepare."
+            )
+        for name, record in _files(manifest):
+            _check_file(folder / name, record, verify=verify)
+        return cls(folder, manifest)
+
+    @property
+    def num_words(self) -> int:
+        """Words of the text, the marks of sentences not counted."""
+        return self._counts["num_words"]
+
+    @property
+    def num_sentences(self) -> int:
+        """Sentences, each with one mark."""
+        return self._counts["num_sentences"]
+
+    @property
+    def num_tokens(self) -> int:
+        """Words and marks: the length of all shards together."""
+        return self._counts["num_tokens"]
+
+    @property
+    def num_distinct_words(self) -> int:
+        """Different words; the word table has one row more, for the mark."""
+        return self._counts["num_distinct_words"]
+
+    @property
+    def num_shards(self) -> int:
+        """How many arrays of word ids there are."""
+        return len(self.manifest["shards"])
+
+    def word(self, number: int) -> str:
+        """Give the word of an id; the mark's is empty."""
+        return self._table.words([number])[0]
+
+    def words(self, ids: npt.ArrayLike) -> list[str]:
+        """Give the words of some ids."""
+        return self._table.words(ids)
+
+    def character_ids(self, ids: npt.ArrayLike, max_characters: int = 50) -> Ids:
+        """Give the characters of some ids as Utf8Alphabet has them, shape (n, max_characters).
+
+        The mark's are those of the begin of a sentence.
+        """
+        return self._table.character_ids(ids, max_characters)
+
+    def shard(self, number: int) -> npt.NDArray[np.uint32]:
+        """Give the word ids of a shard, memory-mapped, shape (its tokens,)."""
+        if not 0 <= number < self.num_shards:
+            raise IndexError(f"there are shards 0 to {self.num_shards - 1}, not {number}")
+        return self._open_shard(number)
+
+    def _map_shard(self, number: int) -> npt.NDArray[np.uint32]:
+        shard: npt.NDArray[np.uint32] = np.load(self.folder / tokens_name(number), mmap_mode="r")
+        return shard
+
+    def blocks(self) -> npt.NDArray[np.int64]:
+        """Give each block's shard, start and stop, shape (n, 3); all start at a mark and none is empty."""
+        found = []
+        for number, record in enumerate(self.manifest["shards"]):
+            starts = np.load(self.folder / starts_name(number))
+            stops = np.append(starts[1:], record["num_tokens"])
+            found.append(np.stack([np.full_like(starts, number), starts, stops], axis=1))
+        return np.concatenate(found)
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """Read the manifest of a folder, or give None if it has none; InputError if it is not one of ours."""
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON ({error}); prepare the corpus again.") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise InputError(f"{path} does not describe a prepared corpus (its format is not {FORMAT!r}).")
+    if manifest.get("version") != VERSION:
+        raise InputError(
+            f"{path} has version {manifest.get('version')!r}, but this program reads version {VERSION}; prepare "
+            "the corpus again."
+        )
+    return manifest
+
+
+def _files(manifest: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield from manifest["files"].items()
+    for number, record in enumerate(manifest["shards"]):
+        yield tokens_name(number), record["tokens"]
+        yield starts_name(number), record["starts"]
+
+
+def _check_file(path: Path, record: dict[str, Any], *, verify: bool) -> None:
+    advice = "it was changed or damaged, so prepare the corpus again with --force"
+    try:
+        num_bytes = path.stat().st_size
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read ({error.strerror}), but {MANIFEST} lists it; {advice}."
+        ) from error
+    if num_bytes != record["num_bytes"]:
+        raise InputError(
+            f"{path} has {num_bytes:,} bytes, not the {record['num_bytes']:,} of {MANIFEST}; {advice}."
+        )
+    if verify and sha256_of(path) != record["sha256"]:
+        raise InputError(f"{path} has not the sha256 that {MANIFEST} says; {advice}.")

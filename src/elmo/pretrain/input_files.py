@@ -1,0 +1,114 @@
+"""Names and patterns, as a person gives them -> the files they mean, each with its format, size and sha256.
+
+No text is read here; see reading.py.
+"""
+
+import glob
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+from elmo.errors import InputError
+
+Kind = Literal["txt", "jsonl", "parquet"]
+Compression = Literal["gz", "xz", "zst"]
+STDIN = "-"
+_READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file to read: what it was called, where it is and what its ending says of it."""
+
+    name: str
+    path: Path
+    kind: Kind
+    compression: Compression | None = None
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A source and what it held when the work began."""
+
+    source: Source
+    num_bytes: int
+    sha256: str
+    modified_nanoseconds: int
+
+    @classmethod
+    def of(cls, source: Source, advance: Callable[[int], None]) -> "InputFile":
+        """Read the file once; `advance` is told how many bytes were read."""
+        digest = hashlib.sha256()
+        with source.path.open("rb") as file:
+            stat = os.fstat(file.fileno())
+            while block := file.read(_READ_BYTES):
+                digest.update(block)
+                advance(len(block))
+        return cls(source, stat.st_size, digest.hexdigest(), stat.st_mtime_ns)
+
+    def check_unchanged(self) -> None:
+        """Raise InputError if somebody wrote to the file since."""
+        stat = self.source.path.stat()
+        if (stat.st_size, stat.st_mtime_ns) != (self.num_bytes, self.modified_nanoseconds):
+            raise InputError(f"{self.source.name} was changed while it was read; run the same command again.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the JSON object of a manifest."""
+        kind = ".".join(filter(None, (self.source.kind, self.source.compression)))
+        return {"name": self.source.name, "format": kind, "num_bytes": self.num_bytes, "sha256": self.sha256}
+
+
+def find_sources(names: Sequence[str], stdin_copy: Path) -> list[Source]:
+    """Give the files in the order of their names, those of a pattern sorted.
+
+    Standard input (-) is to be found in `stdin_copy`. Raises InputError if there is no file, or one of an
+    unknown format, or the same one twice.
+    """
+    if not names:
+        raise InputError("There is nothing to read; name text files, or - for standard input.")
+    sources = [
+        Source(STDIN, stdin_copy, "txt") if name == STDIN else _describe(path)
+        for name in names
+        for path in ([name] if name == STDIN else _expand(name))
+    ]
+    seen: dict[Path, str] = {}
+    for source in sources:
+        path = source.path.resolve()
+        if path in seen:
+            raise InputError(f"{source.name} is named twice ({seen[path]} is the same file); name it once.")
+        seen[path] = source.name
+    return sources
+
+
+def _expand(name: str) -> Iterable[str]:
+    if Path(name).exists() or not glob.has_magic(name):
+        return [name]
+    # Path.glob would change how a name is spelled, and knows no pattern that begins at the root.
+    found = sorted(path for path in glob.glob(name, recursive=True) if Path(path).is_file())  # noqa: PTH207
+    if not found:
+        raise InputError(f"No file matches {name!r}.")
+    return found
+
+
+def _describe(name: str) -> Source:
+    path = Path(name)
+    if path.is_dir():
+        raise InputError(f"{name} is a folder; name the files in it, for example '{path / '*.txt'}'.")
+    if not path.exists():
+        raise InputError(f"There is no file {name!r}.")
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{name} may not be read; change its permissions or read a copy.")
+    kind, compression = path.suffix.lower()[1:], None
+    if kind in get_args(Compression):
+        kind, compression = Path(path.stem).suffix.lower()[1:], cast(Compression, kind)
+    if kind not in get_args(Kind):
+        kinds = ", ".join(f".{each}" for each in get_args(Kind))
+        packed = ", ".join(f".{each}" for each in get_args(Compression))
+        raise InputError(
+            f"{name} has no ending that says its format; it must be one of {kinds}, after which one of {packed} "
+            "may stand."
+        )
+    return Source(name, path, cast(Kind, kind), compression)

@@ -1,0 +1,90 @@
+"""The folder a corpus is written to: whose it is, what it holds already, and what of it may be removed."""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from elmo.errors import InputError
+from elmo.pretrain.corpus import MANIFEST, VOCABULARY, PreparedCorpus, read_manifest
+from elmo.pretrain.durable_files import sync_folder
+from elmo.pretrain.shards import SHARDS
+from elmo.pretrain.word_table import BYTES, OFFSETS, TARGETS, TOTALS
+
+WORK = ".preparing"  # parts, merged lists and the lock; removed at the end
+# Besides the manifest, which goes first.
+_OWN_NAMES = (SHARDS, VOCABULARY, BYTES, OFFSETS, TOTALS, TARGETS)
+
+
+@contextmanager
+def locked(output: Path) -> Iterator[None]:
+    """Make the folder, refuse one with files of somebody else, and keep other runs out of it."""
+    if output.exists() and not output.is_dir():
+        raise InputError(f"{output} is a file; give a folder to write the corpus to.")
+    if output.is_dir():
+        own = {WORK, MANIFEST, f"{MANIFEST}.new", *_OWN_NAMES}
+        if others := sorted(entry.name for entry in output.iterdir() if entry.name not in own):
+            raise InputError(f"{output} holds other files ({', '.join(others[:3])}); give a new or empty folder.")
+    work = output / WORK
+    work.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(work / "lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise InputError(f"Another run is writing to {output}; wait for it or give another folder.") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def is_finished(output: Path, description: Mapping[str, Any]) -> bool:
+    """Whether the folder holds this very corpus; InputError if it holds another one."""
+    manifest = read_manifest(output)
+    if manifest is None:
+        return False
+    if found := list(_differences(manifest, description)):
+        raise InputError(
+            f"{output} holds a corpus that was prepared otherwise ({'; '.join(found)}); give another folder, or "
+            "--force to replace it."
+        )
+    PreparedCorpus.open(output)
+    return True
+
+
+def _differences(manifest: Mapping[str, Any], description: Mapping[str, Any]) -> Iterator[str]:
+    for group in ("settings", "made_with"):
+        old, new = manifest[group], description[group]
+        for name in sorted(old.keys() | new.keys()):
+            if old.get(name) != new.get(name):
+                yield f"{name} was {json.dumps(old.get(name))} and is now {json.dumps(new.get(name))}"
+    old_files, new_files = ([_identity(file) for file in each["inputs"]] for each in (manifest, description))
+    if old_files != new_files:
+        yield f"its {len(old_files)} input files are not the {len(new_files)} given now"
+
+
+def _identity(file: Mapping[str, Any]) -> tuple[str, str]:
+    return file["format"], file["sha256"]
+
+
+def describe_content(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what decides the words of a corpus, the files by their content, not by their names."""
+    return {**description, "inputs": [_identity(file) for file in description["inputs"]]}
+
+
+def clear_output(output: Path, *, parts_too: bool) -> None:
+    """Remove what an unfinished run, or a corpus to be replaced, left behind; finished parts stay if wanted."""
+    (output / MANIFEST).unlink(missing_ok=True)
+    sync_folder(output)
+    for name in _OWN_NAMES:
+        path = output / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    if parts_too:
+        shutil.rmtree(output / WORK / "parts", ignore_errors=True)

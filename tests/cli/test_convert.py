@@ -1,0 +1,143 @@
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmo import Elmo
+from elmo.checkpoint.formats import hdf5
+from elmo.config import SoftmaxConfig, WordConfig
+from tests.cli.conftest import Run
+from tests.conftest import TINY_CONFIG
+
+SENTENCE = "I went to the bank"
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+@pytest.fixture
+def hdf5_folder(run: Run, model_folder, tmp_path) -> Path:
+    assert run("convert", model_folder, tmp_path / "old", "--to", "hdf5").code == 0
+    return tmp_path / "old"
+
+
+def test_there_and_back_gives_the_same_vectors(run: Run, hdf5_folder, tiny_model, tmp_path):
+    assert names(hdf5_folder) == ["options.json", "weights.hdf5"]
+    new = tmp_path / "new"
+    answer = run("convert", hdf5_folder / "weights.hdf5", new)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out == f"Wrote {new}: config.json, weights.safetensors.\n"
+    for folder in (hdf5_folder, new):
+        found = Elmo.from_pretrained(folder).embed(SENTENCE, layers="all")
+        np.testing.assert_allclose(found, tiny_model.embed(SENTENCE, layers="all"), atol=1e-6)
+    assert names(tmp_path) == ["new", "old"]
+
+
+def test_what_hdf5_cannot_hold_is_told(run: Run, tmp_path):
+    config = replace(
+        TINY_CONFIG,
+        characters=None,
+        words=WordConfig(4, 6, max_word_length=20),
+        token_projection=False,
+        softmax=SoftmaxConfig(4),
+        unknown_word="<oov>",
+    )
+    model = Elmo.from_config(config, vocabulary=("<S>", "</S>", "<oov>", "bank"))
+    model.save_pretrained(tmp_path / "in")
+    answer = run("convert", tmp_path / "in", tmp_path / "out", "--to", "hdf5")
+    reason = "Not carried over, since HDF5 models have no place for it: "
+    assert answer.out.splitlines() == [
+        f"Wrote {tmp_path / 'out'}: options.json, vocab.txt, weights.hdf5.",
+        f"{reason}the softmax over 4 words.",
+        f"{reason}that words are cut to 20 characters.",
+        f"{reason}unknown_word = '<oov>'.",
+    ]
+
+
+def test_a_model_that_hdf5_has_no_name_for(run: Run, tmp_path):
+    config = replace(TINY_CONFIG, words=WordConfig(4, 3))
+    Elmo.from_config(config, vocabulary=("<S>", "</S>", "<UNK>", "a")).save_pretrained(tmp_path / "in")
+    message = "This model cannot be written as bilm-tf HDF5: it reads both words and characters."
+    assert run("convert", tmp_path / "in", tmp_path / "out", "--to", "hdf5").message() == message
+    assert names(tmp_path) == ["in"]
+
+
+def test_a_folder_in_use_is_replaced_only_by_force(run: Run, model_folder, hdf5_folder, tmp_path):
+    assert run("convert", model_folder, hdf5_folder).message() == (
+        f"{hdf5_folder} is not empty (it holds options.json, weights.hdf5); give a new folder, or --force to "
+        "replace the model in it."
+    )
+    assert names(hdf5_folder) == ["options.json", "weights.hdf5"]
+    assert run("convert", model_folder, hdf5_folder, "--force").code == 0
+    # Nothing of the old format stays, so that it is clear what the folder holds.
+    assert names(hdf5_folder) == ["config.json", "weights.safetensors"]
+    assert names(tmp_path) == ["old"]
+
+
+def test_force_spares_what_is_no_model(run: Run, model_folder, tmp_path):
+    for name in ("a.txt", "b.txt", "c.txt", "d.txt", "config.json"):
+        (tmp_path / name).write_text("mine")
+    assert run("convert", model_folder, tmp_path, "--force").message() == (
+        f"{tmp_path} holds more than a model (a.txt, b.txt, c.txt and more), so --force does not replace it; "
+        "give a new folder."
+    )
+    assert len(names(tmp_path)) == 5
+
+
+def test_an_empty_folder_is_filled(run: Run, model_folder, tmp_path):
+    (tmp_path / "out").mkdir()
+    assert run("convert", model_folder, tmp_path / "out").code == 0
+    assert names(tmp_path / "out") == ["config.json", "weights.safetensors"]
+
+
+def test_out_may_not_be_a_file_or_the_model_itself(run: Run, model_folder, hdf5_folder, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    message = f"{tmp_path / 'file'} is a file; give a folder to write the model to."
+    assert run("convert", model_folder, tmp_path / "file").message() == message
+    for source in (hdf5_folder, hdf5_folder / "weights.hdf5"):
+        message = f"{hdf5_folder} is where IN lies; give another folder to write to."
+        assert run("convert", source, hdf5_folder, "--force").message() == message
+
+
+def test_out_in_no_folder(run: Run, model_folder, tmp_path):
+    message = f"There is no folder {tmp_path / 'no'} to write out to; make it first."
+    assert run("convert", model_folder, tmp_path / "no" / "out").message() == message
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "line"),
+    [
+        (OSError(28, "No space left on device"), 2, "elmo: No space left on device.\n"),
+        (PermissionError(13, "Permission denied", "out"), 2, "elmo: out: Permission denied.\n"),
+        (KeyboardInterrupt(), 130, "elmo: interrupted\n"),
+    ],
+)
+def test_a_failure_leaves_the_old_model_alone(
+    run: Run, model_folder, hdf5_folder, tmp_path, monkeypatch, failure, code, line
+):
+    def fail(checkpoint, folder):
+        folder.mkdir()
+        (folder / "weights.hdf5").write_text("half")
+        raise failure
+
+    monkeypatch.setattr(hdf5, "write_hdf5", fail)
+    answer = run("convert", model_folder, hdf5_folder, "--to", "hdf5", "--force")
+    assert (answer.code, answer.err) == (code, line)
+    assert names(tmp_path) == ["old"]
+    assert Elmo.from_pretrained(hdf5_folder).dim == 12
+
+
+def test_a_failed_exchange_brings_the_old_model_back(run: Run, model_folder, hdf5_folder, tmp_path, monkeypatch):
+    rename = Path.rename
+
+    def fail(self, target):
+        if ".saving-" in self.name and Path(target).name == "old":
+            raise OSError(5, "Input/output error")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    answer = run("convert", model_folder, hdf5_folder, "--force")
+    assert answer.message() == "Input/output error."
+    assert names(tmp_path) == ["old"] and names(hdf5_folder) == ["options.json", "weights.hdf5"]

@@ -1,0 +1,102 @@
+import json
+import re
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from elmo import Elmo
+from elmo.checkpoint.folder import content_hash
+from elmo.config import SoftmaxConfig, WordConfig
+from tests.cli.conftest import Run
+from tests.conftest import TINY_CONFIG
+
+WORDS = ("<S>", "</S>", "<UNK>", "bank")
+
+
+@pytest.fixture(scope="module")
+def rich_model() -> Elmo:
+    config = replace(TINY_CONFIG, words=WordConfig(4, 3), softmax=SoftmaxConfig(4))
+    return Elmo.from_config(config, vocabulary=WORDS)
+
+
+def test_facts_as_json(run: Run, model_folder, tiny_model):
+    answer = run("info", model_folder, "--json")
+    found = json.loads(answer.out)
+    assert (answer.code, answer.err, answer.out.count("\n")) == (0, "", 1)
+    weights = tiny_model.bilm.state_dict()
+    total = sum(tensor.numel() for tensor in weights.values())
+    parts = found.pop("parameters")
+    assert parts.pop("total") == total == sum(parts.values())
+    assert set(parts) == {"tokens.characters", "tokens.projection", "left_to_right", "right_to_left"}
+    assert parts["left_to_right"] == parts["right_to_left"]
+    assert found == {
+        "format": "elmo",
+        "origin": {"format": "random", "source": "seed 0"},
+        "layers": 3,
+        "vector_dim": 12,
+        "output_dim": 6,
+        "cell_dim": 12,
+        "input": {
+            "kind": "characters",
+            "alphabet": "utf-8",
+            "num_characters": 262,
+            "characters_per_word": 50,
+            "num_words": None,
+        },
+        "vocabulary_words": None,
+        "softmax": False,
+        "state": "zero",
+        "files": {path.name: path.stat().st_size for path in sorted(model_folder.iterdir())},
+        "content_hash": content_hash(weights),
+    }
+
+
+def test_facts_for_people(run: Run, rich_model, tmp_path):
+    rich_model.save_pretrained(tmp_path / "model")
+    answer = run("info", tmp_path / "model")
+    # Parts of a whole are set in by two spaces.
+    pairs = [re.fullmatch(r"((?:  )?\S+(?: \S+)?)  +(.*)", line) for line in answer.out.splitlines()]
+    rows = {pair[1]: pair[2] for pair in pairs if pair}
+    assert rows["format"] == "elmo"
+    assert rows["layers"] == "3: the word alone, then 2 of the language model"
+    assert rows["vectors"] == "12 values: 6 from each direction"
+    assert rows["input"] == "characters and words"
+    assert rows["alphabet"] == "utf-8, 262 ids, 50 a word"
+    assert rows["vocabulary"] == "4 words"
+    assert rows["softmax"] == "yes"
+    assert rows["  tokens.words"] == "12"
+    assert "  weights.safetensors" in rows and len(rows["content hash"]) == 64
+
+
+def test_a_zip_is_named_as_one(run: Run, model_folder, tmp_path):
+    archive = shutil.make_archive(str(tmp_path / "model"), "zip", model_folder)
+    found = json.loads(run("info", archive, "--json").out)
+    assert found["format"] == "zip" and list(found["files"]) == ["model.zip"]
+
+
+def test_a_converted_model_remembers_its_origin(run: Run, model_folder, tmp_path):
+    run("convert", model_folder, tmp_path / "old", "--to", "hdf5")
+    run("convert", tmp_path / "old", tmp_path / "new")
+    old, new = (json.loads(run("info", tmp_path / name, "--json").out) for name in ("old", "new"))
+    assert (old["format"], new["format"]) == ("hdf5", "elmo")
+    assert new["origin"] == old["origin"] == {"format": "hdf5", "source": "weights.hdf5"}
+    assert set(old["files"]) == {"options.json", "weights.hdf5"}
+    assert old["content_hash"] == new["content_hash"]
+
+
+def test_the_default_model_warns_in_one_line(run: Run):
+    answer = run("info")
+    assert answer.code == 0 and "parameters" in answer.out and "files         " in answer.out
+    assert answer.err.startswith("elmo: warning: No trained default model is part of this version")
+    assert answer.err.count("\n") == 1
+
+
+def test_no_such_model(run: Run, tmp_path):
+    assert run("info", tmp_path / "none").message().startswith(f"No model was found at '{tmp_path}/none'; give a")
+    assert "holds no model: expected config.json" in run("info", tmp_path).message()
+
+
+def test_a_format_that_is_not_known(run: Run, model_folder):
+    message = "The format 'onnx' is not known; choose one of elmo, manylangs, hdf5, tensorflow, zip."
+    assert run("info", model_folder, "--format", "onnx").message() == message

@@ -1,0 +1,64 @@
+import io
+import sys
+
+import pytest
+
+from elmo.cli import progress
+from tests.cli.conftest import Run
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def watch(monkeypatch) -> Terminal:
+    """Make stderr a terminal; not a fixture, since pytest sets stderr anew before each test."""
+    monkeypatch.setenv("TERM", "xterm")
+    stderr = Terminal()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    return stderr
+
+
+def test_long_work_shows_rate_and_remaining_time(monkeypatch):
+    terminal = watch(monkeypatch)
+    monkeypatch.setattr(progress, "SECONDS_BEFORE_SHOWN", 0.0)
+    with progress.progress_bar(unit="sentences", num_bytes=20, prints=False) as advance:
+        for _ in range(2):
+            advance(10)
+    assert "2 sentences, " in terminal.getvalue() and "/s, 0:00:00 left" in terminal.getvalue()
+
+
+def test_short_work_shows_nothing(monkeypatch):
+    terminal = watch(monkeypatch)
+    with progress.progress_bar(unit="sentences", num_bytes=20, prints=False) as advance:
+        advance(20)
+    assert terminal.getvalue() == ""
+
+
+def test_no_bar_among_results_on_one_terminal(monkeypatch):
+    terminal = watch(monkeypatch)
+    monkeypatch.setattr(progress, "SECONDS_BEFORE_SHOWN", 0.0)
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    with progress.progress_bar(unit="sentences", num_bytes=20, prints=True) as advance:
+        advance(20)
+    assert terminal.getvalue() == ""
+
+
+def test_no_bar_without_a_terminal(run: Run, model_folder, monkeypatch, tmp_path):
+    monkeypatch.setattr(progress, "SECONDS_BEFORE_SHOWN", 0.0)
+    answer = run("embed", "--text", "I", "-m", model_folder, "-o", tmp_path / "vectors.npz")
+    assert (answer.code, answer.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("done_bytes", "num_bytes", "expected"),
+    [
+        (0, None, "3,000 sentences, 300/s"),
+        (0, 50, "3,000 sentences, 300/s"),
+        (100, 3700, "3,000 sentences, 300/s, 0:06:00 left"),
+        (100, 90, "3,000 sentences, 300/s, 0:00:00 left"),
+    ],
+)
+def test_the_words_beside_the_bar(done_bytes, num_bytes, expected):
+    assert progress.describe(3000, "sentences", 10.0, done_bytes, num_bytes) == expected

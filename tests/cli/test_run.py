@@ -1,0 +1,116 @@
+"""Help, version, wrong usage, failures while writing: what every command has in common."""
+
+from typing import get_args
+
+import pytest
+
+from elmo import Elmo, __version__
+from elmo.checkpoint.open import Format
+from elmo.cli.commands import COMMANDS
+from elmo.cli.sentence_vector_files import sentence_writers
+from elmo.cli.vector_files import ENDINGS
+from elmo.cli.word_vector_files import WORD_WRITERS
+from tests.cli.conftest import Run
+
+
+def test_version(run: Run):
+    assert run("--version").out == f"elmo {__version__}\n"
+
+
+def test_help_lists_each_command_with_a_whole_sentence(run: Run):
+    answer = run("--help")
+    assert answer.code == 0 and "..." not in answer.out.split("Commands:")[1]
+    for name in COMMANDS:
+        assert f"\n  {name} " in answer.out
+    assert run("-h").out == answer.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_has_help_with_an_example(run: Run, name):
+    answer = run(name, "--help")
+    assert answer.code == 0 and "Example" in answer.out and f"    elmo {name} " in answer.out
+
+
+def test_no_command_gives_help_but_is_a_mistake(run: Run):
+    answer = run()
+    assert answer.code == 2 and answer.out.startswith("Usage: elmo")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["embed", "--txt", "I"], "No such option: --txt"),
+        (["embde"], "No such command 'embde'. Did you mean 'embed'? See elmo --help."),
+        (["convert", "in"], "Missing argument 'OUT'. See elmo convert --help."),
+        (["embed", "--layers"], "Option '--layers' requires an argument."),
+        (["similarity", "a", "b", "--index-a", "one"], "Invalid value for '--index-a'"),
+        (["embed", "--text", "I", "--state", "keep"], "'keep' is not one of 'zero', 'carry'"),
+    ],
+)
+def test_wrong_usage_is_one_line(run: Run, arguments, message):
+    assert message in run(*arguments).message()
+
+
+def test_a_device_that_is_not_there(run: Run, model_folder):
+    message = run("embed", "--text", "I", "-m", model_folder, "--device", "warp").message()
+    assert message.startswith("The device 'warp' cannot be used: ")
+
+
+def test_help_names_every_format(run: Run):
+    text = run("embed", "--help").out
+    assert all(format in text for format in get_args(Format))
+    assert all(ending in text for ending in ENDINGS)
+
+
+def test_both_kinds_of_vectors_have_every_ending():
+    assert tuple(WORD_WRITERS) == tuple(sentence_writers((1,))) == ENDINGS
+
+
+@pytest.mark.parametrize("ending", [".npz", ".jsonl", ".h5"])
+@pytest.mark.parametrize("command", ["embed", "encode"])
+@pytest.mark.parametrize("limit_bytes", [100, 20_000])
+def test_a_full_disk_is_one_line_and_leaves_no_file(
+    run: Run, model_folder, tmp_path, command, ending, limit_bytes
+):
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    sentences = b"I went to the bank\n" * 1100
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limits[1]))  # a full disk that any user can make
+    try:
+        answer = run(command, "-", "-m", model_folder, "-o", tmp_path / f"vectors{ending}", stdin=sentences)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert answer.message() == "File too large."
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("command", ["embed", "encode"])
+@pytest.mark.parametrize(
+    ("failure", "code", "line"),
+    [
+        (OSError(28, "No space left on device"), 2, "elmo: No space left on device.\n"),
+        (KeyboardInterrupt(), 130, "elmo: interrupted\n"),
+    ],
+)
+def test_a_failure_leaves_the_old_file_alone(
+    run: Run, model_folder, tmp_path, monkeypatch, ending, command, failure, code, line
+):
+    output = tmp_path / f"vectors{ending}"
+    output.write_text("old")
+    embed_words = Elmo._embed_words
+    num_calls = 0
+
+    def fail_the_second_time(self, *arguments):
+        nonlocal num_calls
+        num_calls += 1
+        if num_calls == 2 or ending == ".npy":
+            raise failure
+        return embed_words(self, *arguments)
+
+    monkeypatch.setattr(Elmo, "_embed_words", fail_the_second_time)
+    sentences = b"one" if ending == ".npy" else b"one\ntwo"
+    answer = run(command, "-", "-m", model_folder, "-o", output, "--state", "carry", stdin=sentences)
+    assert (answer.code, answer.err) == (code, line)
+    assert [entry.name for entry in tmp_path.iterdir()] == [output.name]
+    assert output.read_text() == "old"

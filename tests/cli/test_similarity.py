@@ -1,0 +1,98 @@
+import json
+
+import pytest
+
+from tests.cli.conftest import Run
+
+MONEY = "I went to the [bank] to deposit money"
+RIVER = "I sat by the [bank] of the river"
+RATES = "The [central bank] raised its rates"
+
+
+def test_two_sentences_give_one_line(run: Run, model_folder, tiny_model):
+    answer = run("similarity", MONEY, RIVER, "-m", model_folder)
+    cosine = tiny_model.similarity(MONEY, RIVER)
+    assert (answer.code, answer.out, answer.err) == (0, f"{cosine:.3f}  {MONEY}  ~  {RIVER}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "layers"), [("top", "top"), ("0", 0), ("concat", "concat"), ("1,2,3", [1, 2, 3])]
+)
+def test_layers(run: Run, model_folder, tiny_model, given, layers):
+    answer = run("similarity", MONEY, RIVER, "-m", model_folder, "--layers", given, "--json")
+    expected = tiny_model.similarity(MONEY, RIVER, layers=layers)
+    assert json.loads(answer.out)["pairs"][0]["cosine"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_more_sentences_give_a_matrix(run: Run, model_folder, tiny_model):
+    answer = run("similarity", MONEY, RIVER, RATES, "-m", model_folder)
+    sentences, table = answer.out.split("\n\n")
+    assert sentences.splitlines() == [f"    1  {MONEY}", f"    2  {RIVER}", f"    3  {RATES}"]
+    given = [MONEY, RIVER, RATES]
+    rows = [row.split() for row in table.splitlines()]
+    assert rows[0] == ["1", "2", "3"]
+    for number, (a, row) in enumerate(zip(given, rows[1:], strict=True), start=1):
+        assert row == [str(number), *(f"{tiny_model.similarity(a, b):.3f}" for b in given)]
+
+
+def test_twenty_sentences_are_not_cut_to_the_terminal(run: Run, model_folder):
+    answer = run("similarity", *[MONEY] * 20, "-m", model_folder)
+    assert answer.out.splitlines()[-1].split() == ["20", *["1.000"] * 20]
+
+
+def test_each_layer_by_itself(run: Run, model_folder, tiny_model):
+    answer = run("similarity", MONEY, RIVER, "-m", model_folder, "--by-layer")
+    expected = [tiny_model.similarity(MONEY, RIVER, layers=layer) for layer in range(3)]
+    heading, row = answer.out.splitlines()[-2:]
+    assert heading.split() == ["layer", "0", "layer", "1", "layer", "2"]
+    assert row.split() == ["1", "~", "2", *(f"{cosine:.3f}" for cosine in expected)]
+    assert row.split()[3] == "1.000"  # without its sentence, the word is the same
+
+
+def test_json_by_layer(run: Run, model_folder, tiny_model):
+    found = json.loads(run("similarity", MONEY, RIVER, RATES, "-m", model_folder, "--by-layer", "--json").out)
+    assert [(sentence["start"], sentence["end"]) for sentence in found["sentences"]] == [(4, 5), (4, 5), (1, 3)]
+    assert found["sentences"][1]["words"] == ["I", "sat", "by", "the", "bank", "of", "the", "river"]
+    assert [(pair["a"], pair["b"]) for pair in found["pairs"]] == [(0, 1), (0, 2), (1, 2)]
+    expected = [tiny_model.similarity(MONEY, RATES, layers=layer) for layer in range(3)]
+    assert found["pairs"][1]["cosine_by_layer"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_words_by_index(run: Run, model_folder, tiny_model):
+    answer = run(
+        "similarity", "a  bank", "my [own] bank!", "--index-a", "1", "--index-b", "-2", "-m", model_folder
+    )
+    cosine = tiny_model.similarity("a bank", "my [own] bank!", index_a=1, index_b=-2)
+    assert answer.out == f"{cosine:.3f}  a [bank]  ~  my [own] [bank]!\n"
+
+
+def test_one_index_and_one_mark(run: Run, model_folder, tiny_model):
+    answer = run("similarity", "a bank", RIVER, "--index-a", "0", "-m", model_folder, "--json")
+    expected = tiny_model.similarity("a bank", RIVER, index_a=0)
+    assert json.loads(answer.out)["pairs"][0]["cosine"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_wide_characters(run: Run, model_folder):
+    answer = run("similarity", "我在[银行]存钱", "我坐在[河岸]上", "-m", model_folder)
+    assert answer.out.endswith("  我在[银行]存钱  ~  我坐在[河岸]上\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([MONEY], "One sentence was given; give two or more, in each one word in brackets, as in "
+         "'I went to the [bank]'."),
+        ([MONEY, "no mark"], "The sentence 'no mark' has 0 marked words; put exactly one in brackets, as in "
+         "'I went to the [bank]', or say which word is meant by its index."),
+        ([MONEY, RIVER, RATES, "--index-a", "1"], "--index-a and --index-b are for two sentences, but 3 were "
+         "given; mark the words with brackets."),
+        ([MONEY, "a b", "--index-b", "2"], "--index-b is 2, but the sentence 'a b' has 2 words, counted from 0."),
+        ([MONEY, RIVER, "--by-layer", "--layers", "top"], "--by-layer shows every layer, so it takes no --layers; "
+         "leave one of them out."),
+        ([MONEY, RIVER, "--layers", "all"], "--layers all gives a word several vectors; compare them with "
+         "--by-layer."),
+        ([MONEY, "a [\udcff]"], "The sentence 'a [\\udcff]' is not UTF-8; type it in a terminal set to UTF-8."),
+    ],
+)  # fmt: skip
+def test_mistakes(run: Run, arguments, message):
+    assert run("similarity", *arguments).message() == message

@@ -1,0 +1,99 @@
+"""What `embed` and `encode` refuse before, or while, they read."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+
+def test_nothing_to_read(run: Run):
+    assert run("embed").message() == "Nothing to read; name text files, - for standard input, or give --text."
+
+
+def test_a_sentence_in_place_of_a_file(run: Run):
+    message = "There is no file 'I went to the bank'; give a sentence itself with --text."
+    assert run("encode", "I went to the bank").message() == message
+
+
+def test_a_folder_in_place_of_a_file(run: Run, tmp_path):
+    assert run("embed", tmp_path).message() == f"{tmp_path} is a folder; name the text files in it."
+
+
+def test_standard_input_twice(run: Run):
+    message = "Standard input (-) was named more than once, but it can be read only once."
+    assert run("embed", "-", "-").message() == message
+
+
+def test_a_file_that_may_not_be_read(run: Run, tmp_path, monkeypatch):
+    path = tmp_path / "secret.txt"
+    path.write_text("secret")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may read anything
+    assert run("embed", path).message() == f"{path} may not be read; change its permissions or read a copy."
+
+
+def test_bytes_that_are_not_utf8_are_named_by_file_and_line(run: Run, model_folder, tmp_path):
+    path, output = tmp_path / "latin.txt", tmp_path / "vectors.npz"
+    path.write_bytes(b"fine\n\nna\xefve\n")
+    assert run("embed", path, "-m", model_folder, "-o", output).message() == (
+        f"{path}, line 3, is not UTF-8 (byte 0xef at position 2); convert the text first, for example with iconv."
+    )
+    assert [entry.name for entry in tmp_path.iterdir()] == ["latin.txt"]
+    answer = run("embed", "-", "-m", model_folder, stdin=b"\xff\xfea\0")
+    assert answer.message().startswith("standard input, line 1, is not UTF-8 (byte 0xff at position 0)")
+
+
+def test_an_argument_that_is_not_utf8(run: Run):
+    message = "--text 'na\\udcefve' is not UTF-8; type it in a terminal set to UTF-8."
+    assert run("embed", "--text", "na\udcefve").message() == message
+
+
+@pytest.mark.parametrize("name", ["vectors.txt", "vectors", ".npz"])
+def test_an_output_of_no_known_format(run: Run, name):
+    assert run("embed", "--text", "I", "-o", name).message() == (
+        f"--output is {name!r}; its ending says the format, so give .npz, .npy, .jsonl, .h5 or .hdf5."
+    )
+
+
+def test_an_output_that_is_the_input(run: Run, tmp_path):
+    path = tmp_path / "text.jsonl"
+    path.write_text("one")
+    message = f"{path} is both input and output; give --output another name."
+    assert run("embed", path, "-o", tmp_path / "." / "text.jsonl").message() == message
+    assert path.read_text() == "one"
+
+
+def test_an_output_in_no_folder(run: Run, model_folder, tmp_path):
+    output = tmp_path / "missing" / "vectors.npz"
+    message = f"There is no folder {output.parent} to write vectors.npz to; make it first."
+    assert run("embed", "--text", "I", "-m", model_folder, "-o", output).message() == message
+
+
+def test_an_output_in_a_folder_of_someone_else(run: Run, model_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
+    message = f"The folder {tmp_path} may not be written to; choose another one."
+    assert run("embed", "--text", "I", "-m", model_folder, "-o", tmp_path / "vectors.npz").message() == message
+
+
+def test_an_output_that_is_no_plain_file(run: Run, model_folder, tmp_path):
+    output = tmp_path / "folder.npz"
+    output.mkdir()
+    message = f"{output} is not a plain file; give the name of a file to write."
+    assert run("embed", "--text", "I", "-m", model_folder, "-o", output).message() == message
+
+
+def test_an_output_of_a_dash_is_standard_output(run: Run, model_folder):
+    assert run("embed", "--text", "I", "-m", model_folder, "-o", "-").out.startswith('{"index": 0')
+
+
+def test_a_pipe_is_read_like_a_file(run: Run, model_folder, tmp_path):
+    reading, writing = os.pipe()
+    os.write(writing, b"one\ntwo\n")
+    os.close(writing)
+    name = Path(f"/dev/fd/{reading}")
+    if not name.exists():
+        pytest.skip("this system does not name its open files")
+    answer = run("embed", name, "-m", model_folder)
+    os.close(reading)
+    assert answer.out.count("\n") == 2

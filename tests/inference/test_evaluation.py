@@ -1,0 +1,104 @@
+"""evaluate_text: sums over sentences, read as a stream."""
+
+import re
+
+import numpy as np
+import pytest
+
+from elmo import InputError
+from elmo.inference import evaluation
+from elmo.inference.evaluation import Evaluation, evaluate_text
+from tests.language_models import make_language_model
+
+SENTENCES = ["I went to the bank.", "", "money", "the zyzzyva went to the river ."]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return make_language_model()
+
+
+def refused(message):
+    return pytest.raises(InputError, match="^" + re.escape(message) + "$")
+
+
+def test_perplexities_are_of_all_predictions_together(model):
+    found = evaluate_text(model, SENTENCES)
+    scores = [score for score in model.score(SENTENCES) if score.words]
+    ahead = -np.concatenate([[*score.left_to_right, score.end] for score in scores])
+    back = -np.concatenate([[*score.right_to_left, score.begin] for score in scores])
+    assert found.left_to_right_perplexity == pytest.approx(np.exp(ahead.mean()), rel=1e-5)
+    assert found.right_to_left_perplexity == pytest.approx(np.exp(back.mean()), rel=1e-5)
+    assert found.perplexity == pytest.approx(np.exp(np.concatenate([ahead, back]).mean()), rel=1e-5)
+    assert found.num_predictions == len(ahead) == len(back) == 17
+
+
+def test_what_was_counted(model):
+    found = evaluate_text(model, SENTENCES)
+    assert (found.num_sentences, found.num_words, found.num_unknown) == (3, 14, 1)
+    assert found.unknown_rate == 1 / 14
+
+
+def test_one_sentence_has_the_perplexity_of_its_score(model):
+    found = evaluate_text(model, [SENTENCES[0]])
+    assert found.perplexity == pytest.approx(model.score(SENTENCES[0]).perplexity)
+
+
+def test_split_on_spaces_and_lists_of_words(model):
+    found = evaluate_text(model, ["the bank."], split_on_spaces=True)
+    assert found == evaluate_text(model, [["the", "bank."]])
+    assert (found.num_words, found.num_unknown) == (2, 1)
+
+
+def test_a_text_is_read_as_it_is_scored(model, monkeypatch):
+    monkeypatch.setattr(evaluation, "SENTENCES_AT_ONCE", 2)
+    num_read = 0
+
+    def read():
+        nonlocal num_read
+        for _ in range(7):
+            num_read += 1
+            yield "I went to the bank"
+
+    class Watching:
+        state = "zero"
+        windows: list[tuple[int, int]]
+
+        def score(self, sentences):
+            self.windows.append((len(sentences), num_read))
+            return model.score(sentences)
+
+    watching = Watching()
+    watching.windows = []
+    found = evaluate_text(watching, read())
+    assert watching.windows == [(2, 2), (2, 4), (2, 6), (1, 7)]
+    assert found.perplexity == pytest.approx(model.score("I went to the bank").perplexity, rel=1e-5)
+
+
+def test_carried_state_goes_from_line_to_line_over_empty_ones(model):
+    carrying, by_hand = make_language_model(state="carry"), make_language_model(state="carry")
+    found = evaluate_text(carrying, SENTENCES)
+    scores = [by_hand.score([sentence])[0] for sentence in SENTENCES if sentence]
+    loss = sum(score.left_to_right_loss + score.right_to_left_loss for score in scores) / (2 * 17)
+    assert found.perplexity == pytest.approx(np.exp(loss), rel=1e-6)
+    assert found.perplexity != pytest.approx(evaluate_text(model, SENTENCES).perplexity, rel=1e-6)
+
+
+def test_evaluations_can_be_compared(model):
+    assert evaluate_text(model, SENTENCES) == evaluate_text(model, iter(SENTENCES))
+    assert Evaluation(1.0, 2.0, 1, 4, 0).perplexity == pytest.approx(np.exp(1.5))
+
+
+@pytest.mark.parametrize(
+    ("sentences", "message"),
+    [
+        ([], "The text has no words, so there is nothing to evaluate; check the file."),
+        (["", " "], "The text has no words, so there is nothing to evaluate; check the file."),
+        ("I went", "evaluate_text takes an iterable of sentences; for one sentence use score."),
+        (None, "evaluate_text takes an iterable of sentences; for one sentence use score."),
+        (["a", 1], "Sentence 1 is 1 of type int; give a string, or a list of words such as ['I', 'went']."),
+    ],
+)
+def test_mistakes(model, sentences, message):
+    with refused(message):
+        evaluate_text(model, sentences)

@@ -1,0 +1,62 @@
+"""What can be asked of the layers, and the message for what cannot."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from elmo.errors import InputError
+from elmo.inference.layers import choose_layers
+
+STATES = torch.randn(3, 2, 4, 5, generator=torch.Generator().manual_seed(0))
+
+
+def chosen(layers):
+    return choose_layers(layers, 3)(STATES)
+
+
+def test_average_is_the_mean_of_all_layers():
+    torch.testing.assert_close(chosen("average"), (STATES[0] + STATES[1] + STATES[2]) / 3)
+
+
+def test_top_is_the_last_layer():
+    assert torch.equal(chosen("top"), STATES[2])
+
+
+def test_all_keeps_the_layers_first():
+    assert torch.equal(chosen("all"), STATES)
+
+
+def test_concat_puts_layers_side_by_side_from_the_lowest():
+    assert torch.equal(chosen("concat"), torch.cat([STATES[0], STATES[1], STATES[2]], dim=-1))
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, -1, -3, np.int64(1)])
+def test_a_number_is_one_layer(number):
+    assert torch.equal(chosen(number), STATES[number])
+
+
+@pytest.mark.parametrize("weights", [[0.5, -1, 2], (0.5, -1.0, 2.0), np.array([0.5, -1, 2])])
+def test_weights_are_a_plain_weighted_sum(weights):
+    torch.testing.assert_close(chosen(weights), 0.5 * STATES[0] - STATES[1] + 2 * STATES[2])
+
+
+@pytest.mark.parametrize("layers", ["last", "", 3, -4, True, 1.5, None, {"a": 1}])
+def test_anything_else_is_refused(layers):
+    message = f"layers is {layers!r}; give 'average', 'top', 'all', 'concat', a number from 0 to 2, or 3 weights."
+    with pytest.raises(InputError, match="^" + re.escape(message) + "$"):
+        choose_layers(layers, 3)
+
+
+@pytest.mark.parametrize(("weights", "number"), [([1, 2], 2), ([], 0), ([[1.0, 2.0, 3.0]] * 3, 9)])
+def test_a_wrong_number_of_weights_is_refused(weights, number):
+    with pytest.raises(InputError, match=f"^layers has {number} weights, but this model has 3 layers.$"):
+        choose_layers(weights, 3)
+
+
+@pytest.mark.parametrize("weights", [["a", "b", "c"], [1, None, 2], [[1], [1, 2]]])
+def test_weights_that_are_no_numbers_are_refused(weights):
+    message = f"layers is {weights!r}; its weights must be numbers."
+    with pytest.raises(InputError, match="^" + re.escape(message) + "$"):
+        choose_layers(weights, 3)

@@ -1,0 +1,212 @@
+"""Model configurations: what survives JSON, and how every mistake is named."""
+
+import dataclasses
+import json
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmo.config import (
+    OFFICIAL_FILTERS,
+    CharacterConfig,
+    EncoderConfig,
+    ModelConfig,
+    SoftmaxConfig,
+    WordConfig,
+)
+from elmo.errors import ConfigError
+
+sizes = st.integers(1, 10_000)
+clips = st.none() | st.floats(0.01, 100)
+encoders = st.builds(
+    EncoderConfig,
+    num_layers=sizes,
+    cell_dim=sizes,
+    output_dim=sizes,
+    cell_clip=clips,
+    projection_clip=clips,
+    forget_bias=st.floats(-5, 5),
+    residual=st.booleans(),
+)
+characters = st.builds(
+    CharacterConfig,
+    filters=st.lists(st.tuples(st.integers(1, 7), sizes), min_size=1, max_size=4).map(tuple),
+    embedding_dim=sizes,
+    num_highways=st.integers(0, 3),
+    activation=st.sampled_from(["relu", "tanh"]),
+    max_characters=st.integers(7, 60),
+    num_characters=sizes,
+    alphabet=st.sampled_from(["utf-8", "dictionary"]),
+)
+words = st.builds(WordConfig, num_words=st.just(9), embedding_dim=sizes, max_word_length=st.none() | sizes)
+configs = st.builds(
+    ModelConfig,
+    encoder=encoders,
+    characters=characters,
+    words=st.none() | words,
+    softmax=st.none() | st.just(SoftmaxConfig(9)),
+    begin_word=st.text(),
+    end_word=st.text(),
+    unknown_word=st.text(),
+)
+
+
+def message_for(values):
+    with pytest.raises(ConfigError) as raised:
+        ModelConfig.from_dict(values)
+    return str(raised.value)
+
+
+@settings(deadline=None)
+@given(configs)
+def test_any_configuration_survives_json(config):
+    assert ModelConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    assert ModelConfig.from_dict(config.to_dict()) == config
+
+
+def test_an_empty_object_is_the_official_original_model():
+    config = ModelConfig.from_dict({})
+    assert config.encoder == EncoderConfig(2, 4096, 512, True, 3.0, 3.0, 1.0, True)
+    assert config.characters.filters == OFFICIAL_FILTERS
+    assert (config.characters.embedding_dim, config.characters.max_characters) == (16, 50)
+    assert config.characters.num_features == config.num_features == 2048
+    assert config.vector_dim == 1024
+    assert config.words is config.softmax is None
+
+
+def test_features_are_counted_over_words_and_characters():
+    both = ModelConfig(words=WordConfig(10, 100))
+    assert both.num_features == 2148
+    assert ModelConfig(words=WordConfig(10, 100), characters=None).num_features == 100
+
+
+def test_a_configuration_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        ModelConfig().token_projection = False
+
+
+def test_whole_numbers_are_read_as_floats_where_floats_are_meant():
+    clip = ModelConfig.from_dict({"encoder": {"cell_clip": 3}}).encoder.cell_clip
+    assert (clip, type(clip)) == (3.0, float)
+
+
+def test_all_faults_are_reported_in_one_message():
+    message = message_for(
+        {
+            "encodr": {},
+            "encoder": {"num_layers": "two", "residual": 1, "cell_dimm": 4},
+            "characters": {"activation": "gelu", "filters": [[1, 2, 3], 5, ["a", 1]]},
+            "words": {"num_words": 3.0},
+            "softmax": {"num_words": 0},
+            "begin_word": None,
+        }
+    )
+    assert message == (
+        "The model configuration is not valid: "
+        "unknown key 'encodr' (did you mean 'encoder'?); "
+        "'encoder.num_layers' is 'two'; a whole number was expected; "
+        "'encoder.residual' is 1; true or false was expected; "
+        "unknown key 'encoder.cell_dimm' (did you mean 'cell_dim'?); "
+        "'characters.activation' is 'gelu'; it must be one of 'relu', 'tanh'; "
+        "'characters.filters' is [1, 2, 3]; a list of 2 was expected; "
+        "'characters.filters' is 5; a list of 2 was expected; "
+        "'characters.filters' is 'a'; a whole number was expected; "
+        "'words.num_words' is 3.0; a whole number was expected; "
+        "'words.embedding_dim' is missing; "
+        "softmax.num_words is 0; it must be above 0; "
+        "'begin_word' is None; a string was expected."
+    )
+
+
+def test_an_unknown_key_like_no_other_lists_the_known_ones():
+    assert message_for({"softmax": {"num_words": 1, "zzz": 1}}) == (
+        "The model configuration is not valid: unknown key 'softmax.zzz' (known are num_words)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "fault"),
+    [
+        ([], "the configuration is []; an object was expected"),
+        ({"encoder": None}, "encoder is None; an object was expected"),
+        ({"characters": 3}, "characters is 3; an object was expected"),
+        ({"characters": {"filters": "abc"}}, "'characters.filters' is 'abc'; a list was expected"),
+        ({"encoder": {"cell_clip": True}}, "'encoder.cell_clip' is True; a number was expected"),
+        ({"encoder": {"num_layers": True}}, "'encoder.num_layers' is True; a whole number was expected"),
+        ({"characters": {"alphabet": ["utf-8"]}}, "'characters.alphabet' is ['utf-8']; it must be one of"),
+    ],
+)
+def test_a_wrong_type_is_named_with_what_was_expected(values, fault):
+    assert fault in message_for(values)
+
+
+@pytest.mark.parametrize("field", ["num_layers", "cell_dim", "output_dim", "cell_clip", "projection_clip"])
+@pytest.mark.parametrize("value", [0, -1])
+def test_encoder_sizes_and_clips_must_be_above_zero(field, value):
+    shown = value if field.endswith(("dim", "layers")) else float(value)
+    assert f"encoder.{field} is {shown}; it must be above 0" in message_for({"encoder": {field: value}})
+
+
+def test_a_clip_that_is_not_a_number_is_refused():
+    assert "encoder.cell_clip is nan; it must be above 0" in message_for({"encoder": {"cell_clip": math.nan}})
+
+
+@pytest.mark.parametrize(
+    ("part", "fault"),
+    [
+        ({"max_characters": 2, "filters": [[1, 1]]}, "max_characters is 2; it must be at least 3"),
+        ({"filters": []}, "filters is empty; give at least one [width, channels]"),
+        ({"filters": [[51, 8]]}, "filters has [51, 8]; the width must be 1 to max_characters (50)"),
+        ({"filters": [[0, 8]]}, "filters has [0, 8]; the width must be 1 to max_characters (50)"),
+        ({"filters": [[1, 0]]}, "filters has [1, 0]; the width must be 1 to max_characters (50) and the channels"),
+        ({"num_highways": -1}, "num_highways is -1; it must be 0 or more"),
+        ({"embedding_dim": 0}, "embedding_dim is 0; it must be above 0"),
+        ({"num_characters": -5}, "num_characters is -5; it must be above 0"),
+    ],
+)
+def test_character_settings_out_of_range_are_named(part, fault):
+    assert f"characters.{fault}" in message_for({"characters": part})
+
+
+def test_word_settings_out_of_range_are_named():
+    message = message_for({"words": {"num_words": 0, "embedding_dim": -1, "max_word_length": 0}})
+    for name, value in (("num_words", 0), ("embedding_dim", -1), ("max_word_length", 0)):
+        assert f"words.{name} is {value}; it must be above 0" in message
+
+
+@pytest.mark.parametrize(
+    ("make", "fault"),
+    [
+        (
+            lambda: ModelConfig(characters=None),
+            "characters and words are both null; a model needs at least one input",
+        ),
+        (
+            lambda: ModelConfig(token_projection=False),
+            "token_projection is false, so a word's 2048 features must equal encoder.output_dim (512)",
+        ),
+        (
+            lambda: ModelConfig(encoder=EncoderConfig(projected=False)),
+            "encoder.projected is false, so cell_dim (4096) must equal output_dim (512)",
+        ),
+        (
+            lambda: ModelConfig(words=WordConfig(5, 4), softmax=SoftmaxConfig(6)),
+            "words.num_words (5) and softmax.num_words (6) must be equal: both follow vocabulary.txt",
+        ),
+    ],
+)
+def test_contradictions_are_refused_however_the_configuration_is_made(make, fault):
+    with pytest.raises(ConfigError) as raised:
+        make()
+    assert str(raised.value) == f"The model configuration is not valid: {fault}."
+
+
+def test_settings_that_agree_are_no_contradiction():
+    config = ModelConfig(
+        encoder=EncoderConfig(cell_dim=8, output_dim=8, projected=False),
+        characters=CharacterConfig(filters=((1, 3), (2, 5))),
+        token_projection=False,
+    )
+    assert ModelConfig.from_dict(config.to_dict()) == config

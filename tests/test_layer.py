@@ -1,0 +1,208 @@
+"""ElmoLayer: what comes out, what learns, and what stays still."""
+
+import numpy as np
+import pytest
+import torch
+
+from elmo import ConfigError, ElmoLayer, InputError
+from elmo.nn.bilm import LayerStates
+
+SENTENCES = ["the cat sat on the mat", ["a"], "", "two words"]
+LENGTHS = [6, 1, 0, 2]
+
+
+def still(model, **settings):
+    """A layer without dropout."""
+    return ElmoLayer(model, dropout=0.0, **settings)
+
+
+def train_step(layer, learning_rate=0.5):
+    optimizer = torch.optim.SGD([p for p in layer.parameters() if p.requires_grad], lr=learning_rate)
+    sum(mix.square().sum() for mix in layer(SENTENCES).mixes).backward()
+    optimizer.step()
+
+
+def test_each_mix_has_a_vector_for_each_word_and_zeros_where_padded(tiny_model):
+    output = still(tiny_model, num_mixes=3)(SENTENCES)
+    assert len(output.mixes) == 3
+    assert output.mask.tolist() == [[step < length for step in range(6)] for length in LENGTHS]
+    for mix in output.mixes:
+        assert mix.shape == (4, 6, 12)
+        assert not mix[~output.mask].any()
+        assert (mix[output.mask].abs().sum(dim=-1) > 0).all()
+
+
+def test_a_new_layer_gives_the_average_of_embed(tiny_model):
+    layer = still(tiny_model)
+    (mix,) = layer(SENTENCES).mixes
+    assert layer.output_dim == tiny_model.dim
+    for row, length, expected in zip(mix, LENGTHS, tiny_model.embed(SENTENCES), strict=True):
+        np.testing.assert_allclose(row[:length].detach(), expected, atol=1e-6)
+
+
+def test_boundaries_are_kept_when_told(tiny_model):
+    output = still(tiny_model, keep_boundaries=True)(SENTENCES)
+    inner = still(tiny_model)(SENTENCES)
+    assert output.mask.sum(dim=1).tolist() == [length + 2 for length in LENGTHS]
+    for row, length in enumerate(LENGTHS):
+        torch.testing.assert_close(output.mixes[0][row, 1 : length + 1], inner.mixes[0][row, :length])
+        assert (output.mixes[0][row, [0, length + 1]].abs().sum(dim=-1) > 0).all()
+    assert not output.mixes[0][~output.mask].any()
+
+
+def test_a_batch_gives_what_its_sentences_give(tiny_model):
+    layer = still(tiny_model)
+    words = [[word.text for word in tiny_model.tokenize(text)] for text in ("the cat sat", "a")]
+    from_words, from_batch, from_text = (
+        layer(given) for given in (words, layer.indexer.batch(words), ["the cat sat", "a"])
+    )
+    for output in (from_batch, from_text):
+        assert torch.equal(output.mixes[0], from_words.mixes[0])
+        assert torch.equal(output.mask, from_words.mask)
+
+
+def test_layers_computed_elsewhere_can_be_mixed(tiny_model):
+    layer = still(tiny_model, mix_weights=[1.0, 2.0, 3.0])
+    words = [["the", "cat"], ["a"]]
+    states = tiny_model.layer_states(layer.indexer.batch(words))
+    mixed = layer.mix(LayerStates(states.layers.clone(), states.mask.clone()))
+    torch.testing.assert_close(mixed.mixes[0], layer(words).mixes[0])
+
+
+def test_mixes_have_weights_of_their_own(own_model):
+    layer = still(own_model, num_mixes=2)
+    with torch.no_grad():
+        layer.mixes[0].weights.copy_(torch.tensor([100.0, 0.0, 0.0]))
+        layer.mixes[1].gamma.fill_(2.0)
+    first, second = layer(SENTENCES).mixes
+    bottom, average = own_model.embed(SENTENCES, layers=0), own_model.embed(SENTENCES)
+    np.testing.assert_allclose(first[0].detach(), bottom[0], atol=1e-6)
+    np.testing.assert_allclose(second[0].detach(), 2 * average[0], atol=1e-6)
+
+
+def test_layer_norm_is_over_the_words_of_the_batch_and_not_the_boundaries(tiny_model):
+    (mix,) = still(tiny_model, layer_norm=True)(SENTENCES).mixes
+    arrays = tiny_model.embed(SENTENCES, layers="all")
+    words = np.concatenate(arrays, axis=1).astype(np.float64)  # (L+1, all words, 2D)
+    normed = (words - words.mean(axis=(1, 2), keepdims=True)) / words.std(axis=(1, 2), keepdims=True)
+    np.testing.assert_allclose(mix[0].detach(), normed.mean(axis=0)[:6], atol=1e-5)
+    assert not mix[2].any()  # an empty sentence stays zero
+
+
+def test_a_frozen_layer_learns_its_mixes_alone(own_model):
+    layer = still(own_model, num_mixes=2)
+    before = own_model.embed(SENTENCES)
+    train_step(layer)
+    learning = {name for name, parameter in layer.named_parameters() if parameter.requires_grad}
+    assert learning == {"mixes.0.weights", "mixes.0.gamma", "mixes.1.weights", "mixes.1.gamma"}
+    assert all(parameter.grad is None for parameter in layer.bilm.parameters())
+    assert layer.mixes[0].weights.detach().abs().sum() > 0
+    for one, other in zip(own_model.embed(SENTENCES), before, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_tuned_layer_trains_every_weight_of_the_model_given(own_model):
+    layer = still(own_model, tune_bilm=True)
+    before = own_model.embed(SENTENCES)
+    assert all(parameter.requires_grad for parameter in layer.parameters())
+    train_step(layer)
+    without = [name for name, p in layer.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
+    assert without == []
+    assert np.abs(own_model.embed(SENTENCES)[0] - before[0]).max() > 1e-3
+    (mix,) = layer([SENTENCES[0]]).mixes  # and both see the same weights
+    every = own_model.embed(SENTENCES[0], layers="all")
+    weights, gamma = layer.mixes[0].normalized_weights().detach().numpy(), layer.mixes[0].gamma.item()
+    np.testing.assert_allclose(mix[0].detach(), gamma * np.tensordot(weights, every, axes=1), rtol=0, atol=1e-5)
+
+
+def test_a_tuned_layer_records_no_gradients_when_the_caller_wants_none(own_model):
+    layer = still(own_model, tune_bilm=True)
+    recorded = []
+    with layer.bilm.register_forward_hook(lambda *call: recorded.append(call[2][0].layers.requires_grad)):
+        layer(SENTENCES)
+        with torch.no_grad():
+            layer(SENTENCES)
+    assert recorded == [True, False]
+
+
+def test_training_lowers_a_loss(own_model):
+    layer = still(own_model, tune_bilm=True)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.01)
+    losses = []
+    for _ in range(15):
+        optimizer.zero_grad()
+        loss = (layer(SENTENCES).mixes[0] - 0.5).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.8 * losses[0]
+
+
+def test_dropout_is_active_in_training_alone(tiny_model):
+    layer = ElmoLayer(tiny_model, dropout=0.5)
+    plain = still(tiny_model)(SENTENCES).mixes[0]
+    torch.manual_seed(0)
+    first, second = (layer.train()(SENTENCES).mixes[0] for _ in range(2))
+    assert not torch.equal(first, second)
+    real = first[layer(SENTENCES).mask]
+    assert 0.2 < (real == 0).float().mean() < 0.8
+    kept = first != 0
+    torch.testing.assert_close(first[kept], 2 * plain[kept])
+    assert torch.equal(layer.eval()(SENTENCES).mixes[0], plain)
+
+
+def test_the_penalty_is_the_strength_times_the_squared_raw_weights_of_all_mixes(own_model):
+    layer = still(own_model, num_mixes=2, mix_weights=[1.0, -2.0, 0.5])
+    penalty = layer.mix_penalty(0.1)
+    assert penalty.item() == pytest.approx(0.1 * 2 * (1 + 4 + 0.25))
+    penalty.backward()
+    for mix in layer.mixes:
+        torch.testing.assert_close(mix.weights.grad, 2 * 0.1 * torch.tensor([1.0, -2.0, 0.5]))
+        assert mix.gamma.grad is None
+
+
+def test_mix_weights_are_where_learning_starts(own_model):
+    layer = still(own_model, mix_weights=[3.0, 0.0, 0.0])
+    train_step(layer)
+    assert layer.mixes[0].weights.tolist() != [3.0, 0.0, 0.0]
+
+
+def test_mixes_that_do_not_learn_stay_as_given(own_model):
+    layer = still(own_model, mix_weights=(-100.0, -100.0, 100.0), learn_mixes=False)
+    assert not any(parameter.requires_grad for parameter in layer.parameters())
+    np.testing.assert_allclose(
+        layer(SENTENCES).mixes[0][0], own_model.embed(SENTENCES, layers="top")[0], atol=1e-6
+    )
+    tuned = still(own_model, tune_bilm=True, mix_weights=[1.0, 2.0, 3.0], learn_mixes=False)
+    train_step(tuned)
+    assert tuned.mixes[0].weights.tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_mixes": 0}, "num_mixes is 0; it must be at least 1."),
+        ({"dropout": 1.0}, "dropout is 1.0; it must be at least 0 and below 1."),
+        ({"dropout": -0.1}, "dropout is -0.1; it must be at least 0 and below 1."),
+        ({"dropout": float("nan")}, "dropout is nan; it must be at least 0 and below 1."),
+        ({"mix_weights": [1.0]}, "mix_weights has 1 values, but this model has 3 layers."),
+    ],
+)
+def test_wrong_settings_are_refused(tiny_model, settings, message):
+    with pytest.raises(ConfigError) as raised:
+        ElmoLayer(tiny_model, **settings)
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    ("sentences", "message"),
+    [
+        ("one sentence", "The sentences are 'one sentence' of type str; give a string or a list of sentences."),
+        ([], "An empty list was given; give at least one sentence (an empty one is allowed)."),
+        ([["a", 1]], "Sentence 0 has 1 of type int at word 1; every word must be a string."),
+    ],
+)
+def test_what_is_no_list_of_sentences_is_refused(tiny_model, sentences, message):
+    with pytest.raises(InputError) as raised:
+        still(tiny_model)(sentences)
+    assert str(raised.value) == message

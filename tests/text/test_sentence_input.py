@@ -1,0 +1,110 @@
+"""What callers may hand over as sentences, and the message for everything else."""
+
+import re
+
+import pytest
+
+from elmo.errors import InputError
+from elmo.text.sentence_input import read_sentence, read_sentences, read_word_lists
+from elmo.text.tokenize import split_on_spaces, tokenize
+
+
+def refused(message):
+    return pytest.raises(InputError, match="^" + re.escape(message) + "$")
+
+
+def test_a_string_is_tokenized_and_a_list_is_taken_as_it_is():
+    assert read_sentence("Don't go.", tokenize) == ["Don", "'t", "go", "."]
+    assert read_sentence("Don't go.", split_on_spaces) == ["Don't", "go."]
+    assert read_sentence(["Don't", "go.", ""], tokenize) == ["Don't", "go.", ""]
+    assert read_sentence(("a b", "c"), tokenize) == ["a b", "c"]
+
+
+def test_nothing_but_whitespace_is_an_empty_sentence():
+    assert read_sentence(" \n\t", tokenize) == []
+    assert read_sentence([], tokenize) == []
+
+
+def test_the_words_returned_are_the_callers_no_longer():
+    given = ["a", "b"]
+    read_sentence(given, tokenize).append("c")
+    assert given == ["a", "b"]
+
+
+def test_strings_and_lists_of_words_may_be_mixed_in_any_iterable():
+    mixed = (sentence for sentence in ("a b", ["c d"], (), ""))
+    assert read_sentences(mixed, tokenize) == [["a", "b"], ["c d"], [], []]
+
+
+@pytest.mark.parametrize(
+    ("sentences", "came"),
+    [
+        ("a b", "'a b' of type str"),
+        (b"a b", "b'a b' of type bytes"),
+        (None, "None"),
+        (5, "5 of type int"),
+    ],
+)
+def test_what_is_no_list_of_sentences_is_refused(sentences, came):
+    with refused(f"The sentences are {came}; give a string or a list of sentences."):
+        read_sentences(sentences, tokenize)
+
+
+def test_an_empty_list_of_sentences_is_refused():
+    with refused("An empty list was given; give at least one sentence (an empty one is allowed)."):
+        read_sentences([], tokenize)
+
+
+def test_a_wrong_sentence_is_named_by_its_position():
+    advice = "give a string, or a list of words such as ['I', 'went']."
+    with refused(f"Sentence 1 is None; {advice}"):
+        read_sentences(["a", None], tokenize)
+    with refused(f"Sentence 0 is {{'a'}} of type set; {advice}"):
+        read_sentences([{"a"}], tokenize)
+    with refused(f"The sentence is 3.5 of type float; {advice}"):
+        read_sentence(3.5, tokenize)
+
+
+def test_a_wrong_word_is_named_by_sentence_and_position():
+    with refused("Sentence 1 has None at word 2; every word must be a string."):
+        read_sentences(["a", ["b", "c", None]], tokenize)
+    with refused("The sentence has 7 of type int at word 0; every word must be a string."):
+        read_sentence([7], tokenize)
+    with refused("Sentence 0 has ['a'] of type list at word 0; every word must be a string."):
+        read_sentences([[["a"]]], tokenize)
+
+
+def test_a_long_wrong_value_is_cut_in_the_message():
+    with pytest.raises(InputError) as raised:
+        read_sentence({"a": "b" * 10_000}, tokenize)
+    assert len(str(raised.value)) < 200
+
+
+def test_word_lists_are_taken_as_they_are():
+    assert read_word_lists(iter([["a", "b c"], (), ("",)])) == [["a", "b c"], [], [""]]
+
+
+def test_a_flat_list_of_words_is_not_read_as_letters():
+    with refused(
+        "Sentence 0 is the string 'went', not a list of words, so each letter would become a word; put the words "
+        "of one sentence in a list of their own: [['I', 'went']]."
+    ):
+        read_word_lists(["went", "home"])
+
+
+@pytest.mark.parametrize(
+    ("sentences", "message"),
+    [
+        (
+            "a",
+            "The sentences are 'a' of type str; a list of lists of words was expected, such as [['I', 'went']].",
+        ),
+        (None, "The sentences are None; a list of lists of words was expected, such as [['I', 'went']]."),
+        ([], "An empty list was given; give at least one sentence, such as [['I', 'went']]."),
+        ([["a"], 4], "Sentence 1 is 4 of type int; a list of words was expected."),
+        ([["a"], ["b", 4]], "Sentence 1 has 4 of type int at word 1; every word must be a string."),
+    ],
+)
+def test_what_is_no_list_of_word_lists_is_refused(sentences, message):
+    with refused(message):
+        read_word_lists(sentences)
