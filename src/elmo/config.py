@@ -5,13 +5,12 @@ Modules are not built here (see build.py) and no file is read.
 """
 
 import dataclasses
-import difflib
-import types
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
 from elmo.errors import ConfigError
+from elmo.parsing import list_not_positive, parse
 
 OFFICIAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
@@ -30,7 +29,7 @@ class CharacterConfig:
 
     def faults(self) -> list[str]:
         """What is wrong with these settings, a phrase each."""
-        found = _not_positive(self, "embedding_dim", "num_characters")
+        found = list_not_positive(self, "embedding_dim", "num_characters")
         if self.max_characters < 3:
             found.append(f"max_characters is {self.max_characters}; it must be at least 3")
         if not self.filters:
@@ -61,7 +60,7 @@ class WordConfig:
 
     def faults(self) -> list[str]:
         """What is wrong with these settings, a phrase each."""
-        return _not_positive(self, "num_words", "embedding_dim", "max_word_length")
+        return list_not_positive(self, "num_words", "embedding_dim", "max_word_length")
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class EncoderConfig:
 
     def faults(self) -> list[str]:
         """What is wrong with these settings, a phrase each."""
-        found = _not_positive(self, "num_layers", "cell_dim", "output_dim", "cell_clip", "projection_clip")
+        found = list_not_positive(self, "num_layers", "cell_dim", "output_dim", "cell_clip", "projection_clip")
         if not self.projected and self.cell_dim != self.output_dim:
             found.append(
                 f"projected is false, so cell_dim ({self.cell_dim}) must equal output_dim ({self.output_dim})"
@@ -95,7 +94,7 @@ class SoftmaxConfig:
 
     def faults(self) -> list[str]:
         """What is wrong with these settings, a phrase each."""
-        return _not_positive(self, "num_words")
+        return list_not_positive(self, "num_words")
 
 
 @dataclass(frozen=True)
@@ -148,76 +147,4 @@ class ModelConfig:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "ModelConfig":
         """Read the object of to_dict; every unknown key and wrong type is named in one ConfigError."""
-        found: list[str] = []
-        config = _parse_dataclass(cls, values, "", found)
-        if found or config is None:
-            raise ConfigError("The model configuration is not valid: " + "; ".join(found) + ".")
-        return config
-
-
-def _not_positive(part: object, *names: str) -> list[str]:
-    values = {name: getattr(part, name) for name in names}
-    return [
-        f"{name} is {value}; it must be above 0"
-        for name, value in values.items()
-        if value is not None and not value > 0
-    ]
-
-
-DataclassT = TypeVar("DataclassT")
-
-
-def _parse_dataclass(cls: type[DataclassT], values: Any, where: str, found: list[str]) -> DataclassT | None:
-    if not isinstance(values, Mapping):
-        found.append(f"{where or 'the configuration'} is {values!r}; an object was expected")
-        return None
-    hints = get_type_hints(cls)
-    arguments: dict[str, Any] = {}
-    num_faults = len(found)
-    prefix = f"{where}." if where else ""
-    for name, value in values.items():
-        if name not in hints:
-            near = difflib.get_close_matches(str(name), hints, n=1)
-            advice = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(hints)}"
-            found.append(f"unknown key '{prefix}{name}' ({advice})")
-        else:
-            arguments[name] = _parse_value(hints[name], value, prefix + name, found)
-    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
-        optional = field.default is not dataclasses.MISSING
-        if field.name not in values and not optional and field.default_factory is dataclasses.MISSING:
-            found.append(f"'{prefix}{field.name}' is missing")
-    if len(found) > num_faults:
-        return None
-    part = cls(**arguments)
-    found += [f"{prefix}{fault}" for fault in (part.faults() if hasattr(part, "faults") else [])]
-    return part
-
-
-def _parse_value(hint: Any, value: Any, where: str, found: list[str]) -> Any:
-    origin, choices = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        if value is None and type(None) in choices:
-            return None
-        (hint,) = [choice for choice in choices if choice is not type(None)]
-        return _parse_value(hint, value, where, found)
-    if dataclasses.is_dataclass(hint):
-        return _parse_dataclass(hint, value, where, found)  # type: ignore[arg-type]
-    if origin is tuple and isinstance(value, list | tuple):
-        inner = [choices[0]] * len(value) if choices[-1] is Ellipsis else list(choices)
-        if len(inner) == len(value):
-            return tuple(_parse_value(part, item, where, found) for part, item in zip(inner, value, strict=True))
-    elif origin is Literal:
-        if value in choices:
-            return value
-        found.append(f"'{where}' is {value!r}; it must be one of {', '.join(map(repr, choices))}")
-        return None
-    elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    elif hint in (int, str, bool) and type(value) is hint:
-        return value
-    if origin is tuple:
-        expected = "a list" if choices[-1] is Ellipsis else f"a list of {len(choices)}"
-    else:
-        expected = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}[hint]
-    found.append(f"'{where}' is {value!r}; {expected} was expected")
-    return None
+        return parse(cls, values, "The model configuration")

@@ -63,7 +63,7 @@ def test_a_failed_save_leaves_the_old_model_and_nothing_else(saved, own_model, m
     def no_space(path):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(folder_module, "_sync", no_space)
+    monkeypatch.setattr(folder_module, "sync", no_space)
     own_model.bilm.left_to_right.layers[0].bias.data += 1
     with pytest.raises(CheckpointError, match=r"could not be saved to .*: .*No space left on device"):
         own_model.save_pretrained(saved)

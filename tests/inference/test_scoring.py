@@ -192,8 +192,8 @@ def test_a_model_without_vocabulary():
 def test_a_vocabulary_without_special_words():
     model = Elmo.from_config(language_config(2), vocabulary=("<S>", "bank"))
     message = (
-        "The vocabulary of this model lacks </S>, <UNK>, which predicting sentences needs; put the vocabulary file "
-        "it was trained with beside its other files."
+        "The vocabulary of this model lacks </S>, <UNK>, which predicting sentences needs; put the vocabulary "
+        "file it was trained with beside its other files."
     )
     with refused(message):
         model.score("I went")

@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from elmo import InputError
+from elmo import Elmo, InputError
+from elmo.checkpoint.revocabulary import change_vocabulary
 from elmo.inference.substitution import Substitute
 from tests.language_models import SPECIAL, VOCABULARY, expected_log_probabilities, make_language_model
 
@@ -64,13 +65,8 @@ def test_marks_strings_and_indexes_mean_the_same(model):
 
 
 def test_equal_words_come_in_the_order_of_the_vocabulary(model):
-    from dataclasses import replace
-
-    from elmo import Elmo
-    from elmo.checkpoint.revocabulary import change_vocabulary
-
     more = [f"new{number}" for number in range(40)]
-    larger = Elmo(change_vocabulary(replace(model.checkpoint()), [*VOCABULARY, *more]))
+    larger = Elmo(change_vocabulary(model.checkpoint(), [*VOCABULARY, *more]))
     found = [each.word for each in larger.substitutes(WORDS, 4, top_k=100)]
     assert [word for word in found if word in more] == more
     assert [word for word in found if word not in more] == [each.word for each in model.substitutes(WORDS, 4)]

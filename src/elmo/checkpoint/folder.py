@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +59,13 @@ def read_folder(folder: Location) -> Checkpoint:
     )
 
 
-def write_folder(checkpoint: Checkpoint, folder: Path) -> None:
-    """Write a model folder; an existing one gets its model files replaced, other files stay."""
+def write_folder(
+    checkpoint: Checkpoint, folder: Path, *, write_more: Callable[[Path], None] | None = None
+) -> None:
+    """Write a model folder; an existing one gets its model files replaced, other files stay.
+
+    `write_more` adds files of its own to a new folder before it is renamed into place.
+    """
     if folder.exists() and not folder.is_dir():
         raise CheckpointError(f"{folder} is a file; give a folder to save the model to.")
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -69,6 +74,9 @@ def write_folder(checkpoint: Checkpoint, folder: Path) -> None:
     aside.mkdir()
     try:
         names = _write_files(checkpoint, aside)
+        if write_more is not None:
+            assert not folder.exists()
+            write_more(aside)
         if folder.exists():
             for name in names:
                 (aside / name).replace(folder / name)
@@ -76,7 +84,7 @@ def write_folder(checkpoint: Checkpoint, folder: Path) -> None:
                 (folder / name).unlink(missing_ok=True)
         else:
             aside.rename(folder)
-        _sync(folder.parent)
+        sync(folder.parent)
     except OSError as error:
         raise CheckpointError(f"The model could not be saved to {folder}: {error}.") from error
     finally:
@@ -151,11 +159,12 @@ def _write_files(checkpoint: Checkpoint, folder: Path) -> list[str]:
         (folder / name).write_bytes(content)
     names = [WEIGHTS_FILE, *contents]
     for name in [*names, "."]:
-        _sync(folder / name)
+        sync(folder / name)
     return names
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Wait until a file, or the entries of a folder, are on the disk."""
     if os.name == "nt" and path.is_dir():
         return  # Windows has no way to sync a folder, and needs none for a rename
     descriptor = os.open(path, os.O_RDONLY)

@@ -11,6 +11,7 @@ from elmo.cli.embed import embed
 from elmo.cli.encode import encode
 from elmo.cli.evaluate import evaluate
 from elmo.cli.info import info
+from elmo.cli.prepare import prepare
 from elmo.cli.score import score
 from elmo.cli.similarity import similarity
 from elmo.cli.substitutes import substitutes
@@ -25,6 +26,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "evaluate": evaluate,
     "info": info,
     "convert": convert,
+    "prepare": prepare,
     "vocab": vocab,
 }
 

@@ -31,7 +31,7 @@ def prepare(
     inputs: Annotated[
         list[str],
         typer.Argument(
-            metavar="INPUT...",
+            metavar="INPUT",
             show_default=False,
             help="Files .txt, .jsonl or .parquet, plain or packed (.gz, .xz, .zst), or patterns such as "
             "'texts/*.txt.xz'; - is standard input, plain text.",
@@ -48,7 +48,7 @@ def prepare(
     ] = Split.sentences,
     language: Annotated[
         str | None,
-        typer.Option(metavar="CODE", show_default="en", help="Whose rules split the sentences, such as de or pt-BR."),
+        typer.Option(metavar="CODE", show_default="en", help="Whose rules split the sentences, for example de."),
     ] = None,
     split_on_spaces: options.SplitOnSpaces = False,
     vocabulary_size: Annotated[
@@ -99,8 +99,8 @@ def prepare(
         return
     print(
         f"{output} holds {counts['num_words']:,} words in {counts['num_sentences']:,} sentences; "
-        f"{counts['num_distinct_words']:,} words are distinct, {counts['vocabulary_size']:,} are in the vocabulary, "
-        f"{counts['unknown_rate']:.2%} of the text is unknown."
+        f"{counts['num_distinct_words']:,} words are distinct, {counts['vocabulary_size']:,} are in the "
+        f"vocabulary, {counts['unknown_rate']:.2%} of the text is unknown."
     )
 
 

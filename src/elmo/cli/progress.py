@@ -2,16 +2,23 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
 SECONDS_BEFORE_SHOWN = 2.0
-Advance: TypeAlias = Callable[[int], None]
+
+
+class Advance(Protocol):
+    """What is to be called as the work goes on."""
+
+    def __call__(self, size: int, num_pieces: int = 1) -> None:
+        """Say that so many pieces of work are done, which took `size` bytes of input."""
+        ...
 
 
 @contextmanager
@@ -22,7 +29,7 @@ def progress_bar(*, unit: str, num_bytes: int | None, prints: bool) -> Iterator[
     """
     # A bar between lines of results on one terminal would make both unreadable.
     if not sys.stderr.isatty() or (prints and sys.stdout.isatty()):
-        yield lambda size: None
+        yield lambda size, num_pieces=1: None
         return
     bar = _LateBar(unit, num_bytes)
     try:
@@ -38,8 +45,8 @@ class _LateBar:
         self._done = self._done_bytes = 0
         self._shown: Progress | None = None
 
-    def advance(self, size: int) -> None:
-        self._done += 1
+    def advance(self, size: int, num_pieces: int = 1) -> None:
+        self._done += num_pieces
         self._done_bytes += size
         elapsed_seconds = time.monotonic() - self._started
         if elapsed_seconds < SECONDS_BEFORE_SHOWN:

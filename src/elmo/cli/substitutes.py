@@ -9,12 +9,13 @@ from elmo.cli import options
 from elmo.cli.json_lines import to_json
 from elmo.cli.opening import open_model
 from elmo.cli.text_input import check_text
+from elmo.errors import InputError
 
 
 def substitutes(
     sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="A sentence with one [marked] word.")],
     index: Annotated[int | None, typer.Option(help="Which word is meant, from 0, in place of brackets.")] = None,
-    top_k: Annotated[int, typer.Option("--top-k", min=1, help="How many words to show.")] = 10,
+    top_k: Annotated[int, typer.Option("--top-k", help="How many words to show.")] = 10,
     json: options.AsJson = False,
     model: options.ModelName = None,
     format: options.ModelFormat = None,
@@ -30,6 +31,8 @@ def substitutes(
       elmo substitutes "I went to the [bank]" --top-k 5 --model my-model
     """
     check_text(sentence, "The sentence")
+    if top_k < 1:
+        raise InputError(f"--top-k is {top_k}; it must be at least 1.")
     elmo = open_model(model, format=format, device=device, local_files_only=local_files_only)
     found = elmo.substitutes(sentence, index, top_k=top_k)
     if json:

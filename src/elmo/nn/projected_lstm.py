@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.nn.initialize import draw_glorot
+from elmo.nn.lstm_window import LstmWindow
 
 # Products of the inputs are made for many time steps at once; this bounds the memory they take.
 MAX_GATE_VALUES = 2**26
@@ -60,11 +61,7 @@ class ProjectedLstm(nn.Module):
         keeps the state it came with.
         """
         num_rows, num_steps, _ = inputs.shape
-        bias: Tensor = self.bias
-        if self.forget_bias:
-            bias = bias + F.pad(
-                bias.new_full((self.cell_dim,), self.forget_bias), (self.cell_dim, 2 * self.cell_dim)
-            )
+        bias = self._whole_bias()
         steps_at_once = max(1, MAX_GATE_VALUES // max(1, num_rows * 4 * self.cell_dim))
         outputs: list[Tensor] = []
         ended: list[tuple[Tensor, Tensor]] = []
@@ -83,6 +80,25 @@ class ProjectedLstm(nn.Module):
         ended.append((hidden, cell))
         final_hidden, final_cell = (torch.cat(parts[::-1]) for parts in zip(*ended, strict=True))
         return torch.stack(outputs, dim=1), final_hidden, final_cell
+
+    def read_window(
+        self, inputs: Tensor, keep: Tensor, hidden: Tensor, cell: Tensor, *, product_dtype: torch.dtype
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Run over (T, B, I) for training; `keep` (T, B) is 0 where a row starts from zero.
+
+        Gives the outputs (T, B, D) and the state at the window's end.
+        """
+        outputs, hidden, cell = LstmWindow.apply(  # type: ignore[no-untyped-call]
+            inputs, keep, hidden, cell, self.input_weight, self.state_weight, self._whole_bias(),
+            self.projection_weight, self.cell_clip, self.projection_clip, product_dtype,
+        )  # fmt: skip
+        return outputs, hidden, cell
+
+    def _whole_bias(self) -> Tensor:
+        if not self.forget_bias:
+            return self.bias
+        unlearned = self.bias.new_full((self.cell_dim,), self.forget_bias)
+        return self.bias + F.pad(unlearned, (self.cell_dim, 2 * self.cell_dim))
 
     def _step(self, from_inputs: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
         gates = torch.addmm(from_inputs, hidden, self.state_weight.t())
@@ -133,3 +149,28 @@ class LstmStack(nn.Module):
             hiddens.append(hidden)
             cells.append(cell)
         return outputs, LstmState(torch.stack(hiddens), torch.stack(cells))
+
+    def read_window(
+        self,
+        inputs: Tensor,
+        keep: Tensor,
+        state: LstmState,
+        *,
+        dropout: float = 0.0,
+        product_dtype: torch.dtype = torch.float32,
+    ) -> tuple[Tensor, LstmState]:
+        """(T, B, D) of packed rows, `keep` (T, B) -> the top layer's outputs (T, B, D) and the state, detached.
+
+        Each layer's input is dropped out, and the residual adds what was left, as bilm-tf trains.
+        """
+        hiddens, cells = [], []
+        for number, layer in enumerate(self.layers):
+            assert isinstance(layer, ProjectedLstm)
+            inputs = F.dropout(inputs, dropout, training=dropout > 0)
+            outputs, hidden, cell = layer.read_window(
+                inputs, keep, state.hidden[number], state.cell[number], product_dtype=product_dtype
+            )
+            inputs = outputs + inputs if self.residual and number > 0 else outputs
+            hiddens.append(hidden.detach())
+            cells.append(cell.detach())
+        return inputs, LstmState(torch.stack(hiddens), torch.stack(cells))

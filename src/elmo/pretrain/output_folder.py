@@ -15,7 +15,7 @@ from elmo.pretrain.durable_files import sync_folder
 from elmo.pretrain.shards import SHARDS
 from elmo.pretrain.word_table import BYTES, OFFSETS, TARGETS, TOTALS
 
-WORK = ".preparing"  # parts, merged lists and the lock; removed at the end
+WORK, PARTS = ".preparing", "parts"  # what is needed on the way, the lock too; removed at the end
 # Besides the manifest, which goes first.
 _OWN_NAMES = (SHARDS, VOCABULARY, BYTES, OFFSETS, TOTALS, TARGETS)
 
@@ -40,6 +40,9 @@ def locked(output: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+        # Only parts of an unfinished corpus are worth keeping.
+        if (output / MANIFEST).exists() or not (work / PARTS).exists():
+            shutil.rmtree(work, ignore_errors=True)
 
 
 def is_finished(output: Path, description: Mapping[str, Any]) -> bool:
@@ -87,4 +90,4 @@ def clear_output(output: Path, *, parts_too: bool) -> None:
         else:
             path.unlink(missing_ok=True)
     if parts_too:
-        shutil.rmtree(output / WORK / "parts", ignore_errors=True)
+        shutil.rmtree(output / WORK / PARTS, ignore_errors=True)

@@ -22,7 +22,7 @@ from elmo.errors import InputError
 from elmo.pretrain.corpus import FORMAT, MANIFEST, VERSION, VOCABULARY, PreparedCorpus
 from elmo.pretrain.durable_files import FileRecord, replace_file, sync_folder, write_file
 from elmo.pretrain.input_files import STDIN, InputFile, Source, find_sources
-from elmo.pretrain.output_folder import WORK, clear_output, describe_content, is_finished, locked
+from elmo.pretrain.output_folder import PARTS, WORK, clear_output, describe_content, is_finished, locked
 from elmo.pretrain.part_text import cut_parts
 from elmo.pretrain.part_words import PartRecord, part_folder, read_part_record, write_part
 from elmo.pretrain.prepare_progress import Meter, PrepareProgress, ProgressCallback
@@ -69,14 +69,12 @@ def prepare_corpus(
         read_vocabulary(settings.vocabulary)
     sources = find_sources([str(name) for name in inputs], output / WORK / "stdin.txt")
     meter = Meter(progress or (lambda state: None))
-    with _full_disk_told(output):
-        with locked(output):
-            files = _read_files(sources, meter)
-            description = _describe(files, settings)
-            if force or not is_finished(output, description):
-                clear_output(output, parts_too=force)
-                _Preparation(files, output, settings, description, num_workers, meter).run()
-        shutil.rmtree(output / WORK)
+    with _full_disk_told(output), locked(output):
+        files = _read_files(sources, meter)
+        description = _describe(files, settings)
+        if force or not is_finished(output, description):
+            clear_output(output, parts_too=force)
+            _Preparation(files, output, settings, description, num_workers, meter).run()
     return PreparedCorpus.open(output)
 
 
@@ -128,7 +126,7 @@ class _Preparation:
     ) -> None:
         self.files, self.output, self.settings, self.description = files, output, settings, description
         self.workers, self.meter = Workers(num_workers), meter
-        self.parts, self.merged = output / WORK / "parts", output / WORK / "merged"
+        self.parts, self.merged = output / WORK / PARTS, output / WORK / "merged"
         content = json.dumps(describe_content(description), sort_keys=True)
         self.identity = hashlib.sha256(content.encode()).hexdigest()
 

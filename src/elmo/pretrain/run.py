@@ -1,0 +1,201 @@
+"""A training run from start to end: settings and corpus -> checkpoints, metrics and a model.
+
+Environment, objects and loop are separate: set_up makes a Run, Run.train goes on until it is done.
+"""
+
+import json
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from elmo.build import build_bilm
+from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.config import ModelConfig, SoftmaxConfig
+from elmo.inference.evaluation import Evaluation, evaluate_text
+from elmo.model import Elmo
+from elmo.pretrain.corpus import PreparedCorpus
+from elmo.pretrain.distributed import Processes
+from elmo.pretrain.loop import StepReport, TrainState, train_step
+from elmo.pretrain.metrics import MetricsWriter
+from elmo.pretrain.objective import Objective
+from elmo.pretrain.optimizer import build_optimizer
+from elmo.pretrain.saving import list_checkpoints, remove_old, restore, save_checkpoint
+from elmo.pretrain.settings import TrainSettings
+from elmo.pretrain.stream import Position, WindowStream, read_ahead
+
+RUN_FILE = "run.json"
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """What a caller wants to hear of while a run goes on; each is called in the first process only."""
+
+    on_update: Callable[[StepReport], None] = lambda report: None
+    on_validation: Callable[[int, Evaluation], None] = lambda update, evaluation: None
+    on_checkpoint: Callable[[Path], None] = lambda folder: None
+
+
+class Run:
+    """One process's part in a training run."""
+
+    def __init__(
+        self,
+        folder: Path,
+        corpus: PreparedCorpus,
+        settings: TrainSettings,
+        *,
+        validation: Sequence[Sequence[str]],
+        processes: Processes,
+        start_from: Checkpoint | None = None,
+    ) -> None:
+        self.folder, self.corpus, self.settings = folder, corpus, settings
+        self._validation, self._processes = validation, processes
+        self.config = _complete(settings.model, corpus)
+        self.num_updates = _count_updates(settings, corpus)
+        self._best: tuple[float, str] | None = None
+        self.state = self._make_state(start_from)
+
+    def _make_state(self, start_from: Checkpoint | None) -> TrainState:
+        settings, processes = self.settings, self._processes
+        torch.manual_seed(settings.seed)
+        bilm = build_bilm(self.config)
+        if start_from is not None:
+            bilm.load_state_dict(dict(start_from.weights))
+        bilm = bilm.to(processes.device)
+        objective = Objective(bilm, dropout=settings.dropout, product_dtype=DTYPES[settings.precision])
+        parameters = [parameter for parameter in objective.parameters() if parameter.requires_grad]
+        rows = processes.share(settings.num_rows)
+        return TrainState(
+            bilm=bilm,
+            objective=processes.wrap(objective),
+            parameters=parameters,
+            optimizer=build_optimizer(parameters, settings.optimizer),
+            bilm_state=bilm.zero_state(len(rows)),
+            position=Position(block=tuple(rows), offset=(0,) * len(rows)),
+            num_updates=0,
+            num_words=0,
+        )
+
+    def resume(self) -> None:
+        """Go to where the last checkpoint was written, if there is one."""
+        if found := list_checkpoints(self.folder):
+            restore(self.state, found[-1])
+            record = self.folder / "best.json"
+            if record.is_file():
+                best = json.loads(record.read_text())
+                self._best = (best["perplexity"], best["checkpoint"])
+
+    def train(self, watcher: Watcher) -> None:
+        """Update the weights until the run is done, validating and saving on the way."""
+        settings, state = self.settings, self.state
+        characters = self.config.characters
+        stream = WindowStream(
+            self.corpus,
+            num_rows=settings.num_rows,
+            rows=self._processes.share(settings.num_rows),
+            num_steps=settings.num_steps,
+            seed=settings.seed,
+            max_characters=characters.max_characters if characters else None,
+            read_words=self.config.words is not None,
+            reset_at_sentences=settings.reset_state == "sentence",
+            position=state.position,
+        )
+        state.objective.train()
+        metrics = MetricsWriter(self.folder, resumed_at=state.num_updates) if self._processes.is_first else None
+        batches = read_ahead(stream)
+        try:
+            while state.num_updates < self.num_updates:
+                report = train_step(
+                    state,
+                    batches,
+                    settings,
+                    num_updates=self.num_updates,
+                    num_words=len(self.corpus.vocabulary),
+                )
+                self._after(report, metrics, watcher)
+        finally:
+            batches.close()  # type: ignore[attr-defined]
+            if metrics is not None:
+                metrics.close()
+
+    def _after(self, report: StepReport, metrics: MetricsWriter | None, watcher: Watcher) -> None:
+        settings, update = self.settings, report.update
+        is_last = update == self.num_updates
+        validates = bool(self._validation) and (is_last or update % settings.validate_every == 0)
+        validated = None
+        if metrics is not None:
+            watcher.on_update(report)
+            if is_last or update % settings.log_every == 0:
+                metrics.write("train", update, _describe_step(report, sampled=settings.num_samples > 0))
+            if validates:
+                validated = self._validate()
+                metrics.write("validation", update, _describe_evaluation(validated))
+                watcher.on_validation(update, validated)
+        if is_last or validates or update % settings.checkpoint_every == 0:
+            self._save(validated, watcher)
+
+    def _save(self, validated: Evaluation | None, watcher: Watcher) -> None:
+        folder = save_checkpoint(self.folder, self.state, self.checkpoint())
+        if not self._processes.is_first:
+            return
+        if validated is not None and (self._best is None or validated.perplexity < self._best[0]):
+            self._best = (validated.perplexity, folder.name)
+            record = {"perplexity": validated.perplexity, "checkpoint": folder.name}
+            _write_json(self.folder / "best.json", record)
+        remove_old(self.folder, keep=self.settings.keep_checkpoints, best=self._best[1] if self._best else None)
+        watcher.on_checkpoint(folder)
+
+    def _validate(self) -> Evaluation:
+        carry = self.settings.reset_state == "never"
+        model = Elmo(self.checkpoint(), device=self._processes.device, state="carry" if carry else "zero")
+        return evaluate_text(model, self._validation)
+
+    def checkpoint(self) -> Checkpoint:
+        """Give the model as it is now."""
+        weights = self.state.bilm.state_dict()
+        origin = {"format": "trained", "source": self.folder.name}
+        return Checkpoint(self.config, weights, vocabulary=self.corpus.vocabulary, origin=origin)
+
+
+def _complete(config: ModelConfig, corpus: PreparedCorpus) -> ModelConfig:
+    """Give the sizes that follow the corpus's vocabulary."""
+    num_words = len(corpus.vocabulary)
+    words = replace(config.words, num_words=num_words) if config.words else None
+    return replace(config, words=words, softmax=SoftmaxConfig(num_words))
+
+
+def _count_updates(settings: TrainSettings, corpus: PreparedCorpus) -> int:
+    per_update = settings.num_rows * settings.num_steps * settings.windows_per_update
+    updates = math.ceil(settings.num_epochs * corpus.num_tokens / per_update)
+    return updates if settings.max_updates is None else min(updates, settings.max_updates)
+
+
+def _describe_step(report: StepReport, *, sampled: bool) -> dict[str, float]:
+    kind = "sampled" if sampled else "full"
+    return {
+        f"left_to_right_{kind}_loss": report.left_to_right_loss,
+        f"right_to_left_{kind}_loss": report.right_to_left_loss,
+        "gradient_norm": report.gradient_norm,
+        "learning_rate": report.learning_rate,
+        "num_words": report.num_words,
+    }
+
+
+def _describe_evaluation(evaluation: Evaluation) -> dict[str, float]:
+    return {
+        "perplexity": evaluation.perplexity,
+        "left_to_right_perplexity": evaluation.left_to_right_perplexity,
+        "right_to_left_perplexity": evaluation.right_to_left_perplexity,
+        "unknown_rate": evaluation.unknown_rate,
+    }
+
+
+def _write_json(path: Path, value: object) -> None:
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    aside.replace(path)

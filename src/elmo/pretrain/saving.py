@@ -1,0 +1,121 @@
+"""Checkpoints of a run: a model folder each, with what training needs to go on in its `training/`.
+
+A checkpoint is written aside, synced and renamed, so it is whole or not there. Elmo.from_pretrained opens it.
+"""
+
+import io
+import json
+import pickle
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.folder import read_folder, sync, write_folder
+from elmo.errors import CheckpointError
+from elmo.nn.bilm import BiLMState
+from elmo.nn.projected_lstm import LstmState
+from elmo.pretrain.loop import TrainState
+from elmo.pretrain.stream import Position
+
+CHECKPOINTS, TRAINING = "checkpoints", "training"
+OPTIMIZER_FILE, PROGRESS_FILE = "optimizer.pt", "progress.json"
+_NAME = re.compile(r"update-(\d{8})")
+
+
+def list_checkpoints(run: Path) -> list[Path]:
+    """Give the whole checkpoints of a run, oldest first."""
+    folder = run / CHECKPOINTS
+    entries = folder.iterdir() if folder.is_dir() else []
+    return sorted(entry for entry in entries if _NAME.fullmatch(entry.name))
+
+
+def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
+    """Write the state of all processes; each calls this, the first one writes."""
+    rows = {
+        "position": {"block": list(state.position.block), "offset": list(state.position.offset)},
+        "bilm_state": _to_tensors(state.bilm_state),
+    }
+    gathered: list[Any] = [rows]
+    if dist.is_initialized():
+        gathered = [None] * dist.get_world_size()
+        dist.all_gather_object(gathered, rows)
+    folder = run / CHECKPOINTS / f"update-{state.num_updates:08d}"
+    is_first = not dist.is_initialized() or dist.get_rank() == 0
+    if is_first and not folder.exists():
+        write_folder(model, folder, write_more=lambda aside: _write_training(aside / TRAINING, state, gathered))
+    if dist.is_initialized():
+        dist.barrier()
+    return folder
+
+
+def _write_training(folder: Path, state: TrainState, rows: list[Any]) -> None:
+    folder.mkdir()
+    torch.save(state.optimizer.state_dict(), folder / OPTIMIZER_FILE)
+    for rank, part in enumerate(rows):
+        torch.save(part, folder / f"rows-{rank}.pt")
+    progress = {"num_updates": state.num_updates, "num_words": state.num_words, "num_processes": len(rows)}
+    (folder / PROGRESS_FILE).write_text(json.dumps(progress))
+    for entry in [*folder.iterdir(), folder]:
+        sync(entry)
+
+
+def restore(state: TrainState, folder: Path) -> None:
+    """Bring a new TrainState, of the same settings, to where a checkpoint was written.
+
+    A run may be resumed with another number of processes: rows are dealt anew.
+    """
+    weights = read_folder(folder).weights
+    training = folder / TRAINING
+    progress = json.loads(_read(training / PROGRESS_FILE))
+    parts = [_load(training / f"rows-{rank}.pt") for rank in range(progress["num_processes"])]
+    block = [number for part in parts for number in part["position"]["block"]]
+    offset = [number for part in parts for number in part["position"]["offset"]]
+    num_rows = len(state.position.block)
+    first = num_rows * (dist.get_rank() if dist.is_initialized() else 0)
+    own = slice(first, first + num_rows)
+    state.bilm.load_state_dict(dict(weights))
+    state.optimizer.load_state_dict(_load(training / OPTIMIZER_FILE))
+    state.position = Position(tuple(block[own]), tuple(offset[own]))
+    joined = [torch.cat([part["bilm_state"][number] for part in parts], dim=1) for number in range(4)]
+    device = state.parameters[0].device
+    moved = [tensor[:, own].to(device) for tensor in joined]
+    state.bilm_state = BiLMState(LstmState(moved[0], moved[1]), LstmState(moved[2], moved[3]))
+    state.num_updates, state.num_words = progress["num_updates"], progress["num_words"]
+
+
+def remove_old(run: Path, *, keep: int, best: str | None) -> None:
+    """Delete all but the last `keep` checkpoints and the best one."""
+    for folder in list_checkpoints(run)[:-keep]:
+        if folder.name != best:
+            shutil.rmtree(folder)
+
+
+def _to_tensors(state: BiLMState) -> list[Tensor]:
+    parts = (state.left_to_right, state.right_to_left)
+    return [tensor.cpu() for part in parts for tensor in (part.hidden, part.cell)]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(
+            f"{path} could not be read ({error.strerror}), so training cannot go on from there; delete that "
+            "checkpoint to resume from the one before it."
+        ) from error
+
+
+def _load(path: Path) -> Any:
+    try:
+        return torch.load(io.BytesIO(_read(path)), map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, EOFError, RuntimeError, ValueError) as error:
+        raise CheckpointError(
+            f"{path} is damaged, so training cannot go on from there; delete that checkpoint to resume from the "
+            "one before it."
+        ) from error

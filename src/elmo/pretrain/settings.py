@@ -1,0 +1,165 @@
+"""How a model is trained: frozen, validated settings <-> TOML, and the presets to start from.
+
+The size of the vocabulary is not a setting: it is that of the prepared corpus.
+"""
+
+import dataclasses
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
+from elmo.errors import ConfigError
+from elmo.parsing import list_not_positive, parse
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """How weights are changed. The gradient is that of the loss per word times num_steps, as in bilm-tf."""
+
+    kind: Literal["adagrad", "adamw"] = "adagrad"
+    learning_rate: float = 0.2
+    warmup_steps: int = 0  # the rate rises linearly from 0 over these
+    decay: Literal["none", "cosine"] = "none"  # to a tenth, over the whole run
+    weight_decay: float = 0.0  # of adamw
+    clip_norm: float = 10.0  # of the gradient of all weights together
+
+    def faults(self) -> list[str]:
+        """What is wrong with these settings, a phrase each."""
+        found = list_not_positive(self, "learning_rate", "clip_norm")
+        for name in ("warmup_steps", "weight_decay"):
+            if getattr(self, name) < 0:
+                found.append(f"{name} is {getattr(self, name)}; it must be 0 or more")
+        if self.weight_decay and self.kind != "adamw":
+            found.append(
+                f"weight_decay is {self.weight_decay}, but {self.kind} has none; use adamw or leave it out"
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """Everything that decides a training run, besides the corpus."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
+    num_rows: int = 128  # of the global batch, over all processes
+    num_steps: int = 20  # words a row reads in a window; gradients stop there
+    windows_per_update: int = 1  # gradients of several windows are added up before the weights change
+    num_samples: int = 8192  # words drawn against each window's targets; 0: the whole vocabulary
+    dropout: float = 0.1
+    reset_state: Literal["sentence", "never"] = "sentence"  # where rows start from zero
+    precision: Literal["float32", "bfloat16"] = "float32"  # of the matrix products
+    num_epochs: float = 10.0
+    max_updates: int | None = None  # stop here even if epochs are left
+    seed: int = 0
+    log_every: int = 20  # updates
+    validate_every: int = 1000
+    checkpoint_every: int = 500
+    keep_checkpoints: int = 2  # the last ones; the best by validation is kept besides
+
+    def faults(self) -> list[str]:
+        """What is wrong with these settings, a phrase each."""
+        found = list_not_positive(
+            self, "num_rows", "num_steps", "windows_per_update", "num_epochs", "max_updates",
+            "log_every", "validate_every", "checkpoint_every", "keep_checkpoints",
+        )  # fmt: skip
+        if self.num_samples < 0:
+            found.append(f"num_samples is {self.num_samples}; it must be 0 (the whole vocabulary) or more")
+        if not 0 <= self.dropout < 1:
+            found.append(f"dropout is {self.dropout}; it must be at least 0 and below 1")
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the mapping that read_settings takes."""
+        return dataclasses.asdict(self)
+
+
+# The sizes of the paper's model and of the smaller official ones: cells, projection, highways.
+_OFFICIAL = {"small": (1024, 128, 1), "medium": (2048, 256, 1), "original": (4096, 512, 2)}
+
+
+def _official(name: str) -> TrainSettings:
+    cells, projection, highways = _OFFICIAL[name]
+    return TrainSettings(
+        model=ModelConfig(
+            encoder=EncoderConfig(cell_dim=cells, output_dim=projection),
+            characters=CharacterConfig(num_highways=highways),
+        )
+    )
+
+
+PRESETS: dict[str, TrainSettings] = {
+    "tiny": TrainSettings(
+        model=ModelConfig(
+            encoder=EncoderConfig(cell_dim=64, output_dim=32),
+            characters=CharacterConfig(filters=((1, 16), (2, 16), (3, 32)), embedding_dim=8, num_highways=1),
+        ),
+        num_rows=16,
+        num_samples=64,
+        checkpoint_every=100,
+        validate_every=100,
+    ),
+    "en-small": TrainSettings(
+        model=ModelConfig(
+            encoder=EncoderConfig(cell_dim=1024, output_dim=256),
+            characters=CharacterConfig(
+                filters=((1, 32), (2, 64), (3, 128), (4, 128), (5, 128), (6, 128), (7, 160)), num_highways=1
+            ),
+        ),
+        optimizer=OptimizerSettings(kind="adamw", learning_rate=2e-3, warmup_steps=500, decay="cosine"),
+        num_samples=4096,
+        num_epochs=1.0,
+    ),
+    **{name: _official(name) for name in _OFFICIAL},
+}
+
+
+def read_settings(
+    *, preset: str | None = None, file: Path | None = None, changes: Mapping[str, Any] | None = None
+) -> TrainSettings:
+    """Take a preset (or the defaults), then what a TOML file says, then single `changes` by dotted name.
+
+    The file may name its own preset. All faults are told in one ConfigError.
+    """
+    stated = _read_toml(file) if file is not None else {}
+    named_in_file = stated.pop("preset", None)
+    name = preset or named_in_file
+    if name is not None and name not in PRESETS:
+        raise ConfigError(f"The preset {name!r} is not known; choose one of {', '.join(PRESETS)}.")
+    values = (PRESETS[name] if name else TrainSettings()).to_dict()
+    _merge(values, stated)
+    for dotted, value in (changes or {}).items():
+        *path, last = dotted.split(".")
+        part = values
+        for key in path:
+            part = part[key] if isinstance(part.get(key), dict) else part.setdefault(key, {})
+        part[last] = value
+    source = f"The settings of {file}" if file else "The settings of the training"
+    return parse(TrainSettings, values, source)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            stated: dict[str, Any] = tomllib.load(file)
+            return stated
+    except OSError as error:
+        raise ConfigError(f"{path} could not be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}.") from error
+
+
+def _merge(values: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    for key, value in changes.items():
+        if isinstance(value, Mapping) and isinstance(values.get(key), dict):
+            _merge(values[key], value)
+        else:
+            values[key] = value

@@ -1,0 +1,115 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from elmo.cli import sentence_splitting
+from elmo.cli.sentence_splitting import split_lines
+from elmo.inference.evaluation import evaluate_text
+from tests.cli.conftest import Run
+from tests.language_models import VOCABULARY, make_language_model
+
+LINES = ["I went to the bank.", "", "the zyzzyva went to the river."]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "lm"
+    make_language_model().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def text(tmp_path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    return path
+
+
+def test_for_people(run: Run, folder, text):
+    answer = run("evaluate", folder, text)
+    found = evaluate_text(make_language_model(), LINES)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.splitlines() == [
+        f"perplexity       {found.perplexity:,.3f}, both directions; full softmax over {len(VOCABULARY)} words",
+        f"  left to right  {found.left_to_right_perplexity:,.3f}",
+        f"  right to left  {found.right_to_left_perplexity:,.3f}",
+        "words            13 in 2 sentences",
+        "predictions      15 in each direction: the words, and one boundary a sentence",
+        "unknown words    1 (7.7%), counted as the unknown word",
+        "state            zero before each sentence",
+    ]
+
+
+@pytest.mark.parametrize("state", ["zero", "carry"])
+def test_for_programs(run: Run, folder, text, state):
+    found = json.loads(run("evaluate", folder, text, "--json", "--state", state).out)
+    expected = evaluate_text(make_language_model(state=state), LINES)
+    assert found == {
+        "softmax": "full",
+        "vocabulary_words": len(VOCABULARY),
+        "state": state,
+        "perplexity": pytest.approx(expected.perplexity),
+        "left_to_right_perplexity": pytest.approx(expected.left_to_right_perplexity),
+        "right_to_left_perplexity": pytest.approx(expected.right_to_left_perplexity),
+        "left_to_right_loss": pytest.approx(expected.left_to_right_loss),
+        "right_to_left_loss": pytest.approx(expected.right_to_left_loss),
+        "num_predictions": 15,
+        "num_sentences": 2,
+        "num_words": 13,
+        "num_unknown": 1,
+        "unknown_rate": pytest.approx(1 / 13),
+    }
+    said = {"zero": "zero before each sentence", "carry": "carried from sentence to sentence"}
+    assert run("evaluate", folder, text, "--state", state).out.endswith(f"state            {said[state]}\n")
+
+
+def test_several_files_and_standard_input(run: Run, folder, text):
+    found = json.loads(run("evaluate", folder, text, "-", "--json", stdin=b"money\n").out)
+    expected = evaluate_text(make_language_model(), [*LINES, "money"])
+    assert found["perplexity"] == pytest.approx(expected.perplexity) and found["num_sentences"] == 3
+
+
+def test_split_on_spaces(run: Run, folder, text):
+    found = json.loads(run("evaluate", folder, text, "--split-on-spaces", "--json").out)
+    assert (found["num_words"], found["num_unknown"]) == (11, 3)
+
+
+def test_running_text_is_split_into_sentences(run: Run, folder, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("I went to\nthe bank. I went\n to the river.\n\nmoney\n")
+    found = json.loads(run("evaluate", folder, path, "--split", "sentences", "--split-on-spaces", "--json").out)
+    expected = evaluate_text(make_language_model(), ["I went to the bank .", "I went to the river .", "money"])
+    assert found["num_sentences"] == 3 and found["num_words"] == 11 and found["num_unknown"] == 2
+    found = json.loads(run("evaluate", folder, path, "--split", "sentences", "--json").out)
+    assert found["perplexity"] == pytest.approx(expected.perplexity)
+
+
+def test_a_text_without_blank_lines_is_cut_at_a_lines_end(monkeypatch):
+    lines = ["One here. Two", "here. Three here."]
+    assert list(split_lines(lines)) == ["One here.", "Two here.", "Three here."]
+    monkeypatch.setattr(sentence_splitting, "CHARACTERS_AT_ONCE", 5)
+    assert list(split_lines(lines)) == ["One here.", "Two", "here.", "Three here."]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no.txt"], "There is no file 'no.txt' to evaluate on; name a text file, or - for standard input."),
+        (["-", "-"], "Standard input (-) was named more than once, but it can be read only once."),
+        (["-"], "The text has no words, so there is nothing to evaluate; check the file."),
+        ([], "Missing argument 'TEXT'. See elmo evaluate --help."),
+    ],
+)  # fmt: skip
+def test_mistakes(run: Run, folder, arguments, message):
+    assert run("evaluate", folder, *arguments).message() == message
+
+
+def test_other_ways_to_split(run: Run, folder):
+    message = run("evaluate", folder, "-", "--split", "pages").message()
+    assert "'pages' is not one of 'lines', 'sentences'" in message
+
+
+def test_a_model_that_predicts_no_words(run: Run, model_folder, text):
+    message = run("evaluate", model_folder, text).message()
+    assert message.startswith("This model has no softmax, so it gives vectors but predicts no words; ")

@@ -1,0 +1,93 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.language_models import make_language_model
+
+SENTENCE = "the zyzzyva went"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "lm"
+    make_language_model().save_pretrained(folder)
+    return folder
+
+
+def test_a_line_for_each_sentence_of_every_input(run: Run, folder, tmp_path):
+    (tmp_path / "text.txt").write_text("I  went\n\n")
+    answer = run("score", tmp_path / "text.txt", "-", "--text", "to the bank.", "-m", folder, stdin=b"money")
+    expected = make_language_model().score(["I went", "", "money", "to the bank."])
+    assert (answer.code, answer.err) == (0, "")
+    texts = ["  I went", "", "  money", "  to the bank."]
+    assert answer.out.splitlines() == [
+        f"{score.perplexity:>10,.2f}{text}" for score, text in zip(expected, texts, strict=True)
+    ]
+
+
+def test_words(run: Run, folder):
+    answer = run("score", "--text", SENTENCE, "--words", "-m", folder)
+    score = make_language_model().score(SENTENCE)
+    ahead, back = ([f"{value:.3f}" for value in values] for values in (score.left_to_right, score.right_to_left))
+    first, heading, *rows = answer.out.splitlines()
+    assert first == f"{score.perplexity:>10.2f}  {SENTENCE}"
+    assert heading == "            left to right  right to left"
+    assert [row.split() for row in rows] == [
+        [f"{score.begin:.3f}", "<S>"],
+        [ahead[0], back[0], "the"],
+        [ahead[1], back[1], "zyzzyva", "(unknown)"],
+        [ahead[2], back[2], "went"],
+        [f"{score.end:.3f}", "</S>"],
+    ]
+    # Each number stands below its heading.
+    assert rows[0].index("  <S>") == len(heading) and rows[-1].index(f"{score.end:.3f}") < 25
+
+
+def test_json(run: Run, folder):
+    answer = run("score", "--text", "I went", "--text", SENTENCE, "--json", "-m", folder)
+    expected = make_language_model().score(["I went", SENTENCE])
+    assert [json.loads(line) for line in answer.out.splitlines()] == [
+        {
+            "index": number,
+            "words": list(score.words),
+            "perplexity": pytest.approx(score.perplexity),
+            "num_unknown": number,
+        }
+        for number, score in enumerate(expected)
+    ]
+
+
+def test_json_with_words(run: Run, folder):
+    found = json.loads(run("score", "--text", SENTENCE, "--json", "--words", "-m", folder).out)
+    score = make_language_model().score(SENTENCE)
+    assert found["left_to_right"] == pytest.approx(score.left_to_right.tolist(), abs=1e-6)
+    assert found["right_to_left"] == pytest.approx(score.right_to_left.tolist(), abs=1e-6)
+    assert (found["end"], found["begin"]) == pytest.approx((score.end, score.begin), abs=1e-6)
+    assert found["is_unknown"] == [False, True, False]
+
+
+def test_split_on_spaces(run: Run, folder):
+    found = json.loads(run("score", "--text", "the bank.", "--json", "--split-on-spaces", "-m", folder).out)
+    assert found["words"] == ["the", "bank."]
+
+
+def test_carried_state_goes_from_sentence_to_sentence(run: Run, folder):
+    arguments = ["--text", "I went", "--text", "I went", "-m", folder, "--json"]
+    first, second = (json.loads(line) for line in run("score", *arguments, "--state", "carry").out.splitlines())
+    assert first["perplexity"] != pytest.approx(second["perplexity"], rel=1e-6)
+    first, second = (json.loads(line) for line in run("score", *arguments).out.splitlines())
+    assert first["perplexity"] == pytest.approx(second["perplexity"], rel=1e-6)
+
+
+def test_nothing_to_score(run: Run):
+    message = "Nothing to read; name text files, - for standard input, or give --text."
+    assert run("score").message() == message
+
+
+def test_a_model_that_predicts_no_words(run: Run, model_folder):
+    assert run("score", "--text", "I", "-m", model_folder).message() == (
+        "This model has no softmax, so it gives vectors but predicts no words; use one trained here with "
+        "`elmo train`, or open the TensorFlow checkpoint it was exported from (format 'tensorflow')."
+    )

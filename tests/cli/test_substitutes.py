@@ -1,0 +1,62 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import Run
+from tests.language_models import make_language_model
+
+MARKED = "I went to the [bank]"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "lm"
+    make_language_model().save_pretrained(folder)
+    return folder
+
+
+def test_a_line_for_each_word(run: Run, folder):
+    answer = run("substitutes", MARKED, "-m", folder)
+    expected = make_language_model().substitutes(MARKED)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.splitlines() == [f"{np.exp(each.log_probability):.4f}  {each.word}" for each in expected]
+
+
+def test_top_k_and_index(run: Run, folder):
+    whole = run("substitutes", MARKED, "-m", folder).out.splitlines()
+    answer = run("substitutes", "I went to the bank", "--index", "4", "--top-k", "2", "-m", folder)
+    assert answer.out.splitlines() == whole[:2]
+    assert run("substitutes", "I went to the bank", "--index", "-1", "-m", folder).out.splitlines() == whole
+
+
+def test_json(run: Run, folder):
+    found = json.loads(run("substitutes", MARKED, "--json", "--top-k", "3", "-m", folder).out)
+    expected = make_language_model().substitutes(MARKED, top_k=3)
+    assert found["sentence"] == MARKED
+    assert found["substitutes"] == [
+        {"word": each.word, "log_probability": pytest.approx(each.log_probability, abs=1e-5)} for each in expected
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no mark"], "The sentence 'no mark' has 0 marked words; put exactly one in brackets, as in "
+         "'I went to the [bank]', or say which word is meant by its index."),
+        (["the [central bank]"], "The brackets hold 2 words, 'central bank'; mark one word, for one word is put "
+         "in its place."),
+        (["a b", "--index", "2"], "index is 2, but the sentence has the words 'a b'."),
+        (["[a]", "--top-k", "0"], "--top-k is 0; it must be at least 1."),
+        (["a [\udcff]"], "The sentence 'a [\\udcff]' is not UTF-8; type it in a terminal set to UTF-8."),
+        ([], "Missing argument 'SENTENCE'. See elmo substitutes --help."),
+    ],
+)  # fmt: skip
+def test_mistakes(run: Run, folder, arguments, message):
+    assert run("substitutes", *arguments, "-m", folder).message() == message
+
+
+def test_a_model_that_predicts_no_words(run: Run, model_folder):
+    message = run("substitutes", MARKED, "-m", model_folder).message()
+    assert message.startswith("This model has no softmax, so it gives vectors but predicts no words; ")

@@ -1,0 +1,134 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmo.checkpoint.folder import read_folder
+from elmo.checkpoint.revocabulary import change_vocabulary
+from tests.cli.conftest import Run
+from tests.language_models import SPECIAL, VOCABULARY, make_language_model
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "lm"
+    make_language_model().save_pretrained(folder)
+    return folder
+
+
+def write(path: Path, content: str) -> Path:
+    path.write_bytes(content.encode("utf-8"))
+    return path
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def assert_has(folder: Path, words):
+    found, expected = read_folder(folder), change_vocabulary(make_language_model().checkpoint(), words)
+    assert found.vocabulary == tuple(words)
+    assert all(torch.equal(found.weights[name], tensor) for name, tensor in expected.weights.items())
+
+
+def test_words_are_added_once_at_the_end(run: Run, folder, tmp_path):
+    words = write(tmp_path / "words.txt", "fish\nbank\nboat\nfish\n")
+    answer = run("vocab", folder, tmp_path / "new", "--add", words)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out == f"Wrote {tmp_path / 'new'} (words: 13; kept: 11, new: 2, left out: 0).\n"
+    assert_has(tmp_path / "new", [*VOCABULARY, "fish", "boat"])
+
+
+def test_a_whole_new_list(run: Run, folder, tmp_path):
+    words = [*SPECIAL, "fish", "bank"]
+    path = write(tmp_path / "words.txt", "\n".join(words))
+    answer = run("vocab", folder, tmp_path / "new", "--vocabulary", path)
+    assert answer.out == f"Wrote {tmp_path / 'new'} (words: 5; kept: 4, new: 1, left out: 7).\n"
+    assert_has(tmp_path / "new", words)
+
+
+def test_a_list_written_elsewhere(run: Run, folder, tmp_path):
+    path = write(tmp_path / "words.txt", "\ufefffish\r\n語\r\n")
+    assert run("vocab", folder, tmp_path / "new", "--add", path).code == 0
+    assert_has(tmp_path / "new", [*VOCABULARY, "fish", "語"])
+
+
+def test_odd_words_that_the_model_has_may_stay(run: Run, tmp_path):
+    words = [*VOCABULARY, "", "\xa0", "a b"]
+    make_language_model(words).save_pretrained(tmp_path / "odd")
+    path = write(tmp_path / "words.txt", "\n".join([*words, "fish"]) + "\n")
+    assert run("vocab", tmp_path / "odd", tmp_path / "new", "--vocabulary", path).code == 0
+    assert read_folder(tmp_path / "new").vocabulary == (*words, "fish")
+
+
+def test_a_model_is_replaced_only_by_force(run: Run, folder, tmp_path):
+    path, output = write(tmp_path / "words.txt", "fish\n"), tmp_path / "new"
+    arguments = ["vocab", folder, output, "--add", path]
+    assert run(*arguments).code == 0
+    assert run(*arguments).message() == (
+        f"{output} is not empty (it holds config.json, vocabulary.txt, weights.safetensors); give a new folder, "
+        "or --force to replace the model in it."
+    )
+    write(path, "boat\n")
+    assert run(*arguments, "--force").code == 0
+    assert_has(output, [*VOCABULARY, "boat"])
+    assert names(tmp_path) == ["new", "words.txt"]
+
+
+def test_the_model_itself_is_not_overwritten(run: Run, folder, tmp_path):
+    path = write(tmp_path / "words.txt", "fish\n")
+    message = f"{folder} is where MODEL lies; give another folder to write to."
+    assert run("vocab", folder, folder, "--add", path, "--force").message() == message
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("fish\n\nboat\n", "{path}, line 2, is ''; one word a line was expected, nothing else."),
+        ("fish\t12\n", "{path}, line 1, is 'fish\\t12'; one word a line was expected, nothing else."),
+        ("fish \n", "{path}, line 1, is 'fish '; one word a line was expected, nothing else."),
+        ("New York\n", "{path}, line 1, is 'New York'; one word a line was expected, nothing else."),
+    ],
+)
+def test_lists_that_are_no_words(run: Run, folder, tmp_path, content, message):
+    path = write(tmp_path / "words.txt", content)
+    assert run("vocab", folder, tmp_path / "new", "--add", path).message() == message.format(path=path)
+    assert names(tmp_path) == ["words.txt"]
+
+
+def test_bytes_that_are_no_text(run: Run, folder, tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_bytes(b"fi\xffsh\n")
+    message = f"{path} is not UTF-8 (byte 2); convert it first, for example with iconv."
+    assert run("vocab", folder, tmp_path / "new", "--add", path).message() == message
+
+
+def test_a_list_without_special_words(run: Run, folder, tmp_path):
+    path = write(tmp_path / "words.txt", "<S>\nfish\n")
+    message = "The new vocabulary lacks </S>, <UNK>; every vocabulary needs its special words."
+    assert run("vocab", folder, tmp_path / "new", "--vocabulary", path).message() == message
+
+
+def test_options_that_do_not_fit(run: Run, folder, tmp_path):
+    path = write(tmp_path / "words.txt", "fish\n")
+    output = tmp_path / "new"
+    assert run("vocab", folder, output, "--add", path, "--vocabulary", path).message() == (
+        "--vocabulary and --add were both given; choose one: a whole new list, or words to add."
+    )
+    assert run("vocab", folder, output).message() == (
+        "No words were given; name their file with --vocabulary or --add."
+    )
+    assert run("vocab", folder, output, "--add", tmp_path).message() == (
+        f"--add is {str(tmp_path)!r}, which is not a file; give a list of words, one a line."
+    )
+    assert run("vocab", folder, output, "--vocabulary", "no.txt").message() == (
+        "--vocabulary is 'no.txt', which is not a file; give a list of words, one a line."
+    )
+
+
+def test_a_model_without_vocabulary(run: Run, model_folder, tmp_path):
+    path = write(tmp_path / "words.txt", "fish\n")
+    message = run("vocab", model_folder, tmp_path / "new", "--add", path).message()
+    assert message.startswith(
+        "This model reads characters and has no softmax, so it has no vocabulary to change; "
+    )

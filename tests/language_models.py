@@ -1,0 +1,48 @@
+"""Tiny random models that predict words, and what they should say, computed another way."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from elmo import Elmo
+from elmo.config import ModelConfig, SoftmaxConfig, WordConfig
+from tests.conftest import TINY_CONFIG
+
+# The special words are not the first ones, so that no test passes by their usual numbers.
+VOCABULARY = ("the", "bank", "<UNK>", "I", "went", "<S>", "to", ".", "</S>", "river", "money")
+SPECIAL = ("<S>", "</S>", "<UNK>")
+
+
+def language_config(num_words: int = len(VOCABULARY)) -> ModelConfig:
+    return replace(TINY_CONFIG, softmax=SoftmaxConfig(num_words))
+
+
+def make_language_model(vocabulary=VOCABULARY, *, reads_words=False, state="zero", seed=3) -> Elmo:
+    config = language_config(len(vocabulary))
+    if reads_words:
+        config = replace(config, characters=None, words=WordConfig(len(vocabulary), 5))
+    checkpoint = Elmo.from_config(config, vocabulary=vocabulary, seed=seed).checkpoint()
+    weights = dict(checkpoint.weights)
+    # A new model finds all words about equally likely; these weights make them differ.
+    weights["softmax.weight"] = weights["softmax.weight"] * 20
+    weights["softmax.bias"] = torch.linspace(-2, 2, len(vocabulary))
+    return Elmo(replace(checkpoint, weights=weights), state=state)
+
+
+def expected_log_probabilities(model: Elmo, words) -> tuple[np.ndarray, np.ndarray]:
+    """(T+1, V) of each direction: after each position but the last, before each position but the first."""
+    states = model.layer_states(model.indexer.batch([list(words)])).layers[-1, 0].double().numpy()
+    dim = model.dim // 2
+    weight, bias = (getattr(model.bilm.softmax, name).double().numpy() for name in ("weight", "bias"))
+
+    def log_softmax(rows):
+        logits = rows @ weight.T + bias
+        return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+    return log_softmax(states[:-1, :dim]), log_softmax(states[1:, dim:])
+
+
+def expected_targets(words, vocabulary=VOCABULARY) -> list[int]:
+    known = [word if word in vocabulary and word not in SPECIAL else "<UNK>" for word in words]
+    return [vocabulary.index(word) for word in known]

@@ -1,0 +1,97 @@
+"""Opening a prepared corpus: strict about what is there, and lazy."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmo.errors import InputError
+from elmo.pretrain.corpus import PreparedCorpus
+from elmo.pretrain.prepare import PrepareSettings, prepare_corpus
+from elmo.text.characters import Utf8Alphabet
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "text.txt").write_text("The cat sat on the mat. It was naïve.\n" * 900, encoding="utf-8")
+    settings = PrepareSettings(shard_bytes=9000)
+    prepare_corpus([tmp_path / "text.txt"], tmp_path / "corpus", settings, workers=1)
+    return tmp_path / "corpus"
+
+
+def test_blocks_cover_all_shards_in_order(folder):
+    corpus = PreparedCorpus.open(folder, verify=True)
+    blocks = corpus.blocks()
+    assert blocks.dtype == np.int64 and blocks.shape[1] == 3
+    pieces = [corpus.shard(shard)[start:stop] for shard, start, stop in blocks]
+    assert all(piece[0] == 0 for piece in pieces)
+    whole = np.concatenate([corpus.shard(number) for number in range(corpus.num_shards)])
+    assert np.array_equal(np.concatenate(pieces), whole)
+    assert len(whole) == corpus.num_tokens == corpus.num_words + corpus.num_sentences
+    assert corpus.num_shards > 1 and corpus.num_sentences == 1800
+
+
+def test_arrays_are_mapped_not_read(folder):
+    corpus = PreparedCorpus.open(folder)
+    for array in (corpus.shard(0), corpus.targets, corpus.word_counts):
+        assert isinstance(array, np.memmap)
+    assert corpus.shard(0).dtype == np.uint32 and corpus.targets.dtype == np.uint32
+
+
+def test_ids_lead_to_words_characters_and_targets(folder):
+    corpus = PreparedCorpus.open(folder)
+    ids = corpus.shard(0)[1:14]
+    assert corpus.words(ids) == ["The", "cat", "sat", "on", "the", "mat", ".", "", "It", "was", "naïve", ".", ""]
+    assert corpus.word(int(ids[10])) == "naïve"
+    words = ids[ids > 0]
+    assert np.array_equal(corpus.character_ids(words, 20), Utf8Alphabet(20).encode(corpus.words(words)))
+    assert [corpus.vocabulary[target] for target in corpus.targets[ids]][6:10] == [".", "<S>", "It", "was"]
+    with pytest.raises(IndexError, match="there are shards 0 to"):
+        corpus.shard(corpus.num_shards)
+
+
+def test_a_folder_without_a_manifest_is_no_corpus(folder):
+    (folder / "manifest.json").unlink()
+    with pytest.raises(InputError, match=r"holds no whole prepared corpus .*; make one with elmo prepare\.$"):
+        PreparedCorpus.open(folder)
+
+
+@pytest.mark.parametrize("name", ["shards/00001.npy", "shards/00000.starts.npy", "words.bin", "vocabulary.txt"])
+def test_damage_is_found_and_named(folder, name):
+    path = folder / name
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    PreparedCorpus.open(folder)
+    with pytest.raises(
+        InputError, match=rf"{name} has not the sha256 that manifest.json says; it was changed or dam"
+    ):
+        PreparedCorpus.open(folder, verify=True)
+    path.write_bytes(content[:-3])
+    with pytest.raises(
+        InputError, match=rf"{name} has [\d,]+ bytes, not the [\d,]+ of manifest.json; it was changed"
+    ):
+        PreparedCorpus.open(folder)
+    path.unlink()
+    with pytest.raises(
+        InputError, match=rf"{name} cannot be read \(No such file or directory\), but manifest.json"
+    ):
+        PreparedCorpus.open(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": "other"}, "does not describe a prepared corpus"),
+        ({"version": 2}, "has version 2, but this program reads version 1; prepare the corpus again"),
+    ],
+)
+def test_foreign_manifests_are_refused(folder, change, message):
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(InputError, match=message):
+        PreparedCorpus.open(folder)
+    path.write_text("{")
+    with pytest.raises(InputError, match="manifest.json is not JSON"):
+        PreparedCorpus.open(folder)
