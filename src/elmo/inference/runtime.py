@@ -9,7 +9,6 @@ from torch import Tensor
 
 from elmo.errors import ConfigError
 from elmo.nn.bilm import BiLM, BiLMState, LayerStates
-from elmo.nn.projected_lstm import LstmState
 from elmo.text.batch import CharBatch
 
 PRECISIONS = ("float32",)
@@ -81,14 +80,14 @@ class CarriedState:
     ) -> ResultT:
         with self._lock:
             num_rows = len(batch.order)
-            fresh = self._bilm.zero_state(0)
+            fresh = self._bilm.zero_state(num_rows)
             # The network may have been moved since.
-            kept = fresh if self._state is None else _move(self._state, fresh.left_to_right.hidden.device)
-            num_kept = kept.left_to_right.hidden.shape[1]
-            if num_kept < num_rows:
-                kept = _join_rows(kept, self._bilm.zero_state(num_rows - num_kept))
-            result, moved = read(self._bilm, batch, _slice_rows(kept, slice(num_rows)))
-            self._state = _join_rows(moved, _slice_rows(kept, slice(num_rows, None)))
+            device = fresh.left_to_right.tensors[0].device
+            kept = fresh if self._state is None else self._state.to(device)
+            if kept.num_rows < num_rows:
+                kept = kept.join(fresh.rows(slice(kept.num_rows, None)))
+            result, moved = read(self._bilm, batch, kept.rows(slice(num_rows)))
+            self._state = moved.join(kept.rows(slice(num_rows, None))).detach()
             return result
 
 
@@ -123,27 +122,3 @@ class Runtime:
     def predict(self, batch: CharBatch) -> PredictingStates:
         """Give the states that predict the words of a batch, from the carried state or from zero."""
         return predict_with_bilm(self.bilm, batch)[0] if self.carried is None else self.carried.predict(batch)
-
-
-def _move(state: BiLMState, device: torch.device) -> BiLMState:
-    def move(part: LstmState) -> LstmState:
-        return LstmState(part.hidden.to(device), part.cell.to(device))
-
-    return BiLMState(move(state.left_to_right), move(state.right_to_left))
-
-
-def _slice_rows(state: BiLMState, rows: slice) -> BiLMState:
-    def take(part: LstmState) -> LstmState:
-        return LstmState(part.hidden[:, rows], part.cell[:, rows])
-
-    return BiLMState(take(state.left_to_right), take(state.right_to_left))
-
-
-def _join_rows(first: BiLMState, second: BiLMState) -> BiLMState:
-    def join(one: LstmState, other: LstmState) -> LstmState:
-        hidden = torch.cat([one.hidden, other.hidden], dim=1).detach()
-        return LstmState(hidden, torch.cat([one.cell, other.cell], dim=1).detach())
-
-    return BiLMState(
-        join(first.left_to_right, second.left_to_right), join(first.right_to_left, second.right_to_left)
-    )

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from elmo.nn.projected_lstm import LstmStack, LstmState
+from elmo.nn.projected_lstm import LstmStack
+from elmo.nn.reading_state import ReadingState
 from elmo.nn.softmax import WordSoftmax
 from elmo.nn.token_encoder import TokenEncoder
 
@@ -28,8 +29,31 @@ class LayerStates:
 class BiLMState:
     """Where both directions stand, row by row."""
 
-    left_to_right: LstmState
-    right_to_left: LstmState
+    left_to_right: ReadingState
+    right_to_left: ReadingState
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return self.left_to_right.num_rows
+
+    def rows(self, which: Tensor | slice) -> "BiLMState":
+        """Give some rows, in the order asked for."""
+        return BiLMState(self.left_to_right.rows(which), self.right_to_left.rows(which))
+
+    def join(self, other: "BiLMState") -> "BiLMState":
+        """Give the rows of both, these first."""
+        return BiLMState(
+            self.left_to_right.join(other.left_to_right), self.right_to_left.join(other.right_to_left)
+        )
+
+    def detach(self) -> "BiLMState":
+        """Give the same state, through which no gradient flows."""
+        return BiLMState(self.left_to_right.detach(), self.right_to_left.detach())
+
+    def to(self, device: torch.device | str) -> "BiLMState":
+        """Give the same state on another device."""
+        return BiLMState(self.left_to_right.to(device), self.right_to_left.to(device))
 
 
 class BiLM(nn.Module):
@@ -87,11 +111,10 @@ class BiLM(nn.Module):
         steps: list[int] = num_read[order].tolist()
         reverse = _reversing_index(lengths[order], words.shape[1]).to(words.device)
         words = words[order.to(words.device)]
-        ahead, ahead_state = self.left_to_right(words, steps, _take_rows(state.left_to_right, order))
-        back, back_state = self.right_to_left(
-            _reverse(words, reverse), steps, _take_rows(state.right_to_left, order)
-        )
-        new_state = BiLMState(_take_rows(ahead_state, restore), _take_rows(back_state, restore))
+        state = state.rows(order)
+        ahead, ahead_state = self.left_to_right(words, steps, state.left_to_right)
+        back, back_state = self.right_to_left(_reverse(words, reverse), steps, state.right_to_left)
+        new_state = BiLMState(ahead_state, back_state).rows(restore)
         return (
             [layer[restore] for layer in ahead],
             [_reverse(layer, reverse)[restore] for layer in back],
@@ -107,8 +130,3 @@ def _reversing_index(lengths: Tensor, num_steps: int) -> Tensor:
 
 def _reverse(inputs: Tensor, index: Tensor) -> Tensor:
     return inputs.gather(1, index[..., None].expand_as(inputs))
-
-
-def _take_rows(state: LstmState, order: Tensor) -> LstmState:
-    order = order.to(state.hidden.device)
-    return LstmState(state.hidden[:, order], state.cell[:, order])

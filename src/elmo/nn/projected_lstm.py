@@ -3,25 +3,24 @@
 State is passed in and out, never kept here, so the same input always gives the same output.
 """
 
-from dataclasses import dataclass
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.nn.initialize import draw_glorot
 from elmo.nn.lstm_window import LstmWindow
+from elmo.nn.reading_state import ReadingState
 
 # Products of the inputs are made for many time steps at once; this bounds the memory they take.
 MAX_GATE_VALUES = 2**26
 
 
-@dataclass(frozen=True)
-class LstmState:
+class LstmState(ReadingState):
     """Where the layers of one direction stand: hidden (L, B, D) and cell (L, B, H)."""
 
-    hidden: Tensor
-    cell: Tensor
+    def __init__(self, hidden: Tensor, cell: Tensor) -> None:
+        super().__init__(hidden, cell)
+        self.hidden, self.cell = hidden, cell
 
 
 class ProjectedLstm(nn.Module):

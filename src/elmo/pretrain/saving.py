@@ -19,7 +19,6 @@ from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import read_folder, sync, write_folder
 from elmo.errors import CheckpointError
 from elmo.nn.bilm import BiLMState
-from elmo.nn.projected_lstm import LstmState
 from elmo.pretrain.loop import TrainState
 from elmo.pretrain.stream import Position
 
@@ -39,7 +38,7 @@ def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
     """Write the state of all processes; each calls this, the first one writes."""
     rows = {
         "position": {"block": list(state.position.block), "offset": list(state.position.offset)},
-        "bilm_state": _to_tensors(state.bilm_state),
+        "bilm_state": [tensor.cpu() for tensor in _tensors(state.bilm_state)],
     }
     gathered: list[Any] = [rows]
     if dist.is_initialized():
@@ -82,10 +81,12 @@ def restore(state: TrainState, folder: Path) -> None:
     state.bilm.load_state_dict(dict(weights))
     state.optimizer.load_state_dict(_load(training / OPTIMIZER_FILE))
     state.position = Position(tuple(block[own]), tuple(offset[own]))
-    joined = [torch.cat([part["bilm_state"][number] for part in parts], dim=1) for number in range(4)]
-    device = state.parameters[0].device
-    moved = [tensor[:, own].to(device) for tensor in joined]
-    state.bilm_state = BiLMState(LstmState(moved[0], moved[1]), LstmState(moved[2], moved[3]))
+    # The fresh state tells which tensors there are; saved ones take their places.
+    joined = [torch.cat(tensors, dim=1) for tensors in zip(*(part["bilm_state"] for part in parts), strict=True)]
+    ahead, back = state.bilm_state.left_to_right, state.bilm_state.right_to_left
+    middle = len(ahead.tensors)
+    saved = BiLMState(type(ahead)(*joined[:middle]), type(back)(*joined[middle:]))
+    state.bilm_state = saved.rows(own).to(state.parameters[0].device)
     state.num_updates, state.num_words = progress["num_updates"], progress["num_words"]
 
 
@@ -96,9 +97,8 @@ def remove_old(run: Path, *, keep: int, best: str | None) -> None:
             shutil.rmtree(folder)
 
 
-def _to_tensors(state: BiLMState) -> list[Tensor]:
-    parts = (state.left_to_right, state.right_to_left)
-    return [tensor.cpu() for part in parts for tensor in (part.hidden, part.cell)]
+def _tensors(state: BiLMState) -> list[Tensor]:
+    return [*state.left_to_right.tensors, *state.right_to_left.tensors]
 
 
 def _read(path: Path) -> bytes:

@@ -1,0 +1,43 @@
+"""Where a direction stands after what it has read: any tensors whose second axis is the rows of a batch."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+StateT = TypeVar("StateT", bound="ReadingState")
+
+
+class ReadingState:
+    """The state of one direction's encoder, row by row; it is never changed, only made anew."""
+
+    def __init__(self, *tensors: Tensor) -> None:
+        self.tensors = tensors
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return self.tensors[0].shape[1]
+
+    def rows(self: StateT, which: Tensor | slice) -> StateT:
+        """Give some rows, in the order asked for."""
+        if isinstance(which, Tensor):
+            which = which.to(self.tensors[0].device)
+        return self._each(lambda tensor: tensor[:, which])
+
+    def join(self: StateT, other: StateT) -> StateT:
+        """Give the rows of both, these first."""
+        pairs = zip(self.tensors, other.tensors, strict=True)
+        return type(self)(*(torch.cat(pair, dim=1) for pair in pairs))
+
+    def detach(self: StateT) -> StateT:
+        """Give the same state, through which no gradient flows."""
+        return self._each(Tensor.detach)
+
+    def to(self: StateT, device: torch.device | str) -> StateT:
+        """Give the same state on another device."""
+        return self._each(lambda tensor: tensor.to(device))
+
+    def _each(self: StateT, change: Callable[[Tensor], Tensor]) -> StateT:
+        return type(self)(*map(change, self.tensors))
