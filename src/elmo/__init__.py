@@ -9,14 +9,24 @@ Importing this package reads no file, starts no thread and imports no torch; nam
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from elmo.version import __version__
+
 if TYPE_CHECKING:
     from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError
     from elmo.layer import ElmoLayer
     from elmo.model import Elmo
     from elmo.nn.scalar_mix import ScalarMix
 
-__version__ = "0.1.0"
-__all__ = ["CheckpointError", "ConfigError", "Elmo", "ElmoError", "ElmoLayer", "InputError", "ScalarMix"]
+__all__ = [
+    "CheckpointError",
+    "ConfigError",
+    "Elmo",
+    "ElmoError",
+    "ElmoLayer",
+    "InputError",
+    "ScalarMix",
+    "__version__",
+]
 
 _HOMES = {
     "Elmo": "elmo.model",

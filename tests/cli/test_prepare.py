@@ -1,4 +1,4 @@
-"""`elmo prepare`: the command around the preparation; the preparation itself is tested in tests/pretrain."""
+"""`elmo prepare`: the command around the preparation; the preparation itself is tested in tests/corpus."""
 
 import io
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from elmo.cli import main, progress
-from elmo.pretrain.corpus import PreparedCorpus
+from elmo.corpus.prepared import PreparedCorpus
 from tests.cli.conftest import Run
 
 SOURCE = Path(__file__).parents[2] / "src"

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from elmo import __version__
 from elmo.cli.convert import convert
 from elmo.cli.embed import embed
 from elmo.cli.encode import encode
@@ -16,6 +15,7 @@ from elmo.cli.score import score
 from elmo.cli.similarity import similarity
 from elmo.cli.substitutes import substitutes
 from elmo.cli.vocab import vocab
+from elmo.version import __version__
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "embed": embed,

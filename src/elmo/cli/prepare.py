@@ -13,7 +13,7 @@ from elmo.cli import options
 from elmo.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from elmo.pretrain.prepare import PrepareProgress
+    from elmo.corpus.prepare import PrepareProgress
 
 # The bar counts thousandths of the work, since the size of packed text is not known.
 _BAR_UNITS = 1000
@@ -80,7 +80,7 @@ def prepare(
       elmo prepare 'texts/*.txt.xz' --output corpus
       zcat dump.gz | elmo prepare - --split lines --output corpus
     """
-    from elmo.pretrain.prepare import PrepareSettings, prepare_corpus
+    from elmo.corpus.prepare import PrepareSettings, prepare_corpus
 
     settings = PrepareSettings(
         field=field,

@@ -153,7 +153,7 @@ class LstmStack(nn.Module):
         self,
         inputs: Tensor,
         keep: Tensor,
-        state: LstmState,
+        state: ReadingState,
         *,
         dropout: float = 0.0,
         product_dtype: torch.dtype = torch.float32,
@@ -162,6 +162,7 @@ class LstmStack(nn.Module):
 
         Each layer's input is dropped out, and the residual adds what was left, as bilm-tf trains.
         """
+        assert isinstance(state, LstmState)
         hiddens, cells = [], []
         for number, layer in enumerate(self.layers):
             assert isinstance(layer, ProjectedLstm)

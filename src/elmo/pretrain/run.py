@@ -15,9 +15,9 @@ import torch
 from elmo.build import build_bilm
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.config import ModelConfig, SoftmaxConfig
+from elmo.corpus.prepared import PreparedCorpus
 from elmo.inference.evaluation import Evaluation, evaluate_text
 from elmo.model import Elmo
-from elmo.pretrain.corpus import PreparedCorpus
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.loop import StepReport, TrainState, train_step
 from elmo.pretrain.metrics import MetricsWriter

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from elmo.pretrain.corpus import PreparedCorpus
+from elmo.corpus.prepared import PreparedCorpus
 from elmo.text.batch import BEGIN_ROW, END_ROW, FIRST_WORD_ROW
 from elmo.text.characters import Utf8Alphabet
 from elmo.text.vocabulary import Vocabulary

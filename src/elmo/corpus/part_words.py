@@ -6,7 +6,6 @@ before each sentence. The folder appears whole or not at all.
 
 import json
 import os
-import re
 import shutil
 import time
 from array import array
@@ -14,24 +13,19 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import count
-from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 
-from elmo.pretrain.durable_files import sync_folder, to_bytes, write_file
-from elmo.pretrain.part_documents import read_documents
-from elmo.pretrain.part_text import PartText
-from elmo.pretrain.prepare_settings import PrepareSettings
-from elmo.text.sentences import split_sentences
-from elmo.text.tokenize import split_on_spaces, tokenize
+from elmo.corpus.durable_files import sync_folder, to_bytes, write_file
+from elmo.corpus.part_sentences import cut_sentences, cut_words
+from elmo.corpus.part_text import PartText
+from elmo.corpus.settings import PrepareSettings
 
 Report = Callable[[int, int], None]  # words and input bytes done since the last call
 
 IDS, WORDS, COUNTS, RECORD = "ids.bin", "words.txt", "counts.bin", "record.json"
 _SECONDS_BETWEEN_REPORTS = 0.5
-_CHARACTERS_AT_ONCE = 1 << 20  # words with offsets take a hundred times the memory of the text
-_WHITESPACE = re.compile(r"\s")
 
 
 @dataclass(frozen=True)
@@ -69,10 +63,10 @@ def write_part(
     ids = array("I")
     num_sentences = 0
     progress = _PartProgress(text, report)
-    for sentence, share in _sentences(text, settings):
+    for sentence, share in cut_sentences(text, settings):
         num_before = len(ids)
         ids.append(0)
-        for words in _tokenized(sentence, settings):
+        for words in cut_words(sentence, settings):
             ids.extend(map(numbers.__getitem__, words))
         if len(ids) == num_before + 1:
             ids.pop()
@@ -107,35 +101,6 @@ def write_part(
 def _lines_of(words: list[str]) -> Iterator[bytes]:
     for start in range(0, len(words), 1 << 16):
         yield "".join(f"{word}\n" for word in words[start : start + (1 << 16)]).encode("utf-8")
-
-
-def _sentences(text: PartText, settings: PrepareSettings) -> Iterator[tuple[str, float]]:
-    """Give each sentence and the share of the part that was read with it."""
-    language = settings.language or "en"
-    for document, share in read_documents(text, settings):
-        if settings.split == "none":
-            yield document.replace("\n", " "), share
-        elif settings.split == "lines":
-            for line in document.split("\n"):
-                yield line, share
-        else:
-            for line in document.split("\n"):
-                for sentence in split_sentences(line, language=language):
-                    yield sentence, share
-
-
-def _tokenized(sentence: str, settings: PrepareSettings) -> Iterator[list[str]]:
-    """Give the words of a sentence, in one list unless it is huge."""
-    split = split_on_spaces if settings.split_on_spaces else tokenize
-    if sentence.isspace():
-        return
-    start = 0
-    while start + _CHARACTERS_AT_ONCE < len(sentence):
-        space = _WHITESPACE.search(sentence, start + _CHARACTERS_AT_ONCE)
-        end = space.start() if space else len(sentence)
-        yield list(map(itemgetter(0), split(sentence[start:end])))
-        start = end
-    yield list(map(itemgetter(0), split(sentence[start:] if start else sentence)))
 
 
 class _PartProgress:

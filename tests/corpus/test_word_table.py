@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from elmo.pretrain import vocabulary_choice, word_lists
-from elmo.pretrain.shards import BLOCK_TOKENS, find_starts
-from elmo.pretrain.vocabulary_choice import most_frequent
-from elmo.pretrain.word_lists import map_part, merge_all
-from elmo.pretrain.word_table import WordTable, write_targets, write_words
-from elmo.pretrain.workers import Workers
+from elmo.corpus import vocabulary_choice, word_lists
+from elmo.corpus.shards import BLOCK_TOKENS, find_starts
+from elmo.corpus.vocabulary_choice import most_frequent
+from elmo.corpus.word_lists import map_part, merge_all
+from elmo.corpus.word_table import WordTable, write_targets, write_words
+from elmo.corpus.workers import Workers
 from elmo.text.characters import Utf8Alphabet
 
 WORDS = ["a", "b" * 48, "c" * 49, "d" * 200, "naïve", "你" * 16, "é" * 24 + "x", "\x00", "\r", "\u2028", "🙂🙂"]

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from elmo.corpus import part_words
+from elmo.corpus.prepare import PrepareSettings, prepare_corpus
+from elmo.corpus.prepared import PreparedCorpus
+from elmo.corpus.workers import Workers
 from elmo.errors import ConfigError, ElmoError, InputError
-from elmo.pretrain import part_words
-from elmo.pretrain.corpus import PreparedCorpus
-from elmo.pretrain.prepare import PrepareSettings, prepare_corpus
-from elmo.pretrain.workers import Workers
 from elmo.text.sentences import split_sentences
 from elmo.text.tokenize import tokenize
 
@@ -26,7 +26,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 # Each call of this costs a second of start-up, so few tests make one.
 PROGRAM = """
 import sys
-from elmo.pretrain.prepare import PrepareSettings, prepare_corpus
+from elmo.corpus.prepare import PrepareSettings, prepare_corpus
 if __name__ == "__main__":
     prepare_corpus([sys.argv[1]], sys.argv[2], PrepareSettings(shard_bytes=40_000), workers=2)
 """
@@ -279,7 +279,7 @@ def test_errors_of_workers_keep_their_kind_and_cause():
 
 
 def test_workers_import_no_torch(tmp_path):
-    program = "import sys, elmo.pretrain.prepare; assert 'torch' not in sys.modules"
+    program = "import sys, elmo.corpus.prepare; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "PYTHONPATH": str(SOURCE)})
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from elmo.pretrain.part_words import COUNTS, WORDS
-from elmo.pretrain.workers import Report, Workers
+from elmo.corpus.part_words import COUNTS, WORDS
+from elmo.corpus.workers import Report, Workers
 
 LISTS_AT_ONCE = 64
 _WORDS_AT_ONCE = 1 << 17

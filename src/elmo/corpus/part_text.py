@@ -6,9 +6,9 @@ A part ends where a line or a row ends; where a document is one sequence, at the
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from elmo.pretrain.input_files import Kind, Source
-from elmo.pretrain.prepare_settings import PrepareSettings
-from elmo.pretrain.reading import LONGEST_DOCUMENT_BYTES, open_lines, open_rows, too_long
+from elmo.corpus.input_files import Kind, Source
+from elmo.corpus.reading import LONGEST_DOCUMENT_BYTES, open_lines, open_rows, too_long
+from elmo.corpus.settings import PrepareSettings
 
 
 @dataclass(frozen=True)

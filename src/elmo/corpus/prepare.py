@@ -17,22 +17,22 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from elmo import __version__
+from elmo.corpus.durable_files import FileRecord, replace_file, sync_folder, write_file
+from elmo.corpus.input_files import STDIN, InputFile, Source, find_sources
+from elmo.corpus.output_folder import PARTS, WORK, clear_output, describe_content, is_finished, locked
+from elmo.corpus.part_text import cut_parts
+from elmo.corpus.part_words import PartRecord, part_folder, read_part_record, write_part
+from elmo.corpus.prepared import FORMAT, MANIFEST, VERSION, VOCABULARY, PreparedCorpus
+from elmo.corpus.progress import Meter, PrepareProgress, ProgressCallback
+from elmo.corpus.settings import PrepareSettings, read_vocabulary
+from elmo.corpus.shards import BLOCK_TOKENS, SHARDS, ShardRecord, write_shard
+from elmo.corpus.vocabulary_choice import choose_vocabulary
+from elmo.corpus.word_lists import merge_all
+from elmo.corpus.word_table import TARGETS, WordTable, write_targets, write_words
+from elmo.corpus.workers import Call, Workers
 from elmo.errors import InputError
-from elmo.pretrain.corpus import FORMAT, MANIFEST, VERSION, VOCABULARY, PreparedCorpus
-from elmo.pretrain.durable_files import FileRecord, replace_file, sync_folder, write_file
-from elmo.pretrain.input_files import STDIN, InputFile, Source, find_sources
-from elmo.pretrain.output_folder import PARTS, WORK, clear_output, describe_content, is_finished, locked
-from elmo.pretrain.part_text import cut_parts
-from elmo.pretrain.part_words import PartRecord, part_folder, read_part_record, write_part
-from elmo.pretrain.prepare_progress import Meter, PrepareProgress, ProgressCallback
-from elmo.pretrain.prepare_settings import PrepareSettings, read_vocabulary
-from elmo.pretrain.shards import BLOCK_TOKENS, SHARDS, ShardRecord, write_shard
-from elmo.pretrain.vocabulary_choice import choose_vocabulary
-from elmo.pretrain.word_lists import merge_all
-from elmo.pretrain.word_table import TARGETS, WordTable, write_targets, write_words
-from elmo.pretrain.workers import Call, Workers
 from elmo.text.vocabulary import format_lines
+from elmo.version import __version__
 
 __all__ = ["PrepareProgress", "PrepareSettings", "default_workers", "prepare_corpus"]
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from elmo.corpus.durable_files import sync_folder
+from elmo.corpus.prepared import MANIFEST, VOCABULARY, PreparedCorpus, read_manifest
+from elmo.corpus.shards import SHARDS
+from elmo.corpus.word_table import BYTES, OFFSETS, TARGETS, TOTALS
 from elmo.errors import InputError
-from elmo.pretrain.corpus import MANIFEST, VOCABULARY, PreparedCorpus, read_manifest
-from elmo.pretrain.durable_files import sync_folder
-from elmo.pretrain.shards import SHARDS
-from elmo.pretrain.word_table import BYTES, OFFSETS, TARGETS, TOTALS
 
 WORK, PARTS = ".preparing", "parts"  # what is needed on the way, the lock too; removed at the end
 # Besides the manifest, which goes first.

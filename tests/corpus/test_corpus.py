@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from elmo.corpus.prepare import PrepareSettings, prepare_corpus
+from elmo.corpus.prepared import PreparedCorpus
 from elmo.errors import InputError
-from elmo.pretrain.corpus import PreparedCorpus
-from elmo.pretrain.prepare import PrepareSettings, prepare_corpus
 from elmo.text.characters import Utf8Alphabet
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from elmo.pretrain.durable_files import FileRecord, write_file, write_npy
-from elmo.pretrain.part_words import COUNTS, WORDS
+from elmo.corpus.durable_files import FileRecord, write_file, write_npy
+from elmo.corpus.part_words import COUNTS, WORDS
 from elmo.text.characters import Ids, Utf8Alphabet
 
 BYTES, OFFSETS, TOTALS, TARGETS = "words.bin", "word_offsets.npy", "word_counts.npy", "word_targets.npy"

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from elmo.errors import InputError
-from elmo.pretrain.prepare_settings import (
+from elmo.corpus.settings import (
     DEFAULT_VOCABULARY_SIZE,
     SPECIAL_WORDS,
     PrepareSettings,
     read_vocabulary,
 )
-from elmo.pretrain.word_table import TOTALS, WordTable
+from elmo.corpus.word_table import TOTALS, WordTable
+from elmo.errors import InputError
 
 _ROWS_AT_ONCE = 1 << 20
 

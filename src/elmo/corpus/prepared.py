@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.checkpoint.checksums import sha256_of
+from elmo.corpus.shards import starts_name, tokens_name
+from elmo.corpus.word_table import TARGETS, TOTALS, WordTable
 from elmo.errors import InputError
-from elmo.pretrain.shards import starts_name, tokens_name
-from elmo.pretrain.word_table import TARGETS, TOTALS, WordTable
 from elmo.text.characters import Ids
 from elmo.text.vocabulary import parse_lines
 

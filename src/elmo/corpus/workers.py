@@ -23,7 +23,7 @@ from elmo.errors import ElmoError
 Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]  # the function is also given `report` at the end
 Report: TypeAlias = Callable[[int, int], None]
 
-_START = "import sys; sys.path[:] = sys.argv[1:]; from elmo.pretrain.workers import serve; serve()"
+_START = "import sys; sys.path[:] = sys.argv[1:]; from elmo.corpus.workers import serve; serve()"
 
 
 class Workers:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from elmo.corpus.input_files import find_sources
+from elmo.corpus.part_documents import read_documents
+from elmo.corpus.part_text import cut_parts
+from elmo.corpus.settings import PrepareSettings
 from elmo.errors import InputError
-from elmo.pretrain.input_files import find_sources
-from elmo.pretrain.part_documents import read_documents
-from elmo.pretrain.part_text import cut_parts
-from elmo.pretrain.prepare_settings import PrepareSettings
 
 TEXT = "First line.\nSecond — line\u2028still second.\r\n\n \nA new\tdocument \u0000 שלום.\n"
 LINES = ["First line.", "Second — line\u2028still second.", "A new\tdocument \u0000 שלום."]
@@ -196,7 +196,7 @@ def test_files_that_cannot_be_meant_are_refused(tmp_path):
 
 
 def test_endless_text_is_refused(tmp_path, monkeypatch):
-    from elmo.pretrain import part_text, reading
+    from elmo.corpus import part_text, reading
 
     monkeypatch.setattr(reading, "LONGEST_DOCUMENT_BYTES", 1 << 20)
     monkeypatch.setattr(part_text, "LONGEST_DOCUMENT_BYTES", 1 << 20)

@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from elmo.corpus.part_text import PartText, Passage
+from elmo.corpus.settings import PrepareSettings
 from elmo.errors import InputError
-from elmo.pretrain.part_text import PartText, Passage
-from elmo.pretrain.prepare_settings import PrepareSettings
 
 _BYTE_ORDER_MARK = "\ufeff"
 

@@ -15,8 +15,8 @@ from functools import partial
 from importlib import import_module
 from typing import IO, Any, BinaryIO, cast
 
+from elmo.corpus.input_files import Compression, Source
 from elmo.errors import InputError
-from elmo.pretrain.input_files import Compression, Source
 
 # What is tokenized as a whole must fit into memory several times over.
 LONGEST_DOCUMENT_BYTES = 64 << 20

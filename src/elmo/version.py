@@ -1,0 +1,3 @@
+"""The version of this package; stated here alone."""
+
+__version__ = "0.1.0"
