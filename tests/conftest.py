@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from elmo import Elmo
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
@@ -11,6 +12,9 @@ TINY_CONFIG = ModelConfig(
     encoder=EncoderConfig(num_layers=2, cell_dim=12, output_dim=6),
     characters=CharacterConfig(filters=((1, 3), (2, 4), (3, 5)), embedding_dim=4, num_highways=1),
 )
+
+# Products of tiny models are done before a second thread has woken up; on a busy machine it wakes up late.
+torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from elmo.config import (
     EncoderConfig,
     ModelConfig,
     SoftmaxConfig,
+    TransformerConfig,
     WordConfig,
 )
 from elmo.errors import ConfigError
@@ -30,6 +31,16 @@ encoders = st.builds(
     forget_bias=st.floats(-5, 5),
     residual=st.booleans(),
 )
+transformers = st.integers(1, 8).flatmap(
+    lambda num_heads: st.builds(
+        TransformerConfig,
+        num_layers=sizes,
+        output_dim=sizes.map(lambda size: 2 * num_heads * size),
+        num_heads=st.just(num_heads),
+        feed_forward_dim=sizes,
+        context=sizes,
+    )
+)
 characters = st.builds(
     CharacterConfig,
     filters=st.lists(st.tuples(st.integers(1, 7), sizes), min_size=1, max_size=4).map(tuple),
@@ -43,7 +54,7 @@ characters = st.builds(
 words = st.builds(WordConfig, num_words=st.just(9), embedding_dim=sizes, max_word_length=st.none() | sizes)
 configs = st.builds(
     ModelConfig,
-    encoder=encoders,
+    encoder=encoders | transformers,
     characters=characters,
     words=st.none() | words,
     softmax=st.none() | st.just(SoftmaxConfig(9)),
@@ -140,6 +151,37 @@ def test_an_unknown_key_like_no_other_lists_the_known_ones():
 )
 def test_a_wrong_type_is_named_with_what_was_expected(values, fault):
     assert fault in message_for(values)
+
+
+def test_an_encoder_without_a_kind_is_an_lstm():
+    assert ModelConfig.from_dict({"encoder": {"cell_dim": 8}}).encoder == EncoderConfig(cell_dim=8)
+    assert ModelConfig.from_dict({"encoder": {"kind": "transformer"}}).encoder == TransformerConfig()
+
+
+@pytest.mark.parametrize(
+    ("encoder", "fault"),
+    [
+        ({"kind": "gru"}, "'encoder.kind' is 'gru'; it must be one of 'lstm', 'transformer'"),
+        ({"kind": ["lstm"]}, "'encoder.kind' is ['lstm']; it must be one of 'lstm', 'transformer'"),
+        (
+            {"kind": "transformer", "cell_dim": 8, "contxt": 3},
+            "'encoder.cell_dim' is a setting of the kind 'lstm', but 'encoder.kind' is 'transformer'; "
+            "unknown key 'encoder.contxt' (did you mean 'context'?)",
+        ),
+        (
+            {"context": 8},
+            "'encoder.context' is a setting of the kind 'transformer', but 'encoder.kind' is 'lstm'",
+        ),
+        (
+            {"kind": "transformer", "output_dim": 12, "num_heads": 4},
+            "encoder.output_dim is 12; it must be a multiple of twice num_heads (4), for each head turns pairs of "
+            "values",
+        ),
+        ({"kind": "transformer", "context": 0}, "encoder.context is 0; it must be above 0"),
+    ],
+)
+def test_settings_of_another_kind_of_encoder_are_named(encoder, fault):
+    assert message_for({"encoder": encoder}) == f"The model configuration is not valid: {fault}."
 
 
 @pytest.mark.parametrize("field", ["num_layers", "cell_dim", "output_dim", "cell_clip", "projection_clip"])

@@ -2,13 +2,15 @@
 
 from torch import nn
 
-from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, WordConfig
-from elmo.nn.bilm import BiLM
+from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, TransformerConfig, WordConfig
+from elmo.nn.bilm import BiLM, Encoder
+from elmo.nn.causal_block import CausalBlock
 from elmo.nn.char_cnn import CharCnn
 from elmo.nn.initialize import draw_normal, make_embedding, make_linear
 from elmo.nn.projected_lstm import LstmStack, ProjectedLstm
 from elmo.nn.softmax import WordSoftmax
 from elmo.nn.token_encoder import TokenEncoder
+from elmo.nn.transformer import TransformerStack
 
 
 def build_bilm(config: ModelConfig) -> BiLM:
@@ -21,8 +23,8 @@ def build_bilm(config: ModelConfig) -> BiLM:
     )
     return BiLM(
         tokens,
-        _build_stack(config.encoder),
-        _build_stack(config.encoder),
+        _build_encoder(config.encoder),
+        _build_encoder(config.encoder),
         WordSoftmax(dim, config.softmax.num_words) if config.softmax else None,
     )
 
@@ -43,7 +45,19 @@ def _build_char_cnn(config: CharacterConfig) -> CharCnn:
     )
 
 
-def _build_stack(config: EncoderConfig) -> LstmStack:
+def _build_encoder(config: EncoderConfig | TransformerConfig) -> Encoder:
+    return _build_transformer(config) if isinstance(config, TransformerConfig) else _build_lstm(config)
+
+
+def _build_transformer(config: TransformerConfig) -> TransformerStack:
+    layers = [
+        CausalBlock(config.output_dim, config.num_heads, config.feed_forward_dim, depth=config.num_layers)
+        for _ in range(config.num_layers)
+    ]
+    return TransformerStack(layers, dim=config.output_dim, context=config.context)
+
+
+def _build_lstm(config: EncoderConfig) -> LstmStack:
     layers = [
         ProjectedLstm(
             config.output_dim,

@@ -6,7 +6,7 @@ Modules are not built here (see build.py) and no file is read.
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from elmo.errors import ConfigError
@@ -65,8 +65,9 @@ class WordConfig:
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """One direction of the language model; both directions are alike."""
+    """One direction of the language model as an LSTM; both directions are alike."""
 
+    kind: Literal["lstm"] = field(default="lstm", kw_only=True)
     num_layers: int = 2
     cell_dim: int = 4096
     output_dim: int = 512  # D: of every layer, the word vectors below included
@@ -87,6 +88,28 @@ class EncoderConfig:
 
 
 @dataclass(frozen=True)
+class TransformerConfig:
+    """One direction of the language model as a causal Transformer; both directions are alike."""
+
+    kind: Literal["transformer"] = field(default="transformer", kw_only=True)
+    num_layers: int = 6
+    output_dim: int = 512  # D: of every layer, the word vectors below included
+    num_heads: int = 8
+    feed_forward_dim: int = 2048
+    context: int = 128  # how many words before it a word sees, in each layer
+
+    def faults(self) -> list[str]:
+        """What is wrong with these settings, a phrase each."""
+        found = list_not_positive(self, "num_layers", "output_dim", "num_heads", "feed_forward_dim", "context")
+        if not found and self.output_dim % (2 * self.num_heads):
+            found.append(
+                f"output_dim is {self.output_dim}; it must be a multiple of twice num_heads ({self.num_heads}), "
+                "for each head turns pairs of values"
+            )
+        return found
+
+
+@dataclass(frozen=True)
 class SoftmaxConfig:
     """The layer that predicts words, shared by both directions."""
 
@@ -101,8 +124,8 @@ class SoftmaxConfig:
 class ModelConfig:
     """Everything needed to build a bidirectional language model and to read its input."""
 
-    encoder: EncoderConfig = dataclasses.field(default_factory=EncoderConfig)
-    characters: CharacterConfig | None = dataclasses.field(default_factory=CharacterConfig)
+    encoder: EncoderConfig | TransformerConfig = field(default_factory=EncoderConfig)  # told apart by `kind`
+    characters: CharacterConfig | None = field(default_factory=CharacterConfig)
     words: WordConfig | None = None
     token_projection: bool = True  # a linear map from a word's features to output_dim
     softmax: SoftmaxConfig | None = None

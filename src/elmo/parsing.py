@@ -56,13 +56,37 @@ def _parse_dataclass(cls: type[DataclassT], values: Any, where: str, found: list
     return part
 
 
+def _parse_kind(classes: list[type[Any]], value: Any, where: str, found: list[str]) -> Any:
+    """Read one of several dataclasses, told apart by their field `kind`; without it, the first one."""
+    by_kind: dict[Any, type[Any]] = {cls.kind: cls for cls in classes}
+    default = next(iter(by_kind))
+    kind = value.get("kind", default) if isinstance(value, Mapping) else default
+    if kind not in list(by_kind):  # a list, for what was read may have no hash
+        found.append(f"'{where}.kind' is {kind!r}; it must be one of {', '.join(map(repr, by_kind))}")
+        return None
+    if isinstance(value, Mapping):
+        own = get_type_hints(by_kind[kind])
+        foreign = {
+            name: other
+            for other, cls in by_kind.items()
+            for name in value
+            if name not in own and name in get_type_hints(cls)
+        }
+        for name, other in foreign.items():
+            found.append(f"'{where}.{name}' is a setting of the kind {other!r}, but '{where}.kind' is {kind!r}")
+        value = {name: item for name, item in value.items() if name not in foreign}
+    return _parse_dataclass(by_kind[kind], value, where, found)
+
+
 def _parse_value(hint: Any, value: Any, where: str, found: list[str]) -> Any:
     origin, choices = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         if value is None and type(None) in choices:
             return None
-        (hint,) = [choice for choice in choices if choice is not type(None)]
-        return _parse_value(hint, value, where, found)
+        kinds = [choice for choice in choices if choice is not type(None)]
+        if len(kinds) > 1:
+            return _parse_kind(kinds, value, where, found)
+        return _parse_value(kinds[0], value, where, found)
     if dataclasses.is_dataclass(hint):
         return _parse_dataclass(hint, value, where, found)  # type: ignore[arg-type]
     if origin is tuple and isinstance(value, list | tuple):

@@ -7,7 +7,7 @@ import pytest
 
 from elmo import Elmo
 from elmo.checkpoint.folder import content_hash
-from elmo.config import SoftmaxConfig, WordConfig
+from elmo.config import SoftmaxConfig, TransformerConfig, WordConfig
 from tests.cli.conftest import Run
 from tests.conftest import TINY_CONFIG
 
@@ -36,7 +36,13 @@ def test_facts_as_json(run: Run, model_folder, tiny_model):
         "layers": 3,
         "vector_dim": 12,
         "output_dim": 6,
-        "cell_dim": 12,
+        "encoder": {
+            "kind": "lstm",
+            "cell_dim": 12,
+            "num_heads": None,
+            "feed_forward_dim": None,
+            "context": None,
+        },
         "input": {
             "kind": "characters",
             "alphabet": "utf-8",
@@ -61,12 +67,30 @@ def test_facts_for_people(run: Run, rich_model, tmp_path):
     assert rows["format"] == "elmo"
     assert rows["layers"] == "3: the word alone, then 2 of the language model"
     assert rows["vectors"] == "12 values: 6 from each direction"
+    assert rows["encoder"] == "lstm, 12 cells in each layer and direction"
     assert rows["input"] == "characters and words"
     assert rows["alphabet"] == "utf-8, 262 ids, 50 a word"
     assert rows["vocabulary"] == "4 words"
     assert rows["softmax"] == "yes"
     assert rows["  tokens.words"] == "12"
     assert "  weights.safetensors" in rows and len(rows["content hash"]) == 64
+
+
+def test_a_transformer_is_described_by_its_own_settings(run: Run, tmp_path):
+    encoder = TransformerConfig(num_layers=3, output_dim=8, num_heads=2, feed_forward_dim=16, context=5)
+    Elmo.from_config(replace(TINY_CONFIG, encoder=encoder)).save_pretrained(tmp_path / "model")
+    found = json.loads(run("info", tmp_path / "model", "--json").out)
+    assert (found["layers"], found["vector_dim"]) == (4, 16)
+    assert found["encoder"] == {
+        "kind": "transformer",
+        "cell_dim": None,
+        "num_heads": 2,
+        "feed_forward_dim": 16,
+        "context": 5,
+    }
+    lines = run("info", tmp_path / "model").out.splitlines()
+    (line,) = [line for line in lines if line.startswith("encoder")]
+    assert line.split(maxsplit=1)[1] == "transformer, 2 heads that see 5 words back, 16 feed-forward values"
 
 
 def test_a_zip_is_named_as_one(run: Run, model_folder, tmp_path):

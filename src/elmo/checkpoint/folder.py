@@ -114,6 +114,15 @@ def read_json(path: Location) -> dict[str, Any]:
     return value
 
 
+def write_json(path: Path, value: object) -> None:
+    """Write JSON aside, wait until it is on the disk, and put it in place."""
+    aside = path.with_name(f".{path.name}.saving-{os.getpid()}")
+    aside.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    sync(aside)
+    aside.replace(path)
+    sync(path.parent)
+
+
 def _read_weights(path: Location) -> tuple[dict[str, Tensor], str | None]:
     try:
         if isinstance(path, Path):

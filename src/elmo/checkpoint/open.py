@@ -15,6 +15,7 @@ from elmo.checkpoint.formats import hdf5, manylangs, tensorflow
 from elmo.checkpoint.hub import fetch_from_hub
 from elmo.checkpoint.location import Location, parent_of
 from elmo.checkpoint.official import OFFICIAL, fetch_official
+from elmo.checkpoint.run_folder import RUN_FILE, best_checkpoint
 from elmo.errors import CheckpointError
 
 Format = Literal["elmo", "manylangs", "hdf5", "tensorflow", "zip"]
@@ -45,6 +46,8 @@ def open_checkpoint(
 def find_model(source: str | Path, *, revision: str | None = None, local_files_only: bool = False) -> Path:
     """Give where a model is on disk, fetched first if it is named by an alias or a hub id."""
     path = Path(source).expanduser()
+    if (path / RUN_FILE).is_file():
+        return best_checkpoint(path)
     if path.exists() or path.with_name(path.name + ".index").exists():
         return path
     name = str(source)

@@ -14,6 +14,7 @@ from elmo.cli.prepare import prepare
 from elmo.cli.score import score
 from elmo.cli.similarity import similarity
 from elmo.cli.substitutes import substitutes
+from elmo.cli.train import train
 from elmo.cli.vocab import vocab
 from elmo.version import __version__
 
@@ -27,6 +28,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "info": info,
     "convert": convert,
     "prepare": prepare,
+    "train": train,
     "vocab": vocab,
 }
 

@@ -56,7 +56,7 @@ def describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str,
         "layers": config.encoder.num_layers + 1,
         "vector_dim": config.vector_dim,
         "output_dim": config.encoder.output_dim,
-        "cell_dim": config.encoder.cell_dim,
+        "encoder": _describe_encoder(config),
         "input": _describe_input(config),
         "vocabulary_words": None if checkpoint.vocabulary is None else len(checkpoint.vocabulary),
         "softmax": config.softmax is not None,
@@ -72,6 +72,11 @@ def _name_format(files: Mapping[str, int], origin: Mapping[str, str]) -> str:
     if {"config.json", "weights.safetensors"} <= set(files):
         return "elmo"
     return "zip" if any(name.endswith(".zip") for name in files) else origin.get("format", "unknown")
+
+
+def _describe_encoder(config: "ModelConfig") -> dict[str, Any]:
+    names = ("kind", "cell_dim", "num_heads", "feed_forward_dim", "context")
+    return {name: getattr(config.encoder, name, None) for name in names}
 
 
 def _describe_input(config: "ModelConfig") -> dict[str, Any]:
@@ -99,14 +104,19 @@ def _list_files(model: str | None) -> dict[str, int]:
 
 
 def _to_lines(found: dict[str, Any]) -> list[str]:
-    origin, given = found["origin"], found["input"]
+    origin, given, encoder = found["origin"], found["input"], found["encoder"]
     words = found["vocabulary_words"]
     rows = {
         "format": found["format"],
         "origin": f"{origin.get('format', 'unknown')}, {origin.get('source', 'unknown')}",
         "layers": f"{found['layers']}: the word alone, then {found['layers'] - 1} of the language model",
         "vectors": f"{found['vector_dim']:,} values: {found['output_dim']:,} from each direction",
-        "cells": f"{found['cell_dim']:,} in each layer and direction",
+        "encoder": (
+            f"lstm, {encoder['cell_dim']:,} cells in each layer and direction"
+            if encoder["kind"] == "lstm"
+            else f"transformer, {encoder['num_heads']} heads that see {encoder['context']:,} words back, "
+            f"{encoder['feed_forward_dim']:,} feed-forward values"
+        ),
         "input": given["kind"],
         "alphabet": (
             f"{given['alphabet']}, {given['num_characters']:,} ids, {given['characters_per_word']} a word"

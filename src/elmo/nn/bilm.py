@@ -1,6 +1,7 @@
 """Both directions over word vectors -> all layers of contextual vectors. They never see each other."""
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +10,10 @@ from elmo.nn.projected_lstm import LstmStack
 from elmo.nn.reading_state import ReadingState
 from elmo.nn.softmax import WordSoftmax
 from elmo.nn.token_encoder import TokenEncoder
+from elmo.nn.transformer import TransformerStack
+
+# One direction: zero_state, forward and read_window are all that is asked of it.
+Encoder: TypeAlias = LstmStack | TransformerStack
 
 
 @dataclass(frozen=True)
@@ -62,8 +67,8 @@ class BiLM(nn.Module):
     def __init__(
         self,
         tokens: TokenEncoder,
-        left_to_right: LstmStack,
-        right_to_left: LstmStack,
+        left_to_right: Encoder,
+        right_to_left: Encoder,
         softmax: WordSoftmax | None,
     ) -> None:
         super().__init__()

@@ -42,6 +42,11 @@ class Processes:
         """Let gradients be averaged over the processes."""
         return objective if self.count == 1 else DistributedDataParallel(objective)
 
+    def wait(self) -> None:
+        """Go on when all processes are here."""
+        if self.count > 1:
+            dist.barrier()
+
     def leave(self) -> None:
         """Part from the others at the end."""
         if self._joined:

@@ -5,7 +5,6 @@ Environment, objects and loop are separate: set_up makes a Run, Run.train goes o
 
 import json
 import math
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,8 @@ import torch
 
 from elmo.build import build_bilm
 from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.folder import write_json
+from elmo.checkpoint.run_folder import BEST_FILE, list_checkpoints
 from elmo.config import ModelConfig, SoftmaxConfig
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.inference.evaluation import Evaluation, evaluate_text
@@ -23,11 +24,10 @@ from elmo.pretrain.loop import StepReport, TrainState, train_step
 from elmo.pretrain.metrics import MetricsWriter
 from elmo.pretrain.objective import Objective
 from elmo.pretrain.optimizer import build_optimizer
-from elmo.pretrain.saving import list_checkpoints, remove_old, restore, save_checkpoint
+from elmo.pretrain.saving import remove_old, restore, save_checkpoint
 from elmo.pretrain.settings import TrainSettings
 from elmo.pretrain.stream import Position, WindowStream, read_ahead
 
-RUN_FILE = "run.json"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -81,11 +81,26 @@ class Run:
             num_words=0,
         )
 
+    @property
+    def is_first(self) -> bool:
+        """Whether this process reports."""
+        return self._processes.is_first
+
+    @property
+    def num_words_planned(self) -> int:
+        """How many words all processes will have read at the end."""
+        settings = self.settings
+        return self.num_updates * settings.windows_per_update * settings.num_rows * settings.num_steps
+
+    def close(self) -> None:
+        """Part from the other processes."""
+        self._processes.leave()
+
     def resume(self) -> None:
         """Go to where the last checkpoint was written, if there is one."""
         if found := list_checkpoints(self.folder):
             restore(self.state, found[-1])
-            record = self.folder / "best.json"
+            record = self.folder / BEST_FILE
             if record.is_file():
                 best = json.loads(record.read_text())
                 self._best = (best["perplexity"], best["checkpoint"])
@@ -146,7 +161,7 @@ class Run:
         if validated is not None and (self._best is None or validated.perplexity < self._best[0]):
             self._best = (validated.perplexity, folder.name)
             record = {"perplexity": validated.perplexity, "checkpoint": folder.name}
-            _write_json(self.folder / "best.json", record)
+            write_json(self.folder / BEST_FILE, record)
         remove_old(self.folder, keep=self.settings.keep_checkpoints, best=self._best[1] if self._best else None)
         watcher.on_checkpoint(folder)
 
@@ -193,9 +208,3 @@ def _describe_evaluation(evaluation: Evaluation) -> dict[str, float]:
         "right_to_left_perplexity": evaluation.right_to_left_perplexity,
         "unknown_rate": evaluation.unknown_rate,
     }
-
-
-def _write_json(path: Path, value: object) -> None:
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-    aside.replace(path)

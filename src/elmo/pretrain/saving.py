@@ -6,7 +6,6 @@ A checkpoint is written aside, synced and renamed, so it is whole or not there. 
 import io
 import json
 import pickle
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -17,21 +16,14 @@ from torch import Tensor
 
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import read_folder, sync, write_folder
+from elmo.checkpoint.run_folder import checkpoint_folder, list_checkpoints
 from elmo.errors import CheckpointError
 from elmo.nn.bilm import BiLMState
 from elmo.pretrain.loop import TrainState
 from elmo.pretrain.stream import Position
 
-CHECKPOINTS, TRAINING = "checkpoints", "training"
+TRAINING = "training"
 OPTIMIZER_FILE, PROGRESS_FILE = "optimizer.pt", "progress.json"
-_NAME = re.compile(r"update-(\d{8})")
-
-
-def list_checkpoints(run: Path) -> list[Path]:
-    """Give the whole checkpoints of a run, oldest first."""
-    folder = run / CHECKPOINTS
-    entries = folder.iterdir() if folder.is_dir() else []
-    return sorted(entry for entry in entries if _NAME.fullmatch(entry.name))
 
 
 def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
@@ -44,7 +36,7 @@ def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
     if dist.is_initialized():
         gathered = [None] * dist.get_world_size()
         dist.all_gather_object(gathered, rows)
-    folder = run / CHECKPOINTS / f"update-{state.num_updates:08d}"
+    folder = checkpoint_folder(run, state.num_updates)
     is_first = not dist.is_initialized() or dist.get_rank() == 0
     if is_first and not folder.exists():
         write_folder(model, folder, write_more=lambda aside: _write_training(aside / TRAINING, state, gathered))

@@ -142,6 +142,8 @@ def read_settings(
         for key in path:
             part = part[key] if isinstance(part.get(key), dict) else part.setdefault(key, {})
         part[last] = value
+    if isinstance(values["model"], dict) and isinstance(values["model"].get("words"), dict):
+        values["model"]["words"].setdefault("num_words", 1)  # until the corpus says how many
     source = f"The settings of {file}" if file else "The settings of the training"
     return parse(TrainSettings, values, source)
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from elmo.checkpoint.checkpoint import expected_shapes, list_some
-from elmo.config import ModelConfig
+from elmo.config import EncoderConfig, ModelConfig
 from elmo.errors import CheckpointError, ConfigError
 from elmo.text.characters import Utf8Alphabet
 
@@ -72,6 +72,11 @@ def read_options(options: Mapping[str, Any], source: str, *, with_softmax: bool 
 def write_options(config: ModelConfig) -> dict[str, Any]:
     """Give the options.json for a model, or a CheckpointError that names what bilm-tf has no name for."""
     encoder, characters = config.encoder, config.characters
+    if not isinstance(encoder, EncoderConfig):
+        raise CheckpointError(
+            f"This model cannot be written as bilm-tf HDF5: its encoder is a {encoder.kind}, and the old programs "
+            "know only LSTMs; keep it in our own format."
+        )
     faults = []
     if characters and characters.alphabet != "utf-8":
         faults.append("its characters come from a dictionary, not from UTF-8 bytes")
@@ -143,18 +148,20 @@ def rows(config: ModelConfig) -> Iterator[Row]:
     if config.token_projection:
         yield _transposed("CNN_proj/W_proj", "tokens.projection.weight")
         yield _same("CNN_proj/b_proj", "tokens.projection.bias")
+    encoder = config.encoder
+    assert isinstance(encoder, EncoderConfig)
     for direction, our_direction in enumerate(("left_to_right", "right_to_left")):
-        for layer in range(config.encoder.num_layers):
-            yield from _lstm_rows(config, f"{our_direction}.layers.{layer}", direction, layer)
+        for layer in range(encoder.num_layers):
+            yield from _lstm_rows(encoder, f"{our_direction}.layers.{layer}", direction, layer)
     if config.softmax:
         yield _same("softmax/W", "softmax.weight")
         yield _same("softmax/b", "softmax.bias")
 
 
-def _lstm_rows(config: ModelConfig, ours: str, direction: int, layer: int) -> Iterator[Row]:
-    cell = f"MultiRNNCell/Cell{layer}/" if config.encoder.num_layers > 1 else ""
+def _lstm_rows(encoder: EncoderConfig, ours: str, direction: int, layer: int) -> Iterator[Row]:
+    cell = f"MultiRNNCell/Cell{layer}/" if encoder.num_layers > 1 else ""
     theirs = f"RNN_{direction}/RNN/{cell}LSTMCell"
-    input_dim = config.encoder.output_dim
+    input_dim = encoder.output_dim
 
     def split(kernel: Tensor) -> list[Tensor]:
         kernel = _swap_gates(kernel.t()).contiguous()
@@ -165,7 +172,7 @@ def _lstm_rows(config: ModelConfig, ours: str, direction: int, layer: int) -> It
 
     yield Row(f"{theirs}/W_0", (f"{ours}.input_weight", f"{ours}.state_weight"), split, join)
     yield Row(f"{theirs}/B", (f"{ours}.bias",), lambda b: [_swap_gates(b)], lambda parts: _swap_gates(parts[0]))
-    if config.encoder.projected:
+    if encoder.projected:
         yield _transposed(f"{theirs}/W_P_0", f"{ours}.projection_weight")
 
 

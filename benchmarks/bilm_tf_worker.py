@@ -1,0 +1,82 @@
+"""The peer of pretrain.py, in an environment of its own: simple_elmo's training loop, a few steps at a time.
+
+Enters: a JSON file named on the command line, then a line of JSON for each block of steps on standard input.
+Leaves: a line of JSON for each on standard output. simple_elmo's graph, loop and batches are used as they are.
+"""
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+os.environ["TF_USE_LEGACY_KERAS"] = "1"  # compat.v1's LSTMCell needs Keras 2
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+import tensorflow as tf
+from simple_elmo import training
+from simple_elmo.data import BidirectionalLMDataset, UnicodeCharsVocabulary
+
+V1Session: Any = tf.compat.v1.Session
+
+
+class TimedSteps:
+    """Batches of a data set, handed out as many as each order asks for; between orders the trainer waits."""
+
+    def __init__(self, data: Any, losses: list[float], answers: TextIO) -> None:
+        self._data, self._losses, self._answers = data, losses, answers
+
+    def iter_batches(self, batch_size: int, num_steps: int) -> Iterator[dict[str, Any]]:
+        batches = self._data.iter_batches(batch_size, num_steps)
+        self._answer({"tensorflow": tf.__version__})
+        for order in sys.stdin:
+            self._losses.clear()
+            start = time.perf_counter()
+            for _ in range(json.loads(order)["num_updates"]):
+                yield next(batches)
+            # The trainer asks for the next batch only after the last one's update.
+            self._answer({"seconds": time.perf_counter() - start, "losses": self._losses})
+
+    def _answer(self, value: dict[str, Any]) -> None:
+        self._answers.write(json.dumps(value) + "\n")
+        self._answers.flush()
+
+
+def session_class(losses: list[float], num_threads: int) -> type:
+    """Make a Session that notes the perplexity the trainer fetches third, and has a set number of threads."""
+
+    class WatchedSession(V1Session):  # type: ignore[misc]
+        def __init__(self, config: Any) -> None:
+            config.intra_op_parallelism_threads = num_threads
+            config.inter_op_parallelism_threads = num_threads
+            super().__init__(config=config)
+
+        def run(self, fetches: Any, **others: Any) -> Any:
+            result = super().run(fetches, **others)
+            if isinstance(result, list) and len(result) > 2:  # only an update fetches so much
+                losses.append(math.log(result[2]))
+            return result
+
+    return WatchedSession
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # simple_elmo prints its variables
+    given = json.loads(Path(sys.argv[1]).read_text())
+    tf.compat.v1.disable_v2_behavior()  # graphs, and variables that `+=` takes, as in TensorFlow 1
+    losses: list[float] = []
+    tf.compat.v1.Session = session_class(losses, given["num_threads"])
+    vocabulary = UnicodeCharsVocabulary(
+        given["vocabulary"], given["options"]["char_cnn"]["max_characters_per_token"], validate_file=True
+    )
+    # Text read once ends in a StopIteration inside a generator, an error since Python 3.7; endless text does not.
+    data = BidirectionalLMDataset(given["text"], vocabulary, test=False, shuffle_on_load=True)
+    options = {**given["options"], "n_tokens_vocab": vocabulary.size}
+    training.train(options, TimedSteps(data, losses, answers), 1, given["folder"], given["folder"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""`elmo train`: a prepared corpus -> a trained model, or a run that goes on where it stopped."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from elmo.cli import options
+from elmo.cli.training_report import TrainingReport
+from elmo.errors import InputError
+
+if TYPE_CHECKING:
+    from elmo.pretrain.run import Run
+
+
+def train(
+    corpus: Annotated[
+        Path | None,
+        typer.Argument(metavar="CORPUS", show_default=False, help="A folder that `elmo prepare` wrote."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="RUN", help="The new folder of the run.")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Go on with a run from its last checkpoint, exactly.")
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Settings to start from: tiny, en-small, small, medium or original.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings in TOML, over the preset.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            show_default=False,
+            help="One setting, over the file, as in optimizer.learning_rate=0.1; repeatable.",
+        ),
+    ] = None,
+    validation: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", show_default=False, help="Raw text never trained on; repeatable."),
+    ] = None,
+    init: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Begin with this model's weights, to adapt it to other text."),
+    ] = None,
+    device: options.Device = "cpu",
+) -> None:
+    """Train a bidirectional language model. Killed at any moment, --resume goes on exactly.
+
+    \b
+    Examples:
+      elmo train corpus --preset small --validation valid.txt --output run
+      elmo train --resume run
+      torchrun --nproc-per-node 8 -m elmo train corpus --preset original --output run --device cuda
+    """
+    run = _open(corpus, output, resume, preset, config, set_, validation, init, device)
+    report = TrainingReport(run.num_updates, run.num_words_planned, is_shown=run.is_first)
+    try:
+        with report:
+            run.train(report.watcher(run.state.num_updates, run.state.num_words))
+    finally:
+        run.close()
+    if run.is_first:
+        print(f"{run.folder} is done: {report.summary()} Open it with Elmo.from_pretrained({str(run.folder)!r}).")
+
+
+def _open(
+    corpus: Path | None,
+    output: Path | None,
+    resume: Path | None,
+    preset: str | None,
+    config: Path | None,
+    changes: list[str] | None,
+    validation: list[str] | None,
+    init: str | None,
+    device: str,
+) -> "Run":
+    from elmo.pretrain import launch
+    from elmo.pretrain.settings import read_settings
+
+    if resume is not None:
+        given = [
+            name
+            for name, value in (
+                ("CORPUS", corpus), ("--output", output), ("--preset", preset), ("--config", config),
+                ("--set", changes), ("--validation", validation), ("--init", init),
+            )
+            if value
+        ]  # fmt: skip
+        if given:
+            raise InputError(f"--resume goes on with the settings of the run, so it takes no {', '.join(given)}.")
+        return launch.resume(resume, device=device)
+    if corpus is None or output is None:
+        raise InputError("Give CORPUS and --output RUN for a new run, or --resume RUN to go on with one.")
+    settings = read_settings(preset=preset, file=config, changes=_read_changes(changes or []))
+    inputs = launch.Inputs(str(corpus), tuple(validation or ()), init)
+    return launch.start(output, inputs, settings, device=device)
+
+
+def _read_changes(changes: list[str]) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    found: dict[str, Any] = {}
+    for change in changes:
+        name, equals, value = change.partition("=")
+        if not equals or not name.strip():
+            raise InputError(f"--set {change!r} is not NAME=VALUE, as in optimizer.learning_rate=0.1.")
+        try:
+            found[name.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[name.strip()] = value.strip()  # a word without its quotes
+    return found

@@ -1,0 +1,130 @@
+"""Start a run in a new folder, or resume one from its last checkpoint. run.json says what a run is made of."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.folder import read_json, write_json
+from elmo.checkpoint.open import open_checkpoint
+from elmo.checkpoint.run_folder import RUN_FILE
+from elmo.corpus.part_sentences import read_sentences
+from elmo.corpus.prepared import PreparedCorpus
+from elmo.corpus.settings import PrepareSettings
+from elmo.errors import CheckpointError, ConfigError
+from elmo.parsing import parse
+from elmo.pretrain.distributed import Processes
+from elmo.pretrain.run import Run
+from elmo.pretrain.settings import TrainSettings
+
+FORMAT, VERSION = "modern-elmo-run", 1
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a run reads besides its settings."""
+
+    corpus: str  # folder that `elmo prepare` wrote
+    validation: tuple[str, ...] = ()  # files of raw text, read as the corpus was
+    start_from: str | None = None  # a model whose weights training begins with
+
+
+def start(folder: Path, inputs: Inputs, settings: TrainSettings, *, device: str = "cpu") -> Run:
+    """Make a new run; its folder must be new or empty."""
+    processes = Processes(device)
+    if processes.is_first:
+        if folder.exists() and any(folder.iterdir()):
+            raise ConfigError(
+                f"{folder} is not empty; give a new folder, or go on with the run in it by --resume {folder}."
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+    corpus = PreparedCorpus.open(inputs.corpus)
+    if inputs.start_from is not None:
+        # What the model is made of is given with its weights.
+        settings = replace(settings, model=open_checkpoint(inputs.start_from).config)
+    run = _make(folder, inputs, settings, corpus, processes)
+    if processes.is_first:
+        record = {
+            "format": FORMAT,
+            "version": VERSION,
+            "corpus_hash": _identity(corpus),
+            "corpus": str(Path(inputs.corpus).resolve()),
+            "validation": [str(Path(name).resolve()) for name in inputs.validation],
+            "start_from": inputs.start_from,
+            "settings": settings.to_dict(),
+        }
+        write_json(folder / RUN_FILE, record)
+    processes.wait()
+    return run
+
+
+def resume(folder: Path, *, device: str = "cpu") -> Run:
+    """Open a run where its last checkpoint was written; from the beginning if it wrote none."""
+    record = read_run(folder)
+    settings = parse(TrainSettings, record["settings"], f"The settings in {folder / RUN_FILE}")
+    corpus = PreparedCorpus.open(record["corpus"])
+    if _identity(corpus) != record["corpus_hash"]:
+        raise CheckpointError(
+            f"The corpus in {record['corpus']} is not the one this run was started with; prepare that one again, "
+            "for a run cannot go on exactly with another."
+        )
+    inputs = Inputs(record["corpus"], tuple(record["validation"]), record["start_from"])
+    run = _make(folder, inputs, settings, corpus, Processes(device))
+    run.resume()
+    return run
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """Read the record of a run, or say that there is none."""
+    if not (folder / RUN_FILE).is_file():
+        raise CheckpointError(f"{folder} holds no training run (there is no {RUN_FILE}).")
+    record = read_json(folder / RUN_FILE)
+    if record.get("format") != FORMAT or record.get("version") != VERSION:
+        raise CheckpointError(
+            f"{folder / RUN_FILE} says format {record.get('format')!r}, version {record.get('version')!r}; "
+            f"{FORMAT!r}, version {VERSION} was expected."
+        )
+    return record
+
+
+def _make(
+    folder: Path, inputs: Inputs, settings: TrainSettings, corpus: PreparedCorpus, processes: Processes
+) -> Run:
+    validation = _read_validation(inputs.validation, corpus)
+    start_from = None
+    if inputs.start_from is not None:
+        start_from = open_checkpoint(inputs.start_from)
+        _check_vocabulary(start_from, corpus, inputs.start_from)
+    return Run(folder, corpus, settings, validation=validation, processes=processes, start_from=start_from)
+
+
+def _read_validation(names: Sequence[str], corpus: PreparedCorpus) -> list[list[str]]:
+    stated = corpus.manifest["settings"]
+    settings = PrepareSettings(
+        **{name: stated[name] for name in ("field", "split", "language", "split_on_spaces")}
+    )
+    found = [words for name in names for words in read_sentences([name], settings, stdin_copy=Path("-"))]
+    if names and not found:
+        raise ConfigError(f"The validation text in {', '.join(names)} has no words; give another file.")
+    return found
+
+
+def _check_vocabulary(checkpoint: Checkpoint, corpus: PreparedCorpus, source: str) -> None:
+    if checkpoint.config.softmax is None:
+        raise ConfigError(
+            f"{source} has no softmax, so its language model cannot be trained further; add one with elmo vocab."
+        )
+    if checkpoint.vocabulary != corpus.vocabulary:
+        raise ConfigError(
+            f"{source} and the corpus have different vocabularies; prepare the corpus with --vocabulary "
+            "vocabulary.txt of the model, or change the model's with elmo vocab."
+        )
+
+
+def _identity(corpus: PreparedCorpus) -> str:
+    """Give the hash of what a corpus holds; its manifest has the hash of every file."""
+    content = {name: corpus.manifest[name] for name in ("counts", "files", "shards")}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

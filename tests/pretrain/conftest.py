@@ -1,0 +1,60 @@
+"""A small text with something to learn in it, prepared once."""
+
+import random
+
+import pytest
+
+from elmo.corpus.prepare import PrepareSettings, prepare_corpus
+from elmo.pretrain.settings import read_settings
+
+NOUNS = ["bank", "river", "cat", "market", "king", "tree"]
+VERBS = ["sees", "likes", "finds", "sells"]
+
+
+def make_text(seed: int, num_sentences: int, *, nouns: list[str] = NOUNS) -> str:
+    """Sentences of a tiny grammar: after "the" comes a noun, after a noun a verb or the end."""
+    rng = random.Random(seed)
+    lines = []
+    for _ in range(num_sentences):
+        words = ["the", rng.choice(nouns), rng.choice(VERBS), "the", rng.choice(nouns)]
+        if rng.random() < 0.5:
+            words += ["and", rng.choice(VERBS), "a", rng.choice(nouns)]
+        lines.append(" ".join([*words, "."]))
+    return "".join(f"{line}\n" for line in lines)
+
+
+@pytest.fixture(scope="session")
+def corpus_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prepared")
+    (folder / "text.txt").write_text(make_text(0, 4000))
+    settings = PrepareSettings(split="lines", vocabulary_size=18)
+    prepare_corpus([str(folder / "text.txt")], folder / "corpus", settings, workers=1)
+    return folder / "corpus"
+
+
+@pytest.fixture(scope="session")
+def validation_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("validation") / "valid.txt"
+    path.write_text(make_text(1, 60))
+    return path
+
+
+@pytest.fixture
+def tiny_settings():
+    """Settings for a run of seconds; `changes` are by dotted name."""
+
+    def make(**changes):
+        base = {
+            "model.encoder.cell_dim": 16,
+            "model.encoder.output_dim": 8,
+            "num_rows": 4,
+            "num_steps": 10,
+            "num_samples": 8,
+            "max_updates": 20,
+            "log_every": 1,
+            "checkpoint_every": 10,
+            "validate_every": 1000,
+        }
+        return read_settings(preset="tiny", changes={**base, **changes})
+
+    return make

@@ -1,0 +1,68 @@
+"""Real processes: killed and resumed, and two that give what one gives."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from elmo.pretrain.metrics import read_metrics
+
+CHANGES = ("num_rows=4", "num_steps=10", "num_samples=8", "log_every=1", "model.encoder.cell_dim=16")
+SETTINGS = ["--preset", "tiny", "--set", "model.encoder.output_dim=8"]
+SETTINGS += [argument for change in CHANGES for argument in ("--set", change)]
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def train_lines(folder):
+    return [line for line in read_metrics(folder) if line["kind"] == "train"]
+
+
+def start(*arguments, launcher=()):
+    command = [sys.executable, *launcher, "-m", "elmo", "train", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ONE_THREAD)
+
+
+def finish(process):
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    return out
+
+
+def test_a_run_killed_at_any_moment_goes_on_with_the_same_losses(corpus_folder, tmp_path):
+    settings = [*SETTINGS, "--set", "max_updates=400", "--set", "checkpoint_every=20"]
+    finish(start(corpus_folder, "-o", tmp_path / "whole", *settings))
+    process = start(corpus_folder, "-o", tmp_path / "cut", *settings)
+    for kills_at in (45, 130):
+        while len(train_lines(tmp_path / "cut")) < kills_at:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        process = start("--resume", tmp_path / "cut")
+    finish(process)
+    assert train_lines(tmp_path / "cut") == train_lines(tmp_path / "whole")
+
+
+def test_two_processes_give_the_losses_of_one(corpus_folder, tmp_path):
+    settings = [*SETTINGS, "--set", "max_updates=20", "--set", "dropout=0", "--set", "checkpoint_every=8"]
+    finish(start(corpus_folder, "-o", tmp_path / "one", *settings))
+    launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
+    out = finish(start(corpus_folder, "-o", tmp_path / "two", *settings, launcher=launcher))
+    assert out.count("is done") == 1
+    one, two = train_lines(tmp_path / "one"), train_lines(tmp_path / "two")
+    assert len(one) == len(two) == 20
+    for expected, found in zip(one, two, strict=True):
+        assert found["num_words"] == expected["num_words"]
+        for name in ("left_to_right_sampled_loss", "right_to_left_sampled_loss"):
+            assert found[name] == pytest.approx(expected[name], abs=1e-5)
+
+
+def test_a_mistake_is_one_line(tmp_path, corpus_folder):
+    process = start(corpus_folder, "-o", tmp_path / "run", "--set", "optimizer.learning_rat=1")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert err.count("\n") == 1 and "unknown key 'optimizer.learning_rat' (did you mean 'learning_rate'?)" in err
+    assert not (tmp_path / "run").exists()

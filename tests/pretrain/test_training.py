@@ -1,0 +1,170 @@
+"""A run learns, can be adapted to other text, and its model is a model like any other."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from elmo import CheckpointError, ConfigError, Elmo
+from elmo.checkpoint.formats.hdf5 import write_hdf5
+from elmo.checkpoint.run_folder import list_checkpoints
+from elmo.corpus.prepare import PrepareSettings, prepare_corpus
+from elmo.inference.evaluation import evaluate_text
+from elmo.pretrain import launch
+from elmo.pretrain.loop import DivergedError
+from elmo.pretrain.metrics import read_metrics
+from elmo.pretrain.run import Watcher
+
+from .conftest import make_text
+
+
+def train(folder, corpus, settings, **inputs):
+    run = launch.start(folder, launch.Inputs(str(corpus), **inputs), settings)
+    run.train(Watcher())
+    run.close()
+    return run
+
+
+def losses(folder):
+    return [line["left_to_right_sampled_loss"] for line in read_metrics(folder) if line["kind"] == "train"]
+
+
+def test_two_hundred_updates_reach_the_loss_that_the_grammar_allows(
+    corpus_folder, validation_file, tmp_path, tiny_settings
+):
+    settings = tiny_settings(max_updates=200, num_samples=0, **{"optimizer.learning_rate": 0.4})
+    train(tmp_path / "run", corpus_folder, settings, validation=(str(validation_file),))
+    *_, last = (line for line in read_metrics(tmp_path / "run") if line["kind"] == "validation")
+    # Choosing among 6 nouns and 4 verbs costs about 0.8 nats a word; knowing nothing costs log(18) = 2.9.
+    assert 2.0 < last["perplexity"] < 2.9
+    assert last["unknown_rate"] == 0
+    model = Elmo.from_pretrained(tmp_path / "run")
+    offered = {found.word for found in model.substitutes("the [bank] sees the cat .", top_k=6)}
+    assert offered == {"bank", "river", "cat", "market", "king", "tree"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"optimizer.kind": "adamw", "optimizer.learning_rate": 0.01, "optimizer.warmup_steps": 5},
+        {"optimizer.decay": "cosine"},
+        {"reset_state": "never"},
+        {"windows_per_update": 2},
+        {"num_samples": 0},
+        {"precision": "bfloat16"},
+        {"model.encoder.num_layers": 1},
+        {"model.characters": None, "model.words": {"embedding_dim": 8}, "model.token_projection": False},
+        {"model.words": {"embedding_dim": 5}},
+    ],
+    ids=str,
+)
+def test_every_way_to_train_lowers_the_loss(corpus_folder, tmp_path, tiny_settings, changes):
+    settings = tiny_settings(max_updates=60, dropout=0.0, **changes)
+    train(tmp_path / "run", corpus_folder, settings)
+    kind = "sampled" if settings.num_samples else "full"
+    name = f"right_to_left_{kind}_loss"
+    found = [line[name] for line in read_metrics(tmp_path / "run") if line["kind"] == "train"]
+    assert np.mean(found[-10:]) < np.mean(found[:5]) - 0.3
+    assert Elmo.from_pretrained(tmp_path / "run").embed("the bank").shape == (2, 16)
+
+
+def test_further_training_on_other_text_lowers_its_perplexity(corpus_folder, tmp_path, tiny_settings):
+    train(tmp_path / "first", corpus_folder, tiny_settings(max_updates=60))
+    other = ["tree", "king"]
+    (tmp_path / "other.txt").write_text(make_text(2, 2000, nouns=other))
+    vocabulary = tmp_path / "vocabulary.txt"
+    vocabulary.write_bytes((corpus_folder / "vocabulary.txt").read_bytes())
+    prepare_corpus(
+        [str(tmp_path / "other.txt")],
+        tmp_path / "other",
+        PrepareSettings(split="lines", vocabulary=vocabulary),
+        workers=1,
+    )
+    before = Elmo.from_pretrained(tmp_path / "first")
+    train(
+        tmp_path / "second", tmp_path / "other", tiny_settings(max_updates=60), start_from=str(tmp_path / "first")
+    )
+    after = Elmo.from_pretrained(tmp_path / "second")
+    held_out = [line.split() for line in make_text(3, 50, nouns=other).splitlines()]
+    assert evaluate_text(after, held_out).perplexity < 0.9 * evaluate_text(before, held_out).perplexity
+
+
+def test_a_trained_model_exported_for_the_old_programs_gives_the_same_vectors(
+    corpus_folder, tmp_path, tiny_settings
+):
+    train(tmp_path / "run", corpus_folder, tiny_settings())
+    model = Elmo.from_pretrained(tmp_path / "run")
+    write_hdf5(model.checkpoint(), tmp_path / "hdf5")
+    exported = Elmo.from_pretrained(tmp_path / "hdf5")
+    np.testing.assert_array_equal(
+        model.embed("the bank sees", layers="all"), exported.embed("the bank sees", layers="all")
+    )
+
+
+def test_the_best_and_the_last_checkpoints_are_kept(corpus_folder, validation_file, tmp_path, tiny_settings):
+    settings = tiny_settings(max_updates=50, checkpoint_every=10, validate_every=10, keep_checkpoints=2)
+    run = train(tmp_path / "run", corpus_folder, settings, validation=(str(validation_file),))
+    names = [folder.name for folder in list_checkpoints(tmp_path / "run")]
+    assert names[-2:] == ["update-00000040", "update-00000050"]
+    assert len(names) == 2 or run._best[1] == names[0]
+
+
+def test_a_loss_that_is_no_number_stops_and_leaves_the_last_checkpoint(corpus_folder, tmp_path, tiny_settings):
+    run = launch.start(tmp_path / "run", launch.Inputs(str(corpus_folder)), tiny_settings(max_updates=30))
+
+    def poison(report):
+        if report.update == 15:
+            run.state.parameters[0].data.fill_(math.nan)
+
+    with pytest.raises(DivergedError, match="not a number at update 16; the last checkpoint is good"):
+        run.train(Watcher(on_update=poison))
+    (checkpoint,) = list_checkpoints(tmp_path / "run")
+    assert checkpoint.name == "update-00000010"
+    assert np.isfinite(Elmo.from_pretrained(tmp_path / "run").embed("the bank")).all()
+
+
+def test_a_run_goes_on_exactly_in_the_same_process_too(corpus_folder, tmp_path, tiny_settings):
+    settings = tiny_settings(max_updates=24, dropout=0.3)
+    train(tmp_path / "whole", corpus_folder, settings)
+    run = launch.start(tmp_path / "cut", launch.Inputs(str(corpus_folder)), settings)
+
+    class StopError(Exception):
+        pass
+
+    def stop(report):
+        if report.update == 17:
+            raise StopError
+
+    with pytest.raises(StopError):
+        run.train(Watcher(on_update=stop))
+    resumed = launch.resume(tmp_path / "cut")
+    assert resumed.state.num_updates == 10
+    resumed.train(Watcher())
+    assert losses(tmp_path / "cut") == losses(tmp_path / "whole")
+    one, other = (Elmo.from_pretrained(tmp_path / name).bilm.state_dict() for name in ("whole", "cut"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_mistakes_are_told_in_one_sentence(corpus_folder, tmp_path, tiny_settings):
+    settings = tiny_settings(max_updates=10)
+    train(tmp_path / "run", corpus_folder, settings)
+    with pytest.raises(ConfigError, match="is not empty; give a new folder, or go on with the run in it"):
+        train(tmp_path / "run", corpus_folder, settings)
+    with pytest.raises(CheckpointError, match="holds no training run"):
+        launch.resume(tmp_path)
+    optimizer = list_checkpoints(tmp_path / "run")[-1] / "training" / "optimizer.pt"
+    optimizer.write_bytes(optimizer.read_bytes()[:100])
+    with pytest.raises(CheckpointError, match="optimizer.pt is damaged, so training cannot go on from there"):
+        launch.resume(tmp_path / "run")
+    plain = Elmo.from_pretrained(tmp_path / "run")
+    from dataclasses import replace
+
+    from elmo.checkpoint.folder import write_folder
+
+    checkpoint = plain.checkpoint()
+    weights = {name: tensor for name, tensor in checkpoint.weights.items() if not name.startswith("softmax")}
+    config = replace(checkpoint.config, softmax=None)
+    write_folder(replace(checkpoint, config=config, weights=weights), tmp_path / "plain")
+    with pytest.raises(ConfigError, match="has no softmax, so its language model cannot be trained further"):
+        train(tmp_path / "new", corpus_folder, settings, start_from=str(tmp_path / "plain"))
