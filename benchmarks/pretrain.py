@@ -141,10 +141,15 @@ class PeerTrainer:
 
 @dataclass
 class Measurement:
-    """What a trainer did: the first loss while warming up, then the blocks that count."""
+    """What a trainer did: while warming up, then in the blocks that count."""
 
-    first_loss: float
+    warm_up: Block
     blocks: list[Block] = field(default_factory=list)
+
+    @property
+    def losses(self) -> list[float]:
+        """Of every update, from the first one on."""
+        return [loss for block in (self.warm_up, *self.blocks) for loss in block.losses]
 
     @property
     def rates(self) -> list[float]:
@@ -156,8 +161,7 @@ class Measurement:
 
     @property
     def learns(self) -> bool:
-        losses = [self.first_loss, *(loss for block in self.blocks for loss in block.losses)]
-        return all(map(math.isfinite, losses)) and self.last_loss < self.first_loss
+        return all(map(math.isfinite, self.losses)) and self.last_loss < self.losses[0]
 
 
 def peer_options(settings: TrainSettings) -> dict[str, Any]:
@@ -248,14 +252,18 @@ def prepare_text(workdir: Path, source: Path | None, num_words: int) -> tuple[Pa
     return text, prepare_corpus([text], workdir / "corpus", settings, force=True)
 
 
-def has_bfloat16() -> bool:
-    """Whether the CPU multiplies bfloat16 itself; emulated, it is slower than float32."""
-    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    return any(bool(value) for name, value in capabilities.items() if "bf16" in name)
+def cpu_facts() -> dict[str, Any]:
+    """Name the CPU and say whether it multiplies bfloat16 itself; torch releases that cannot tell say no."""
+    told: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return {
+        "cpu": told.get("cpu_name", platform.machine()),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "bfloat16": any(value for name, value in told.items() if "bf16" in name),
+    }
 
 
 def measure(trainers: dict[str, Trainer], *, warm_up: int, updates: int, repeats: int) -> dict[str, Measurement]:
-    found = {name: Measurement(trainer.run(warm_up).losses[0]) for name, trainer in trainers.items()}
+    found = {name: Measurement(trainer.run(warm_up)) for name, trainer in trainers.items()}
     for repeat in range(repeats):
         for name, trainer in trainers.items():
             found[name].blocks.append(trainer.run(updates))
@@ -267,7 +275,7 @@ def print_table(found: dict[str, Measurement]) -> None:
     peer = statistics.median(found[PEER].rates)
     print(f"{'trainer':16} {'tokens/s':>9} {'lowest':>8} {'highest':>8} {'ratio':>6} {'loss':>15}")
     for name, measurement in found.items():
-        rates, losses = measurement.rates, f"{measurement.first_loss:.2f} -> {measurement.last_loss:.2f}"
+        rates, losses = measurement.rates, f"{measurement.losses[0]:.2f} -> {measurement.last_loss:.2f}"
         median = statistics.median(rates)
         print(f"{name:16} {median:9.0f} {min(rates):8.0f} {max(rates):8.0f} {median / peer:6.2f} {losses:>15}")
 
@@ -294,11 +302,11 @@ def main() -> None:
     arguments = parse_arguments()
     workdir: Path = arguments.workdir.resolve()
     workdir.mkdir(parents=True, exist_ok=True)
-    load_before = os.getloadavg()[0]
+    load_before, cpu = os.getloadavg()[0], cpu_facts()
     torch.set_num_threads(arguments.threads)
     python = make_environment(workdir / "peer-environment")
     text, corpus = prepare_text(workdir, arguments.corpus, arguments.words)
-    precisions: list[Any] = arguments.precision or ["float32", "bfloat16"][: 1 + has_bfloat16()]
+    precisions: list[Any] = arguments.precision or ["float32", "bfloat16"][: 1 + cpu["bfloat16"]]
     ours = {f"elmo {name}": OurTrainer(corpus, replace(SETTINGS, precision=name)) for name in precisions}
     given = {
         "options": peer_options(SETTINGS),
@@ -315,9 +323,7 @@ def main() -> None:
         )
     print_table(found)
     machine = {
-        "cpu": platform.processor() or platform.machine(),
-        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        "bfloat16": has_bfloat16(),
+        **cpu,
         "num_cores": os.cpu_count(),
         "num_threads": arguments.threads,
         "load_average": [round(load_before, 2), round(os.getloadavg()[0], 2)],
@@ -328,7 +334,7 @@ def main() -> None:
         "tokens_per_second": {name: round(median, 1) for name, median in medians.items()},
         "ratio": {name: round(median / medians[PEER], 3) for name, median in medians.items()},
         "rates": {name: [round(rate, 1) for rate in value.rates] for name, value in found.items()},
-        "loss": {name: [round(value.first_loss, 4), round(value.last_loss, 4)] for name, value in found.items()},
+        "losses": {name: [round(loss, 3) for loss in value.losses] for name, value in found.items()},
         "distinct_words_per_window": next(iter(ours.values())).mean_distinct_words(),
         "vocabulary_size": len(corpus.vocabulary),
         "text": "synthetic" if arguments.corpus is None else "corpus",
@@ -338,7 +344,7 @@ def main() -> None:
     }
     print(json.dumps(result))
     if idle := [name for name, measurement in found.items() if not measurement.learns]:
-        sys.exit(f"The loss of {' and of '.join(idle)} is not finite or did not fall: these numbers mean nothing.")
+        sys.exit(f"The loss of {' and of '.join(idle)} is not finite or did not fall; measure more updates.")
 
 
 if __name__ == "__main__":

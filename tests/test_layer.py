@@ -181,10 +181,10 @@ def test_mixes_that_do_not_learn_stay_as_given(own_model):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_mixes": 0}, "num_mixes is 0; it must be at least 1."),
-        ({"dropout": 1.0}, "dropout is 1.0; it must be at least 0 and below 1."),
-        ({"dropout": -0.1}, "dropout is -0.1; it must be at least 0 and below 1."),
-        ({"dropout": float("nan")}, "dropout is nan; it must be at least 0 and below 1."),
+        ({"num_mixes": 0}, "num_mixes is 0; it must be a whole number, 1 or more."),
+        ({"dropout": 1.0}, "dropout is 1.0; it must be a number, at least 0 and below 1."),
+        ({"dropout": -0.1}, "dropout is -0.1; it must be a number, at least 0 and below 1."),
+        ({"dropout": float("nan")}, "dropout is nan; it must be a number, at least 0 and below 1."),
         ({"mix_weights": [1.0]}, "mix_weights has 1 values, but this model has 3 layers."),
     ],
 )
@@ -197,7 +197,7 @@ def test_wrong_settings_are_refused(tiny_model, settings, message):
 @pytest.mark.parametrize(
     ("sentences", "message"),
     [
-        ("one sentence", "The sentences are 'one sentence' of type str; give a string or a list of sentences."),
+        ("one sentence", "A layer takes a list of sentences or a batch; put the one sentence in a list."),
         ([], "An empty list was given; give at least one sentence (an empty one is allowed)."),
         ([["a", 1]], "Sentence 0 has 1 of type int at word 1; every word must be a string."),
     ],

@@ -65,7 +65,7 @@ def test_wrong_arguments_are_refused_at_the_call_and_not_at_the_first_array(tiny
     for wrong in ("one sentence", 5):
         with refused("embed_iter takes an iterable of sentences; for one sentence use embed."):
             tiny_model.embed_iter(wrong)
-    with refused("read_ahead is 0; it must be at least 1."):
+    with refused("read_ahead is 0; it must be a whole number of sentences, 1 or more."):
         tiny_model.embed_iter([], read_ahead=0)
 
 

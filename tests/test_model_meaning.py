@@ -158,3 +158,14 @@ def test_a_sentence_without_a_mark_or_index_is_refused(tiny_model):
 def test_similarity_needs_one_vector_a_word(tiny_model):
     with refused("similarity compares two vectors; choose 'average', 'top', 'concat' or one layer."):
         tiny_model.similarity("[a]", "[b]", layers="all")
+
+
+def test_words_between_spaces_are_counted_where_asked_for(tiny_model):
+    text = "don't stop , bank."
+    whole = tiny_model.embed(text, split_on_spaces=True)
+    span = tiny_model.embed_spans(text, [(3, 4)], split_on_spaces=True)
+    np.testing.assert_allclose(span[0], whole[3], atol=1e-6)
+    same = tiny_model.similarity(text, text, index_a=3, index_b=3, split_on_spaces=True)
+    assert same == pytest.approx(1.0)
+    with pytest.raises(InputError, match="index_a is 4, but the sentence has the words"):
+        tiny_model.similarity(text, text, index_a=4, index_b=0, split_on_spaces=True)

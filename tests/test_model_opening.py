@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import elmo
-from elmo import ConfigError, Elmo, ElmoLayer
+from elmo import ConfigError, Elmo, ElmoLayer, InputError
 from elmo.config import EncoderConfig, ModelConfig, SoftmaxConfig, WordConfig
 
 SENTENCES = ["the cat sat", ["語", "", "x" * 100], ""]
@@ -141,3 +141,9 @@ def test_the_public_names_are_there_and_a_wrong_one_is_an_attribute_error():
     assert set(elmo.__all__) <= set(dir(elmo))
     with pytest.raises(AttributeError, match=r"^module 'elmo' has no attribute 'Elmoo'$"):
         elmo.Elmoo  # noqa: B018
+
+
+@pytest.mark.parametrize("argument", ["format", "token_embeddings", "revision"])
+def test_what_belongs_to_a_model_is_refused_without_one(argument):
+    with pytest.raises(InputError, match=f"^{argument} was given without a model; say which model is meant"):
+        Elmo.from_pretrained(**{argument: "hdf5"})

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, InputError
 from elmo.inference.runtime import run_bilm
 from elmo.model import Elmo
 from elmo.nn.bilm import LayerStates
@@ -46,10 +46,10 @@ class ElmoLayer(nn.Module):
     ) -> None:
         """`mix_weights`: the w_j to start from, before the softmax; `learn_mixes=False` keeps them."""
         super().__init__()
-        if num_mixes < 1:
-            raise ConfigError(f"num_mixes is {num_mixes}; it must be at least 1.")
-        if not 0 <= dropout < 1:
-            raise ConfigError(f"dropout is {dropout}; it must be at least 0 and below 1.")
+        if not isinstance(num_mixes, int) or num_mixes < 1:
+            raise ConfigError(f"num_mixes is {num_mixes!r}; it must be a whole number, 1 or more.")
+        if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+            raise ConfigError(f"dropout is {dropout!r}; it must be a number, at least 0 and below 1.")
         if mix_weights is not None and len(mix_weights) != model.num_layers:
             raise ConfigError(
                 f"mix_weights has {len(mix_weights)} values, but this model has {model.num_layers} layers."
@@ -68,6 +68,11 @@ class ElmoLayer(nn.Module):
         self.register_state_dict_post_hook(_drop_frozen_bilm)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_pre_hook(_add_frozen_bilm)  # type: ignore[no-untyped-call]
 
+    if TYPE_CHECKING:
+
+        def __call__(self, sentences: Iterable[Sentence] | CharBatch) -> ElmoOutput:
+            """Mix the layers; nn.Module's own signature would hide the result's type."""
+
     def mix_penalty(self, strength: float) -> Tensor:
         """λ‖w‖² over the raw mixing weights of all mixes, to be added to the task's loss."""
         total = sum(mix.squared_norm() for mix in self.mixes if isinstance(mix, ScalarMix))
@@ -75,6 +80,8 @@ class ElmoLayer(nn.Module):
 
     def forward(self, sentences: Iterable[Sentence] | CharBatch) -> ElmoOutput:
         """Mix the layers of sentences, or of a batch made by this layer's `indexer`."""
+        if isinstance(sentences, str):
+            raise InputError("A layer takes a list of sentences or a batch; put the one sentence in a list.")
         if not isinstance(sentences, CharBatch):
             sentences = self.indexer.batch(read_sentences(sentences, tokenize))
         with torch.set_grad_enabled(self.tune_bilm and torch.is_grad_enabled()):

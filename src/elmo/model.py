@@ -27,7 +27,7 @@ from elmo.inference.scoring import SentenceScore, score_batches
 from elmo.inference.substitution import Substitute, find_substitutes
 from elmo.nn.bilm import BiLM, LayerStates
 from elmo.text.batch import CharBatch, pack
-from elmo.text.marks import read_marked
+from elmo.text.marks import read_pointed
 from elmo.text.sentence_input import Sentence, Tokenizer, read_sentence, read_sentences
 from elmo.text.tokenize import Word, split_on_spaces, tokenize
 
@@ -84,17 +84,19 @@ class Elmo:
         state from call to call as the original programs did; `token_embeddings` is a file of cached word
         vectors beside an HDF5 model; `local_files_only` makes no network call.
         """
-        checkpoint = (
-            _make_stand_in()
-            if source is None
-            else open_checkpoint(
+        given = {"format": format, "token_embeddings": token_embeddings, "revision": revision}
+        if source is None:
+            for name in (name for name, value in given.items() if value is not None):
+                raise InputError(f"{name} was given without a model; say which model is meant, or leave it out.")
+            checkpoint = _make_stand_in()
+        else:
+            checkpoint = open_checkpoint(
                 source,
                 format=format,
                 token_embeddings=token_embeddings,
                 revision=revision,
                 local_files_only=local_files_only,
             )
-        )
         return cls(checkpoint, precision=precision, device=device, state=state)
 
     @classmethod
@@ -188,8 +190,8 @@ class Elmo:
         choice = choose_layers(layers, self.num_layers)
         if isinstance(sentences, str) or not isinstance(sentences, Iterable):
             raise InputError("embed_iter takes an iterable of sentences; for one sentence use embed.")
-        if read_ahead < 1:
-            raise InputError(f"read_ahead is {read_ahead}; it must be at least 1.")
+        if not isinstance(read_ahead, int) or read_ahead < 1:
+            raise InputError(f"read_ahead is {read_ahead!r}; it must be a whole number of sentences, 1 or more.")
         return self._embed_windows(sentences, choice, _tokenizer(split_on_spaces), read_ahead)
 
     def encode(
@@ -216,13 +218,20 @@ class Elmo:
         return cast(Array, vectors[0] if single else vectors)
 
     def embed_spans(
-        self, sentence: Sentence, spans: Sequence[tuple[int, int]], *, layers: Layers = "average"
+        self,
+        sentence: Sentence,
+        spans: Sequence[tuple[int, int]],
+        *,
+        layers: Layers = "average",
+        split_on_spaces: bool = False,
     ) -> Array:
         """Give one vector for each phrase of a sentence: the mean over a half-open range of words.
 
         (N, 2D), or (N, L+1, 2D) for layers="all".
         """
-        words = read_sentence(sentence, tokenize)
+        words = read_sentence(sentence, _tokenizer(split_on_spaces))
+        if not isinstance(spans, Sequence):
+            raise InputError(f"spans is {spans!r:.60}; give a list of ranges of words, such as [(2, 4)].")
         for span in spans:
             if not _is_span(span, len(words)):
                 raise InputError(
@@ -243,6 +252,7 @@ class Elmo:
         index_a: int | None = None,
         index_b: int | None = None,
         layers: Layers = "average",
+        split_on_spaces: bool = False,
     ) -> float:
         """Give the cosine of two words in their sentences, -1 to 1.
 
@@ -252,7 +262,11 @@ class Elmo:
         if isinstance(layers, str) and layers == "all":
             raise InputError("similarity compares two vectors; choose 'average', 'top', 'concat' or one layer.")
         choice = choose_layers(layers, self.num_layers)
-        read = [_read_pointed(sentence_a, index_a, "index_a"), _read_pointed(sentence_b, index_b, "index_b")]
+        tokenizer = _tokenizer(split_on_spaces)
+        read = [
+            read_pointed(sentence_a, index_a, tokenizer, name="index_a"),
+            read_pointed(sentence_b, index_b, tokenizer, name="index_b"),
+        ]
         arrays = self._embed_words([words for words, _ in read], choice)
         first, second = (
             array[start:end].mean(axis=0) for array, (_, (start, end)) in zip(arrays, read, strict=True)
@@ -278,13 +292,15 @@ class Elmo:
         scores = score_batches(self._runtime, self.vocabulary, words, self._pack(words))
         return scores[0] if single else scores
 
-    def substitutes(self, sentence: Sentence, index: int | None = None, *, top_k: int = 10) -> list[Substitute]:
+    def substitutes(
+        self, sentence: Sentence, index: int | None = None, *, top_k: int = 10, split_on_spaces: bool = False
+    ) -> list[Substitute]:
         """Give the words the language model would put in place of one, best first.
 
         Name the word by its index, or mark it with brackets: "I went to the [bank]". Words are ranked by the
         product of both directions' probabilities; <S>, </S> and <UNK> are never offered.
         """
-        words, (start, end) = _read_pointed(sentence, index, "index")
+        words, (start, end) = read_pointed(sentence, index, _tokenizer(split_on_spaces), name="index")
         if end - start > 1:
             raise InputError(
                 f"The brackets hold {end - start} words, {' '.join(words[start:end])!r:.80}; mark one word, for "
@@ -359,18 +375,6 @@ def _is_span(span: object, num_words: int) -> bool:
     start, end = span
     whole = isinstance(start, int | np.integer) and isinstance(end, int | np.integer)
     return whole and bool(0 <= start < end <= num_words)
-
-
-def _read_pointed(sentence: Sentence, index: int | None, name: str) -> tuple[list[str], tuple[int, int]]:
-    if index is None:
-        if not isinstance(sentence, str):
-            raise InputError(f"{name} is missing; with a list of words, say which word is meant.")
-        return read_marked(sentence, tokenize)
-    words = read_sentence(sentence, tokenize)
-    if not isinstance(index, int | np.integer) or not -len(words) <= index < len(words):
-        raise InputError(f"{name} is {index!r}, but the sentence has the words {' '.join(words)!r:.80}.")
-    start = int(index) % len(words)
-    return words, (start, start + 1)
 
 
 def _make_stand_in() -> Checkpoint:

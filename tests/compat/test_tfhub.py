@@ -56,6 +56,21 @@ def test_padded_tokens_give_the_same_as_strings_at_their_own_width(tiny_folder: 
     assert by_tokens["sequence_len"].tolist() == [5, 1, 0]
 
 
+@pytest.mark.parametrize("make", [list, np.array, lambda texts: np.array(texts, dtype=object), tuple])
+def test_bytes_are_read_as_utf8(tiny_folder: Path, make):
+    expected = Module(tiny_folder)(TEXTS)
+    torch.testing.assert_close(Module(tiny_folder)(make([text.encode() for text in TEXTS])), expected)
+    torch.testing.assert_close(Module(tiny_folder)(make(TEXTS)), expected)
+
+
+@pytest.mark.parametrize("make", [np.array, lambda rows: [np.array(row) for row in rows], list])
+def test_words_may_be_bytes_too(tiny_folder: Path, make):
+    rows = [[word.encode() for word in row] for row in TOKENS["tokens"]]
+    inputs = {"tokens": make(rows), "sequence_len": [np.int64(length) for length in TOKENS["sequence_len"]]}
+    outputs = Module(tiny_folder)(inputs, signature="tokens")
+    torch.testing.assert_close(outputs, Module(tiny_folder)(TOKENS, signature="tokens"))
+
+
 def test_the_empty_word_within_the_length_is_a_word(tiny_folder: Path):
     outputs = Module(tiny_folder)({"tokens": [["a", ""]], "sequence_len": [2]}, "tokens", as_dict=True)
     assert outputs["elmo"][0, 1].any()
@@ -125,12 +140,24 @@ def test_other_addresses_are_refused():
         Module("https://tfhub.dev/google/nnlm/1")
 
 
+def test_a_place_must_be_a_string_or_a_path():
+    with pytest.raises(CheckpointError, match="url_or_path is None; give https://tfhub.dev/google/elmo/3, or"):
+        Module(None)
+
+
 @pytest.mark.parametrize(
     ("inputs", "signature", "message"),
     [
         ("the bank", "default", "inputs is of type str; the signature 'default' takes a list of strings"),
         (TOKENS, "default", "inputs is of type dict; the signature 'default' takes a list of strings"),
         (None, "default", "inputs is of type NoneType; the signature 'default' takes a list of strings"),
+        (b"the bank", "default", "inputs is of type bytes; the signature 'default' takes a list of strings"),
+        ([b"a", b"caf\xe9"], "default", "inputs has at 1 the bytes b'caf\\xe9', which are not UTF-8: unexpected"),
+        (
+            {"tokens": [[b"a", b"caf\xe9"]], "sequence_len": [2]},
+            "tokens",
+            "Sentence 0 has at word 1 the bytes b'caf\\xe9', which are not UTF-8: unexpected end",
+        ),
         ([], "default", "An empty list was given; give at least one string."),
         (["a", None], "default", "inputs has None of type NoneType at 1; the signature 'default' takes strings"),
         ([["a"]], "default", "and lists of words need signature='tokens'"),

@@ -41,8 +41,6 @@ def test_opening_a_model_does_not_import_the_compiler(tiny_model, tmp_path):
     write_hdf5(tiny_model.checkpoint(), tmp_path / "hdf5")
     code = f"""
 import sys
-
-from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo import Elmo
 for name in ("model", "hdf5"):
     Elmo.from_pretrained("{(tmp_path).as_posix()}/" + name).embed("I went to the bank")

@@ -19,11 +19,12 @@ from elmo.text.vocabulary import Vocabulary
 
 Weights = Mapping[str, Tensor]
 MAX_NAMES_IN_MESSAGE = 5
+MAX_DEPTH = 1000
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything that is saved of a model, checked on creation: each weight there, of its shape, finite."""
+    """Everything that is saved of a model, checked on creation: each weight there, of its shape, float32, finite."""
 
     config: ModelConfig
     weights: Weights
@@ -74,8 +75,18 @@ class Checkpoint:
 
 def expected_shapes(config: ModelConfig) -> dict[str, torch.Size]:
     """Give the name and shape of every weight a configuration asks for."""
-    with torch.device("meta"):
-        return {name: tensor.shape for name, tensor in build_bilm(config).state_dict().items()}
+    depth = max(config.encoder.num_layers, config.characters.num_highways if config.characters else 0)
+    if depth > MAX_DEPTH:  # building goes layer by layer, so it would take for ever
+        raise CheckpointError(
+            f"The configuration asks for {depth} layers; no model has more than {MAX_DEPTH}, so it is damaged."
+        )
+    try:
+        with torch.device("meta"):
+            return {name: tensor.shape for name, tensor in build_bilm(config).state_dict().items()}
+    except (RuntimeError, TypeError, OverflowError) as error:
+        raise CheckpointError(
+            f"The configuration asks for sizes that no computer can hold ({first_line(error)}); it is damaged."
+        ) from error
 
 
 def _check_weights(config: ModelConfig, weights: Weights) -> None:
@@ -89,6 +100,12 @@ def _check_weights(config: ModelConfig, weights: Weights) -> None:
     ]
     if faults:
         raise CheckpointError(f"The weights do not fit the configuration: {list_some(faults)}.")
+    other_types = [f"{name} is {tensor.dtype}" for name, tensor in weights.items() if tensor.dtype != torch.float32]
+    if other_types:
+        raise CheckpointError(
+            f"The weights are to be torch.float32, but {list_some(other_types)}; convert them, or save the model "
+            "as it was before it was made smaller."
+        )
     not_finite = [name for name, tensor in weights.items() if not torch.isfinite(tensor).all()]
     if not_finite:
         raise CheckpointError(
@@ -122,6 +139,11 @@ def _check_word_lists(checkpoint: Checkpoint) -> None:
                 f"The list of characters has {len(characters)} entries and lacks {missing or 'none'} of the "
                 f"special ones; {config.characters.num_characters} entries with all of them were expected."
             )
+
+
+def first_line(error: BaseException) -> str:
+    """Give what an error of another library says, without its further lines."""
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()
 
 
 def list_some(phrases: list[str]) -> str:

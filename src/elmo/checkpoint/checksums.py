@@ -6,12 +6,12 @@ so that full-size models open fast. Nothing is downloaded here.
 
 import hashlib
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from filelock import FileLock
 
+from elmo.durable import replace_file
 from elmo.errors import CheckpointError
 
 _READ_BYTES = 1 << 20
@@ -98,7 +98,7 @@ class Checksums:
         with FileLock(self.cache / "checksums.lock"):
             records = self._read() | {self._key(target): record}
             entries = {key: asdict(entry) for key, entry in sorted(records.items())}
-            replace_text(self.path, json.dumps(entries, indent=2) + "\n")
+            replace_file(self.path, f"{json.dumps(entries, indent=2)}\n".encode())
 
 
 def sha256_of(path: Path) -> str:
@@ -108,13 +108,3 @@ def sha256_of(path: Path) -> str:
         while block := file.read(_READ_BYTES):
             digest.update(block)
     return digest.hexdigest()
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write `text` aside and rename it to `path`, so that no reader sees half a file."""
-    aside = path.with_name(path.name + ".new")
-    with aside.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)

@@ -5,9 +5,8 @@ Reading is strict. Writing goes aside and is renamed, so a folder is whole or no
 
 import hashlib
 import json
-import os
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,9 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from elmo.checkpoint.checkpoint import Checkpoint, Weights
-from elmo.checkpoint.location import Location
+from elmo.checkpoint.location import Location, check_file, read_file, read_json
 from elmo.config import ModelConfig
+from elmo.durable import replace_file, writing_files
 from elmo.errors import CheckpointError
 from elmo.text.vocabulary import format_lines, parse_lines
 
@@ -51,11 +51,11 @@ def read_folder(folder: Location) -> Checkpoint:
             f"{header.get('content_hash')} and {weights_hash}); save or copy the model again."
         )
     return Checkpoint(
-        config=ModelConfig.from_dict(header.get("model", {})),
+        config=_read_config(header, folder / CONFIG_FILE),
         weights=weights,
         vocabulary=_read_list(folder / VOCABULARY_FILE),
         characters=_read_list(folder / CHARACTERS_FILE),
-        origin=header.get("origin", {}),
+        origin=_read_origin(header, folder / CONFIG_FILE),
     )
 
 
@@ -66,29 +66,23 @@ def write_folder(
 
     `write_more` adds files of its own to a new folder before it is renamed into place.
     """
-    if folder.exists() and not folder.is_dir():
-        raise CheckpointError(f"{folder} is a file; give a folder to save the model to.")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    aside = folder.parent / f".{folder.name}.saving-{os.getpid()}"
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir()
-    try:
-        names = _write_files(checkpoint, aside)
+    with writing_model(folder, (CONFIG_FILE, WEIGHTS_FILE, VOCABULARY_FILE, CHARACTERS_FILE)) as aside:
+        _write_files(checkpoint, aside)
         if write_more is not None:
             assert not folder.exists()
             write_more(aside)
-        if folder.exists():
-            for name in names:
-                (aside / name).replace(folder / name)
-            for name in {VOCABULARY_FILE, CHARACTERS_FILE} - set(names):
-                (folder / name).unlink(missing_ok=True)
-        else:
-            aside.rename(folder)
-        sync(folder.parent)
-    except OSError as error:
+
+
+@contextmanager
+def writing_model(folder: Path, names: tuple[str, ...]) -> Iterator[Path]:
+    """Give the folder to write a model's files to, which then becomes `folder` or brings it up to date."""
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise CheckpointError(f"{folder} is a file; give a folder to save the model to.")
+        with writing_files(folder, names) as aside:
+            yield aside
+    except (OSError, SafetensorError) as error:
         raise CheckpointError(f"The model could not be saved to {folder}: {error}.") from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def content_hash(weights: Weights) -> str:
@@ -101,40 +95,44 @@ def content_hash(weights: Weights) -> str:
     return digest.hexdigest()
 
 
-def read_json(path: Location) -> dict[str, Any]:
-    """Read a JSON object, or say in one sentence why not."""
-    try:
-        value = json.loads(path.read_bytes())
-    except OSError as error:
-        raise CheckpointError(f"{path} could not be read: {error.strerror or error}.") from error
-    except ValueError as error:
-        raise CheckpointError(f"{path} is not valid JSON ({error}); it may be cut off or another file.") from error
-    if not isinstance(value, dict):
-        raise CheckpointError(f"{path} holds a JSON {type(value).__name__}; an object was expected.")
-    return value
-
-
 def write_json(path: Path, value: object) -> None:
     """Write JSON aside, wait until it is on the disk, and put it in place."""
-    aside = path.with_name(f".{path.name}.saving-{os.getpid()}")
-    aside.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    sync(aside)
-    aside.replace(path)
-    sync(path.parent)
+    replace_file(path, _format_json(value))
+
+
+def _format_json(value: object) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def _read_config(header: Mapping[str, Any], path: Location) -> ModelConfig:
+    if "model" not in header:
+        raise CheckpointError(f"{path} has no 'model', the settings of the network; save or copy the model again.")
+    try:
+        return ModelConfig.from_dict(header["model"])
+    except (OverflowError, RecursionError) as error:
+        raise CheckpointError(f"{path} holds a setting that no model has: {error}.") from error
+
+
+def _read_origin(header: Mapping[str, Any], path: Location) -> dict[str, str]:
+    origin = header.get("origin", {})
+    if not isinstance(origin, dict) or not all(isinstance(value, str) for value in origin.values()):
+        raise CheckpointError(f"{path} has the origin {origin!r:.80}; an object of strings was expected.")
+    return origin
 
 
 def _read_weights(path: Location) -> tuple[dict[str, Tensor], str | None]:
+    check_file(path)
     try:
         if isinstance(path, Path):
             with safe_open(path, framework="pt") as file:
                 weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
                 metadata: Mapping[str, str] = file.metadata() or {}
         else:
-            content = path.read_bytes()
+            content = read_file(path)
             weights = safetensors.torch.load(content)
             header_length = int.from_bytes(content[:8], "little")
             metadata = json.loads(content[8 : 8 + header_length]).get("__metadata__", {})
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path} is not a whole safetensors file: {error}.") from error
     return weights, metadata.get("content_hash")
 
@@ -143,12 +141,12 @@ def _read_list(path: Location) -> tuple[str, ...] | None:
     if not path.is_file():
         return None
     try:
-        return tuple(parse_lines(path.read_bytes()))
+        return tuple(parse_lines(read_file(path)))
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{path} is not UTF-8 text: {error}.") from error
 
 
-def _write_files(checkpoint: Checkpoint, folder: Path) -> list[str]:
+def _write_files(checkpoint: Checkpoint, folder: Path) -> None:
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.weights.items()}
     weights_hash = content_hash(weights)
     header = {
@@ -158,26 +156,9 @@ def _write_files(checkpoint: Checkpoint, folder: Path) -> list[str]:
         "origin": dict(checkpoint.origin),
         "model": checkpoint.config.to_dict(),
     }
-    contents = {CONFIG_FILE: (json.dumps(header, indent=2, ensure_ascii=False) + "\n").encode("utf-8")}
-    if checkpoint.vocabulary is not None:
-        contents[VOCABULARY_FILE] = format_lines(checkpoint.vocabulary)
-    if checkpoint.characters is not None:
-        contents[CHARACTERS_FILE] = format_lines(checkpoint.characters)
+    (folder / CONFIG_FILE).write_bytes(_format_json(header))
     safetensors.torch.save_file(weights, folder / WEIGHTS_FILE, metadata={"content_hash": weights_hash})
-    for name, content in contents.items():
-        (folder / name).write_bytes(content)
-    names = [WEIGHTS_FILE, *contents]
-    for name in [*names, "."]:
-        sync(folder / name)
-    return names
-
-
-def sync(path: Path) -> None:
-    """Wait until a file, or the entries of a folder, are on the disk."""
-    if os.name == "nt" and path.is_dir():
-        return  # Windows has no way to sync a folder, and needs none for a rename
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    if checkpoint.vocabulary is not None:
+        (folder / VOCABULARY_FILE).write_bytes(format_lines(checkpoint.vocabulary))
+    if checkpoint.characters is not None:
+        (folder / CHARACTERS_FILE).write_bytes(format_lines(checkpoint.characters))

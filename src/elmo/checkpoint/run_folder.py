@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from elmo.checkpoint.folder import read_json
+from elmo.checkpoint.location import read_json
 from elmo.errors import CheckpointError
 
 RUN_FILE, BEST_FILE, CHECKPOINTS = "run.json", "best.json", "checkpoints"

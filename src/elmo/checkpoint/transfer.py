@@ -18,7 +18,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
-from elmo.checkpoint.checksums import replace_text
+from elmo.durable import replace_file
 from elmo.errors import CheckpointError
 
 _TIMEOUT_SECONDS = 20.0  # for connecting, and for each wait for more bytes
@@ -108,7 +108,7 @@ def _receive(url: str, partial: Path, show: _Show) -> None:
             # Emptied before the new origin is noted: old bytes must never stand under it.
             partial.write_bytes(b"")
             new_origin = _Origin(url, _validator(response), num_bytes)
-            replace_text(_origin_path(partial), json.dumps(asdict(new_origin)))
+            replace_file(_origin_path(partial), json.dumps(asdict(new_origin)).encode())
         with partial.open("ab") as file:
             received = begun
             show(received, num_bytes)

@@ -1,11 +1,11 @@
 """Files and folders that are whole or not there: written under another name beside the target, then renamed."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from elmo.durable import name_aside, remove, writing_aside
 from elmo.errors import InputError
 
 
@@ -15,21 +15,17 @@ def file_written_aside(path: Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         raise InputError(f"{path} is not a plain file; give the name of a file to write.")
     target = path.resolve()  # behind a link, the file itself is replaced
-    aside = _name_aside(target)
-    try:
+    _check_parent(target)
+    with writing_aside(target) as aside:
         yield aside
-        with aside.open("rb+") as file:
-            os.fsync(file.fileno())
-        aside.replace(target)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 @contextmanager
 def folder_written_aside(path: Path) -> Iterator[Path]:
     """Give a folder name to write to; it takes the place of `path` at the end, with all that was in it."""
     target = path.resolve()
-    aside, old = _name_aside(target), _name_aside(target, "old")
+    _check_parent(target)
+    aside, old = name_aside(target), name_aside(target, "old")
     try:
         yield aside
         try:
@@ -41,13 +37,12 @@ def folder_written_aside(path: Path) -> Iterator[Path]:
                 old.rename(target)
             raise
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+        remove(aside)
+        remove(old)
 
 
-def _name_aside(target: Path, purpose: str = "saving") -> Path:
+def _check_parent(target: Path) -> None:
     if not target.parent.is_dir():
         raise InputError(f"There is no folder {target.parent} to write {target.name} to; make it first.")
     if not os.access(target.parent, os.W_OK):
         raise InputError(f"The folder {target.parent} may not be written to; choose another one.")
-    return target.with_name(f".{target.name}.{purpose}-{os.getpid()}")

@@ -6,13 +6,15 @@ allennlp.modules.elmo and allennlp.commands.elmo.
 
 import logging
 from collections.abc import Sequence
+from numbers import Real
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import torch
 from torch import Tensor, nn
 
 from elmo.compat.allennlp_embedder import ElmoEmbedder
+from elmo.compat.allennlp_weights import SavedMix, rename_saved_entries
 from elmo.compat.character_ids import batch_of_characters, batch_of_words, batch_to_ids, encode_literally
 from elmo.compat.engine import BatchReader, open_files, open_model
 from elmo.errors import CheckpointError, ConfigError, InputError
@@ -22,7 +24,7 @@ from elmo.nn.bilm import BiLM
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.nn.token_encoder import TokenEncoder
 from elmo.text.batch import CharBatch
-from elmo.text.sentence_input import check_words
+from elmo.text.sentence_input import as_plain, check_words
 
 __all__ = ["Elmo", "ElmoEmbedder", "ElmoRepresentations", "batch_to_ids"]
 
@@ -40,9 +42,16 @@ class ElmoRepresentations(TypedDict):
 class Elmo(nn.Module):
     """Mixes of a biLM's layers for a task network, from character ids.
 
-    While requires_grad is False the state_dict holds the mixes alone. `stateful=False` starts every batch
+    While requires_grad is False the state_dict holds the mixes alone; one that AllenNLP saved loads too.
+    `scalar_mix_0`, `scalar_mix_1`, ... are the mixes by AllenNLP's names. `stateful=False` starts every batch
     from zero, so that the same sentence gets the same vectors.
     """
+
+    if TYPE_CHECKING:
+
+        def __call__(self, inputs: Tensor | None, word_inputs: Tensor | None = None) -> ElmoRepresentations:
+            """Say what forward gives; PyTorch's own signature says nothing."""
+            ...
 
     def __init__(
         self,
@@ -60,18 +69,18 @@ class Elmo(nn.Module):
     ) -> None:
         """`vocab_to_cache`: words encoded once and for all; `word_inputs` of forward are ids into this list."""
         super().__init__()
-        if num_output_representations < 1:
-            raise ConfigError(
-                f"num_output_representations is {num_output_representations}; it must be at least 1."
-            )
+        count = num_output_representations
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise ConfigError(f"num_output_representations is {count!r}; it must be a whole number, 1 or more.")
+        mix_weights, cached_words = _read_mixing_weights(scalar_mix_parameters), _read_cached_words(vocab_to_cache)
         model = open_model(open_files(options_file, weight_file), stateful=False)
         if model.config.characters is None or model.indexer.alphabet is None:
             raise CheckpointError(
                 f"{weight_file} is a model of whole words and reads no character ids; use Elmo.from_pretrained."
             )
-        if scalar_mix_parameters is not None and len(scalar_mix_parameters) != model.num_layers:
+        if mix_weights is not None and len(mix_weights) != model.num_layers:
             raise ConfigError(
-                f"scalar_mix_parameters has {len(scalar_mix_parameters)} values, but this model has "
+                f"scalar_mix_parameters has {len(mix_weights)} values, but this model has "
                 f"{model.num_layers} layers."
             )
         self._alphabet = model.indexer.alphabet
@@ -80,23 +89,23 @@ class Elmo(nn.Module):
         # The boundaries take part in the layer norm, so they are cut off after mixing.
         self._layer = ElmoLayer(
             model,
-            num_mixes=num_output_representations,
+            num_mixes=count,
             dropout=dropout,
             tune_bilm=requires_grad,
             layer_norm=do_layer_norm,
             keep_boundaries=True,
-            mix_weights=scalar_mix_parameters,
-            learn_mixes=scalar_mix_parameters is None,
+            mix_weights=mix_weights,
+            learn_mixes=mix_weights is None,
         )
-        for mix in self._layer.mixes:
+        for number, mix in enumerate(self._layer.mixes):
             assert isinstance(mix, ScalarMix)
             mix.epsilon = LAYER_NORM_EPSILON
-        self._num_cached_words = 0
-        if vocab_to_cache:
-            check_words(vocab_to_cache, "vocab_to_cache")
-            self._layer.bilm = _with_cached_words(self._layer.bilm, vocab_to_cache)
-            self._num_cached_words = len(vocab_to_cache)
+            setattr(self, f"scalar_mix_{number}", SavedMix(mix))
+        if cached_words:
+            self._layer.bilm = _with_cached_words(self._layer.bilm, cached_words)
+        self._num_cached_words = len(cached_words)
         self._reader = BatchReader(self._layer.bilm, stateful=stateful, gradients=requires_grad)
+        self.register_load_state_dict_pre_hook(_read_saved_names)  # type: ignore[no-untyped-call]
 
     def get_output_dim(self) -> int:
         """2·D: the length of a word's vector."""
@@ -139,6 +148,35 @@ class Elmo(nn.Module):
             raise InputError("inputs is None; give character ids, or word_inputs to a model with vocab_to_cache.")
         ids = _flatten(inputs, 3, "inputs", "(sentences, words, 50), as batch_to_ids makes it")
         return batch_of_characters(ids, self._alphabet, self._num_characters), inputs.shape[:-2]
+
+
+def _read_saved_names(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    assert isinstance(module, Elmo)
+    rename_saved_entries(module._layer, state, prefix, "_layer")
+
+
+def _read_mixing_weights(weights: Any) -> list[float] | None:
+    """Give the mixing weights, which may come as a numpy array."""
+    weights = as_plain(weights)
+    if weights is not None and not (
+        isinstance(weights, list | tuple) and all(isinstance(w, Real) for w in weights)
+    ):
+        raise ConfigError(
+            f"scalar_mix_parameters is {weights!r:.60}; it must be a list with a number for each layer."
+        )
+    return None if weights is None else list(weights)
+
+
+def _read_cached_words(words: Any) -> list[str]:
+    words = as_plain(words)
+    if words is None:
+        return []
+    if not isinstance(words, list | tuple):
+        raise InputError(
+            f"vocab_to_cache is {words!r:.60}; it must be a list of words, the first of them for padding."
+        )
+    check_words(words, "vocab_to_cache")
+    return list(words)
 
 
 class _CachedTokenEncoder(TokenEncoder):

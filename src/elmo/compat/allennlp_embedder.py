@@ -11,7 +11,7 @@ import numpy.typing as npt
 from elmo.checkpoint.official import BASE_ADDRESS, OFFICIAL
 from elmo.compat.engine import check_batch_size, open_files, open_model
 from elmo.compat.sentence_file import check_sentence_keys, write_sentence_file
-from elmo.errors import InputError
+from elmo.errors import ConfigError, InputError
 from elmo.text.sentence_input import read_word_lists
 
 Array = npt.NDArray[np.float32]
@@ -36,6 +36,8 @@ class ElmoEmbedder:
         *,
         stateful: bool = True,
     ) -> None:
+        if not isinstance(cuda_device, int):
+            raise ConfigError(f"cuda_device is {cuda_device!r}; give the number of a GPU, or -1 for the processor.")
         self.cuda_device = cuda_device
         device = "cpu" if cuda_device < 0 else f"cuda:{cuda_device}"
         self._model = open_model(open_files(options_file, weight_file), stateful=stateful, device=device)
@@ -71,7 +73,7 @@ class ElmoEmbedder:
 
     def embed_file(
         self,
-        input_file: IO[str],
+        input_file: IO[str] | str | Path,
         output_file_path: str | Path,
         output_format: OutputFormat = "all",
         batch_size: int = DEFAULT_BATCH_SIZE,
@@ -80,6 +82,7 @@ class ElmoEmbedder:
     ) -> None:
         """Write the vectors of a file, one sentence a line and its words between spaces, to an HDF5 file.
 
+        The input is an open text file, which is closed at the end, or the path of one in UTF-8.
         Datasets are called by line number, "0", "1", ...; a blank line has one without words. Unless
         forgotten, `sentence_to_index` holds a JSON object from sentence to name, the last one of equal
         sentences. `use_sentence_keys` calls datasets by their sentences, which must then allow it.
@@ -87,7 +90,7 @@ class ElmoEmbedder:
         if output_format not in get_args(OutputFormat):
             raise InputError(f"output_format is {output_format!r}; choose 'all', 'top' or 'average'.")
         check_batch_size(batch_size)
-        sentences = [line.strip() for line in input_file]
+        sentences = _read_lines(input_file)
         if not sentences:
             raise InputError("The input file has no lines; give a file with one sentence a line.")
         if use_sentence_keys:
@@ -99,7 +102,38 @@ class ElmoEmbedder:
             zip(names, (_choose(array, output_format) for array in arrays), strict=True),
             None if forget_sentences or use_sentence_keys else dict(zip(sentences, names, strict=True)),
         )
-        input_file.close()
+        if not isinstance(input_file, str | Path):
+            input_file.close()
+
+
+def _read_lines(file: IO[str] | str | Path) -> list[str]:
+    if isinstance(file, str | Path):
+        try:
+            with Path(file).open(encoding="utf-8") as opened:
+                return _read_lines(opened)
+        except OSError as error:
+            raise InputError(f"input_file is {str(file)!r}, which cannot be read: {error.strerror}.") from error
+    if not isinstance(file, Iterable) or not hasattr(file, "close"):
+        raise InputError(
+            f"input_file is of type {type(file).__name__}; give an open text file or the path of one."
+        )
+    sentences: list[str] = []
+    try:
+        for line in file:
+            if not isinstance(line, str):
+                raise InputError(
+                    f"Line {len(sentences)} of the input file is bytes; open the file as text: open(path, "
+                    "encoding='utf-8')."
+                )
+            sentences.append(line.strip())
+    except UnicodeDecodeError as error:
+        # The fault is somewhere in a block of lines that were decoded together.
+        number = len(sentences) + error.object[: error.start].count(b"\n")
+        raise InputError(
+            f"Line {number} of the input file, counted from 0, has bytes that are not {error.encoding}: "
+            f"{error.reason}."
+        ) from error
+    return sentences
 
 
 def _choose(array: Array, output_format: OutputFormat) -> Array:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import torch
 
@@ -82,17 +81,6 @@ class BatchReader:
         # A state made in the caller's inference mode could not take part in training afterwards.
         with torch.inference_mode(False), torch.set_grad_enabled(gradients):
             return run_bilm(self._bilm, batch)[0] if self._carried is None else self._carried.run(batch)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A copy or a pickle of a task network begins from zero: the state belongs to what this one read.
-        return {
-            "bilm": self._bilm,
-            "stateful": self._carried is not None,
-            "gradients": self._gradients,
-        }
-
-    def __setstate__(self, arguments: dict[str, Any]) -> None:
-        BatchReader.__init__(self, **arguments)
 
     def reset_state(self) -> None:
         """Forget what was read, if anything is kept."""

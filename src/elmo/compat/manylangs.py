@@ -29,6 +29,8 @@ class Embedder:
     """
 
     def __init__(self, model_dir: str | Path, batch_size: int = 64, *, stateful: bool = True) -> None:
+        if not isinstance(model_dir, str | Path):
+            raise InputError(f"model_dir is {model_dir!r}; give the folder of a model.")
         check_batch_size(batch_size)
         self.model_dir = model_dir
         self.batch_size = batch_size

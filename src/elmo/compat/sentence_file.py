@@ -1,7 +1,6 @@
 """The HDF5 file AllenNLP's `elmo` command wrote: a dataset a sentence, written aside and then renamed."""
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from elmo.durable import writing_aside
 from elmo.errors import InputError
 
 INDEX_NAME = "sentence_to_index"
@@ -22,19 +22,15 @@ def write_sentence_file(
     """Write each array under its name, and the JSON index if there is one; nothing is left if it fails."""
     import h5py
 
-    aside = path.with_name(f".{path.name}.writing-{os.getpid()}")
     try:
-        with h5py.File(aside, "w") as file:
+        with writing_aside(path) as aside, h5py.File(aside, "w") as file:
             for name, array in vectors:
                 file.create_dataset(name, data=array, dtype="float32")
             if sentence_to_index is not None:
                 index = file.create_dataset(INDEX_NAME, (1,), dtype=h5py.string_dtype())
                 index[0] = json.dumps(sentence_to_index)
-        aside.replace(path)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error}.") from error
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def check_sentence_keys(sentences: Sequence[str]) -> None:

@@ -42,6 +42,8 @@ class ElmoModel:
         full: bool = False,
     ) -> str:
         """Open a folder or a zip archive; `full` takes the TensorFlow checkpoint in it, with its softmax."""
+        if not isinstance(directory, str | Path):
+            raise InputError(f"directory is {directory!r}; give the folder or the zip archive of a model.")
         check_batch_size(max_batch_size, "max_batch_size")
         if limit != DEFAULT_LIMIT:
             raise InputError(

@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from torch import Tensor, nn
 
@@ -14,10 +14,11 @@ from elmo.checkpoint.open import open_checkpoint
 from elmo.compat.engine import BatchReader, is_address, open_model
 from elmo.errors import CheckpointError, InputError
 from elmo.nn.scalar_mix import ScalarMix
-from elmo.text.sentence_input import check_words
+from elmo.text.sentence_input import as_plain, check_words
 from elmo.text.tokenize import split_on_spaces
 
 SIGNATURES = ("default", "tokens")
+Inputs: TypeAlias = Iterable[str | bytes] | Mapping[str, Any]
 
 
 class Module(nn.Module):
@@ -27,9 +28,31 @@ class Module(nn.Module):
     count alike. `stateful=False` starts every call from zero.
     """
 
+    if TYPE_CHECKING:
+        # PyTorch's own signature says nothing of what forward gives.
+        @overload
+        def __call__(self, inputs: Inputs, signature: str = ..., as_dict: Literal[False] = ...) -> Tensor: ...
+        @overload
+        def __call__(self, inputs: Inputs, signature: str, as_dict: Literal[True]) -> dict[str, Tensor]: ...
+        @overload
+        def __call__(
+            self, inputs: Inputs, signature: str = ..., *, as_dict: Literal[True]
+        ) -> dict[str, Tensor]: ...
+        @overload
+        def __call__(
+            self, inputs: Inputs, signature: str = ..., as_dict: bool = ...
+        ) -> Tensor | dict[str, Tensor]: ...
+        def __call__(self, *arguments: Any, **named: Any) -> Any:
+            """Run forward."""
+
     def __init__(self, url_or_path: str | Path, trainable: bool = False, *, stateful: bool = True) -> None:
         """Open the module's public address, which means the model `original`, or any other model."""
         super().__init__()
+        if not isinstance(url_or_path, str | Path):
+            raise CheckpointError(
+                f"url_or_path is {url_or_path!r}; give https://tfhub.dev/google/elmo/3, or the folder, file or "
+                "name of a model."
+            )
         alias = official_alias_of(str(url_or_path))
         if alias is None and is_address(url_or_path):
             raise CheckpointError(
@@ -49,12 +72,13 @@ class Module(nn.Module):
 
     def forward(
         self,
-        inputs: Iterable[str] | Mapping[str, Any],
+        inputs: Inputs,
         signature: str = "default",
         as_dict: bool = False,
     ) -> Tensor | dict[str, Tensor]:
         """Embed sentences: strings that are split on spaces, or {"tokens": ..., "sequence_len": ...}.
 
+        Bytes are read as UTF-8, and numpy arrays as the lists they hold.
         Gives the mean of each sentence (B, 2D), or with `as_dict` also word_emb (B, T, D), lstm_outputs1 and
         so on (B, T, 2D), elmo (B, T, 2D) and sequence_len (B,), all zero where padded.
         """
@@ -83,12 +107,13 @@ class Module(nn.Module):
 
 
 def _read_strings(inputs: Any) -> tuple[list[list[str]], int]:
-    if isinstance(inputs, str | Mapping) or not isinstance(inputs, Iterable):
+    inputs = as_plain(inputs)
+    if isinstance(inputs, str | bytes | Mapping) or not isinstance(inputs, Iterable):
         raise InputError(
             f"inputs is of type {type(inputs).__name__}; the signature 'default' takes a list of strings, such "
             "as ['the cat is on the mat']."
         )
-    texts = _plain_list(inputs)
+    texts = [_decode(text, f"inputs has at {number}") for number, text in enumerate(inputs)]
     if not texts:
         raise InputError("An empty list was given; give at least one string.")
     for number, text in enumerate(texts):
@@ -108,7 +133,7 @@ def _read_tokens(inputs: Any) -> tuple[list[list[str]], int]:
             f"inputs is {came}; the signature 'tokens' takes {{'tokens': [['the', 'cat'], ['cat', '']], "
             "'sequence_len': [2, 1]}."
         )
-    rows, lengths = _plain_list(inputs["tokens"]), _plain_list(inputs["sequence_len"])
+    rows, lengths = (_plain_list(inputs[name]) for name in ("tokens", "sequence_len"))
     if not rows:
         raise InputError("'tokens' is empty; give at least one sentence.")
     if len(rows) != len(lengths):
@@ -125,13 +150,26 @@ def _read_tokens(inputs: Any) -> tuple[list[list[str]], int]:
                 f"'sequence_len' has {length!r} at {number}, but that sentence has {len(row)} words, padding "
                 "counted; give a whole number from 0 to that."
             )
-        check_words(row[:length], f"Sentence {number}")
-        sentences.append(list(row[:length]))
+        words = [
+            _decode(word, f"Sentence {number} has at word {place}") for place, word in enumerate(row[:length])
+        ]
+        check_words(words, f"Sentence {number}")
+        sentences.append(words)
     return sentences, max(map(len, rows))
 
 
 def _plain_list(values: Any) -> list[Any]:
-    """Numpy arrays and tensors become lists of Python's own strings and numbers."""
-    if hasattr(values, "tolist"):
-        values = values.tolist()
-    return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else []
+    """Numpy arrays and tensors become lists of Python's own strings and numbers, whole or item by item."""
+    values = as_plain(values)
+    usable = isinstance(values, Iterable) and not isinstance(values, str | bytes)
+    return [as_plain(value) for value in values] if usable else []
+
+
+def _decode(text: Any, where: str) -> Any:
+    """TensorFlow's strings are bytes; anything else is given back as it is."""
+    if not isinstance(text, bytes):
+        return text
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where} the bytes {text!r:.60}, which are not UTF-8: {error.reason}.") from error

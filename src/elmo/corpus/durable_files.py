@@ -59,21 +59,3 @@ def _npy_chunks(dtype: str, length: int, arrays: Iterable[npt.NDArray[Any]]) -> 
 def to_bytes(array: npt.NDArray[Any], dtype: str) -> Chunk:
     """Give the bytes of an array as `dtype`."""
     return np.ascontiguousarray(array, dtype).tobytes()
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file aside and rename it, so that it is there whole or not at all."""
-    aside = path.with_name(f"{path.name}.new")
-    write_file(aside, [content])
-    aside.replace(path)
-    sync_folder(path.parent)
-
-
-def sync_folder(path: Path) -> None:
-    """Wait until the disk knows which files a folder holds."""
-    if os.name == "posix":  # elsewhere folders cannot be opened, and need not be
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

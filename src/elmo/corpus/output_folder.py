@@ -9,10 +9,10 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from elmo.corpus.durable_files import sync_folder
 from elmo.corpus.prepared import MANIFEST, VOCABULARY, PreparedCorpus, read_manifest
 from elmo.corpus.shards import SHARDS
 from elmo.corpus.word_table import BYTES, OFFSETS, TARGETS, TOTALS
+from elmo.durable import list_asides, sync
 from elmo.errors import InputError
 
 WORK, PARTS = ".preparing", "parts"  # what is needed on the way, the lock too; removed at the end
@@ -26,7 +26,7 @@ def locked(output: Path) -> Iterator[None]:
     if output.exists() and not output.is_dir():
         raise InputError(f"{output} is a file; give a folder to write the corpus to.")
     if output.is_dir():
-        own = {WORK, MANIFEST, f"{MANIFEST}.new", *_OWN_NAMES}
+        own = {WORK, MANIFEST, *_OWN_NAMES, *(path.name for path in list_asides(output / MANIFEST))}
         if others := sorted(entry.name for entry in output.iterdir() if entry.name not in own):
             raise InputError(f"{output} holds other files ({', '.join(others[:3])}); give a new or empty folder.")
     work = output / WORK
@@ -82,7 +82,9 @@ def describe_content(description: Mapping[str, Any]) -> dict[str, Any]:
 def clear_output(output: Path, *, parts_too: bool) -> None:
     """Remove what an unfinished run, or a corpus to be replaced, left behind; finished parts stay if wanted."""
     (output / MANIFEST).unlink(missing_ok=True)
-    sync_folder(output)
+    sync(output)
+    for path in list_asides(output / MANIFEST):
+        path.unlink(missing_ok=True)
     for name in _OWN_NAMES:
         path = output / name
         if path.is_dir():

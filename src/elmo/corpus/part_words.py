@@ -17,10 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from elmo.corpus.durable_files import sync_folder, to_bytes, write_file
+from elmo.corpus.durable_files import to_bytes, write_file
 from elmo.corpus.part_sentences import cut_sentences, cut_words
 from elmo.corpus.part_text import PartText
 from elmo.corpus.settings import PrepareSettings
+from elmo.durable import sync
 
 Report = Callable[[int, int], None]  # words and input bytes done since the last call
 
@@ -94,7 +95,7 @@ def write_part(
     progress.finish(record.num_words)
     shutil.rmtree(folder, ignore_errors=True)
     aside.replace(folder)
-    sync_folder(parts)
+    sync(parts)
     return record
 
 

@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from elmo.corpus.durable_files import FileRecord, replace_file, sync_folder, write_file
+from elmo.corpus.durable_files import FileRecord, write_file
 from elmo.corpus.input_files import STDIN, InputFile, Source, find_sources
 from elmo.corpus.output_folder import PARTS, WORK, clear_output, describe_content, is_finished, locked
 from elmo.corpus.part_text import cut_parts
@@ -30,6 +30,7 @@ from elmo.corpus.vocabulary_choice import choose_vocabulary
 from elmo.corpus.word_lists import merge_all
 from elmo.corpus.word_table import TARGETS, WordTable, write_targets, write_words
 from elmo.corpus.workers import Call, Workers
+from elmo.durable import replace_file, sync
 from elmo.errors import InputError
 from elmo.text.vocabulary import format_lines
 from elmo.version import __version__
@@ -208,5 +209,5 @@ class _Preparation:
         calls: list[Call] = [(write_shard, (shard, part, *places)) for shard, part in enumerate(filled)]
         shards = sorted(self.workers.run(calls, self.meter.advance), key=lambda shard: shard.number)
         for folder in (self.output / SHARDS, self.output):
-            sync_folder(folder)
+            sync(folder)
         return shards

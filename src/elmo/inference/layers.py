@@ -33,7 +33,7 @@ def choose_layers(layers: Layers, num_layers: int) -> Choice:
     elif isinstance(layers, Sequence | np.ndarray):
         return _weigh(layers, num_layers)
     raise InputError(
-        f"layers is {layers!r}; give 'average', 'top', 'all', 'concat', a number from 0 to {num_layers - 1}, "
+        f"layers is {layers!r:.60}; give 'average', 'top', 'all', 'concat', a number from 0 to {num_layers - 1}, "
         f"or {num_layers} weights."
     )
 
@@ -42,7 +42,12 @@ def _weigh(layers: Layers, num_layers: int) -> Choice:
     try:
         weights = torch.as_tensor(layers, dtype=torch.float32)
     except (TypeError, ValueError) as error:
-        raise InputError(f"layers is {layers!r}; its weights must be numbers.") from error
+        raise InputError(f"layers is {layers!r:.60}; its weights must be numbers.") from error
     if weights.shape != (num_layers,):
-        raise InputError(f"layers has {weights.numel()} weights, but this model has {num_layers} layers.")
+        raise InputError(
+            f"layers has weights of shape {tuple(weights.shape)}, but this model has {num_layers} layers; give "
+            "one number for each."
+        )
+    if not torch.isfinite(weights).all():
+        raise InputError(f"layers is {layers!r:.60}; its weights must be finite numbers.")
     return lambda states: torch.tensordot(weights.to(states.device), states, dims=1)

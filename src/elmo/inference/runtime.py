@@ -58,6 +58,13 @@ class CarriedState:
         self._state: BiLMState | None = None
         self._lock = threading.Lock()
 
+    def __getstate__(self) -> dict[str, BiLM]:
+        # A copy or a pickle begins from zero: the state belongs to what this one read.
+        return {"bilm": self._bilm}
+
+    def __setstate__(self, arguments: dict[str, BiLM]) -> None:
+        CarriedState.__init__(self, **arguments)
+
     def reset(self) -> None:
         """Forget what was read."""
         with self._lock:
@@ -107,7 +114,7 @@ class Runtime:
         try:
             self.device = torch.device(device)
             self.bilm = bilm.to(self.device)
-        except (RuntimeError, AssertionError) as error:
+        except (RuntimeError, AssertionError, TypeError) as error:
             reason = str(error).splitlines()[0]
             raise ConfigError(f"The device {str(device)!r} cannot be used: {reason}") from error
         self.precision = precision

@@ -90,10 +90,13 @@ class BiLM(nn.Module):
         self, words: Tensor, lengths: Tensor, state: BiLMState | None = None
     ) -> tuple[LayerStates, BiLMState]:
         """Read word vectors (B, T, D) of sentences of the given lengths (B,), from `state` or from zero."""
-        ahead, back, new_state = self._read(words, lengths, lengths, state)
-        layers = torch.stack([torch.cat(pair, dim=2) for pair in [(words, words), *zip(ahead, back, strict=True)]])
         mask = torch.arange(words.shape[1], device=words.device) < lengths.to(words.device)[:, None]
-        return LayerStates(layers * mask[..., None], mask), new_state
+        words = words * mask[..., None]
+        ahead, back, new_state = self._read(words, lengths, lengths, state)
+        # One tensor for everything, without a copy: (B, T, (L+1)·2D) seen as (L+1, B, T, 2D).
+        parts = [words, words, *(part for pair in zip(ahead, back, strict=True) for part in pair)]
+        joined = torch.cat(parts, dim=2).view(*words.shape[:2], self.num_layers, 2 * words.shape[2])
+        return LayerStates(joined.permute(2, 0, 1, 3), mask), new_state
 
     def predict(
         self, words: Tensor, lengths: Tensor, state: BiLMState | None = None
@@ -111,20 +114,17 @@ class BiLM(nn.Module):
     ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
         """Run both directions over the first `num_read` (B,) words from their side; rows as they came."""
         state = self.zero_state(words.shape[0]) if state is None else state
-        order = torch.argsort(lengths, descending=True, stable=True)
-        restore = torch.argsort(order).to(words.device)
-        steps: list[int] = num_read[order].tolist()
-        reverse = _reversing_index(lengths[order], words.shape[1]).to(words.device)
-        words = words[order.to(words.device)]
-        state = state.rows(order)
+        if bool((lengths[1:] > lengths[:-1]).any()):
+            order = torch.argsort(lengths, descending=True, stable=True)
+            restore = torch.argsort(order).to(words.device)
+            rows = order.to(words.device)
+            ahead, back, new_state = self._read(words[rows], lengths[order], num_read[order], state.rows(order))
+            return [layer[restore] for layer in ahead], [layer[restore] for layer in back], new_state.rows(restore)
+        steps: list[int] = num_read.tolist()
+        reverse = _reversing_index(lengths, words.shape[1]).to(words.device)
         ahead, ahead_state = self.left_to_right(words, steps, state.left_to_right)
         back, back_state = self.right_to_left(_reverse(words, reverse), steps, state.right_to_left)
-        new_state = BiLMState(ahead_state, back_state).rows(restore)
-        return (
-            [layer[restore] for layer in ahead],
-            [_reverse(layer, reverse)[restore] for layer in back],
-            new_state,
-        )
+        return ahead, [_reverse(layer, reverse) for layer in back], BiLMState(ahead_state, back_state)
 
 
 def _reversing_index(lengths: Tensor, num_steps: int) -> Tensor:

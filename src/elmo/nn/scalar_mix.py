@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from elmo.errors import ConfigError
+
 LAYER_NORM_EPSILON = 1e-12
 
 
@@ -26,9 +28,13 @@ class ScalarMix(nn.Module):
         epsilon: float = LAYER_NORM_EPSILON,
     ) -> None:
         super().__init__()
+        if num_layers < 1:
+            raise ConfigError(f"num_layers is {num_layers}; there must be at least one layer to mix.")
         initial = torch.zeros(num_layers) if weights is None else torch.tensor(weights, dtype=torch.float32)
         if initial.shape != (num_layers,):
-            raise ValueError(f"{initial.numel()} mixing weights were given for {num_layers} layers.")
+            raise ConfigError(
+                f"{initial.numel()} mixing weights were given for {num_layers} layers; give one for each."
+            )
         self.layer_norm = layer_norm
         self.epsilon = epsilon
         self.weights = nn.Parameter(initial, requires_grad=learned)

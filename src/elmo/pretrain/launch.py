@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.folder import read_json, write_json
+from elmo.checkpoint.folder import write_json
+from elmo.checkpoint.location import read_json
 from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.run_folder import RUN_FILE
 from elmo.corpus.part_sentences import read_sentences

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.folder import read_folder, sync, write_folder
+from elmo.checkpoint.folder import read_folder, write_folder
 from elmo.checkpoint.run_folder import checkpoint_folder, list_checkpoints
 from elmo.errors import CheckpointError
 from elmo.nn.bilm import BiLMState
@@ -52,8 +52,6 @@ def _write_training(folder: Path, state: TrainState, rows: list[Any]) -> None:
         torch.save(part, folder / f"rows-{rank}.pt")
     progress = {"num_updates": state.num_updates, "num_words": state.num_words, "num_processes": len(rows)}
     (folder / PROGRESS_FILE).write_text(json.dumps(progress))
-    for entry in [*folder.iterdir(), folder]:
-        sync(entry)
 
 
 def restore(state: TrainState, folder: Path) -> None:

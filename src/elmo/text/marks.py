@@ -1,9 +1,9 @@
-"""A sentence with one [marked] word or phrase -> its words and which of them are marked."""
+"""A sentence with one word or phrase pointed at, by [brackets] or an index -> its words and which are meant."""
 
 import re
 
 from elmo.errors import InputError
-from elmo.text.sentence_input import Tokenizer
+from elmo.text.sentence_input import Sentence, Tokenizer, read_sentence
 
 _MARK = re.compile(r"\[([^\[\]]+)\]")
 
@@ -24,3 +24,19 @@ def read_marked(sentence: str, tokenizer: Tokenizer) -> tuple[list[str], tuple[i
     if not inside:
         raise InputError(f"The brackets in {sentence!r:.80} hold no word; put them around the word that is meant.")
     return [word.text for word in words], (inside[0], inside[-1] + 1)
+
+
+def read_pointed(
+    sentence: Sentence, index: int | None, tokenizer: Tokenizer, *, name: str
+) -> tuple[list[str], tuple[int, int]]:
+    """Give the words and the range of the one meant: by its index, or marked. `name` is the index's in errors."""
+    if index is None:
+        if isinstance(sentence, str):
+            return read_marked(sentence, tokenizer)
+        read_sentence(sentence, tokenizer)  # anything but a list of words is told first
+        raise InputError(f"{name} is missing; with a list of words, say which word is meant.")
+    words = read_sentence(sentence, tokenizer)
+    if not hasattr(index, "__index__") or isinstance(index, bool) or not -len(words) <= index < len(words):
+        raise InputError(f"{name} is {index!r}, but the sentence has the words {' '.join(words)!r:.80}.")
+    start = int(index) % len(words)
+    return words, (start, start + 1)

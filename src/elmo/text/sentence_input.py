@@ -1,7 +1,7 @@
 """What a caller may hand over as sentences -> lists of words, or one clear sentence about what is wrong."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from elmo.errors import InputError
 from elmo.text.tokenize import Word
@@ -13,6 +13,7 @@ Tokenizer: TypeAlias = Callable[[str], list[Word]]
 def read_sentence(sentence: Sentence, tokenizer: Tokenizer, *, position: int | None = None) -> list[str]:
     """Give the words of one sentence: of a string by `tokenizer`, of a list as they are."""
     where = "The sentence" if position is None else f"Sentence {position}"
+    sentence = as_plain(sentence)
     if isinstance(sentence, str):
         return [word.text for word in tokenizer(sentence)]
     if isinstance(sentence, list | tuple):
@@ -23,6 +24,7 @@ def read_sentence(sentence: Sentence, tokenizer: Tokenizer, *, position: int | N
 
 def read_sentences(sentences: Iterable[Sentence], tokenizer: Tokenizer) -> list[list[str]]:
     """Give the words of each sentence; strings and lists of words may be mixed."""
+    sentences = as_plain(sentences)
     if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
         raise InputError(f"The sentences are {_describe(sentences)}; give a string or a list of sentences.")
     read = [read_sentence(sentence, tokenizer, position=position) for position, sentence in enumerate(sentences)]
@@ -36,12 +38,13 @@ def read_word_lists(sentences: Iterable[Sequence[str]]) -> list[list[str]]:
 
     A flat list of words is the classic mistake: each of its letters would become a word.
     """
-    if isinstance(sentences, str) or not isinstance(sentences, Iterable):
+    sentences = as_plain(sentences)
+    if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
         raise InputError(
             f"The sentences are {_describe(sentences)}; a list of lists of words was expected, such as "
             "[['I', 'went']]."
         )
-    sentences = list(sentences)
+    sentences = [as_plain(sentence) for sentence in sentences]
     if not sentences:
         raise InputError("An empty list was given; give at least one sentence, such as [['I', 'went']].")
     for position, sentence in enumerate(sentences):
@@ -54,6 +57,11 @@ def read_word_lists(sentences: Iterable[Sequence[str]]) -> list[list[str]]:
             raise InputError(f"Sentence {position} is {_describe(sentence)}; a list of words was expected.")
         check_words(sentence, f"Sentence {position}")
     return [list(sentence) for sentence in sentences]
+
+
+def as_plain(value: Any) -> Any:
+    """Make a list of what has its own way to become one, such as a numpy array; give all else as it is."""
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def check_words(words: Sequence[object], where: str) -> None:

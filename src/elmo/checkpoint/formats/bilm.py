@@ -3,7 +3,7 @@
 Shared by the HDF5 files (bilm-tf, AllenNLP, NLPL) and the TensorFlow checkpoints. No file is opened here.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +65,7 @@ def read_options(options: Mapping[str, Any], source: str, *, with_softmax: bool 
         features = sum(int(channels) for _, channels in values["characters"]["filters"]) if has_characters else 0
         values["token_projection"] = has_characters and features != lstm["output_dim"]
         return ModelConfig.from_dict(values)
-    except (ConfigError, TypeError, ValueError) as error:
+    except (ConfigError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise CheckpointError(f"{source} does not describe an ELMo model: {error}") from error
 
 
@@ -176,8 +176,13 @@ def _lstm_rows(encoder: EncoderConfig, ours: str, direction: int, layer: int) ->
         yield _transposed(f"{theirs}/W_P_0", f"{ours}.projection_weight")
 
 
-def import_weights(config: ModelConfig, find: Callable[[str], Tensor | None], source: str) -> dict[str, Tensor]:
-    """Read every variable a model needs through `find`; missing ones and wrong shapes are all named."""
+def import_weights(
+    config: ModelConfig, find: Callable[[str], Tensor | None], source: str, unread: Collection[str]
+) -> dict[str, Tensor]:
+    """Read every variable a model needs through `find`, which takes what it gave out of `unread`.
+
+    Missing variables, wrong shapes and variables left over are all named.
+    """
     shapes = expected_shapes(config)
     weights: dict[str, Tensor] = {}
     faults = []
@@ -194,6 +199,7 @@ def import_weights(config: ModelConfig, find: Callable[[str], Tensor | None], so
             faults.append(f"{row.theirs} has shape {tuple(tensor.shape)}, options ask for {tuple(wanted)}")
         else:
             weights.update(zip(row.ours, parts, strict=True))
+    faults += [f"{name} is in the file, but the options do not ask for it" for name in sorted(unread)]
     if faults:
         raise CheckpointError(
             f"{source} does not fit its options.json: {list_some(faults)}; take both files from one model."

@@ -1,26 +1,24 @@
 """bilm-tf, AllenNLP and NLPL models: options.json + one HDF5 file of weights, and the vocabulary beside them."""
 
-import contextlib
 import gzip
-import io
 import json
-import os
-from collections.abc import Iterator
+import zlib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import torch
 from torch import Tensor
 
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.folder import read_json
+from elmo.checkpoint.folder import writing_model
 from elmo.checkpoint.formats import bilm
-from elmo.checkpoint.location import Location, parent_of
+from elmo.checkpoint.formats.hdf5_file import open_hdf5
+from elmo.checkpoint.location import Location, list_folder, parent_of, read_file, read_json
 from elmo.config import ModelConfig, WordConfig
 from elmo.errors import CheckpointError
+from elmo.text.vocabulary import format_lines
 
 WEIGHTS_KEY, TOKEN_CACHE_KEY = "RNN_0", "embedding"
+OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE = "options.json", "weights.hdf5", "vocab.txt"
 VOCABULARY_NAMES = ("vocab.txt", "vocab.txt.gz", "vocabulary.txt", "vocabulary.txt.gz")
 
 
@@ -41,16 +39,18 @@ def read_hdf5(options: Location, weights: Location, *, token_embeddings: Locatio
         if cached is not None:
             words = WordConfig(num_words=cached.shape[0], embedding_dim=cached.shape[1])
             config = _with_words(config, words, str(token_embeddings))
+        unread = {name for name in file.list_tensors() if _is_part(name, from_cache=cached is not None)}
 
         def find(name: str) -> Tensor | None:
             if name == TOKEN_CACHE_KEY and cached is not None:
                 return cached
             for candidate in (name, name.replace("RNN/LSTMCell", "RNN/MultiRNNCell/Cell0/LSTMCell")):
                 if candidate in file:
-                    return torch.from_numpy(file[candidate][...])
+                    unread.discard(candidate)
+                    return file.read_tensor(candidate)
             return None
 
-        tensors = bilm.import_weights(config, find, str(weights))
+        tensors = bilm.import_weights(config, find, str(weights), unread)
     return Checkpoint(
         config=config,
         weights=tensors,
@@ -65,33 +65,14 @@ def write_hdf5(checkpoint: Checkpoint, folder: Path) -> None:
 
     config = replace(checkpoint.config, softmax=None)
     options = bilm.write_options(config)
-    folder.mkdir(parents=True, exist_ok=True)
-    if checkpoint.vocabulary is not None:
-        options["n_tokens_vocab"] = len(checkpoint.vocabulary)
-        _replace(folder / "vocab.txt", "".join(f"{word}\n" for word in checkpoint.vocabulary).encode("utf-8"))
-    content = io.BytesIO()
-    with h5py.File(content, "w") as file:
-        for name, tensor in bilm.export_weights(config, checkpoint.weights).items():
-            file.create_dataset(name, data=tensor.to(torch.float32).numpy())
-    _replace(folder / "weights.hdf5", content.getvalue())
-    _replace(folder / "options.json", (json.dumps(options, indent=2) + "\n").encode("utf-8"))
-
-
-@contextlib.contextmanager
-def open_hdf5(path: Location) -> Iterator[Any]:
-    """Open an HDF5 file from disk or from inside an archive, or say in one sentence why not."""
-    import h5py
-
-    if not path.is_file():
-        raise CheckpointError(f"{path} does not exist; give the path of a model's HDF5 file.")
-    source = path if isinstance(path, Path) else io.BytesIO(path.read_bytes())
-    try:
-        with h5py.File(source, "r") as file:
-            yield file
-    except OSError as error:
-        raise CheckpointError(
-            f"{path} is not a whole HDF5 file ({error}); it may be cut off or another kind of file."
-        ) from error
+    with writing_model(folder, (OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE)) as aside:
+        if checkpoint.vocabulary is not None:
+            options["n_tokens_vocab"] = len(checkpoint.vocabulary)
+            (aside / VOCABULARY_FILE).write_bytes(format_lines(checkpoint.vocabulary))
+        with h5py.File(aside / WEIGHTS_FILE, "w") as file:
+            for name, tensor in bilm.export_weights(config, checkpoint.weights).items():
+                file.create_dataset(name, data=tensor.detach().cpu().numpy())
+        (aside / OPTIONS_FILE).write_bytes(f"{json.dumps(options, indent=2)}\n".encode())
 
 
 def holds_weights(path: Location) -> bool:
@@ -105,23 +86,23 @@ def find_vocabulary(folder: Location) -> Location | None:
     for name in VOCABULARY_NAMES:
         if (folder / name).is_file():
             return folder / name
-    named = [path for path in folder.iterdir() if "vocab" in path.name and path.name.endswith((".txt", ".txt.gz"))]
+    named = [path for path in list_folder(folder) if "vocab" in path.name and path.name.endswith((".txt", ".txt.gz"))]
     return named[0] if len(named) == 1 else None
 
 
 def read_vocabulary(path: Location) -> tuple[str, ...]:
     """Read a vocabulary file, one word a line, plain or gzipped."""
+    content = read_file(path)
     try:
-        content = path.read_bytes()
         text = (gzip.decompress(content) if path.name.endswith(".gz") else content).decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (gzip.BadGzipFile, zlib.error, EOFError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path} is not a UTF-8 vocabulary file: {error}.") from error
     lines = text.removesuffix("\n").split("\n")
     return tuple(line.strip() for line in lines)
 
 
 def _find_token_cache(weights: Location) -> Location | None:
-    for path in parent_of(weights).iterdir():
+    for path in list_folder(parent_of(weights)):
         if path.name.endswith((".hdf5", ".h5")) and path.name != weights.name:
             with open_hdf5(path) as file:
                 if TOKEN_CACHE_KEY in file and WEIGHTS_KEY not in file:
@@ -133,7 +114,18 @@ def _read_token_cache(path: Location) -> Tensor:
     with open_hdf5(path) as file:
         if TOKEN_CACHE_KEY not in file:
             raise CheckpointError(f"{path} has no dataset '{TOKEN_CACHE_KEY}'; it holds no cached word vectors.")
-        return torch.from_numpy(file[TOKEN_CACHE_KEY][...])
+        table = file.read_tensor(TOKEN_CACHE_KEY)
+    if table.dim() != 2:
+        raise CheckpointError(
+            f"{path} has an '{TOKEN_CACHE_KEY}' of shape {tuple(table.shape)}; a vector for each word was expected."
+        )
+    return table
+
+
+def _is_part(name: str, *, from_cache: bool) -> bool:
+    """Tell whether a dataset must be asked for by the options; cached vectors stand for the words' own part."""
+    token_parts = () if from_cache else ("CNN", "char_embed", TOKEN_CACHE_KEY)
+    return name.startswith(("RNN_", *token_parts))
 
 
 def _with_words(config: ModelConfig, words: WordConfig, source: str) -> ModelConfig:
@@ -143,12 +135,3 @@ def _with_words(config: ModelConfig, words: WordConfig, source: str) -> ModelCon
             f"{config.encoder.output_dim}."
         )
     return replace(config, characters=None, words=words, token_projection=False)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    aside = path.with_name(f".{path.name}.saving-{os.getpid()}")
-    try:
-        aside.write_bytes(content)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)

@@ -1,7 +1,6 @@
 """ELMoForManyLangs models: a folder of dictionaries and torch state dicts, 44 languages published."""
 
 import io
-import pickle
 import warnings
 from collections.abc import Mapping
 from pathlib import PurePosixPath
@@ -11,14 +10,14 @@ import torch
 from torch import Tensor
 
 from elmo.checkpoint.checkpoint import Checkpoint, expected_shapes, list_some
-from elmo.checkpoint.folder import read_json
-from elmo.checkpoint.location import Location
+from elmo.checkpoint.location import Location, read_file, read_json
 from elmo.config import OFFICIAL_FILTERS, ModelConfig
 from elmo.errors import CheckpointError, ConfigError
 from elmo.text.characters import DictionaryAlphabet
 from elmo.text.vocabulary import parse_lines
 
 ENCODER_FILE, TOKENS_FILE = "encoder.pkl", "token_embedder.pkl"
+WORD_TABLE, CHARACTER_TABLE = "word_emb_layer.embedding.weight", "char_emb_layer.embedding.weight"
 # What the published models were trained with; their config.json names this file by a path long gone.
 DEFAULT_SETTINGS: Mapping[str, Any] = {
     "encoder": {
@@ -47,7 +46,13 @@ def read_manylangs(folder: Location) -> Checkpoint:
     settings = _read_settings(folder)
     tokens = _read_state_dict(folder / TOKENS_FILE)
     encoder = _read_state_dict(folder / ENCODER_FILE)
-    word_table, char_table = (tokens.get(f"{kind}_emb_layer.embedding.weight") for kind in ("word", "char"))
+    word_table, char_table = tokens.get(WORD_TABLE), tokens.get(CHARACTER_TABLE)
+    for name, table in ((WORD_TABLE, word_table), (CHARACTER_TABLE, char_table)):
+        if table is not None and table.dim() != 2:
+            raise CheckpointError(
+                f"{folder / TOKENS_FILE} has {name} of shape {tuple(table.shape)}; a vector for each entry was "
+                "expected."
+            )
     words = _read_dictionary(folder / "word.dic", word_table) if word_table is not None else None
     characters = _read_dictionary(folder / "char.dic", char_table) if char_table is not None else None
     if characters is not None:
@@ -80,13 +85,13 @@ def _read_settings(folder: Location) -> Mapping[str, Any]:
 
 def _read_dictionary(path: Location, table: Tensor) -> Dictionary:
     try:
-        lines = parse_lines(path.read_bytes())
-    except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{path} could not be read as UTF-8 text: {error}.") from error
+        lines = parse_lines(read_file(path))
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{path} is not UTF-8 text: {error}.") from error
     entries: Dictionary = {}
     for number, line in enumerate(lines, start=1):
         entry, tab, row = line.removesuffix("\r").rpartition("\t")
-        if not tab or not row.isdecimal() or int(row) >= table.shape[0]:
+        if not tab or not row.isdecimal() or len(row) > 18 or int(row) >= table.shape[0]:
             raise CheckpointError(
                 f"{path}, line {number} is {line!r}; an entry, a tab and a number below {table.shape[0]} "
                 "were expected."
@@ -143,7 +148,7 @@ def _make_config(
             "unknown_word": "<oov>",
         }
         return ModelConfig.from_dict(values)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise CheckpointError(f"The settings of the model in {folder} lack or misuse {error}.") from error
     except ConfigError as error:
         raise CheckpointError(f"The settings of the model in {folder} are not valid: {error}") from error
@@ -156,24 +161,30 @@ def _import_weights(
     characters: Dictionary | None,
     folder: Location,
 ) -> dict[str, Tensor]:
+    shapes = expected_shapes(config)
     found: dict[str, Tensor | None] = {}
+    unread = set(theirs)
+
+    def take(name: str) -> Tensor | None:
+        unread.discard(name)
+        return theirs.get(name)
+
     if words is not None:
-        found["tokens.words.weight"] = theirs["word_emb_layer.embedding.weight"][list(words.values())]
+        found["tokens.words.weight"] = _choose_rows(take(WORD_TABLE), words)
     if characters is not None and config.characters is not None:
         prefix = "tokens.characters"
-        found[f"{prefix}.embedding.weight"] = theirs["char_emb_layer.embedding.weight"][list(characters.values())]
+        found[f"{prefix}.embedding.weight"] = _choose_rows(take(CHARACTER_TABLE), characters)
         for number in range(len(config.characters.filters)):
             for leaf in ("weight", "bias"):
-                found[f"{prefix}.convolutions.{number}.{leaf}"] = theirs.get(f"convolutions.{number}.{leaf}")
+                found[f"{prefix}.convolutions.{number}.{leaf}"] = take(f"convolutions.{number}.{leaf}")
         for number in range(config.characters.num_highways):
             for leaf in ("weight", "bias"):
-                both = theirs.get(f"highways._layers.{number}.{leaf}")
-                transform, carry = (None, None) if both is None else both.chunk(2)
+                transform, carry = _halve(take(f"highways._layers.{number}.{leaf}"))
                 found[f"{prefix}.highways.{number}.transform.{leaf}"] = transform
                 # Theirs weighs the input, ours the transform: 1 - sigmoid(x) = sigmoid(-x).
                 found[f"{prefix}.highways.{number}.gate.{leaf}"] = None if carry is None else -carry
     for leaf in ("weight", "bias"):
-        found[f"tokens.projection.{leaf}"] = theirs.get(f"projection.{leaf}")
+        found[f"tokens.projection.{leaf}"] = take(f"projection.{leaf}")
     for ours, direction in (("left_to_right", "forward"), ("right_to_left", "backward")):
         for layer in range(config.encoder.num_layers):
             for our_leaf, their_leaf in (
@@ -182,8 +193,7 @@ def _import_weights(
                 ("bias", "state_linearity.bias"),
                 ("projection_weight", "state_projection.weight"),
             ):
-                found[f"{ours}.layers.{layer}.{our_leaf}"] = theirs.get(f"{direction}_layer_{layer}.{their_leaf}")
-    shapes = expected_shapes(config)
+                found[f"{ours}.layers.{layer}.{our_leaf}"] = take(f"{direction}_layer_{layer}.{their_leaf}")
     faults = [
         f"{name} is missing"
         if tensor is None
@@ -191,25 +201,45 @@ def _import_weights(
         for name, tensor in found.items()
         if tensor is None or tensor.shape != shapes[name]
     ]
+    faults += [f"{name} is in the files, but the settings do not ask for it" for name in sorted(unread)]
     if faults:
         raise CheckpointError(f"The weights in {folder} do not fit its settings: {list_some(faults)}.")
-    return {name: tensor.to(torch.float32).contiguous() for name, tensor in found.items() if tensor is not None}
+    return {name: tensor.contiguous() for name, tensor in found.items() if tensor is not None}
+
+
+def _choose_rows(table: Tensor | None, entries: Dictionary) -> Tensor | None:
+    return None if table is None else table[list(entries.values())]
+
+
+def _halve(both: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    if both is None:
+        return None, None
+    # What cannot be halved keeps its shape, so that it is named as a wrong one.
+    halves = both.chunk(2) if both.dim() else ()
+    return (halves[0], halves[1]) if len(halves) == 2 else (both, both)
 
 
 def _read_state_dict(path: Location) -> dict[str, Tensor]:
+    pickled = read_file(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch doubts pickles of other protocols aloud; the error says it
-            content = torch.load(io.BytesIO(path.read_bytes()), map_location="cpu", weights_only=True)
-    except OSError as error:
-        raise CheckpointError(f"{path} could not be read: {error.strerror or error}.") from error
-    except (pickle.UnpicklingError, EOFError, RuntimeError, ValueError) as error:
+            content = torch.load(io.BytesIO(pickled), map_location="cpu", weights_only=True)
+    except Exception as error:  # which one depends on the byte that is wrong
         raise CheckpointError(
             f"{path} is not a torch file of plain tensors; it is damaged, another kind of file, or holds code "
             "that would run on loading, so it was not opened."
         ) from error
-    if not isinstance(content, dict) or not all(isinstance(tensor, Tensor) for tensor in content.values()):
+    if not isinstance(content, dict) or not all(
+        isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in content.items()
+    ):
         raise CheckpointError(
             f"{path} holds a {type(content).__name__}, not a state dict; a file of named tensors was expected."
         )
-    return content
+    return {name: _read_tensor(tensor, f"{path} has under {name!r}") for name, tensor in content.items()}
+
+
+def _read_tensor(tensor: Tensor, what: str) -> Tensor:
+    if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex() or tensor.is_meta:
+        raise CheckpointError(f"{what} a tensor of type {tensor.dtype}, {tensor.layout}; plain numbers were expected.")
+    return tensor.detach().to(torch.float32)

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.folder import read_json
 from elmo.checkpoint.formats import bilm
 from elmo.checkpoint.formats.hdf5 import find_vocabulary, read_vocabulary
+from elmo.checkpoint.location import check_file, read_json
 from elmo.errors import CheckpointError
 
 SOFTMAX_WEIGHT, SOFTMAX_BIAS = "softmax/W", "softmax/b"
@@ -37,11 +38,14 @@ def find_prefix(folder: Path) -> Path | None:
 def read_tensorflow(prefix: Path, options: Path) -> Checkpoint:
     """Open the checkpoint PREFIX.index; the vocabulary is looked for beside it."""
     names, reader = _open(prefix)
+    # A slot of an optimizer is called after its variable, such as lm/char_embed/Adagrad.
+    unread = {name for name in names if name.startswith("lm/") and name.rpartition("/")[0] not in names}
 
     def find(name: str) -> Tensor | None:
         for candidate in _their_names(name):
             if candidate in names:
-                return torch.from_numpy(reader(candidate))
+                unread.discard(candidate)
+                return reader(candidate)
         return None
 
     vocabulary = find_vocabulary(prefix.parent)
@@ -52,6 +56,7 @@ def read_tensorflow(prefix: Path, options: Path) -> Checkpoint:
         # A word model may use its input vectors as softmax weights (share_embedding_softmax).
         lambda name: find("embedding" if shares_embedding and name == SOFTMAX_WEIGHT else name),
         str(prefix),
+        unread,
     )
     return Checkpoint(
         config=config,
@@ -61,7 +66,7 @@ def read_tensorflow(prefix: Path, options: Path) -> Checkpoint:
     )
 
 
-def _open(prefix: Path) -> tuple[frozenset[str], Callable[[str], Any]]:
+def _open(prefix: Path) -> tuple[frozenset[str], Callable[[str], Tensor]]:
     """Give the names in a checkpoint and a function that reads one of them."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow greets every user at length otherwise
     try:
@@ -78,8 +83,12 @@ def _open(prefix: Path) -> tuple[frozenset[str], Callable[[str], Any]]:
             reason = str(error).splitlines()[0]
             raise CheckpointError(f"{prefix} is not a whole TensorFlow checkpoint: {reason}.") from error
 
+    def read_tensor(name: str) -> Tensor:
+        return torch.from_numpy(np.array(guard(opened.get_tensor, name), dtype=np.float32))
+
+    check_file(prefix.with_name(f"{prefix.name}.index"))
     opened = guard(tf.train.load_checkpoint, str(prefix))
-    return frozenset(opened.get_variable_to_shape_map()), lambda name: guard(opened.get_tensor, name)
+    return frozenset(opened.get_variable_to_shape_map()), read_tensor
 
 
 def _their_names(name: str) -> list[str]:

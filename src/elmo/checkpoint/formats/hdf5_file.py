@@ -1,0 +1,94 @@
+"""An HDF5 file -> float32 tensors by name, or a CheckpointError; what the names mean is not known here."""
+
+import contextlib
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmo.checkpoint.location import Location, check_file, read_file
+from elmo.errors import CheckpointError
+
+# What h5py raises where a file is damaged, depending on the byte that is wrong.
+_DAMAGE = (
+    OSError,
+    RuntimeError,
+    KeyError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    MemoryError,
+)
+
+
+class Hdf5File:
+    """An open file; made by open_hdf5."""
+
+    def __init__(self, file: Any, path: Location) -> None:
+        self._file, self._path = file, path
+
+    def __contains__(self, name: str) -> bool:
+        with _telling_damage(self._path):
+            return name in self._file
+
+    def list_tensors(self) -> list[str]:
+        """Give the names of all datasets, those in groups too."""
+        import h5py
+
+        names: list[str] = []
+
+        def visit(name: str, entry: Any) -> None:
+            if isinstance(entry, h5py.Dataset):
+                names.append(name)
+
+        with _telling_damage(self._path):
+            self._file.visititems(visit)
+        return names
+
+    def read_tensor(self, name: str) -> Tensor:
+        """Read a dataset of numbers of any type and byte order as float32."""
+        import h5py
+
+        with _telling_damage(self._path):
+            entry = self._file[name]
+            if not isinstance(entry, h5py.Dataset) or entry.shape is None or entry.dtype.kind not in "fiu":
+                kind = f"values of type {entry.dtype}" if isinstance(entry, h5py.Dataset) else "a group"
+                raise CheckpointError(
+                    f"{self._path} has {kind} under {name!r}; an array of numbers was expected, so it is damaged or "
+                    "of another program."
+                )
+            # A wrong bit in the shape would otherwise ask for any amount of memory.
+            if entry.chunks is None and entry.nbytes > entry.id.get_storage_size():
+                raise ValueError(f"{name} ends before its {entry.nbytes} bytes")
+            with np.errstate(all="ignore"):  # what float32 cannot hold is infinite, and refused as such
+                return torch.from_numpy(np.array(entry[...], dtype=np.float32))
+
+
+@contextlib.contextmanager
+def open_hdf5(path: Location) -> Iterator[Hdf5File]:
+    """Open an HDF5 file from disk or from inside an archive."""
+    import h5py
+
+    check_file(path)
+    source = path if isinstance(path, Path) else io.BytesIO(read_file(path))
+    with contextlib.ExitStack() as stack:
+        with _telling_damage(path):
+            file = stack.enter_context(h5py.File(source, "r"))
+        yield Hdf5File(file, path)
+
+
+@contextlib.contextmanager
+def _telling_damage(path: Location) -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGE as error:
+        reason = str(error).strip("'\"") or type(error).__name__
+        raise CheckpointError(
+            f"{path} is not a whole HDF5 file ({reason}); it may be cut off, damaged or another kind of file."
+        ) from error
