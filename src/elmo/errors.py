@@ -15,3 +15,8 @@ class InputError(ElmoError):
 
 class CheckpointError(ElmoError):
     """A model file is missing, damaged, foreign or not what its description says."""
+
+
+def first_line(error: BaseException) -> str:
+    """Give what an error of another library says in one line: the first that is not empty, or its name."""
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()

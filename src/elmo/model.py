@@ -16,10 +16,13 @@ import torch
 from elmo.build import build_bilm
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import write_folder
+from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo.checkpoint.hub import push_folder
-from elmo.checkpoint.open import Format, open_checkpoint
+from elmo.checkpoint.location import as_path
+from elmo.checkpoint.open import open_checkpoint
+from elmo.checkpoint.recognition import Format
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
-from elmo.errors import ConfigError, InputError
+from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.inference.cosine import cosine
 from elmo.inference.layers import Choice, Layers, choose_layers
 from elmo.inference.runtime import Runtime
@@ -322,9 +325,12 @@ class Elmo:
         """Give the model as it is now, ready to be written in any format."""
         return replace(self._checkpoint, weights=self.bilm.state_dict())
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write the model to a folder that from_pretrained opens."""
-        write_folder(self.checkpoint(), Path(folder))
+    def save_pretrained(self, folder: str | Path, *, format: Literal["elmo", "hdf5"] = "elmo") -> None:
+        """Write the model to a folder that from_pretrained opens; "hdf5" is what bilm-tf and AllenNLP read."""
+        if format not in ("elmo", "hdf5"):
+            raise CheckpointError(f"format is {format!r}; a model is saved as 'elmo' or 'hdf5'.")
+        write = write_folder if format == "elmo" else write_hdf5
+        write(self.checkpoint(), as_path(folder, "The folder to save to"))
 
     def push_to_hub(self, name: str, *, private: bool = False, token: str | None = None) -> str:
         """Upload the model to the Hugging Face hub as `name` and give its address."""

@@ -96,9 +96,7 @@ def test_cached_words_are_loaded_without_the_boundaries(tiny_files, tuned_model:
     module = Elmo(*tiny_files, 2, vocab_to_cache=VOCABULARY)
     boundaries = module.get_parameter("_layer.bilm.tokens.cached")[:2].clone()
     words = torch.arange(18.0).reshape(3, 6)
-    module.load_state_dict(
-        saved_mixes() | saved_bilm(tuned_model) | {"_elmo_lstm._word_embedding.weight": words}
-    )
+    module.load_state_dict(saved_mixes() | saved_bilm(tuned_model) | {"_elmo_lstm._word_embedding.weight": words})
     cached = module.get_parameter("_layer.bilm.tokens.cached")
     torch.testing.assert_close(cached.detach(), torch.cat([boundaries, words]))
 

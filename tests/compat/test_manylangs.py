@@ -107,3 +107,13 @@ def test_what_is_not_lists_of_words_is_refused(folder: Path, sents, message):
 def test_a_batch_size_below_one_is_refused(folder: Path):
     with pytest.raises(InputError, match="batch_size is 0; it must be a whole number of sentences, 1 or more"):
         Embedder(folder, batch_size=0)
+
+
+def test_a_model_folder_must_be_a_path():
+    with pytest.raises(InputError, match="model_dir is None; give the folder of a model"):
+        Embedder(None)
+
+
+def test_numpy_arrays_of_words_are_sentences(folder: Path):
+    embedder, words = Embedder(folder, stateful=False), [["the", "bank"], ["a", "river"]]
+    np.testing.assert_array_equal(embedder.sents2elmo(np.array(words)), embedder.sents2elmo(words))

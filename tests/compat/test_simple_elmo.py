@@ -150,3 +150,14 @@ def test_what_has_no_meaning_here_is_refused(model: ElmoModel, tiny_folder: Path
         ElmoModel().get_elmo_vectors(SENTENCES)
     with pytest.raises(CheckpointError, match="No model was found at"):
         ElmoModel().load("./nowhere")
+    for wrong in (None, 209):
+        with pytest.raises(
+            InputError, match=f"directory is {wrong}; give the folder or the zip archive of a model"
+        ):
+            ElmoModel().load(wrong)
+
+
+def test_numpy_arrays_of_words_are_sentences(fresh: ElmoModel):
+    words = [["the", "bank"], ["a", "river"]]
+    expected = fresh.get_elmo_vectors(words)
+    np.testing.assert_array_equal(fresh.get_elmo_vectors(np.array(words)), expected)

@@ -1,10 +1,14 @@
 """Running batches: words encoded in windows, state carried row by row, devices and precisions."""
 
+import copy
 import dataclasses
+import pickle
 
+import numpy as np
 import pytest
 import torch
 
+from elmo import Elmo
 from elmo.errors import ConfigError
 from elmo.inference import runtime
 from elmo.inference.runtime import CarriedState, Runtime, encode_words, run_bilm
@@ -160,3 +164,20 @@ def test_a_gpu_gives_the_vectors_of_the_cpu(tiny_model, own_model, batch):
     on_gpu = Runtime(own_model.bilm, device="cuda").run(batch([A, B, C]))
     assert on_gpu.layers.device.type == on_gpu.mask.device.type == "cuda"
     torch.testing.assert_close(on_gpu.layers.cpu(), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, lambda state: pickle.loads(pickle.dumps(state))])
+def test_a_copy_of_a_carried_state_begins_from_zero(carried, batch, copied):
+    first = carried.run(batch([A])).layers
+    other = copied(carried)
+    torch.testing.assert_close(other.run(batch([A])).layers, first)
+    assert not torch.allclose(carried.run(batch([A])).layers, first, atol=1e-4)  # the one it is of reads on
+
+
+def test_a_model_that_carries_its_state_can_be_copied(tiny_model):
+    model = Elmo(tiny_model.checkpoint(), state="carry")
+    first = model.embed([A])[0]
+    other = copy.deepcopy(model)
+    assert other.state == "carry" and other.bilm is not model.bilm
+    np.testing.assert_array_equal(other.embed([A])[0], first)
+    assert not np.allclose(other.embed([A])[0], first, atol=1e-4)

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from elmo.errors import InputError
@@ -82,6 +83,21 @@ def test_a_long_wrong_value_is_cut_in_the_message():
 
 def test_word_lists_are_taken_as_they_are():
     assert read_word_lists(iter([["a", "b c"], (), ("",)])) == [["a", "b c"], [], [""]]
+
+
+@pytest.mark.parametrize("kind", [None, object])
+def test_numpy_arrays_are_the_lists_they_hold(kind):
+    array = np.array([["a b", "c"], ["d", ""]], dtype=kind)
+    for sentences in (array, list(array)):
+        for read in (read_word_lists(sentences), read_sentences(sentences, tokenize)):
+            assert read == [["a b", "c"], ["d", ""]]
+            assert all(type(word) is str for words in read for word in words)
+    assert read_sentence(array[0], tokenize) == ["a b", "c"]
+    assert read_sentences(np.array(["a b", "c"], dtype=kind), tokenize) == [["a", "b"], ["c"]]
+    with refused("Sentence 0 has 0 of type int at word 0; every word must be a string."):
+        read_word_lists(np.zeros((2, 3), dtype=int))
+    with refused("The sentences are 'a' of type str; give a string or a list of sentences."):
+        read_sentences(np.array("a"), tokenize)
 
 
 def test_a_flat_list_of_words_is_not_read_as_letters():

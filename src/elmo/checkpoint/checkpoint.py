@@ -11,7 +11,7 @@ from torch import Tensor
 
 from elmo.build import build_bilm
 from elmo.config import ModelConfig
-from elmo.errors import CheckpointError
+from elmo.errors import CheckpointError, first_line
 from elmo.nn.bilm import BiLM
 from elmo.text.batch import Indexer
 from elmo.text.characters import DictionaryAlphabet, Utf8Alphabet
@@ -100,7 +100,9 @@ def _check_weights(config: ModelConfig, weights: Weights) -> None:
     ]
     if faults:
         raise CheckpointError(f"The weights do not fit the configuration: {list_some(faults)}.")
-    other_types = [f"{name} is {tensor.dtype}" for name, tensor in weights.items() if tensor.dtype != torch.float32]
+    other_types = [
+        f"{name} is {tensor.dtype}" for name, tensor in weights.items() if tensor.dtype != torch.float32
+    ]
     if other_types:
         raise CheckpointError(
             f"The weights are to be torch.float32, but {list_some(other_types)}; convert them, or save the model "
@@ -139,11 +141,6 @@ def _check_word_lists(checkpoint: Checkpoint) -> None:
                 f"The list of characters has {len(characters)} entries and lacks {missing or 'none'} of the "
                 f"special ones; {config.characters.num_characters} entries with all of them were expected."
             )
-
-
-def first_line(error: BaseException) -> str:
-    """Give what an error of another library says, without its further lines."""
-    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()
 
 
 def list_some(phrases: list[str]) -> str:

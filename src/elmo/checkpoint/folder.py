@@ -95,6 +95,18 @@ def content_hash(weights: Weights) -> str:
     return digest.hexdigest()
 
 
+def check_content_hash(folder: Path, found: str) -> None:
+    """Compare the hash of the weights that were read with the recorded one, if a folder is in our format."""
+    if not is_model_folder(folder):
+        return
+    recorded = read_json(folder / CONFIG_FILE).get("content_hash")
+    if recorded != found:
+        raise CheckpointError(
+            f"{folder / WEIGHTS_FILE} is damaged: its weights have the content hash {found}, but {recorded} was "
+            "recorded when they were saved; get or save the model again."
+        )
+
+
 def write_json(path: Path, value: object) -> None:
     """Write JSON aside, wait until it is on the disk, and put it in place."""
     replace_file(path, _format_json(value))

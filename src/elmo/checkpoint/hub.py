@@ -7,7 +7,7 @@ What the files mean is decided where the folder is opened.
 from pathlib import Path
 from typing import NoReturn
 
-from elmo.errors import CheckpointError
+from elmo.errors import CheckpointError, first_line
 
 # Matched against the whole path inside the repository.
 MODEL_FILES = (
@@ -109,11 +109,11 @@ def _raise_download_error(
     elif isinstance(error, errors.LocalEntryNotFoundError):
         message = (
             f"{name} is not (or not wholly) in the cache and the hub gave no usable answer"
-            f" ({_first_line(error.__cause__ or error)}); check the network, or give a local folder."
+            f" ({first_line(error.__cause__ or error)}); check the network, or give a local folder."
         )
     else:
         message = (
-            f"{name} cannot be downloaded ({_first_line(error)}); check the network and try again, or give"
+            f"{name} cannot be downloaded ({first_line(error)}); check the network and try again, or give"
             " a local folder."
         )
     raise CheckpointError(message) from error
@@ -132,12 +132,7 @@ def _raise_upload_error(folder: Path, repo_id: str, error: Exception) -> NoRetur
         )
     else:
         message = (
-            f"{folder} cannot be uploaded to the hub repository {repo_id!r} ({_first_line(error)}); check the"
+            f"{folder} cannot be uploaded to the hub repository {repo_id!r} ({first_line(error)}); check the"
             " network and try again."
         )
     raise CheckpointError(message) from error
-
-
-def _first_line(error: BaseException) -> str:
-    """The hub's messages have several lines, the first of them sometimes empty; ours have one."""
-    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()

@@ -12,6 +12,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from elmo.checkpoint.download import cache_folder, fetch_url
+from elmo.checkpoint.formats.bilm import read_options
+from elmo.checkpoint.location import read_json
+from elmo.config import EncoderConfig
 from elmo.errors import CheckpointError
 
 BASE_ADDRESS = "https://allennlp.s3.amazonaws.com/models/elmo/"
@@ -34,11 +37,10 @@ class OfficialModel:
 
     alias: str
     stem: str
-    dim: int
-    projection_dim: int
-    num_highway_layers: int
-    num_parameters_millions: float
-    weights_megabytes: int
+    cell_dim: int
+    output_dim: int
+    num_highways: int
+    num_layers: int = 2
 
     @property
     def options_path(self) -> str:
@@ -50,14 +52,28 @@ class OfficialModel:
         """The weights file's place below the base address."""
         return f"{self.stem}/elmo_{self.stem}_weights.hdf5"
 
+    def check_options(self, path: Path) -> None:
+        """Raise CheckpointError unless `path` holds the options of this very model."""
+        check_json(path)
+        config = read_options(read_json(path), "it")
+        assert isinstance(config.encoder, EncoderConfig)
+        for name, value, expected in (
+            ("lstm.n_layers", config.encoder.num_layers, self.num_layers),
+            ("lstm.dim", config.encoder.cell_dim, self.cell_dim),
+            ("lstm.projection_dim", config.encoder.output_dim, self.output_dim),
+            ("char_cnn.n_highway", config.characters and config.characters.num_highways, self.num_highways),
+        ):
+            if value != expected:
+                raise CheckpointError(f"it says {name} {value}, but the model {self.alias!r} has {expected}")
+
 
 OFFICIAL: dict[str, OfficialModel] = {
     model.alias: model
     for model in (
-        OfficialModel("small", "2x1024_128_2048cnn_1xhighway", 1024, 128, 1, 13.6, 54),
-        OfficialModel("medium", "2x2048_256_2048cnn_1xhighway", 2048, 256, 1, 28.0, 112),
-        OfficialModel("original", "2x4096_512_2048cnn_2xhighway", 4096, 512, 2, 93.6, 374),
-        OfficialModel("original-5.5b", "2x4096_512_2048cnn_2xhighway_5.5B", 4096, 512, 2, 93.6, 374),
+        OfficialModel("small", "2x1024_128_2048cnn_1xhighway", 1024, 128, 1),
+        OfficialModel("medium", "2x2048_256_2048cnn_1xhighway", 2048, 256, 1),
+        OfficialModel("original", "2x4096_512_2048cnn_2xhighway", 4096, 512, 2),
+        OfficialModel("original-5.5b", "2x4096_512_2048cnn_2xhighway_5.5B", 4096, 512, 2),
     )
 }
 
@@ -75,7 +91,7 @@ def fetch_official(alias: str, *, cache: Path | None = None, local_files_only: b
     cache = cache_folder() if cache is None else cache
     base = (os.environ.get("ELMO_MIRROR") or BASE_ADDRESS).rstrip("/") + "/"
     # The small file first: a wrong address shows before hundreds of megabytes are on their way.
-    for path, check in ((model.options_path, check_json), (model.weights_path, check_hdf5)):
+    for path, check in ((model.options_path, model.check_options), (model.weights_path, check_hdf5)):
         fetch_url(
             base + path,
             cache=cache,
@@ -119,7 +135,7 @@ def check_json(path: Path) -> None:
     """Raise CheckpointError unless `path` holds one JSON object."""
     try:
         value = json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"it is not JSON but begins with {_beginning(path)!r}") from error
     if not isinstance(value, dict):
         raise CheckpointError(f"it is a JSON {type(value).__name__}, not an object")

@@ -4,22 +4,21 @@ Which format a folder is: ours, then ELMoForManyLangs, then HDF5, then a TensorF
 """
 
 import re
-import zipfile
-import zlib
-from pathlib import Path, PurePosixPath
-from typing import Literal, get_args
+from pathlib import Path
+from typing import get_args
 
+from elmo.checkpoint.archive import is_archive, open_archive
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.folder import is_model_folder, read_folder
+from elmo.checkpoint.folder import read_folder
 from elmo.checkpoint.formats import hdf5, manylangs, tensorflow
 from elmo.checkpoint.hub import fetch_from_hub
-from elmo.checkpoint.location import Location, parent_of
+from elmo.checkpoint.location import Location, as_path, check_file, list_folder, parent_of, unreadable
 from elmo.checkpoint.official import OFFICIAL, fetch_official
+from elmo.checkpoint.recognition import HDF5_SUFFIXES, Format, recognize
 from elmo.checkpoint.run_folder import RUN_FILE, best_checkpoint
 from elmo.errors import CheckpointError
 
-Format = Literal["elmo", "manylangs", "hdf5", "tensorflow", "zip"]
-HDF5_SUFFIXES = (".hdf5", ".h5")
+FILE_SUFFIXES = (*HDF5_SUFFIXES, ".zip", ".json", ".index")
 
 
 def open_checkpoint(
@@ -34,55 +33,55 @@ def open_checkpoint(
     if format is not None and format not in get_args(Format):
         raise CheckpointError(f"The format {format!r} is not known; choose one of {', '.join(get_args(Format))}.")
     path = find_model(source, revision=revision, local_files_only=local_files_only)
-    cache = Path(token_embeddings) if token_embeddings is not None else None
-    if format == "zip" or (format is None and path.is_file() and path.suffix == ".zip"):
-        try:
-            return _read_located(_open_zip(path), None, cache)
-        except (zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
-            raise CheckpointError(f"{path} is damaged: {error}; get the archive again.") from error
-    return _read_located(path, format, cache)
+    cache = as_path(token_embeddings, "token_embeddings") if token_embeddings is not None else None
+    try:
+        if format == "zip" or (format is None and is_archive(path)):
+            return _read_located(open_archive(path), None, cache)
+        return _read_located(path, format, cache)
+    except OSError as error:  # such as a folder that may not be looked into
+        raise unreadable(Path(error.filename or path), error) from error
 
 
 def find_model(source: str | Path, *, revision: str | None = None, local_files_only: bool = False) -> Path:
     """Give where a model is on disk, fetched first if it is named by an alias or a hub id."""
-    path = Path(source).expanduser()
-    if (path / RUN_FILE).is_file():
-        return best_checkpoint(path)
-    if path.exists() or path.with_name(path.name + ".index").exists():
-        return path
+    path = as_path(source, "The model")
+    try:
+        if (path / RUN_FILE).is_file():
+            return best_checkpoint(path)
+        if path.exists() or path.parent.joinpath(f"{path.name}.index").exists():
+            return path
+    except OSError as error:
+        raise unreadable(path, error) from error
     name = str(source)
     if name in OFFICIAL:
         return fetch_official(name, local_files_only=local_files_only)
-    if isinstance(source, str) and re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not name.startswith("."):
-        return fetch_from_hub(name, revision=revision, local_files_only=local_files_only)
+    if isinstance(source, str) and _may_be_on_hub(name):
+        try:
+            return fetch_from_hub(name, revision=revision, local_files_only=local_files_only)
+        except CheckpointError as error:
+            message = str(error)
+            raise CheckpointError(
+                f"There is no local file or folder {name!r}, and {message[0].lower()}{message[1:]}"
+            ) from error.__cause__
     raise CheckpointError(
         f"No model was found at {name!r}; give a folder, an .hdf5 or .zip file, a hub id such as 'name/model', "
         f"or one of {', '.join(OFFICIAL)}."
     )
 
 
-def _open_zip(path: Path) -> Location:
-    try:
-        archive = zipfile.ZipFile(path)
-    except (OSError, zipfile.BadZipFile) as error:
-        raise CheckpointError(f"{path} is not a whole zip archive: {error}.") from error
-    for name in archive.namelist():
-        member = PurePosixPath(name.replace("\\", "/"))
-        if member.is_absolute() or ".." in member.parts or re.match(r"[A-Za-z]:", name):
-            raise CheckpointError(
-                f"{path} has a member {name!r} that would leave its folder; no published model has one, so the "
-                "archive was not opened."
-            )
-    root = zipfile.Path(archive)
-    while len(entries := list(root.iterdir())) == 1 and entries[0].is_dir():
-        root = entries[0]
-    return root
+def _may_be_on_hub(name: str) -> bool:
+    """Tell a hub id from the misspelled path of a file."""
+    if not re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", name) or name.lower().endswith(FILE_SUFFIXES):
+        return False
+    return not Path(name.split("/")[0]).exists()
 
 
 def _read_located(path: Location, format: Format | None, token_embeddings: Path | None) -> Checkpoint:
     if path.is_dir():
         format = format or _detect(path)
     elif format is None and isinstance(path, Path):
+        if path.exists():  # it may also be the prefix of several files
+            check_file(path)
         format = "hdf5" if path.suffix in HDF5_SUFFIXES or _is_hdf5(path) else "tensorflow"
     if token_embeddings is not None and format != "hdf5":
         raise CheckpointError(
@@ -99,15 +98,8 @@ def _read_located(path: Location, format: Format | None, token_embeddings: Path 
 
 
 def _detect(folder: Location) -> Format:
-    if is_model_folder(folder):
-        return "elmo"
-    if (folder / manylangs.ENCODER_FILE).is_file():
-        return "manylangs"
-    names = [entry.name for entry in folder.iterdir()]
-    if any(name.endswith(HDF5_SUFFIXES) for name in names) and any(n.endswith("options.json") for n in names):
-        return "hdf5"
-    if any(name.endswith(".index") for name in names):
-        return "tensorflow"
+    if format := recognize(folder):
+        return format
     raise CheckpointError(
         f"{folder} holds no model: expected config.json with weights.safetensors, encoder.pkl, an options.json "
         "with an HDF5 file, or a TensorFlow checkpoint."
@@ -118,7 +110,7 @@ def _read_hdf5(path: Location, token_embeddings: Path | None) -> Checkpoint:
     folder: Location = path if path.is_dir() else parent_of(path)
     weights = path
     if path.is_dir():
-        files = [entry for entry in folder.iterdir() if entry.name.endswith(HDF5_SUFFIXES)]
+        files = [entry for entry in list_folder(folder) if entry.name.endswith(HDF5_SUFFIXES)]
         if len(files) > 1 or token_embeddings is not None:
             files = [entry for entry in files if hdf5.holds_weights(entry)]
         weights = _only(files, "HDF5 files with weights", folder)
@@ -145,7 +137,7 @@ def _read_tensorflow(path: Location) -> Checkpoint:
 
 
 def _find_options(folder: Location, weights_name: str) -> Location:
-    files = [entry for entry in folder.iterdir() if entry.name.endswith("options.json")]
+    files = [entry for entry in list_folder(folder) if entry.name.endswith("options.json")]
     if len(files) > 1:
         # elmo_X_weights.hdf5 goes with elmo_X_options.json.
         own_name = re.sub(r"weights\.(hdf5|h5)$", "options.json", weights_name)

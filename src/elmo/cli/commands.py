@@ -10,6 +10,7 @@ from elmo.cli.embed import embed
 from elmo.cli.encode import encode
 from elmo.cli.evaluate import evaluate
 from elmo.cli.info import info
+from elmo.cli.plot import plot
 from elmo.cli.prepare import prepare
 from elmo.cli.score import score
 from elmo.cli.similarity import similarity
@@ -29,6 +30,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "convert": convert,
     "prepare": prepare,
     "train": train,
+    "plot": plot,
     "vocab": vocab,
 }
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -36,7 +37,12 @@ def info(
       elmo info small
     """
     checkpoint = open_model_files(model, format=format, local_files_only=local_files_only)
-    found = describe_model(checkpoint, _list_files(model))
+    path = None if model is None else _locate(model)
+    found = describe_model(checkpoint, _list_files(path))
+    if path is not None and format in (None, "elmo"):
+        from elmo.checkpoint.folder import check_content_hash
+
+        check_content_hash(path, found["content_hash"])
     print(to_json(found) if json else "\n".join(_to_lines(found)))
 
 
@@ -90,15 +96,17 @@ def _describe_input(config: "ModelConfig") -> dict[str, Any]:
     }
 
 
-def _list_files(model: str | None) -> dict[str, int]:
-    """Give the sizes of a model's files, by name, where it was opened from."""
-    if model is None:
-        return {}
+def _locate(model: str) -> Path:
     from elmo.checkpoint.open import find_model
 
     path = find_model(model, local_files_only=True)  # it was opened a moment ago, so it is here
-    if not path.exists():
-        path = path.parent  # the prefix of a TensorFlow checkpoint
+    return path if path.exists() else path.parent  # the prefix of a TensorFlow checkpoint
+
+
+def _list_files(path: Path | None) -> dict[str, int]:
+    """Give the sizes of a model's files, by name, where it was opened from."""
+    if path is None:
+        return {}
     files = [path] if path.is_file() else [entry for entry in path.iterdir() if entry.is_file()]
     return {file.name: file.stat().st_size for file in sorted(files)}
 

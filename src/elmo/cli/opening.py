@@ -6,7 +6,7 @@ from elmo.cli.options import State
 
 if TYPE_CHECKING:
     from elmo.checkpoint.checkpoint import Checkpoint
-    from elmo.checkpoint.open import Format
+    from elmo.checkpoint.recognition import Format
     from elmo.model import Elmo
 
 

@@ -37,7 +37,7 @@ class ElmoEmbedder:
         stateful: bool = True,
     ) -> None:
         if not isinstance(cuda_device, int):
-            raise ConfigError(f"cuda_device is {cuda_device!r}; give the number of a GPU, or -1 for the processor.")
+            raise ConfigError(f"cuda_device is {cuda_device!r}; give the number of a GPU, or -1 for none.")
         self.cuda_device = cuda_device
         device = "cpu" if cuda_device < 0 else f"cuda:{cuda_device}"
         self._model = open_model(open_files(options_file, weight_file), stateful=stateful, device=device)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from elmo.checkpoint.location import Location, check_file, read_file
-from elmo.errors import CheckpointError
+from elmo.errors import CheckpointError, first_line
 
 # What h5py raises where a file is damaged, depending on the byte that is wrong.
 _DAMAGE = (
@@ -88,7 +88,7 @@ def _telling_damage(path: Location) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
-        reason = str(error).strip("'\"") or type(error).__name__
+        reason = first_line(error).strip("'\"")
         raise CheckpointError(
             f"{path} is not a whole HDF5 file ({reason}); it may be cut off, damaged or another kind of file."
         ) from error

@@ -241,5 +241,7 @@ def _read_state_dict(path: Location) -> dict[str, Tensor]:
 
 def _read_tensor(tensor: Tensor, what: str) -> Tensor:
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex() or tensor.is_meta:
-        raise CheckpointError(f"{what} a tensor of type {tensor.dtype}, {tensor.layout}; plain numbers were expected.")
+        raise CheckpointError(
+            f"{what} a tensor of type {tensor.dtype}, {tensor.layout}; plain numbers were expected."
+        )
     return tensor.detach().to(torch.float32)

@@ -14,7 +14,7 @@ from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.formats import bilm
 from elmo.checkpoint.formats.hdf5 import find_vocabulary, read_vocabulary
 from elmo.checkpoint.location import check_file, read_json
-from elmo.errors import CheckpointError
+from elmo.errors import CheckpointError, first_line
 
 SOFTMAX_WEIGHT, SOFTMAX_BIAS = "softmax/W", "softmax/b"
 
@@ -79,16 +79,16 @@ def _open(prefix: Path) -> tuple[frozenset[str], Callable[[str], Tensor]]:
     def guard(call: Callable[..., Any], *arguments: str) -> Any:
         try:
             return call(*arguments)
-        except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
-            reason = str(error).splitlines()[0]
+        except (tf.errors.OpError, ValueError, TypeError, RuntimeError, IndexError, MemoryError) as error:
+            reason = first_line(error)
             raise CheckpointError(f"{prefix} is not a whole TensorFlow checkpoint: {reason}.") from error
 
     def read_tensor(name: str) -> Tensor:
-        return torch.from_numpy(np.array(guard(opened.get_tensor, name), dtype=np.float32))
+        return torch.from_numpy(np.array(opened.get_tensor(name), dtype=np.float32))
 
     check_file(prefix.with_name(f"{prefix.name}.index"))
     opened = guard(tf.train.load_checkpoint, str(prefix))
-    return frozenset(opened.get_variable_to_shape_map()), read_tensor
+    return frozenset(opened.get_variable_to_shape_map()), lambda name: guard(read_tensor, name)
 
 
 def _their_names(name: str) -> list[str]:

@@ -1,0 +1,1 @@
+"""What a model and its training know, in numbers and pictures."""

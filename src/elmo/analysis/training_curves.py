@@ -1,0 +1,72 @@
+"""The metrics of a training run -> a picture: losses while training, perplexity in validation."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elmo.errors import ConfigError, InputError
+from elmo.pretrain.launch import read_run
+from elmo.pretrain.metrics import read_metrics
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Blue and orange of the Okabe-Ito palette: told apart by colour-blind readers too.
+COLOURS = {"left_to_right": "#0072B2", "right_to_left": "#D55E00", "mean": "#000000"}
+LABELS = {"left_to_right": "left to right", "right_to_left": "right to left", "mean": "mean of both"}
+
+
+def draw_training_curves(run: str | Path, output: str | Path) -> None:
+    """Draw a run's curves to a PNG or SVG file."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise ConfigError("Drawing needs matplotlib: pip install 'modern-elmo[plot]'.") from error
+    from matplotlib.figure import Figure
+
+    run, output = Path(run), Path(output)
+    if output.suffix not in (".png", ".svg"):
+        raise InputError(f"{output} should end in .png or .svg; these are the pictures that can be drawn.")
+    read_run(run)
+    lines = list(read_metrics(run))
+    if not lines:
+        raise InputError(f"The run in {run} has no metrics yet; wait for its first updates.")
+    trained = [line for line in lines if line["kind"] == "train"]
+    validated = [line for line in lines if line["kind"] == "validation"]
+    with matplotlib.rc_context({"font.size": 11, "svg.fonttype": "none"}):
+        figure = Figure(figsize=(11, 4.2) if validated else (6.5, 4.2), layout="constrained")
+        axes = figure.subplots(1, 2 if validated else 1, squeeze=False)[0]
+        kind = "sampled" if any("sampled" in name for name in trained[0]) else "full"
+        _draw_losses(axes[0], trained, kind)
+        if validated:
+            _draw_perplexity(axes[1], validated)
+        figure.suptitle(f"Training run {run.name}")
+        aside = output.with_name(f".{output.name}.aside{output.suffix}")
+        figure.savefig(aside, dpi=150)
+        aside.replace(output)
+
+
+def _draw_losses(axes: "Axes", lines: Sequence[Mapping[str, Any]], kind: str) -> None:
+    words = [line["num_words"] / 1e6 for line in lines]
+    for name in ("left_to_right", "right_to_left"):
+        losses = [line[f"{name}_{kind}_loss"] for line in lines]
+        axes.plot(words, losses, color=COLOURS[name], label=LABELS[name], linewidth=1)
+    softmax = "against sampled words" if kind == "sampled" else "over the whole vocabulary"
+    axes.set(xlabel="million words read", ylabel="loss per word (nats)", title=f"Training loss, {softmax}")
+    axes.grid(alpha=0.3)
+    axes.legend()
+
+
+def _draw_perplexity(axes: "Axes", lines: Sequence[Mapping[str, Any]]) -> None:
+    updates = [line["update"] for line in lines]
+    for name, key in (
+        ("left_to_right", "left_to_right_perplexity"),
+        ("right_to_left", "right_to_left_perplexity"),
+        ("mean", "perplexity"),
+    ):
+        values = [line[key] for line in lines]
+        axes.plot(updates, values, color=COLOURS[name], label=LABELS[name], marker="o", markersize=3)
+    axes.set(xlabel="updates", ylabel="perplexity", title="Validation perplexity, full softmax")
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    axes.legend()

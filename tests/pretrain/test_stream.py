@@ -1,0 +1,91 @@
+"""Windows of packed rows: what is read, what is predicted, and positions that make resuming exact."""
+
+import numpy as np
+import pytest
+import torch
+
+from elmo.corpus.prepared import PreparedCorpus
+from elmo.pretrain.stream import WindowStream, read_ahead
+from elmo.text.batch import BEGIN_ROW, END_ROW
+
+
+@pytest.fixture(scope="module")
+def corpus(corpus_folder):
+    return PreparedCorpus.open(corpus_folder)
+
+
+def make(corpus, *, rows=range(4), position=None, num_rows=4, num_steps=7, **changes):
+    settings = {"seed": 3, "max_characters": 50, "read_words": True, "reset_at_sentences": True, **changes}
+    return WindowStream(corpus, num_rows=num_rows, rows=rows, num_steps=num_steps, position=position, **settings)
+
+
+def spell(corpus, batch, direction):
+    """The words of a window as text, (T, B), with marks for the boundaries."""
+    words = np.array(["<S>", "</S>", *(corpus.vocabulary[number] for number in batch.word_ids[2:].tolist())])
+    return words[batch.word_index[direction].numpy()]
+
+
+def test_left_to_right_predicts_the_next_word_and_right_to_left_the_previous_one(corpus):
+    stream = make(corpus, num_steps=400)
+    batch = stream.next_batch()
+    vocabulary = np.array(corpus.vocabulary)
+    ahead, wanted = spell(corpus, batch, 0)[:, 0], vocabulary[batch.targets[0].numpy()][:, 0]
+    text = " ".join(ahead)
+    sentences = [part.split() for part in text.split("<S>") if part.strip()]
+    for words in sentences[:-1]:
+        assert words[0] == "the" and words[-1] == "."
+    assert list(wanted[:-1]) == [word if word != "<S>" else "</S>" for word in ahead[1:]]
+    back, wanted_back = spell(corpus, batch, 1)[:, 0], vocabulary[batch.targets[1].numpy()][:, 0]
+    reversed_sentences = [part.split() for part in " ".join(back).split("</S>") if part.strip()]
+    assert reversed_sentences[:-1] == [words[::-1] for words in sentences[:-1]]
+    assert list(wanted_back[:-1]) == [word if word != "</S>" else "<S>" for word in back[1:]]
+
+
+def test_rows_start_from_zero_where_a_sentence_starts_if_asked_to(corpus):
+    batch = make(corpus).next_batch()
+    starts = batch.word_index[0] == BEGIN_ROW
+    assert starts.any() and torch.equal(batch.keep == 0, starts)
+    assert torch.equal(starts, batch.word_index[1] == END_ROW)
+    assert make(corpus, reset_at_sentences=False).next_batch().keep.all()
+
+
+def test_each_distinct_word_is_there_once(corpus):
+    batch = make(corpus).next_batch()
+    assert len(torch.unique(batch.char_ids, dim=0)) == len(batch.char_ids)
+    assert batch.word_index.max() == len(batch.char_ids) - 1
+    assert batch.num_words == 28
+
+
+def test_a_stream_goes_on_from_the_position_of_any_batch(corpus):
+    stream = make(corpus)
+    batches = [stream.next_batch() for _ in range(60)]
+    resumed = make(corpus, position=batches[29].position)
+    for expected in batches[30:]:
+        found = resumed.next_batch()
+        assert torch.equal(found.targets, expected.targets) and found.position == expected.position
+
+
+def test_what_a_row_reads_does_not_depend_on_how_many_processes_there_are(corpus):
+    whole = make(corpus)
+    halves = [make(corpus, rows=range(0, 2)), make(corpus, rows=range(2, 4))]
+    for _ in range(40):
+        expected = whole.next_batch()
+        parts = [half.next_batch() for half in halves]
+        assert torch.equal(expected.targets, torch.cat([part.targets for part in parts], dim=2))
+
+
+def test_an_epoch_reads_every_block_once_and_the_next_in_another_order(corpus):
+    num_blocks = len(corpus.blocks())
+    stream = make(corpus)
+    first = [stream._load(number)[0].tobytes() for number in range(num_blocks)]
+    second = [stream._load(number)[0].tobytes() for number in range(num_blocks, 2 * num_blocks)]
+    assert sorted(first) == sorted(second) and first != second
+    total = sum(len(np.frombuffer(block, dtype=np.int64)) for block in first)
+    assert total == corpus.num_tokens
+
+
+def test_an_error_while_reading_ahead_reaches_the_caller(corpus):
+    stream = make(corpus)
+    stream.next_batch = lambda: (_ for _ in ()).throw(OSError("the disk is gone"))
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(read_ahead(stream))

@@ -1,0 +1,84 @@
+"""Ordinary calls of everything public; mypy reads this file as a user's program, nobody runs it."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+from typing_extensions import assert_type
+
+from elmo import Elmo, ElmoError, ElmoLayer, ElmoOutput
+from elmo.compat.allennlp import Elmo as AllenNlpElmo
+from elmo.compat.allennlp import ElmoEmbedder, ElmoRepresentations, batch_to_ids
+from elmo.compat.manylangs import Embedder
+from elmo.compat.simple_elmo import ElmoModel
+from elmo.compat.tfhub import Module
+from elmo.inference.scoring import SentenceScore
+from elmo.inference.substitution import Substitute
+from elmo.text.tokenize import Word
+
+Array = npt.NDArray[np.float32]
+WORDS = [["I", "went"], ["Hello"]]
+
+
+def use_the_facade() -> None:
+    model = Elmo.from_pretrained("tiny", device="cpu", state="carry")
+    assert_type(model, Elmo)
+    assert_type(model.embed("I went"), Array)
+    assert_type(model.embed(["I went", "Hello"], layers="all"), list[Array])
+    assert_type(model.embed(WORDS, layers=[0.2, 0.3, 0.5]), list[Array])
+    assert_type(model.embed_iter(WORDS, layers=-1), Iterator[Array])
+    assert_type(model.encode(["I went", ["or", "words"]], pooling="max", normalize=True), Array)
+    assert_type(model.embed_spans("I went home", [(0, 2)]), Array)
+    assert_type(model.similarity("the [bank]", ["a", "bank"], index_b=1), float)
+    assert_type(model.score("I went"), SentenceScore)
+    assert_type(model.score(["I went"], split_on_spaces=True), list[SentenceScore])
+    assert_type(model.substitutes("the [bank]", top_k=3), list[Substitute])
+    assert_type(model.tokenize("I went"), list[Word])
+    assert_type(model.dim + model.num_layers, int)
+    model.reset_state()
+    try:
+        model.save_pretrained("folder")
+    except ElmoError as error:
+        assert_type(error, ElmoError)
+
+
+def use_the_layer(model: Elmo) -> None:
+    layer = ElmoLayer(model, num_mixes=2, dropout=0.0)
+    output = layer(["I went"])
+    assert_type(output, ElmoOutput)
+    assert_type(output.mixes, tuple[Tensor, ...])
+    assert_type(layer.mix_penalty(0.001), Tensor)
+
+
+def use_allennlp() -> None:
+    elmo = AllenNlpElmo("options.json", "weights.hdf5", 2, dropout=0.0)
+    ids = batch_to_ids(WORDS)
+    assert_type(ids, Tensor)
+    output = elmo(ids)
+    assert_type(output, ElmoRepresentations)
+    assert_type(output["elmo_representations"], list[Tensor])
+    assert_type(elmo(None, ids[..., 0])["mask"], Tensor)
+    assert_type(elmo.get_output_dim(), int)
+    embedder = ElmoEmbedder()
+    assert_type(embedder.embed_sentence(WORDS[0]), Array)
+    assert_type(embedder.embed_batch(WORDS), list[Array])
+    assert_type(embedder.embed_sentences(WORDS, batch_size=2), Iterator[Array])
+    embedder.embed_file("sentences.txt", "vectors.hdf5", output_format="top")
+    with open("sentences.txt", encoding="utf-8") as file:  # noqa: PTH123
+        embedder.embed_file(file, "vectors.hdf5", "average")
+
+
+def use_the_others(as_dict: bool) -> None:
+    module = Module("https://tfhub.dev/google/elmo/3", trainable=True)
+    assert_type(module(["the cat", b"the mat"]), Tensor)
+    assert_type(module(["the cat"], signature="default", as_dict=False), Tensor)
+    assert_type(module(["the cat"], as_dict=True), dict[str, Tensor])
+    tokens = {"tokens": [["the", "cat"]], "sequence_len": [2]}
+    assert_type(module(tokens, "tokens", True), dict[str, Tensor])
+    assert_type(module(tokens, "tokens", as_dict), Tensor | dict[str, Tensor])
+    simple = ElmoModel()
+    assert_type(simple.load("209.zip", max_batch_size=64), str)
+    assert_type(simple.get_elmo_vectors(WORDS, layers="all"), Array)
+    assert_type(simple.get_elmo_vector_average(WORDS), Array)
+    assert_type(Embedder("zht.model").sents2elmo(WORDS, output_layer=-2), list[Array])
