@@ -26,6 +26,7 @@ def build_bilm(config: ModelConfig) -> BiLM:
         _build_encoder(config.encoder),
         _build_encoder(config.encoder),
         WordSoftmax(dim, config.softmax.num_words) if config.softmax else None,
+        WordSoftmax(dim, config.softmax.num_words) if config.softmax and not config.softmax.shared else None,
     )
 
 

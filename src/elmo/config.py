@@ -111,9 +111,10 @@ class TransformerConfig:
 
 @dataclass(frozen=True)
 class SoftmaxConfig:
-    """The layer that predicts words, shared by both directions."""
+    """The layer that predicts words."""
 
     num_words: int
+    shared: bool = True  # one for both directions, or one each
 
     def faults(self) -> list[str]:
         """What is wrong with these settings, a phrase each."""

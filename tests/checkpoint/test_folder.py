@@ -6,8 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from elmo import CheckpointError, ConfigError, Elmo
-from elmo.checkpoint import folder as folder_module
+from elmo import CheckpointError, ConfigError, Elmo, durable
 from elmo.checkpoint.folder import content_hash, read_folder, write_folder
 from elmo.checkpoint.open import open_checkpoint
 
@@ -63,7 +62,7 @@ def test_a_failed_save_leaves_the_old_model_and_nothing_else(saved, own_model, m
     def no_space(path):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(folder_module, "sync", no_space)
+    monkeypatch.setattr(durable, "sync", no_space)
     own_model.bilm.left_to_right.layers[0].bias.data += 1
     with pytest.raises(CheckpointError, match=r"could not be saved to .*: .*No space left on device"):
         own_model.save_pretrained(saved)
@@ -124,3 +123,86 @@ def test_a_misspelled_key_in_the_configuration_is_named(saved):
     change_config(saved, model=model)
     with pytest.raises(ConfigError, match="unknown key 'encoder.cell_dmi' \\(did you mean 'cell_dim'\\?\\)"):
         open_checkpoint(saved)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tiny_model, tmp_path):
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file" / "model", tmp_path / "file" / "deeper" / "model", tmp_path / ("x" * 300)):
+        with pytest.raises(CheckpointError, match=f"The model could not be saved to {folder}: "):
+            tiny_model.save_pretrained(folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("format", ["elmo", "hdf5"])
+def test_an_empty_name_is_not_the_current_folder(tiny_model, tmp_path, monkeypatch, format):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CheckpointError, match="The folder to save to is '', which names no file or folder; give"):
+        tiny_model.save_pretrained("", format=format)
+    with pytest.raises(CheckpointError, match="The folder to save to is None; a path was expected"):
+        tiny_model.save_pretrained(None, format=format)
+    assert list(tmp_path.iterdir()) == []
+    tiny_model.save_pretrained(".", format=format)
+    assert Elmo.from_pretrained(".").dim == tiny_model.dim
+
+
+def test_a_format_that_cannot_be_written_is_refused(tiny_model, tmp_path):
+    with pytest.raises(CheckpointError, match="format is 'zip'; a model is saved as 'elmo' or 'hdf5'"):
+        tiny_model.save_pretrained(tmp_path / "model", format="zip")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.int64])
+def test_weights_of_another_type_are_named(saved, dtype):
+    weights = load_file(saved / "weights.safetensors")
+    weights["tokens.projection.bias"] = weights["tokens.projection.bias"].to(dtype)
+    digest = content_hash(weights)
+    save_file(weights, saved / "weights.safetensors", metadata={"content_hash": digest})
+    change_config(saved, content_hash=digest)
+    message = f"The weights are to be torch.float32, but tokens.projection.bias is {dtype}; convert them"
+    with pytest.raises(CheckpointError, match=message):
+        Elmo.from_pretrained(saved)
+
+
+def test_a_configuration_without_its_model_is_refused(saved):
+    header = json.loads((saved / "config.json").read_text())
+    del header["model"]
+    (saved / "config.json").write_text(json.dumps(header))
+    with pytest.raises(CheckpointError, match=r"config.json has no 'model', the settings of the network; save or"):
+        read_folder(saved)
+
+
+@pytest.mark.parametrize("origin", [["hdf5"], "hdf5", {"format": 3}, {"format": None}])
+def test_an_origin_that_is_no_object_of_strings_is_refused(saved, origin):
+    change_config(saved, origin=origin)
+    with pytest.raises(CheckpointError, match=r"has the origin .*; an object of strings was expected"):
+        read_folder(saved)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[" * 100_000 + "]" * 100_000, "is not valid JSON"),
+        ('{"version": ' + "9" * 5000 + "}", "is not valid JSON"),
+        ("[]", "holds a JSON list; an object was expected"),
+    ],
+)
+def test_json_that_is_out_of_bounds_is_explained(saved, content, message):
+    (saved / "config.json").write_text(content)
+    with pytest.raises(CheckpointError, match=message):
+        read_folder(saved)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("num_layers", 10**9, "asks for 1000000000 layers; no model has more than 1000, so it is damaged"),
+        ("cell_dim", 10**18, "asks for sizes that no computer can hold"),
+        ("cell_dim", 10**30, "asks for sizes that no computer can hold"),
+        ("cell_clip", 10**400, "holds a setting that no model has: int too large"),
+    ],
+)
+def test_numbers_that_no_model_has_are_refused(saved, name, value, message):
+    model = json.loads((saved / "config.json").read_text())["model"]
+    model["encoder"][name] = value
+    change_config(saved, model=model)
+    with pytest.raises(CheckpointError, match=message):
+        read_folder(saved)

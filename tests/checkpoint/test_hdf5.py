@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo import CheckpointError, Elmo
+from elmo import CheckpointError, Elmo, durable
 from elmo.checkpoint.folder import write_folder
 from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo.checkpoint.open import open_checkpoint
@@ -237,3 +237,56 @@ def test_cached_vectors_of_another_size_are_refused(tmp_path):
         file["embedding"] = np.zeros((3, 99), np.float32)
     with pytest.raises(CheckpointError, match="has vectors of 99 values; this model's words have 6"):
         Elmo.from_pretrained(tmp_path, token_embeddings=tmp_path / "cache.hdf5")
+
+
+@pytest.mark.parametrize(
+    ("variant", "stated", "left_over"),
+    [
+        ({}, {"num_layers": 1}, "RNN_0/RNN/MultiRNNCell/Cell1/LSTMCell/B"),
+        ({}, {"num_highways": 0}, "CNN_high_0/W_carry"),
+        ({"num_highways": 2}, {"num_highways": 1}, "CNN_high_1/W_carry"),
+        ({}, {"filters": ((1, 3), (2, 8))}, "CNN/W_cnn_2"),
+        ({"num_words": 4}, {"num_layers": 1, "num_words": 4}, "RNN_1/RNN/MultiRNNCell/Cell1/LSTMCell/W_0"),
+    ],
+)
+def test_variables_the_options_do_not_ask_for_are_named(tmp_path, variant, stated, left_over):
+    variables = make_variables(make_options(**variant))
+    write_model(tmp_path, make_options(**stated), variables, ["<S>", "</S>", "<UNK>", "the"])
+    with pytest.raises(
+        CheckpointError, match=r"weights.hdf5 does not fit its options.json: .*; take both"
+    ) as caught:
+        Elmo.from_pretrained(tmp_path)
+    assert f"{left_over} is in the file, but the options do not ask for it" in str(caught.value)
+
+
+def test_word_vectors_beside_a_character_network_are_named(tmp_path):
+    options = make_options()
+    variables = {**make_variables(options), "embedding": np.zeros((3, 6), np.float32)}
+    with pytest.raises(CheckpointError, match="embedding is in the file, but the options do not ask for it"):
+        Elmo.from_pretrained(write_model(tmp_path, options, variables))
+
+
+def test_a_softmax_and_notes_in_the_file_are_no_contradiction(tmp_path):
+    options = make_options()
+    extra = {"softmax/W": np.zeros((3, 6), np.float32), "softmax/b": np.zeros(3, np.float32), "note": np.zeros(1)}
+    write_model(tmp_path, options, {**make_variables(options), **extra})
+    assert Elmo.from_pretrained(tmp_path).num_layers == 3
+
+
+def test_a_model_saved_for_the_old_programs_is_a_whole_folder(tiny_model, tmp_path, monkeypatch):
+    tiny_model.save_pretrained(tmp_path / "new" / "model", format="hdf5")
+    assert sorted(path.name for path in (tmp_path / "new" / "model").iterdir()) == ["options.json", "weights.hdf5"]
+    opened = Elmo.from_pretrained(tmp_path / "new" / "model")
+    np.testing.assert_array_equal(opened.embed("a b"), tiny_model.embed("a b"))
+
+    def no_space(path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(durable, "sync", no_space)
+    before = (tmp_path / "new" / "model" / "weights.hdf5").read_bytes()
+    for name in ("model", "other"):
+        with pytest.raises(CheckpointError, match=r"could not be saved to .*: .*No space left on device"):
+            tiny_model.save_pretrained(tmp_path / "new" / name, format="hdf5")
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["model"]
+    assert len(list((tmp_path / "new" / "model").iterdir())) == 2
+    assert (tmp_path / "new" / "model" / "weights.hdf5").read_bytes() == before

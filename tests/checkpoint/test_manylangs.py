@@ -140,3 +140,39 @@ def test_other_networks_of_that_program_are_named(tmp_path, part, known):
     folder = write_model(tmp_path, settings, *make_state_dicts(settings))
     with pytest.raises(CheckpointError, match=f"has the {part} 'lstm'; only '{known}' is read"):
         Elmo.from_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value", "left_over"),
+    [
+        ("encoder", "n_layers", 1, "backward_layer_1.input_linearity.weight"),
+        ("token_embedder", "n_highway", 1, "highways._layers.1.bias"),
+    ],
+)
+def test_weights_the_settings_do_not_ask_for_are_named(tmp_path, part, name, value, left_over):
+    settings = make_settings()
+    tokens, encoder = make_state_dicts(settings)
+    settings[part][name] = value
+    with pytest.raises(CheckpointError, match="do not fit its settings: ") as caught:
+        Elmo.from_pretrained(write_model(tmp_path, settings, tokens, encoder))
+    assert f"{left_over} is in the files, but the settings do not ask for it" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "message"),
+    [
+        ("word_emb_layer.embedding.weight", torch.zeros(11), "has word_emb_layer.embedding.weight of shape (11,)"),
+        ("char_emb_layer.embedding.weight", torch.tensor(1.0), "has char_emb_layer.embedding.weight of shape ()"),
+        ("highways._layers.0.bias", torch.zeros(1), "highways.0.transform.bias has shape (1,), (9,) was expected"),
+        ("highways._layers.0.bias", torch.tensor(1.0), "highways.0.gate.bias has shape (), (9,) was expected"),
+        ("projection.bias", torch.zeros(6).to_sparse(), "under 'projection.bias' a tensor of type torch.float32"),
+        ("projection.bias", torch.zeros(6, dtype=torch.complex64), "plain numbers were expected"),
+        (3, torch.zeros(6), "holds a dict, not a state dict; a file of named tensors was expected"),
+    ],
+)
+def test_tensors_of_another_kind_are_named(tmp_path, name, tensor, message):
+    settings = make_settings()
+    tokens, encoder = make_state_dicts(settings)
+    with pytest.raises(CheckpointError) as caught:
+        Elmo.from_pretrained(write_model(tmp_path, settings, {**tokens, name: tensor}, encoder))
+    assert message in str(caught.value)

@@ -4,12 +4,17 @@ from pathlib import Path
 import h5py
 import pytest
 
-from elmo.checkpoint.official import BASE_ADDRESS, OFFICIAL, fetch_official, official_alias_of
+from elmo.checkpoint.official import BASE_ADDRESS, OFFICIAL, OfficialModel, fetch_official, official_alias_of
 from elmo.errors import CheckpointError
 
 from .file_server import FileServer
 
-OPTIONS = json.dumps({"lstm": {"dim": 16}}).encode()
+
+def options_of(model: OfficialModel, **changes: int) -> bytes:
+    """What AI2 published, as far as the model's own sizes go; `changes` are for the part `lstm`."""
+    lstm = {"dim": model.cell_dim, "projection_dim": model.output_dim, "n_layers": 2} | changes
+    characters = {"filters": [[1, 32], [2, 64]], "embedding": {"dim": 16}, "n_highway": model.num_highways}
+    return json.dumps({"lstm": lstm, "char_cnn": characters}).encode()
 
 
 @pytest.fixture
@@ -23,7 +28,7 @@ def weights(tmp_path: Path) -> bytes:
 @pytest.fixture
 def mirror(server: FileServer, weights: bytes, monkeypatch: pytest.MonkeyPatch) -> FileServer:
     for model in OFFICIAL.values():
-        server.files[f"/elmo/{model.options_path}"] = OPTIONS
+        server.files[f"/elmo/{model.options_path}"] = options_of(model)
         server.files[f"/elmo/{model.weights_path}"] = weights
     monkeypatch.setenv("ELMO_MIRROR", server.address + "/elmo")
     return server
@@ -36,7 +41,8 @@ def test_the_published_addresses_are_known() -> None:
         "elmo_2x4096_512_2048cnn_2xhighway_5.5B_weights.hdf5"
     )
     for model in OFFICIAL.values():
-        assert model.stem.startswith(f"2x{model.dim}_{model.projection_dim}_2048cnn_{model.num_highway_layers}x")
+        sizes = f"{model.num_layers}x{model.cell_dim}_{model.output_dim}_2048cnn_{model.num_highways}xhighway"
+        assert model.stem.removesuffix("_5.5B") == sizes
 
 
 @pytest.mark.parametrize("alias", OFFICIAL)
@@ -44,7 +50,7 @@ def test_both_files_land_in_one_folder(mirror: FileServer, weights: bytes, tmp_p
     folder = fetch_official(alias, cache=tmp_path / "cache")
     assert folder == tmp_path / "cache" / "official" / alias
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
-        f"elmo_{OFFICIAL[alias].stem}_options.json": OPTIONS,
+        f"elmo_{OFFICIAL[alias].stem}_options.json": options_of(OFFICIAL[alias]),
         f"elmo_{OFFICIAL[alias].stem}_weights.hdf5": weights,
     }
     assert len(mirror.requests) == 2
@@ -62,7 +68,7 @@ def test_another_mirror_must_send_the_same_file(
 ) -> None:
     folder = fetch_official("small", cache=tmp_path)
     next(folder.glob("*options.json")).unlink()
-    mirror.files[f"/other/{OFFICIAL['small'].options_path}"] = b'{"lstm": {"dim": 17}}'
+    mirror.files[f"/other/{OFFICIAL['small'].options_path}"] = options_of(OFFICIAL["small"], cell_clip=9)
     monkeypatch.setenv("ELMO_MIRROR", mirror.address + "/other/")
     with pytest.raises(CheckpointError, match="now sends a file with sha256"):
         fetch_official("small", cache=tmp_path)
@@ -91,6 +97,19 @@ def test_an_unknown_alias_names_the_known_ones(tmp_path: Path, alias: str, hint:
     [
         ("options_path", b"<html>Log in</html>", "it is not JSON but begins with '<html>Log in</html>'"),
         ("options_path", b"[1]", "it is a JSON list, not an object"),
+        ("options_path", b"[" * 100_000, f"it is not JSON but begins with '{'[' * 40}'"),
+        (
+            "options_path",
+            b'{"error": 1}',
+            "it does not describe an ELMo model: 'lstm.dim' is missing; "
+            "'lstm.projection_dim' is missing; 'n_tokens_vocab' is missing",
+        ),
+        ("options_path", options_of(OFFICIAL["medium"]), "it says lstm.dim 2048, but the model 'small' has 1024"),
+        (
+            "options_path",
+            options_of(OFFICIAL["small"], n_layers=1),
+            "it says lstm.n_layers 1, but the model 'small' has 2",
+        ),
         (
             "weights_path",
             b"<html>Log in</html>",
@@ -110,6 +129,9 @@ def test_a_wrong_file_is_refused(
         " address in a browser, or give a local copy's path."
     )
     assert not list(tmp_path.rglob("*.partial*"))
+    recorded = tmp_path / "checksums.json"
+    assert not recorded.exists() or getattr(OFFICIAL["small"], path) not in recorded.read_text()
+    assert not (tmp_path / "official" / "small" / Path(place).name).exists()
 
 
 @pytest.mark.parametrize("alias", OFFICIAL)

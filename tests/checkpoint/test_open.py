@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from elmo import CheckpointError, Elmo
+from elmo.checkpoint import open as open_module
 from elmo.checkpoint.open import open_checkpoint
 
 from . import bilm_files, manylangs_files
@@ -151,3 +152,74 @@ def test_an_h5_file_of_another_program_beside_the_weights_is_no_candidate(hdf5_f
     with h5py.File(hdf5_folder / "vectors.h5", "w") as file:
         file["0"] = np.zeros(3)
     assert open_checkpoint(hdf5_folder).origin["source"] == "weights.hdf5"
+
+
+@pytest.mark.parametrize("name", ["model.ZIP", "model", "model.download"])
+def test_an_archive_is_known_by_what_is_in_it(name, hdf5_folder, tmp_path):
+    archive = zip_folder(hdf5_folder, tmp_path / name)
+    assert open_checkpoint(archive).config == open_checkpoint(hdf5_folder).config
+
+
+def test_what_archives_have_beside_the_model_is_ignored(hdf5_folder, tmp_path):
+    archive = zip_folder(hdf5_folder, tmp_path / "model.zip", inside="release/elmo/")
+    with zipfile.ZipFile(archive, "a") as file:
+        file.writestr("README.txt", "read me")
+        file.writestr("license/LICENSE.txt", "free")
+        file.writestr("__MACOSX/release/elmo/._options.json", "x")
+        file.writestr("__MACOSX/encoder.pkl", "x")
+    assert open_checkpoint(archive).config == open_checkpoint(hdf5_folder).config
+    with zipfile.ZipFile(archive, "a") as file:
+        file.writestr("other/encoder.pkl", "x")
+    with pytest.raises(CheckpointError, match=r"model.zip holds several models \(other and elmo\); unpack it and"):
+        open_checkpoint(archive)
+
+
+def test_an_archive_without_a_model_says_so(tmp_path):
+    with zipfile.ZipFile(tmp_path / "empty.zip", "w") as file:
+        file.writestr("a/b.txt", "x")
+    with pytest.raises(CheckpointError, match="holds no model: expected config.json with weights.safetensors"):
+        open_checkpoint(tmp_path / "empty.zip")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("", "The model is '', which names no file or folder; give its path"),
+        ("a\0b", r"The model is 'a\\x00b', which names no file or folder"),
+        (3, "The model is 3; a path was expected, as a string or a Path"),
+        (b"model", "The model is b'model'; a path was expected"),
+        (
+            "~nobody-of-that-name/x",
+            "The model is '~nobody-of-that-name/x', but that user's home is not known; give",
+        ),
+        ("x" * 5000, "x could not be read: File name too long"),
+    ],
+)
+def test_names_that_can_be_no_path_are_refused(source, message):
+    with pytest.raises(CheckpointError, match=message):
+        open_checkpoint(source)
+
+
+@pytest.mark.parametrize(
+    "name", ["models/weights.hdf5", "models/w.h5", "a/b.zip", "a/options.json", "a/b.index", "here/model"]
+)
+def test_a_misspelled_path_is_not_looked_up_on_the_hub(name, tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(open_module, "fetch_from_hub", lambda *args, **kwargs: pytest.fail("the hub was asked"))
+    with pytest.raises(CheckpointError, match=f"No model was found at '{name}'; give a folder"):
+        open_checkpoint(name)
+
+
+def test_a_hub_failure_says_first_that_there_is_no_such_path(tmp_path, monkeypatch):
+    def refuse(name, *, revision, local_files_only):
+        raise CheckpointError(f"The hub repository {name!r} does not exist or is private; check the name.")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(open_module, "fetch_from_hub", refuse)
+    with pytest.raises(CheckpointError) as caught:
+        open_checkpoint("owner/model")
+    assert str(caught.value) == (
+        "There is no local file or folder 'owner/model', and the hub repository 'owner/model' does not exist or is "
+        "private; check the name."
+    )

@@ -1,5 +1,6 @@
 """Checkpoints of bilm-tf's training, written here by TensorFlow itself."""
 
+import json
 import os
 import sys
 
@@ -125,3 +126,22 @@ def test_the_missing_extra_names_itself(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow", None)
     with pytest.raises(CheckpointError, match=r"pip install 'modern-elmo\[tensorflow\]'"):
         open_checkpoint(tmp_path, format="tensorflow")
+
+
+@pytest.mark.parametrize(
+    ("stated", "left_over"),
+    [
+        ({"num_layers": 1}, "lm/RNN_0/rnn/multi_rnn_cell/cell_1/lstm_cell/bias"),
+        ({"num_highways": 0}, "lm/CNN_high_0/W_carry"),
+    ],
+)
+def test_variables_the_options_do_not_ask_for_are_named(tf, tmp_path, stated, left_over):
+    make(tf, tmp_path / "run")
+    options = {**make_options(**stated), "n_tokens_vocab": len(VOCABULARY)}
+    (tmp_path / "run" / "options.json").write_text(json.dumps(options))
+    with pytest.raises(
+        CheckpointError, match=r"model.ckpt-7 does not fit its options.json: .*; take both"
+    ) as caught:
+        open_checkpoint(tmp_path / "run")
+    assert f"{left_over} is in the file, but the options do not ask for it" in str(caught.value)
+    assert "Adagrad" not in str(caught.value)

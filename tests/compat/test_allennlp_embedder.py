@@ -225,9 +225,7 @@ def test_a_line_that_is_not_utf8_is_named(embedder: ElmoEmbedder, tmp_path: Path
 
 
 def test_a_device_must_be_a_number(tiny_files):
-    with pytest.raises(
-        ConfigError, match="cuda_device is 'cpu'; give the number of a GPU, or -1 for none"
-    ):
+    with pytest.raises(ConfigError, match="cuda_device is 'cpu'; give the number of a GPU, or -1 for none"):
         ElmoEmbedder(*tiny_files, cuda_device="cpu")
 
 

@@ -55,6 +55,8 @@ def tiny_settings():
             "checkpoint_every": 10,
             "validate_every": 1000,
         }
+        if "model.encoder" in changes:  # one of another kind, given whole
+            base = {name: value for name, value in base.items() if not name.startswith("model.encoder.")}
         return read_settings(preset="tiny", changes={**base, **changes})
 
     return make

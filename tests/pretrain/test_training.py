@@ -52,6 +52,8 @@ def test_two_hundred_updates_reach_the_loss_that_the_grammar_allows(
         {"reset_state": "never"},
         {"windows_per_update": 2},
         {"num_samples": 0},
+        {"share_softmax": False},
+        {"model.encoder": {"kind": "transformer", "output_dim": 8, "num_heads": 2, "num_layers": 1}},
         {"precision": "bfloat16"},
         {"model.encoder.num_layers": 1},
         {"model.characters": None, "model.words": {"embedding_dim": 8}, "model.token_projection": False},

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from torch import Tensor
 from typing_extensions import assert_type
 
-from elmo import Elmo, ElmoError, ElmoLayer, ElmoOutput
+from elmo import Elmo, ElmoError, ElmoLayer
 from elmo.compat.allennlp import Elmo as AllenNlpElmo
 from elmo.compat.allennlp import ElmoEmbedder, ElmoRepresentations, batch_to_ids
 from elmo.compat.manylangs import Embedder
@@ -15,6 +15,7 @@ from elmo.compat.simple_elmo import ElmoModel
 from elmo.compat.tfhub import Module
 from elmo.inference.scoring import SentenceScore
 from elmo.inference.substitution import Substitute
+from elmo.layer import ElmoOutput
 from elmo.text.tokenize import Word
 
 Array = npt.NDArray[np.float32]

@@ -36,8 +36,8 @@ def open_archive(path: Path) -> Location:
     found = _model_folders(root)
     if len(found) > 1:
         raise CheckpointError(
-            f"{path} holds several models ({' and '.join(str(folder) for folder in found[:3])}); unpack it and give "
-            "the path of one."
+            f"{path} holds several models ({' and '.join(folder.name for folder in found[:3])}); unpack it and "
+            "give the path of one."
         )
     return found[0] if found else root
 

@@ -24,7 +24,7 @@ MAX_DEPTH = 1000
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything that is saved of a model, checked on creation: each weight there, of its shape, float32, finite."""
+    """Everything that is saved of a model, checked on creation: each weight there, of its shape, finite."""
 
     config: ModelConfig
     weights: Weights

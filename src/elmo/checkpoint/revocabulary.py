@@ -15,7 +15,9 @@ from elmo.config import ModelConfig
 from elmo.errors import InputError
 from elmo.text.vocabulary import Vocabulary
 
-SOFTMAX_NAMES = ("softmax.weight", "softmax.bias")
+SOFTMAX_NAMES = tuple(
+    f"{softmax}.{leaf}" for softmax in ("softmax", "right_to_left_softmax") for leaf in ("weight", "bias")
+)
 EMBEDDING_NAME = "tokens.words.weight"
 _NO_ROW = -1
 

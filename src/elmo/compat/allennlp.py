@@ -197,7 +197,7 @@ def _with_cached_words(bilm: BiLM, words: Sequence[str]) -> BiLM:
         vectors = torch.cat([bilm.tokens(part, None) for part in torch.split(ids, WORDS_AT_ONCE)])
     learned = any(parameter.requires_grad for parameter in bilm.parameters())
     tokens = _CachedTokenEncoder(bilm.tokens, vectors, learned=learned)
-    return BiLM(tokens, bilm.left_to_right, bilm.right_to_left, bilm.softmax).eval()
+    return BiLM(tokens, bilm.left_to_right, bilm.right_to_left, bilm.softmax, bilm.right_to_left_softmax).eval()
 
 
 def _flatten(ids: Tensor, rank: int, name: str, expected: str) -> Tensor:

@@ -66,25 +66,28 @@ def score_batches(
     batches: Iterable[CharBatch],
 ) -> list[SentenceScore]:
     """Score sentences that were packed into `batches`; the scores come in the order of the sentences."""
-    softmax, vocabulary = require_softmax(runtime.bilm, vocabulary)
+    softmaxes, vocabulary = require_softmax(runtime.bilm, vocabulary)
     scores: list[SentenceScore | None] = [None] * len(sentences)
     for batch in batches:
         rows = [sentences[number] for number in batch.order]
         states = runtime.predict(batch)
-        for number, score in zip(batch.order, _score_rows(softmax, vocabulary, rows, states), strict=True):
+        for number, score in zip(batch.order, _score_rows(softmaxes, vocabulary, rows, states), strict=True):
             scores[number] = score
     return cast(list[SentenceScore], scores)
 
 
 @torch.inference_mode()
 def _score_rows(
-    softmax: WordSoftmax, vocabulary: Vocabulary, sentences: Sequence[Sequence[str]], states: PredictingStates
+    softmaxes: tuple[WordSoftmax, WordSoftmax],
+    vocabulary: Vocabulary,
+    sentences: Sequence[Sequence[str]],
+    states: PredictingStates,
 ) -> list[SentenceScore]:
     begin, end = vocabulary.boundaries().tolist()
     (unknown,) = vocabulary.encode([vocabulary.unknown]).tolist()
     ids = [vocabulary.encode(words).tolist() for words in sentences]
-    ahead = _score_direction(softmax, states[0], [[*row, end] for row in ids])
-    back = _score_direction(softmax, states[1], [[begin, *row] for row in ids])
+    ahead = _score_direction(softmaxes[0], states[0], [[*row, end] for row in ids])
+    back = _score_direction(softmaxes[1], states[1], [[begin, *row] for row in ids])
     return [
         SentenceScore(
             words=tuple(words),

@@ -39,13 +39,14 @@ def find_substitutes(
     A word's score is log p(word | words before) + log p(word | words after), normalized over the vocabulary
     without its special words, which are never offered.
     """
-    softmax, vocabulary = require_softmax(runtime.bilm, vocabulary)
+    softmaxes, vocabulary = require_softmax(runtime.bilm, vocabulary)
     if isinstance(top_k, bool) or not isinstance(top_k, int | np.integer) or top_k < 1:
         raise InputError(f"top_k is {top_k!r}; it must be a whole number of at least 1.")
     left_to_right, right_to_left = runtime.predict(indexer.batch([words]))
     # The second predicts the begin of the sentence too, before the first word.
-    states = torch.stack([left_to_right[0, index], right_to_left[0, index + 1]])
-    scores = softmax(states).double().sum(dim=0)
+    states = (left_to_right[0, index], right_to_left[0, index + 1])
+    scores = sum(softmax(state).double() for softmax, state in zip(softmaxes, states, strict=True))
+    assert isinstance(scores, torch.Tensor)
     scores[vocabulary.boundaries()] = -torch.inf
     scores[vocabulary.encode([vocabulary.unknown])] = -torch.inf
     log_probabilities = scores.log_softmax(dim=0)

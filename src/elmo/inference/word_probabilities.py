@@ -18,9 +18,11 @@ POSITIONS_AT_ONCE = 1024
 _BYTES_PER_LOGIT = 4
 
 
-def require_softmax(bilm: BiLM, vocabulary: Vocabulary | None) -> tuple[WordSoftmax, Vocabulary]:
-    """Give what a model predicts words with, or say what it lacks."""
-    if bilm.softmax is None:
+def require_softmax(
+    bilm: BiLM, vocabulary: Vocabulary | None
+) -> tuple[tuple[WordSoftmax, WordSoftmax], Vocabulary]:
+    """Give what a model predicts words with, left to right and right to left, or say what it lacks."""
+    if bilm.softmaxes is None:
         raise InputError(
             "This model has no softmax, so it gives vectors but predicts no words; use one trained here with "
             "`elmo train`, or open the TensorFlow checkpoint it was exported from (format 'tensorflow')."
@@ -35,7 +37,7 @@ def require_softmax(bilm: BiLM, vocabulary: Vocabulary | None) -> tuple[WordSoft
             f"The vocabulary of this model lacks {', '.join(missing)}, which predicting sentences needs; put the "
             "vocabulary file it was trained with beside its other files."
         )
-    return bilm.softmax, vocabulary
+    return bilm.softmaxes, vocabulary
 
 
 def score_words(softmax: WordSoftmax, states: Tensor, words: Tensor) -> Tensor:

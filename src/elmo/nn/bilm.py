@@ -62,7 +62,7 @@ class BiLMState:
 
 
 class BiLM(nn.Module):
-    """Word vectors, two language models reading in opposite directions, and the softmax they share."""
+    """Word vectors, two language models reading in opposite directions, and what predicts words from them."""
 
     def __init__(
         self,
@@ -70,17 +70,25 @@ class BiLM(nn.Module):
         left_to_right: Encoder,
         right_to_left: Encoder,
         softmax: WordSoftmax | None,
+        right_to_left_softmax: WordSoftmax | None = None,
     ) -> None:
+        """`softmax` predicts words for both directions, unless right to left has one of its own."""
         super().__init__()
         self.tokens = tokens
         self.left_to_right = left_to_right
         self.right_to_left = right_to_left
         self.softmax = softmax
+        self.right_to_left_softmax = right_to_left_softmax
 
     @property
     def num_layers(self) -> int:
         """L + 1: the layers of each direction and the word vectors below them."""
         return self.left_to_right.num_layers + 1
+
+    @property
+    def softmaxes(self) -> tuple[WordSoftmax, WordSoftmax] | None:
+        """The softmax of left to right and of right to left, which may be one and the same."""
+        return None if self.softmax is None else (self.softmax, self.right_to_left_softmax or self.softmax)
 
     def zero_state(self, num_rows: int) -> BiLMState:
         """Give the state before anything was read."""

@@ -45,7 +45,9 @@ def start(folder: Path, inputs: Inputs, settings: TrainSettings, *, device: str 
     corpus = PreparedCorpus.open(inputs.corpus)
     if inputs.start_from is not None:
         # What the model is made of is given with its weights.
-        settings = replace(settings, model=open_checkpoint(inputs.start_from).config)
+        config = open_checkpoint(inputs.start_from).config
+        shared = config.softmax is None or config.softmax.shared
+        settings = replace(settings, model=config, share_softmax=shared)
     run = _make(folder, inputs, settings, corpus, processes)
     if processes.is_first:
         record = {

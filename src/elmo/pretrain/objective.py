@@ -48,10 +48,10 @@ class Objective(nn.Module):
             )
             tops.append(F.dropout(top, dropout, training=dropout > 0).flatten(0, 1))
             states.append(end)
-        softmax = self.bilm.softmax
-        assert softmax is not None
+        softmaxes = self.bilm.softmaxes
+        assert softmaxes is not None
         losses = []
-        for top, targets in zip(tops, batch.targets.flatten(1), strict=True):
+        for softmax, top, targets in zip(softmaxes, tops, batch.targets.flatten(1), strict=True):
             losses.append(
                 softmax.loss(top, targets)
                 if samples is None

@@ -55,7 +55,7 @@ class Run:
     ) -> None:
         self.folder, self.corpus, self.settings = folder, corpus, settings
         self._validation, self._processes = validation, processes
-        self.config = _complete(settings.model, corpus)
+        self.config = _complete(settings, corpus)
         self.num_updates = _count_updates(settings, corpus)
         self._best: tuple[float, str] | None = None
         self.state = self._make_state(start_from)
@@ -177,11 +177,11 @@ class Run:
         return Checkpoint(self.config, weights, vocabulary=self.corpus.vocabulary, origin=origin)
 
 
-def _complete(config: ModelConfig, corpus: PreparedCorpus) -> ModelConfig:
-    """Give the sizes that follow the corpus's vocabulary."""
-    num_words = len(corpus.vocabulary)
+def _complete(settings: TrainSettings, corpus: PreparedCorpus) -> ModelConfig:
+    """Give the model's configuration with the sizes that follow the corpus's vocabulary."""
+    config, num_words = settings.model, len(corpus.vocabulary)
     words = replace(config.words, num_words=num_words) if config.words else None
-    return replace(config, words=words, softmax=SoftmaxConfig(num_words))
+    return replace(config, words=words, softmax=SoftmaxConfig(num_words, shared=settings.share_softmax))
 
 
 def _count_updates(settings: TrainSettings, corpus: PreparedCorpus) -> int:

@@ -54,6 +54,7 @@ class TrainSettings:
     num_steps: int = 20  # words a row reads in a window; gradients stop there
     windows_per_update: int = 1  # gradients of several windows are added up before the weights change
     num_samples: int = 8192  # words drawn against each window's targets; 0: the whole vocabulary
+    share_softmax: bool = True  # one softmax for both directions, or one each
     dropout: float = 0.1
     reset_state: Literal["sentence", "never"] = "sentence"  # where rows start from zero
     precision: Literal["float32", "bfloat16"] = "float32"  # of the matrix products
@@ -130,20 +131,25 @@ def read_settings(
     The file may name its own preset. All faults are told in one ConfigError.
     """
     stated = _read_toml(file) if file is not None else {}
+    for dotted, value in (changes or {}).items():
+        *path, last = dotted.split(".")
+        nested: dict[str, Any] = {last: value}
+        for key in reversed(path):
+            nested = {key: nested}
+        _merge(stated, nested)
     named_in_file = stated.pop("preset", None)
     name = preset or named_in_file
     if name is not None and name not in PRESETS:
         raise ConfigError(f"The preset {name!r} is not known; choose one of {', '.join(PRESETS)}.")
     values = (PRESETS[name] if name else TrainSettings()).to_dict()
+    model = stated.get("model")
+    if isinstance(model, dict):
+        encoder = model.get("encoder")
+        if isinstance(encoder, dict) and encoder.get("kind", "lstm") != values["model"]["encoder"]["kind"]:
+            values["model"]["encoder"] = {}  # what the preset says is of another kind of encoder
+        if isinstance(model.get("words"), dict):
+            model["words"].setdefault("num_words", 1)  # until the corpus says how many
     _merge(values, stated)
-    for dotted, value in (changes or {}).items():
-        *path, last = dotted.split(".")
-        part = values
-        for key in path:
-            part = part[key] if isinstance(part.get(key), dict) else part.setdefault(key, {})
-        part[last] = value
-    if isinstance(values["model"], dict) and isinstance(values["model"].get("words"), dict):
-        values["model"]["words"].setdefault("num_words", 1)  # until the corpus says how many
     source = f"The settings of {file}" if file else "The settings of the training"
     return parse(TrainSettings, values, source)
 

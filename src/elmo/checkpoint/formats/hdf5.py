@@ -119,7 +119,7 @@ def _read_token_cache(path: Location) -> Tensor:
         table = file.read_tensor(TOKEN_CACHE_KEY)
     if table.dim() != 2:
         raise CheckpointError(
-            f"{path} has an '{TOKEN_CACHE_KEY}' of shape {tuple(table.shape)}; a vector for each word was expected."
+            f"{path} has an '{TOKEN_CACHE_KEY}' of shape {tuple(table.shape)}; a vector a word was expected."
         )
     return table
 

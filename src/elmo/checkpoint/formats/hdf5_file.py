@@ -60,8 +60,8 @@ class Hdf5File:
             if not isinstance(entry, h5py.Dataset) or entry.shape is None or entry.dtype.kind not in "fiu":
                 kind = f"values of type {entry.dtype}" if isinstance(entry, h5py.Dataset) else "a group"
                 raise CheckpointError(
-                    f"{self._path} has {kind} under {name!r}; an array of numbers was expected, so it is damaged or "
-                    "of another program."
+                    f"{self._path} has {kind} under {name!r}; an array of numbers was expected, so it is "
+                    "damaged or of another program."
                 )
             # A wrong bit in the shape would otherwise ask for any amount of memory.
             if entry.chunks is None and entry.nbytes > entry.id.get_storage_size():

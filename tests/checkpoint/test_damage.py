@@ -1,0 +1,207 @@
+"""Files that are damaged, odd or may not be read end in one sentence, never in another library's error."""
+
+import contextlib
+import gzip
+import random
+import shutil
+import zipfile
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from elmo import CheckpointError, ConfigError, Elmo
+from elmo.checkpoint.open import open_checkpoint
+
+from . import bilm_files, manylangs_files
+
+WORDS = ["<S>", "</S>", "<UNK>", "the"]
+
+
+@pytest.fixture
+def hdf5_folder(tmp_path):
+    options = bilm_files.make_options()
+    return bilm_files.write_model(tmp_path / "hdf5", options, bilm_files.make_variables(options), WORDS)
+
+
+@pytest.fixture
+def manylangs_folder(tmp_path):
+    settings = manylangs_files.make_settings()
+    return manylangs_files.write_model(
+        tmp_path / "manylangs", settings, *manylangs_files.make_state_dicts(settings)
+    )
+
+
+@pytest.fixture
+def elmo_folder(tiny_model, tmp_path):
+    tiny_model.save_pretrained(tmp_path / "elmo")
+    return tmp_path / "elmo"
+
+
+@pytest.mark.parametrize(
+    ("folder_name", "file_name"),
+    [
+        ("hdf5_folder", "weights.hdf5"),
+        ("hdf5_folder", "options.json"),
+        ("manylangs_folder", "encoder.pkl"),
+        ("manylangs_folder", "word.dic"),
+        ("elmo_folder", "weights.safetensors"),
+        ("elmo_folder", "config.json"),
+    ],
+)
+def test_flipped_bytes_end_in_success_or_one_sentence(folder_name, file_name, request):
+    folder = request.getfixturevalue(folder_name)
+    content = (folder / file_name).read_bytes()
+    rng = random.Random(0)
+    for _ in range(20):
+        damaged = bytearray(content)
+        for _ in range(rng.choice([1, 3, 30])):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        (folder / file_name).write_bytes(damaged)
+        with contextlib.suppress(CheckpointError, ConfigError):
+            open_checkpoint(folder)
+
+
+def replace_dataset(folder, name, write):
+    with h5py.File(folder / "weights.hdf5", "a") as file:
+        del file[name]
+        write(file)
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (
+            lambda file: file.create_group("CNN_proj/b_proj"),
+            "has a group under 'CNN_proj/b_proj'; an array of num",
+        ),
+        (lambda file: file.create_dataset("CNN_proj/b_proj", data="text"), "has values of type object under"),
+        (
+            lambda file: file.create_dataset("CNN_proj/b_proj", data=h5py.Empty("f4")),
+            "an array of numbers was exp",
+        ),
+        (
+            lambda file: file.create_dataset("CNN_proj/b_proj", data=np.zeros(6, "c8")),
+            "has values of type complex64",
+        ),
+        (
+            lambda file: file.create_dataset("CNN_proj/b_proj", data=np.float32(1)),
+            "has shape (), options ask for (6,)",
+        ),
+        (lambda file: file.create_dataset("CNN_proj/b_proj", (10**9,), "f4"), "ends before its 4000000000 bytes"),
+        (lambda file: file.create_dataset("CNN_proj/b_proj", data=np.full(6, 1e300)), "NaN or infinite values in"),
+    ],
+    ids=["group", "text", "empty", "complex", "scalar", "no data", "too large"],
+)
+def test_what_stands_in_place_of_an_array_is_named(hdf5_folder, write, message):
+    replace_dataset(hdf5_folder, "CNN_proj/b_proj", write)
+    with pytest.raises(CheckpointError) as caught:
+        open_checkpoint(hdf5_folder)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [">f4", "<f8", ">f8", "<f2"])
+def test_numbers_of_any_type_and_byte_order_are_read(hdf5_folder, dtype):
+    expected = open_checkpoint(hdf5_folder).weights["tokens.projection.bias"]
+    changed = expected.numpy().astype(dtype)
+    replace_dataset(
+        hdf5_folder, "CNN_proj/b_proj", lambda file: file.create_dataset("CNN_proj/b_proj", data=changed)
+    )
+    found = open_checkpoint(hdf5_folder).weights["tokens.projection.bias"]
+    np.testing.assert_array_equal(found.numpy(), changed.astype(np.float32))
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (4, 6, 1)])
+def test_cached_word_vectors_are_a_table(hdf5_folder, tmp_path, shape):
+    with h5py.File(tmp_path / "cache.hdf5", "w") as file:
+        file["embedding"] = np.zeros(shape, np.float32)
+    with pytest.raises(CheckpointError) as caught:
+        open_checkpoint(hdf5_folder, token_embeddings=tmp_path / "cache.hdf5")
+    assert f"cache.hdf5 has an 'embedding' of shape {shape}; a vector a word was expected." in str(caught.value)
+
+
+def test_a_folder_in_place_of_a_file_is_said_to_be_one(hdf5_folder, elmo_folder, tmp_path):
+    for name, message in (
+        (str(tmp_path), "is a folder; a file"),
+        ("nowhere.hdf5", "could not be read: No such file"),
+    ):
+        with pytest.raises(CheckpointError, match=f"{name} {message}"):
+            open_checkpoint(hdf5_folder, token_embeddings=name)
+    with pytest.raises(CheckpointError, match=f"{tmp_path} is a folder; a file was expected"):
+        open_checkpoint(tmp_path, format="zip")
+
+
+@pytest.mark.parametrize(
+    ("folder_name", "file_name"),
+    [
+        ("hdf5_folder", "weights.hdf5"),
+        ("hdf5_folder", "options.json"),
+        ("hdf5_folder", "vocab.txt"),
+        ("manylangs_folder", "encoder.pkl"),
+        ("manylangs_folder", "char.dic"),
+        ("elmo_folder", "weights.safetensors"),
+        ("elmo_folder", "config.json"),
+    ],
+)
+def test_a_file_that_may_not_be_read_is_not_called_damaged(folder_name, file_name, request, monkeypatch):
+    folder = request.getfixturevalue(folder_name)
+    forbid(monkeypatch, folder / file_name)
+    with pytest.raises(CheckpointError, match=rf"{file_name} could not be read: Permission denied\.$"):
+        open_checkpoint(folder)
+
+
+@pytest.mark.parametrize("name", ["model.zip", "model.hdf5", "model"])
+def test_a_model_file_that_may_not_be_read_is_not_called_damaged(name, hdf5_folder, tmp_path, monkeypatch):
+    shutil.copy(hdf5_folder / "weights.hdf5", tmp_path / name)
+    forbid(monkeypatch, tmp_path / name)
+    with pytest.raises(CheckpointError, match=rf"{name} could not be read: Permission denied\.$"):
+        open_checkpoint(tmp_path / name)
+
+
+def test_a_folder_that_may_not_be_looked_into_is_named(hdf5_folder, monkeypatch):
+    def refuse(self):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(CheckpointError, match=rf"{hdf5_folder} could not be read: Permission denied\.$"):
+        open_checkpoint(hdf5_folder)
+
+
+def test_a_broken_gzipped_vocabulary_is_explained(hdf5_folder):
+    (hdf5_folder / "vocab.txt").unlink()
+    whole = gzip.compress("\n".join(WORDS).encode())
+    for content in (b"plain", whole[:-9], whole[:12] + b"\xff" + whole[13:]):
+        (hdf5_folder / "vocab.txt.gz").write_bytes(content)
+        with pytest.raises(CheckpointError, match=r"vocab.txt.gz is not a UTF-8 vocabulary file"):
+            open_checkpoint(hdf5_folder)
+
+
+def test_a_member_that_is_damaged_or_locked_is_named(elmo_folder, tmp_path):
+    archive = tmp_path / "model.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        for path in elmo_folder.iterdir():
+            file.write(path, path.name)
+    whole = archive.read_bytes()
+    place = whole.index(b"PK\x01\x02")
+    damaged, locked = bytearray(whole), bytearray(whole)
+    damaged[60:70] = bytes(10)
+    while place >= 0:
+        locked[place + 8] |= 1  # the flag of encryption, in the table at the end
+        place = whole.find(b"PK\x01\x02", place + 1)
+    for content in (damaged, locked):
+        archive.write_bytes(content)
+        with pytest.raises(CheckpointError, match=r"model.zip/.* is damaged: .*; get the archive again"):
+            Elmo.from_pretrained(archive)
+
+
+def forbid(monkeypatch, forbidden):
+    """Root may read anything, so the system's refusal is played."""
+    real = Path.open
+
+    def refuse(self, *args, **kwargs):
+        if self == forbidden:
+            raise PermissionError(13, "Permission denied", str(self))
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "open", refuse)

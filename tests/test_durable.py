@@ -1,0 +1,54 @@
+"""Files and folders are whole or not there, and nothing else stays beside them."""
+
+import pytest
+
+from elmo.durable import list_asides, name_aside, replace_file, writing_aside, writing_files
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_replaced_whole(tmp_path):
+    replace_file(tmp_path / "a", b"old")
+    with writing_aside(tmp_path / "a") as aside:
+        aside.write_bytes(b"new")
+        assert (tmp_path / "a").read_bytes() == b"old"
+        assert list_asides(tmp_path / "a") == [aside]
+    assert (tmp_path / "a").read_bytes() == b"new" and names(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt])
+def test_a_failure_leaves_what_was_there(tmp_path, failure):
+    replace_file(tmp_path / "a", b"old")
+    with pytest.raises(failure), writing_aside(tmp_path / "a") as aside:
+        aside.write_bytes(b"half")
+        raise failure
+    with pytest.raises(failure), writing_files(tmp_path / "new", ["one"]) as aside:
+        (aside / "one").write_bytes(b"half")
+        raise failure
+    assert (tmp_path / "a").read_bytes() == b"old" and names(tmp_path) == ["a"]
+
+
+def test_what_a_killed_process_left_is_overwritten(tmp_path):
+    name_aside(tmp_path / "a").mkdir()
+    replace_file(tmp_path / "a", b"new")
+    assert names(tmp_path) == ["a"]
+
+
+def test_a_new_folder_appears_at_once_with_all_its_parents(tmp_path):
+    with writing_files(tmp_path / "deep" / "new", ["one"]) as aside:
+        (aside / "one").write_bytes(b"1")
+        (aside / "more").mkdir()
+        assert not (tmp_path / "deep" / "new").exists()
+    assert names(tmp_path / "deep") == ["new"] and names(tmp_path / "deep" / "new") == ["more", "one"]
+
+
+def test_files_of_an_existing_folder_are_replaced_or_removed_and_others_stay(tmp_path):
+    for name in ("one", "two", "mine"):
+        (tmp_path / name).write_text("old")
+    with writing_files(tmp_path, ["one", "two"]) as aside:
+        (aside / "one").write_text("new")
+        assert (tmp_path / "one").read_text() == "old"
+    assert names(tmp_path) == ["mine", "one"]
+    assert (tmp_path / "one").read_text() == "new"
