@@ -220,6 +220,6 @@ def test_a_hub_failure_says_first_that_there_is_no_such_path(tmp_path, monkeypat
     with pytest.raises(CheckpointError) as caught:
         open_checkpoint("owner/model")
     assert str(caught.value) == (
-        "There is no local file or folder 'owner/model', and the hub repository 'owner/model' does not exist or is "
-        "private; check the name."
+        "There is no local file or folder 'owner/model', and the hub repository 'owner/model' does not exist or "
+        "is private; check the name."
     )

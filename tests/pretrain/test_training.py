@@ -71,6 +71,17 @@ def test_every_way_to_train_lowers_the_loss(corpus_folder, tmp_path, tiny_settin
     assert Elmo.from_pretrained(tmp_path / "run").embed("the bank").shape == (2, 16)
 
 
+def test_the_word_embedding_begins_with_given_vectors(corpus_folder, tmp_path, tiny_settings):
+    (tmp_path / "vectors.txt").write_text("bank 1 2 3\nriver 4 5 6\n")
+    settings = tiny_settings(**{"model.words": {"embedding_dim": 3}})
+    inputs = launch.Inputs(str(corpus_folder), word_vectors=str(tmp_path / "vectors.txt"))
+    run = launch.start(tmp_path / "run", inputs, settings)
+    row = run.corpus.vocabulary.index("river")
+    assert run.state.bilm.tokens.words.weight[row].tolist() == [4, 5, 6]
+    with pytest.raises(ConfigError, match="the model has no word embedding to begin with them"):
+        launch.start(tmp_path / "other", inputs, tiny_settings())
+
+
 def test_further_training_on_other_text_lowers_its_perplexity(corpus_folder, tmp_path, tiny_settings):
     train(tmp_path / "first", corpus_folder, tiny_settings(max_updates=60))
     other = ["tree", "king"]

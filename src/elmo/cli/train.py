@@ -46,6 +46,10 @@ def train(
         str | None,
         typer.Option(metavar="MODEL", help="Begin with this model's weights, to adapt it to other text."),
     ] = None,
+    word_vectors: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="GloVe or word2vec text that the word embedding begins with."),
+    ] = None,
     device: options.Device = "cpu",
 ) -> None:
     """Train a bidirectional language model. Killed at any moment, --resume goes on exactly.
@@ -56,7 +60,7 @@ def train(
       elmo train --resume run
       torchrun --nproc-per-node 8 -m elmo train corpus --preset original --output run --device cuda
     """
-    run = _open(corpus, output, resume, preset, config, set_, validation, init, device)
+    run = _open(corpus, output, resume, preset, config, set_, validation, init, word_vectors, device)
     report = TrainingReport(run.num_updates, run.num_words_planned, is_shown=run.is_first)
     try:
         with report:
@@ -76,6 +80,7 @@ def _open(
     changes: list[str] | None,
     validation: list[str] | None,
     init: str | None,
+    word_vectors: str | None,
     device: str,
 ) -> "Run":
     from elmo.pretrain import launch
@@ -87,6 +92,7 @@ def _open(
             for name, value in (
                 ("CORPUS", corpus), ("--output", output), ("--preset", preset), ("--config", config),
                 ("--set", changes), ("--validation", validation), ("--init", init),
+                ("--word-vectors", word_vectors),
             )
             if value
         ]  # fmt: skip
@@ -96,7 +102,7 @@ def _open(
     if corpus is None or output is None:
         raise InputError("Give CORPUS and --output RUN for a new run, or --resume RUN to go on with one.")
     settings = read_settings(preset=preset, file=config, changes=_read_changes(changes or []))
-    inputs = launch.Inputs(str(corpus), tuple(validation or ()), init)
+    inputs = launch.Inputs(str(corpus), tuple(validation or ()), init, word_vectors)
     return launch.start(output, inputs, settings, device=device)
 
 

@@ -51,7 +51,6 @@ class Elmo(nn.Module):
 
         def __call__(self, inputs: Tensor | None, word_inputs: Tensor | None = None) -> ElmoRepresentations:
             """Say what forward gives; PyTorch's own signature says nothing."""
-            ...
 
     def __init__(
         self,

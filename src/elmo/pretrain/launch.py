@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import write_json
 from elmo.checkpoint.location import read_json
@@ -20,6 +22,7 @@ from elmo.parsing import parse
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.run import Run
 from elmo.pretrain.settings import TrainSettings
+from elmo.text.word_vectors import read_word_vectors
 
 FORMAT, VERSION = "modern-elmo-run", 1
 
@@ -31,6 +34,7 @@ class Inputs:
     corpus: str  # folder that `elmo prepare` wrote
     validation: tuple[str, ...] = ()  # files of raw text, read as the corpus was
     start_from: str | None = None  # a model whose weights training begins with
+    word_vectors: str | None = None  # a text file of vectors that the word embedding begins with
 
 
 def start(folder: Path, inputs: Inputs, settings: TrainSettings, *, device: str = "cpu") -> Run:
@@ -49,6 +53,8 @@ def start(folder: Path, inputs: Inputs, settings: TrainSettings, *, device: str 
         shared = config.softmax is None or config.softmax.shared
         settings = replace(settings, model=config, share_softmax=shared)
     run = _make(folder, inputs, settings, corpus, processes)
+    if inputs.word_vectors is not None:
+        _set_word_vectors(run, Path(inputs.word_vectors))
     if processes.is_first:
         record = {
             "format": FORMAT,
@@ -57,6 +63,7 @@ def start(folder: Path, inputs: Inputs, settings: TrainSettings, *, device: str 
             "corpus": str(Path(inputs.corpus).resolve()),
             "validation": [str(Path(name).resolve()) for name in inputs.validation],
             "start_from": inputs.start_from,
+            "word_vectors": inputs.word_vectors,
             "settings": settings.to_dict(),
         }
         write_json(folder / RUN_FILE, record)
@@ -74,9 +81,10 @@ def resume(folder: Path, *, device: str = "cpu") -> Run:
             f"The corpus in {record['corpus']} is not the one this run was started with; prepare that one again, "
             "for a run cannot go on exactly with another."
         )
-    inputs = Inputs(record["corpus"], tuple(record["validation"]), record["start_from"])
+    inputs = Inputs(record["corpus"], tuple(record["validation"]), record["start_from"], record["word_vectors"])
     run = _make(folder, inputs, settings, corpus, Processes(device))
-    run.resume()
+    if not run.resume() and inputs.word_vectors is not None:
+        _set_word_vectors(run, Path(inputs.word_vectors))
     return run
 
 
@@ -113,6 +121,21 @@ def _read_validation(names: Sequence[str], corpus: PreparedCorpus) -> list[list[
     if names and not found:
         raise ConfigError(f"The validation text in {', '.join(names)} has no words; give another file.")
     return found
+
+
+def _set_word_vectors(run: Run, path: Path) -> None:
+    """Put given vectors in the rows of the words that have one; the others stay random."""
+    embedding = run.state.bilm.tokens.words
+    if embedding is None:
+        raise ConfigError(
+            "word_vectors was given, but the model has no word embedding to begin with them; set model.words, for "
+            "example by --set model.words.embedding_dim=50."
+        )
+    found = read_word_vectors(path, run.corpus.vocabulary, embedding.embedding_dim)
+    with torch.no_grad():
+        for number, word in enumerate(run.corpus.vocabulary):
+            if word in found:
+                embedding.weight[number] = torch.from_numpy(found[word])
 
 
 def _check_vocabulary(checkpoint: Checkpoint, corpus: PreparedCorpus, source: str) -> None:

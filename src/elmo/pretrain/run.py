@@ -96,14 +96,16 @@ class Run:
         """Part from the other processes."""
         self._processes.leave()
 
-    def resume(self) -> None:
-        """Go to where the last checkpoint was written, if there is one."""
-        if found := list_checkpoints(self.folder):
+    def resume(self) -> bool:
+        """Go to where the last checkpoint was written and tell whether there is one."""
+        found = list_checkpoints(self.folder)
+        if found:
             restore(self.state, found[-1])
             record = self.folder / BEST_FILE
             if record.is_file():
                 best = json.loads(record.read_text())
                 self._best = (best["perplexity"], best["checkpoint"])
+        return bool(found)
 
     def train(self, watcher: Watcher) -> None:
         """Update the weights until the run is done, validating and saving on the way."""

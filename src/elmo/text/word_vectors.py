@@ -1,0 +1,47 @@
+"""Files of word vectors as text, GloVe's and word2vec's: a word and its numbers a line."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo.errors import InputError
+
+
+def read_word_vectors(path: Path, words: Collection[str], dim: int) -> dict[str, npt.NDArray[np.float32]]:
+    """Give the vectors of those `words` that the file has; all must have `dim` numbers.
+
+    word2vec's first line, two counts, is passed over. Words may hold spaces, as some of GloVe's do.
+    """
+    wanted = frozenset(words)
+    found: dict[str, npt.NDArray[np.float32]] = {}
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                pieces = line.rstrip().split(b" ")
+                if number == 1 and len(pieces) == 2 and all(piece.isdigit() for piece in pieces):
+                    continue
+                if len(pieces) <= dim:
+                    raise InputError(
+                        f"{path}, line {number} has {len(pieces) - 1} numbers, but the word embedding has {dim}; "
+                        "give vectors of that length, or change the embedding's."
+                    )
+                word = b" ".join(pieces[:-dim]).decode("utf-8", "replace")
+                if word in wanted:
+                    found[word] = _read_numbers(pieces[-dim:], path, number)
+    except OSError as error:
+        raise InputError(f"{path} could not be read: {error.strerror}.") from error
+    if not found:
+        raise InputError(f"{path} has no vector for any word of the vocabulary; is it a file of word vectors?")
+    return found
+
+
+def _read_numbers(pieces: list[bytes], path: Path, number: int) -> npt.NDArray[np.float32]:
+    try:
+        vector = np.array(pieces, dtype=np.float32)
+    except ValueError as error:
+        raise InputError(f"{path}, line {number} is not a word and its numbers: {error}.") from error
+    if not np.isfinite(vector).all():
+        raise InputError(f"{path}, line {number} has numbers that are not finite.")
+    return vector

@@ -1,0 +1,42 @@
+"""Word vectors from text files: both formats, odd words, and lines that are none."""
+
+import numpy as np
+import pytest
+
+from elmo import InputError
+from elmo.text.word_vectors import read_word_vectors
+
+
+def write(tmp_path, text):
+    path = tmp_path / "vectors.txt"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("header", ["", "3 2\n"], ids=["GloVe", "word2vec"])
+def test_only_the_words_asked_for_are_read(tmp_path, header):
+    path = write(tmp_path, f"{header}the 1 2\nbank 3 4.5\n. . . 5 6\n")
+    found = read_word_vectors(path, {"bank", ". . .", "unseen"}, 2)
+    assert set(found) == {"bank", ". . ."}
+    np.testing.assert_array_equal(found["bank"], np.array([3, 4.5], np.float32))
+    np.testing.assert_array_equal(found[". . ."], np.array([5, 6], np.float32))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("the 1 2\nbank 1\n", "line 2 has 1 numbers, but the word embedding has 2; give vectors of that length"),
+        ("bank a b\n", "line 1 is not a word and its numbers"),
+        ("bank nan 1\n", "line 1 has numbers that are not finite"),
+        ("other 1 2\n", "has no vector for any word of the vocabulary"),
+        ("", "has no vector for any word of the vocabulary"),
+    ],
+)
+def test_files_that_are_no_word_vectors_are_explained(tmp_path, text, message):
+    with pytest.raises(InputError, match=message):
+        read_word_vectors(write(tmp_path, text), {"bank"}, 2)
+
+
+def test_a_file_that_is_not_there_is_explained(tmp_path):
+    with pytest.raises(InputError, match="could not be read: No such file"):
+        read_word_vectors(tmp_path / "none.txt", {"bank"}, 2)
