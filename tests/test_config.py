@@ -133,7 +133,7 @@ def test_all_faults_are_reported_in_one_message():
 
 def test_an_unknown_key_like_no_other_lists_the_known_ones():
     assert message_for({"softmax": {"num_words": 1, "zzz": 1}}) == (
-        "The model configuration is not valid: unknown key 'softmax.zzz' (known are num_words)."
+        "The model configuration is not valid: unknown key 'softmax.zzz' (known are num_words, shared)."
     )
 
 

@@ -97,6 +97,8 @@ def test_a_zip_is_named_as_one(run: Run, model_folder, tmp_path):
     archive = shutil.make_archive(str(tmp_path / "model"), "zip", model_folder)
     found = json.loads(run("info", archive, "--json").out)
     assert found["format"] == "zip" and list(found["files"]) == ["model.zip"]
+    unsuffixed = shutil.copy(archive, tmp_path / "download")
+    assert json.loads(run("info", unsuffixed, "--json").out)["format"] == "zip"
 
 
 def test_a_converted_model_remembers_its_origin(run: Run, model_folder, tmp_path):

@@ -39,10 +39,14 @@ def info(
     checkpoint = open_model_files(model, format=format, local_files_only=local_files_only)
     path = None if model is None else _locate(model)
     found = describe_model(checkpoint, _list_files(path))
-    if path is not None and format in (None, "elmo"):
+    if path is not None:
+        from elmo.checkpoint.archive import is_archive
         from elmo.checkpoint.folder import check_content_hash
 
-        check_content_hash(path, found["content_hash"])
+        if is_archive(path):
+            found["format"] = "zip"
+        elif format in (None, "elmo"):
+            check_content_hash(path, found["content_hash"])
     print(to_json(found) if json else "\n".join(_to_lines(found)))
 
 
@@ -77,7 +81,7 @@ def _name_format(files: Mapping[str, int], origin: Mapping[str, str]) -> str:
     # A model in our own format remembers the one it was converted from.
     if {"config.json", "weights.safetensors"} <= set(files):
         return "elmo"
-    return "zip" if any(name.endswith(".zip") for name in files) else origin.get("format", "unknown")
+    return origin.get("format", "unknown")
 
 
 def _describe_encoder(config: "ModelConfig") -> dict[str, Any]:

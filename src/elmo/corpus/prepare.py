@@ -162,9 +162,10 @@ class _Preparation:
         """Tokenize all text that no earlier run has; give the records of all parts in order."""
         self._remove_unfinished_parts()
         records = {}
-        for folder in self.parts.iterdir():
-            if record := read_part_record(self.parts, int(folder.name), self.identity):
-                records[int(folder.name)] = record
+        # A worker of a killed run may still be writing, until it finds that nobody waits for it.
+        for number in (int(folder.name) for folder in self.parts.iterdir() if folder.name.isdigit()):
+            if record := read_part_record(self.parts, number, self.identity):
+                records[number] = record
         num_reused_bytes = sum(record.input_bytes for record in records.values())
         self.meter.begin("reading", sum(file.num_bytes for file in self.files) - num_reused_bytes)
         num_parts = 0
@@ -186,7 +187,7 @@ class _Preparation:
         self.parts.mkdir(exist_ok=True)
         for folder in self.parts.iterdir():
             if not folder.name.isdigit():
-                shutil.rmtree(folder)
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _write_words(
         self, records: Sequence[PartRecord], num_sentences: int

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ def read_metrics(run: Path) -> Iterator[dict[str, Any]]:
 
 
 def _open_tensorboard(folder: Path, resumed_at: int) -> Any:
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # where TensorFlow is installed, TensorBoard wakes it
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:

@@ -43,9 +43,10 @@ class Hdf5File:
 
         names: list[str] = []
 
-        def visit(name: str, entry: Any) -> None:
+        def visit(name: str | bytes, entry: Any) -> None:
             if isinstance(entry, h5py.Dataset):
-                names.append(name)
+                # h5py gives the bytes of a name that is not UTF-8.
+                names.append(name if isinstance(name, str) else name.decode(errors="replace"))
 
         with _telling_damage(self._path):
             self._file.visititems(visit)
