@@ -51,21 +51,22 @@ def cell_name(options: dict, direction: int, layer: int) -> str:
     return f"RNN_{direction}/RNN/{stacked}LSTMCell"
 
 
-def make_variables(options: dict, seed: int = 0) -> Variables:
+def make_variables(options: dict, seed: int = 0, *, scale: float = 0.5) -> Variables:
     """Random values for every variable the options ask for."""
     rng = np.random.default_rng(seed)
     dim, projection = options["lstm"]["dim"], options["lstm"]["projection_dim"]
 
     def draw(*shape: int) -> np.ndarray:
-        return rng.normal(scale=0.5, size=shape).astype(np.float32)
+        return (scale * rng.standard_normal(shape, dtype=np.float32)).astype(np.float32)
 
     found: Variables = {}
     if "char_cnn" in options:
         cnn = options["char_cnn"]
         features = sum(channels for _, channels in cnn["filters"])
-        found["char_embed"] = draw(261, 4)
+        embedding_dim = cnn["embedding"]["dim"]
+        found["char_embed"] = draw(261, embedding_dim)
         for number, (width, channels) in enumerate(cnn["filters"]):
-            found[f"CNN/W_cnn_{number}"] = draw(1, width, 4, channels)
+            found[f"CNN/W_cnn_{number}"] = draw(1, width, embedding_dim, channels)
             found[f"CNN/b_cnn_{number}"] = draw(channels)
         for number in range(cnn.get("n_highway") or 0):
             for kind in ("carry", "transform"):
