@@ -223,3 +223,9 @@ def test_a_hub_failure_says_first_that_there_is_no_such_path(tmp_path, monkeypat
         "There is no local file or folder 'owner/model', and the hub repository 'owner/model' does not exist or "
         "is private; check the name."
     )
+
+
+def test_a_revision_of_what_is_not_on_the_hub_is_refused(hdf5_folder):
+    for source in (hdf5_folder, "small"):
+        with pytest.raises(CheckpointError, match="revision was given, but .* is no model of the hub"):
+            open_checkpoint(source, revision="main")

@@ -45,14 +45,18 @@ def open_checkpoint(
 def find_model(source: str | Path, *, revision: str | None = None, local_files_only: bool = False) -> Path:
     """Give where a model is on disk, fetched first if it is named by an alias or a hub id."""
     path = as_path(source, "The model")
+    name = str(source)
     try:
-        if (path / RUN_FILE).is_file():
-            return best_checkpoint(path)
-        if path.exists() or path.parent.joinpath(f"{path.name}.index").exists():
-            return path
+        is_run = (path / RUN_FILE).is_file()
+        is_local = path.exists() or path.parent.joinpath(f"{path.name}.index").exists()
     except OSError as error:
         raise unreadable(path, error) from error
-    name = str(source)
+    if revision is not None and (is_local or name in OFFICIAL):
+        raise CheckpointError(
+            f"revision was given, but {name!r} is no model of the hub, which alone has revisions; leave it out."
+        )
+    if is_local:
+        return best_checkpoint(path) if is_run else path
     if name in OFFICIAL:
         return fetch_official(name, local_files_only=local_files_only)
     if isinstance(source, str) and _may_be_on_hub(name):
