@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo import CheckpointError, ConfigError, Elmo
+from elmo import CheckpointError, ConfigError, Elmo, InputError
 from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo.checkpoint.run_folder import list_checkpoints
 from elmo.corpus.prepare import PrepareSettings, prepare_corpus
@@ -181,3 +181,11 @@ def test_mistakes_are_told_in_one_sentence(corpus_folder, tmp_path, tiny_setting
     write_folder(replace(checkpoint, config=config, weights=weights), tmp_path / "plain")
     with pytest.raises(ConfigError, match="has no softmax, so its language model cannot be trained further"):
         train(tmp_path / "new", corpus_folder, settings, start_from=str(tmp_path / "plain"))
+
+
+def test_a_run_that_cannot_start_leaves_no_folder(corpus_folder, tmp_path, tiny_settings):
+    with pytest.raises(ConfigError, match="The device 'abacus' cannot be used"):
+        launch.start(tmp_path / "run", launch.Inputs(str(corpus_folder)), tiny_settings(), device="abacus")
+    with pytest.raises(InputError, match="holds no whole prepared corpus"):
+        launch.start(tmp_path / "run", launch.Inputs(str(tmp_path / "none")), tiny_settings())
+    assert not (tmp_path / "run").exists()

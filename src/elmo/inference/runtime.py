@@ -9,6 +9,7 @@ from torch import Tensor
 
 from elmo.errors import ConfigError
 from elmo.nn.bilm import BiLM, BiLMState, LayerStates
+from elmo.nn.device import open_device
 from elmo.text.batch import CharBatch
 
 PRECISIONS = ("float32",)
@@ -111,12 +112,7 @@ class Runtime:
     ) -> None:
         if precision not in PRECISIONS:
             raise ConfigError(f"The precision {precision!r} is not known; choose one of {', '.join(PRECISIONS)}.")
-        try:
-            self.device = torch.device(device)
-            self.bilm = bilm.to(self.device)
-        except (RuntimeError, AssertionError, TypeError) as error:
-            reason = str(error).splitlines()[0]
-            raise ConfigError(f"The device {str(device)!r} cannot be used: {reason}") from error
+        self.bilm = bilm.to(open_device(device))
         self.precision = precision
         self.carried = CarriedState(self.bilm) if carry else None
 

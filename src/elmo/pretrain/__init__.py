@@ -1,1 +1,1 @@
-"""From raw text to a trained language model: the corpus is prepared, then read, learned and evaluated."""
+"""A prepared corpus -> a trained language model: read, learned, validated, saved, resumed."""

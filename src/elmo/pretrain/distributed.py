@@ -2,12 +2,12 @@
 
 import os
 
-import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from elmo.errors import ConfigError
+from elmo.nn.device import open_device
 from elmo.pretrain.objective import Objective
 
 
@@ -20,7 +20,7 @@ class Processes:
         self.rank = int(os.environ.get("RANK", "0"))
         if device == "cuda" and self.count > 1:
             device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
-        self.device = torch.device(device)
+        self.device = open_device(device)
         self._joined = False
         if self.count > 1 and not dist.is_initialized():
             dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo")

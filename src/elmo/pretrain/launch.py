@@ -40,12 +40,10 @@ class Inputs:
 def start(folder: Path, inputs: Inputs, settings: TrainSettings, *, device: str = "cpu") -> Run:
     """Make a new run; its folder must be new or empty."""
     processes = Processes(device)
-    if processes.is_first:
-        if folder.exists() and any(folder.iterdir()):
-            raise ConfigError(
-                f"{folder} is not empty; give a new folder, or go on with the run in it by --resume {folder}."
-            )
-        folder.mkdir(parents=True, exist_ok=True)
+    if processes.is_first and folder.exists() and any(folder.iterdir()):
+        raise ConfigError(
+            f"{folder} is not empty; give a new folder, or go on with the run in it by --resume {folder}."
+        )
     corpus = PreparedCorpus.open(inputs.corpus)
     if inputs.start_from is not None:
         # What the model is made of is given with its weights.
@@ -66,6 +64,7 @@ def start(folder: Path, inputs: Inputs, settings: TrainSettings, *, device: str 
             "word_vectors": inputs.word_vectors,
             "settings": settings.to_dict(),
         }
+        folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / RUN_FILE, record)
     processes.wait()
     return run

@@ -1,0 +1,16 @@
+"""The name of a device -> a device that can be used here, or one sentence why not."""
+
+import torch
+
+from elmo.errors import ConfigError
+
+
+def open_device(device: str | torch.device) -> torch.device:
+    """Give the device after trying it."""
+    try:
+        opened = torch.device(device)
+        torch.empty(0, device=opened)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"The device {str(device)!r} cannot be used: {reason}") from error
+    return opened
