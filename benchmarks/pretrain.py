@@ -26,6 +26,7 @@ import torch
 from elmo.config import EncoderConfig
 from elmo.corpus.prepare import PrepareSettings, prepare_corpus
 from elmo.corpus.prepared import VOCABULARY, PreparedCorpus
+from elmo.heap import reuse_large_blocks
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.loop import train_step
 from elmo.pretrain.run import Run
@@ -56,6 +57,7 @@ class OurTrainer:
     """Our trainer without its checkpoints and metrics."""
 
     def __init__(self, corpus: PreparedCorpus, settings: TrainSettings) -> None:
+        reuse_large_blocks()  # as `elmo train` does
         self._settings = settings
         self._run = Run(Path(), corpus, settings, validation=[], processes=Processes())
         self._run.state.objective.train()

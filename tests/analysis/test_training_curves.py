@@ -37,6 +37,18 @@ def test_the_command_draws_both_curves_with_their_names(run, tmp_path, capsys):
     assert "curves.svg shows the training run" in capsys.readouterr().out
     draw_training_curves(run, tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert "teacher" not in drawn
+
+
+def test_a_run_with_a_teacher_shows_how_near_it_came(run, tmp_path):
+    metrics = run / "metrics.jsonl"
+    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+    lines[3]["teacher_cosine"] = lines[-1]["teacher_cosine"] = 0.5  # not every update has a lesson
+    metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    draw_training_curves(run, tmp_path / "curves.svg")
+    drawn = (tmp_path / "curves.svg").read_text()
+    for label in ("Nearness to the teacher's vectors", "in training", "in validation", "left to right"):
+        assert label in drawn
 
 
 def test_what_cannot_be_drawn_is_told(run, tmp_path, monkeypatch):

@@ -63,11 +63,10 @@ def test_damage_is_found_and_named(folder, name):
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    PreparedCorpus.open(folder)
     with pytest.raises(
         InputError, match=rf"{name} has not the sha256 that manifest.json says; it was changed or dam"
     ):
-        PreparedCorpus.open(folder, verify=True)
+        PreparedCorpus.open(folder, verify=name == "shards/00001.npy")
     path.write_bytes(content[:-3])
     with pytest.raises(
         InputError, match=rf"{name} has [\d,]+ bytes, not the [\d,]+ of manifest.json; it was changed"
@@ -78,6 +77,22 @@ def test_damage_is_found_and_named(folder, name):
         InputError, match=rf"{name} cannot be read \(No such file or directory\), but manifest.json"
     ):
         PreparedCorpus.open(folder)
+
+
+def test_a_shard_is_compared_when_it_is_first_read(folder):
+    path = folder / "shards" / "00001.npy"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    corpus = PreparedCorpus.open(folder)
+    assert np.array_equal(corpus.read_block(0, 3, 9), corpus.shard(0)[3:9])
+    with pytest.raises(InputError, match=r"00001.npy has not the sha256 that manifest.json says"):
+        corpus.read_block(1, 0, 5)
+    path.write_bytes(content)
+    assert np.array_equal(corpus.read_block(1, 3, 9), corpus.shard(1)[3:9])
+    for damaged in (content[:200], content[:-1] + b"\xff"):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"00001.npy is cut off or has ids of no word; it was changed or"):
+            corpus.read_block(1, 3, corpus.manifest["shards"][1]["num_tokens"])
 
 
 @pytest.mark.parametrize(

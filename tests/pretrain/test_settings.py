@@ -19,6 +19,13 @@ def test_changes_go_over_the_file_and_the_file_over_the_preset(tmp_path):
     assert settings.model.characters == tiny.model.characters and settings.num_samples == tiny.num_samples
 
 
+def test_a_file_can_ask_for_words_without_characters(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text("[model]\ncharacters = false\n[model.words]\nembedding_dim = 7\n")
+    model = read_settings(preset="tiny", file=file).model
+    assert model.characters is None and model.words.embedding_dim == 7
+
+
 def test_a_preset_asked_for_goes_over_that_of_the_file(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text('preset = "tiny"\n')

@@ -28,8 +28,8 @@ def test_only_the_words_asked_for_are_read(tmp_path, header):
         ("the 1 2\nbank 1\n", "line 2 has 1 numbers, but the word embedding has 2; give vectors of that length"),
         ("bank a b\n", "line 1 is not a word and its numbers"),
         ("bank nan 1\n", "line 1 has numbers that are not finite"),
-        ("other 1 2\n", "has no vector for any word of the vocabulary"),
-        ("", "has no vector for any word of the vocabulary"),
+        ("other 1 2\n", "has no vector of 2 numbers for any word of the vocabulary"),
+        ("", "has no vector of 2 numbers for any word of the vocabulary"),
     ],
 )
 def test_files_that_are_no_word_vectors_are_explained(tmp_path, text, message):

@@ -1,4 +1,4 @@
-"""The metrics of a training run -> a picture: losses while training, perplexity in validation."""
+"""The metrics of a training run -> a picture: losses, perplexity in validation, nearness to a teacher."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,13 +33,17 @@ def draw_training_curves(run: str | Path, output: str | Path) -> None:
         raise InputError(f"The run in {run} has no metrics yet; wait for its first updates.")
     trained = [line for line in lines if line["kind"] == "train"]
     validated = [line for line in lines if line["kind"] == "validation"]
+    taught = [line for line in lines if line.get("teacher_cosine") is not None]
     with matplotlib.rc_context({"font.size": 11, "svg.fonttype": "none"}):
-        figure = Figure(figsize=(11, 4.2) if validated else (6.5, 4.2), layout="constrained")
-        axes = figure.subplots(1, 2 if validated else 1, squeeze=False)[0]
+        num_parts = 1 + bool(validated) + bool(taught)
+        figure = Figure(figsize=(6.5 if num_parts == 1 else 5.5 * num_parts, 4.2), layout="constrained")
+        axes = figure.subplots(1, num_parts, squeeze=False)[0]
         kind = "sampled" if any("sampled" in name for name in trained[0]) else "full"
         _draw_losses(axes[0], trained, kind)
         if validated:
             _draw_perplexity(axes[1], validated)
+        if taught:
+            _draw_teacher(axes[-1], taught)
         figure.suptitle(f"Training run {run.name}")
         aside = output.with_name(f".{output.name}.aside{output.suffix}")
         figure.savefig(aside, dpi=150)
@@ -68,5 +72,16 @@ def _draw_perplexity(axes: "Axes", lines: Sequence[Mapping[str, Any]]) -> None:
         axes.plot(updates, values, color=COLOURS[name], label=LABELS[name], marker="o", markersize=3)
     axes.set(xlabel="updates", ylabel="perplexity", title="Validation perplexity, full softmax")
     axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    axes.legend()
+
+
+def _draw_teacher(axes: "Axes", lines: Sequence[Mapping[str, Any]]) -> None:
+    for kind, colour, marker in (("train", COLOURS["left_to_right"], ""), ("validation", COLOURS["mean"], "o")):
+        own = [line for line in lines if line["kind"] == kind]
+        updates, cosines = [line["update"] for line in own], [line["teacher_cosine"] for line in own]
+        label = "in training" if kind == "train" else "in validation"
+        axes.plot(updates, cosines, color=colour, marker=marker, label=label, linewidth=1, markersize=3)
+    axes.set(xlabel="updates", ylabel="mean cosine", title="Nearness to the teacher's vectors")
     axes.grid(alpha=0.3)
     axes.legend()

@@ -4,6 +4,7 @@ Only model files travel, in either direction: a training state or a corpus left 
 What the files mean is decided where the folder is opened.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -27,8 +28,9 @@ def fetch_from_hub(
     revision: str | None = None,
     local_files_only: bool = False,
     cache: Path | None = None,
+    files: Sequence[str] = MODEL_FILES,
 ) -> Path:
-    """Download the model files of a hub repository; returns the local folder.
+    """Download the model files of a hub repository, or others by pattern; returns the local folder.
 
     Without `cache` they go into the hub's own cache, shared with other libraries, otherwise into its
     folder `hub`. Raises CheckpointError when the repository cannot be had.
@@ -42,7 +44,7 @@ def fetch_from_hub(
                 revision=revision,
                 cache_dir=None if cache is None else cache / "hub",
                 local_files_only=local_files_only,
-                allow_patterns=list(MODEL_FILES),
+                allow_patterns=list(files),
                 ignore_patterns=list(NESTED_FILES),
             )
         )

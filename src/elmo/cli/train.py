@@ -9,6 +9,7 @@ import typer
 from elmo.cli import options
 from elmo.cli.training_report import TrainingReport
 from elmo.errors import InputError
+from elmo.heap import reuse_large_blocks
 
 if TYPE_CHECKING:
     from elmo.pretrain.run import Run
@@ -50,6 +51,13 @@ def train(
         str | None,
         typer.Option(metavar="FILE", help="GloVe or word2vec text that the word embedding begins with."),
     ] = None,
+    teacher: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ENCODER",
+            help="Also learn the word vectors of this Hugging Face encoder, a folder or a name on the hub.",
+        ),
+    ] = None,
     device: options.Device = "cpu",
 ) -> None:
     """Train a bidirectional language model. Killed at any moment, --resume goes on exactly.
@@ -60,7 +68,8 @@ def train(
       elmo train --resume run
       torchrun --nproc-per-node 8 -m elmo train corpus --preset original --output run --device cuda
     """
-    run = _open(corpus, output, resume, preset, config, set_, validation, init, word_vectors, device)
+    reuse_large_blocks()
+    run = _open(corpus, output, resume, preset, config, set_, validation, init, word_vectors, teacher, device)
     report = TrainingReport(run.num_updates, run.num_words_planned, is_shown=run.is_first)
     try:
         with report:
@@ -81,6 +90,7 @@ def _open(
     validation: list[str] | None,
     init: str | None,
     word_vectors: str | None,
+    teacher: str | None,
     device: str,
 ) -> "Run":
     from elmo.pretrain import launch
@@ -92,7 +102,7 @@ def _open(
             for name, value in (
                 ("CORPUS", corpus), ("--output", output), ("--preset", preset), ("--config", config),
                 ("--set", changes), ("--validation", validation), ("--init", init),
-                ("--word-vectors", word_vectors),
+                ("--word-vectors", word_vectors), ("--teacher", teacher),
             )
             if value
         ]  # fmt: skip
@@ -101,12 +111,16 @@ def _open(
         return launch.resume(resume, device=device)
     if corpus is None or output is None:
         raise InputError("Give CORPUS and --output RUN for a new run, or --resume RUN to go on with one.")
-    settings = read_settings(preset=preset, file=config, changes=_read_changes(changes or []))
+    single = read_changes(changes or [])
+    if teacher is not None:
+        single["teacher.model"] = teacher
+    settings = read_settings(preset=preset, file=config, changes=single)
     inputs = launch.Inputs(str(corpus), tuple(validation or ()), init, word_vectors)
     return launch.start(output, inputs, settings, device=device)
 
 
-def _read_changes(changes: list[str]) -> dict[str, Any]:
+def read_changes(changes: list[str]) -> dict[str, Any]:
+    """Give what NAME=VALUE arguments say; a value is TOML, or a word without its quotes."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:

@@ -24,6 +24,7 @@ class TrainingReport:
         self._num_updates, self._num_words, self._is_shown = num_updates, num_words, is_shown
         self._bar: Progress | None = None
         self._loss: float | None = None
+        self._cosine: float | None = None
         self._last: Evaluation | None = None
         self._words = self._start_words = 0
         self._started = self._told = time.monotonic()
@@ -66,13 +67,17 @@ class TrainingReport:
         loss = (report.left_to_right_loss + report.right_to_left_loss) / 2
         # A mean over the last updates: single ones jump.
         self._loss = loss if self._loss is None else 0.95 * self._loss + 0.05 * loss
+        if report.teacher_cosine is not None:
+            before = report.teacher_cosine if self._cosine is None else self._cosine
+            self._cosine = 0.95 * before + 0.05 * report.teacher_cosine
+        taught = "" if self._cosine is None else f"cosine with the teacher {self._cosine:.3f}, "
         self._words = report.num_words
         now = time.monotonic()
         seconds = max(1e-9, now - self._started)
         rate = (self._words - self._start_words) / seconds
         left = timedelta(seconds=round((self._num_words - self._words) / rate)) if rate else "unknown time"
         status = (
-            f"update {report.update:,} of {self._num_updates:,}, sampled loss {self._loss:.3f}, "
+            f"update {report.update:,} of {self._num_updates:,}, sampled loss {self._loss:.3f}, {taught}"
             f"{rate:,.0f} words/s, {left} left"
         )
         if self._bar is not None:
@@ -81,12 +86,13 @@ class TrainingReport:
             self._told = now
             self._say(status)
 
-    def _on_validation(self, update: int, evaluation: "Evaluation") -> None:
+    def _on_validation(self, update: int, evaluation: "Evaluation", cosine: float | None) -> None:
         self._last = evaluation
+        taught = "" if cosine is None else f"; cosine with the teacher {cosine:.4f}"
         self._say(
             f"update {update:,}: validation perplexity (full softmax) {evaluation.perplexity:.2f} "
             f"(left to right {evaluation.left_to_right_perplexity:.2f}, right to left "
-            f"{evaluation.right_to_left_perplexity:.2f}, {evaluation.unknown_rate:.2%} unknown)"
+            f"{evaluation.right_to_left_perplexity:.2f}, {evaluation.unknown_rate:.2%} unknown){taught}"
         )
 
     def _on_checkpoint(self, folder: Path) -> None:

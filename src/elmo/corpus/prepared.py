@@ -21,7 +21,10 @@ from elmo.text.vocabulary import parse_lines
 
 FORMAT, VERSION = "modern-elmo-corpus", 1
 MANIFEST, VOCABULARY = "manifest.json", "vocabulary.txt"
+MARK = 0  # the id before each sentence
 _SHARDS_KEPT_OPEN = 64  # each is an open file
+_ID_BYTES = 4
+_ADVICE = "it was changed or damaged, so prepare the corpus again with --force"
 
 
 class PreparedCorpus:
@@ -35,10 +38,11 @@ class PreparedCorpus:
         self.targets: npt.NDArray[np.uint32] = np.load(folder / TARGETS, mmap_mode="r")
         self.word_counts: npt.NDArray[np.int64] = np.load(folder / TOTALS, mmap_mode="r")
         self._open_shard = functools.lru_cache(_SHARDS_KEPT_OPEN)(self._map_shard)
+        self._verified: set[int] = set()  # shards
 
     @classmethod
     def open(cls, folder: str | Path, *, verify: bool = False) -> "PreparedCorpus":
-        """Open a folder; `verify` also reads every file to compare its sha256.
+        """Open a folder. The sha256 of a shard's text is compared when `read_block` first reads it, or all now.
 
         Raises InputError if the folder holds no whole corpus, or a file is missing or damaged.
         """
@@ -50,7 +54,7 @@ class PreparedCorpus:
                 "make one with elmo prepare."
             )
         for name, record in _files(manifest):
-            _check_file(folder / name, record, verify=verify)
+            _check_file(folder / name, record, verify=verify or not _is_text(name))
         return cls(folder, manifest)
 
     @property
@@ -103,6 +107,28 @@ class PreparedCorpus:
         shard: npt.NDArray[np.uint32] = np.load(self.folder / tokens_name(number), mmap_mode="r")
         return shard
 
+    def read_block(self, shard: int, start: int, stop: int) -> npt.NDArray[np.uint32]:
+        """Give the word ids of a block, read from the disk now, shape (stop - start,).
+
+        Unlike a map of the file this raises InputError, and does not end the process, if the file was cut off.
+        """
+        record = self.manifest["shards"][shard]
+        path = self.folder / tokens_name(shard)
+        if shard not in self._verified:
+            _check_file(path, record["tokens"], verify=True)
+            self._verified.add(shard)
+        header = record["tokens"]["num_bytes"] - _ID_BYTES * record["num_tokens"]
+        try:
+            with path.open("rb") as file:
+                file.seek(header + _ID_BYTES * start)
+                content = file.read(_ID_BYTES * (stop - start))
+        except OSError as error:
+            raise InputError(f"{path} cannot be read ({error.strerror}); {_ADVICE}.") from error
+        ids = np.frombuffer(content[: len(content) // _ID_BYTES * _ID_BYTES], dtype="<u4")
+        if len(ids) != stop - start or ids.max(initial=0) > self.num_distinct_words:
+            raise InputError(f"{path} is cut off or has ids of no word; {_ADVICE}.")
+        return ids
+
     def blocks(self) -> npt.NDArray[np.int64]:
         """Give each block's shard, start and stop, shape (n, 3); all start at a mark and none is empty."""
         found = []
@@ -139,17 +165,21 @@ def _files(manifest: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         yield starts_name(number), record["starts"]
 
 
+def _is_text(name: str) -> bool:
+    """Whether a file is one of the large ones: a shard's word ids."""
+    return name.startswith("shards/") and not name.endswith(".starts.npy")
+
+
 def _check_file(path: Path, record: dict[str, Any], *, verify: bool) -> None:
-    advice = "it was changed or damaged, so prepare the corpus again with --force"
     try:
         num_bytes = path.stat().st_size
     except OSError as error:
         raise InputError(
-            f"{path} cannot be read ({error.strerror}), but {MANIFEST} lists it; {advice}."
+            f"{path} cannot be read ({error.strerror}), but {MANIFEST} lists it; {_ADVICE}."
         ) from error
     if num_bytes != record["num_bytes"]:
         raise InputError(
-            f"{path} has {num_bytes:,} bytes, not the {record['num_bytes']:,} of {MANIFEST}; {advice}."
+            f"{path} has {num_bytes:,} bytes, not the {record['num_bytes']:,} of {MANIFEST}; {_ADVICE}."
         )
     if verify and sha256_of(path) != record["sha256"]:
-        raise InputError(f"{path} has not the sha256 that {MANIFEST} says; {advice}.")
+        raise InputError(f"{path} has not the sha256 that {MANIFEST} says; {_ADVICE}.")

@@ -10,6 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+sigmoid_backward = torch.ops.aten.sigmoid_backward
+tanh_backward = torch.ops.aten.tanh_backward
+
 
 class LstmWindow(torch.autograd.Function):
     """outputs (T, B, D), hidden (B, D), cell (B, H) from inputs (T, B, I) and the state before them.
@@ -43,43 +46,43 @@ class LstmWindow(torch.autograd.Function):
             projection_weight = projection_weight.to(product_dtype)
         before_hidden = inputs.new_empty((num_steps, *hidden.shape))
         before_cell = gates.new_empty((num_steps, *cell.shape))
-        squashed, exposed = torch.empty_like(before_cell), inputs.new_empty(before_cell.shape)
+        cells, squashed = torch.empty_like(before_cell), torch.empty_like(before_cell)
+        exposed = inputs.new_empty(before_cell.shape)
         outputs = gates.new_empty((num_steps, *hidden.shape))
-        within = torch.ones_like(before_cell, dtype=torch.bool) if cell_clip is not None else None
         for step in range(num_steps):
-            before_hidden[step] = hidden * keep[step, :, None]
+            torch.mul(hidden, keep[step, :, None], out=before_hidden[step])
             torch.mul(cell, keep[step, :, None], out=before_cell[step])
-            gates[step] += before_hidden[step] @ state_weight.t()
+            _add_product(gates[step], before_hidden[step], state_weight.t())
             gates[step, :, : 2 * cell_dim].sigmoid_()
             gates[step, :, 2 * cell_dim : 3 * cell_dim].tanh_()
             gates[step, :, 3 * cell_dim :].sigmoid_()
             input_gate, forget_gate, candidate, output_gate = gates[step].chunk(4, dim=1)
-            cell = (forget_gate * before_cell[step]).addcmul_(input_gate, candidate)
-            if cell_clip is not None and within is not None:
-                torch.lt(cell.abs(), cell_clip, out=within[step])
+            cell = torch.mul(forget_gate, before_cell[step], out=cells[step])
+            cell.addcmul_(input_gate, candidate)
+            if cell_clip is not None:
                 cell.clamp_(-cell_clip, cell_clip)
             torch.tanh(cell, out=squashed[step])
-            exposed[step] = output_gate * squashed[step]
+            torch.mul(output_gate, squashed[step], out=exposed[step])
             if projection_weight is None:
                 outputs[step] = exposed[step]
             else:
-                outputs[step] = exposed[step] @ projection_weight.t()
+                _put_product(outputs[step], exposed[step], projection_weight.t())
                 if projection_clip is not None:
                     outputs[step].clamp_(-projection_clip, projection_clip)
             hidden = outputs[step]
         ctx.save_for_backward(
             inputs, keep, input_weight, state_weight, projection_weight,
-            gates, before_hidden, before_cell, squashed, exposed, outputs, within,
+            gates, before_hidden, before_cell, cells, squashed, exposed, outputs,
         )  # fmt: skip
-        ctx.projection_clip = projection_clip if projection_weight is not None else None
-        return outputs, hidden.clone(), cell
+        ctx.cell_clip, ctx.projection_clip = cell_clip, projection_clip
+        return outputs, hidden.clone(), cell.clone()
 
     @staticmethod
     def backward(ctx: Any, grad_outputs: Tensor, grad_hidden: Tensor, grad_cell: Tensor) -> Any:
         """Go through the steps once more, last to first, then make each weight's gradient in one product."""
         (
             inputs, keep, input_weight, state_weight, projection_weight,
-            gates, before_hidden, before_cell, squashed, exposed, outputs, within,
+            gates, before_hidden, before_cell, cells, squashed, exposed, outputs,
         ) = ctx.saved_tensors  # fmt: skip
         num_steps = len(inputs)
         grad_gates = torch.empty_like(gates)
@@ -89,19 +92,20 @@ class LstmWindow(torch.autograd.Function):
             grad_exposed = grad_projected[step]
             if projection_weight is not None:
                 if ctx.projection_clip is not None:
-                    grad_projected[step] *= outputs[step].abs() < ctx.projection_clip
+                    _stop_where_clipped(grad_projected[step], outputs[step], ctx.projection_clip)
                 grad_exposed = (grad_projected[step].to(inputs.dtype) @ projection_weight).float()
             input_gate, forget_gate, candidate, output_gate = gates[step].chunk(4, dim=1)
             to_input, to_forget, to_candidate, to_output = grad_gates[step].chunk(4, dim=1)
-            _sigmoid_gradient(grad_exposed * squashed[step], output_gate, to_output)
-            grad_cell = grad_cell + (grad_exposed * output_gate) * (1 - squashed[step].square())
-            if within is not None:
-                grad_cell *= within[step]
-            _sigmoid_gradient(grad_cell * candidate, input_gate, to_input)
-            _sigmoid_gradient(grad_cell * before_cell[step], forget_gate, to_forget)
-            torch.mul(grad_cell * input_gate, 1 - candidate.square(), out=to_candidate)
+            sigmoid_backward(grad_exposed * squashed[step], output_gate, grad_input=to_output)
+            grad_cell = grad_cell + tanh_backward(grad_exposed * output_gate, squashed[step])
+            if ctx.cell_clip is not None:
+                _stop_where_clipped(grad_cell, cells[step], ctx.cell_clip)
+            sigmoid_backward(grad_cell * candidate, input_gate, grad_input=to_input)
+            sigmoid_backward(grad_cell * before_cell[step], forget_gate, grad_input=to_forget)
+            tanh_backward(grad_cell * input_gate, candidate, grad_input=to_candidate)
             grad_hidden = (grad_gates[step].to(inputs.dtype) @ state_weight).float() * keep[step, :, None]
-            grad_cell = grad_cell * forget_gate * keep[step, :, None]
+            grad_cell *= forget_gate
+            grad_cell *= keep[step, :, None]
         flat = grad_gates.flatten(0, 1)
         flat_products = flat.to(inputs.dtype)
         grad_projection = None
@@ -122,7 +126,22 @@ class LstmWindow(torch.autograd.Function):
         )
 
 
-def _sigmoid_gradient(gradient: Tensor, value: Tensor, out: Tensor) -> None:
-    """out = gradient · value · (1 - value)."""
-    torch.mul(gradient, value, out=out)
-    out.addcmul_(out, value, value=-1)
+def _stop_where_clipped(gradient: Tensor, clipped: Tensor, clip: float) -> None:
+    """Set the gradient to zero where its value was clipped, in place."""
+    torch.ops.aten.hardtanh_backward(gradient, clipped, -clip, clip, grad_input=gradient)
+
+
+def _put_product(out: Tensor, left: Tensor, right: Tensor) -> None:
+    """out = left · right, where `out` is float32 and the others may be narrower."""
+    if left.dtype == out.dtype:
+        torch.mm(left, right, out=out)
+    else:
+        out.copy_(left @ right)
+
+
+def _add_product(out: Tensor, left: Tensor, right: Tensor) -> None:
+    """out += left · right, likewise."""
+    if left.dtype == out.dtype:
+        out.addmm_(left, right)
+    else:
+        out += left @ right

@@ -158,12 +158,25 @@ class LstmStack(nn.Module):
         dropout: float = 0.0,
         product_dtype: torch.dtype = torch.float32,
     ) -> tuple[Tensor, LstmState]:
-        """(T, B, D) of packed rows, `keep` (T, B) -> the top layer's outputs (T, B, D) and the state, detached.
+        """Give the top layer of read_layers and the state."""
+        layers, state = self.read_layers(inputs, keep, state, dropout=dropout, product_dtype=product_dtype)
+        return layers[-1], state
+
+    def read_layers(
+        self,
+        inputs: Tensor,
+        keep: Tensor,
+        state: ReadingState,
+        *,
+        dropout: float = 0.0,
+        product_dtype: torch.dtype = torch.float32,
+    ) -> tuple[list[Tensor], LstmState]:
+        """(T, B, D) of packed rows, `keep` (T, B) -> each layer's outputs (T, B, D) and the state, detached.
 
         Each layer's input is dropped out, and the residual adds what was left, as bilm-tf trains.
         """
         assert isinstance(state, LstmState)
-        hiddens, cells = [], []
+        layers, hiddens, cells = [], [], []
         for number, layer in enumerate(self.layers):
             assert isinstance(layer, ProjectedLstm)
             inputs = F.dropout(inputs, dropout, training=dropout > 0)
@@ -171,6 +184,7 @@ class LstmStack(nn.Module):
                 inputs, keep, state.hidden[number], state.cell[number], product_dtype=product_dtype
             )
             inputs = outputs + inputs if self.residual and number > 0 else outputs
+            layers.append(inputs)
             hiddens.append(hidden.detach())
             cells.append(cell.detach())
-        return inputs, LstmState(torch.stack(hiddens), torch.stack(cells))
+        return layers, LstmState(torch.stack(hiddens), torch.stack(cells))

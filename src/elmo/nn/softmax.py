@@ -1,10 +1,14 @@
 """The layer that predicts words from states of either direction: over the whole vocabulary, or by samples."""
 
+import math
+
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.nn.initialize import draw_normal
+from elmo.nn.sampled_loss import SampledLoss
 
 
 class WordSoftmax(nn.Module):
@@ -15,6 +19,8 @@ class WordSoftmax(nn.Module):
         self.weight = nn.Parameter(torch.empty(num_words, dim))
         self.bias = nn.Parameter(torch.zeros(num_words))
         draw_normal(self.weight, dim**-0.5)
+        # Whether sampled losses give the weight a sparse gradient, of the rows they touched alone.
+        self.sparse_gradient = False
 
     def forward(self, states: Tensor) -> Tensor:
         """(..., D) -> log probabilities (..., V)."""
@@ -30,16 +36,10 @@ class WordSoftmax(nn.Module):
         A sampled word that is the target itself is left out for that state.
         """
         rows = torch.cat([samples.words, targets])
-        weight, bias = self.weight[rows], self.bias[rows]
-        num_samples = len(samples.words)
-        corrected = bias[:num_samples] - samples.log_expected_counts
-        from_samples = F.linear(states, weight[:num_samples].to(states.dtype), corrected.to(states.dtype))
-        hits = targets[:, None] == samples.words[None]
-        from_samples = from_samples.float().masked_fill(hits, float("-inf"))
-        from_targets = (states.float() * weight[num_samples:]).sum(dim=1) + bias[num_samples:]
-        from_targets = from_targets - samples.log_expected_count(targets)
-        total = torch.logaddexp(from_targets, from_samples.logsumexp(dim=1))
-        return (total - from_targets).sum()
+        weight = F.embedding(rows, self.weight, sparse=self.sparse_gradient)
+        offset = self.bias[rows] - samples.log_expected_count(rows)
+        loss: Tensor = SampledLoss.apply(states, weight, offset, samples.hits(targets), len(samples.words))  # type: ignore[no-untyped-call]
+        return loss
 
 
 class NegativeSamples:
@@ -52,28 +52,32 @@ class NegativeSamples:
     def __init__(self, num_samples: int, num_words: int, generator: torch.Generator) -> None:
         self.num_words = num_words
         num_samples = min(num_samples, num_words)
-        found: dict[int, None] = {}
-        num_draws = 0
-        while len(found) < num_samples:
-            uniform = torch.rand(2 * num_samples, generator=generator, dtype=torch.float64)
-            ranks = (uniform * torch.log(torch.tensor(num_words + 1.0, dtype=torch.float64))).exp() - 1
-            for rank in ranks.long().clamp(max=num_words - 1).tolist():
-                num_draws += 1
-                found[rank] = None
-                if len(found) == num_samples:
-                    break
-        self.num_draws = num_draws
-        self.words = torch.tensor(list(found))
-        self.log_expected_counts = self.log_expected_count(self.words)
+        drawn = np.empty(0, dtype=np.int64)
+        first = np.empty(0, dtype=np.int64)  # where each distinct one was drawn first
+        while len(first) < num_samples:
+            uniform = torch.rand(2 * num_samples, generator=generator, dtype=torch.float64).numpy()
+            ranks = np.exp(uniform * math.log(num_words + 1)) - 1
+            drawn = np.concatenate([drawn, np.minimum(ranks.astype(np.int64), num_words - 1)])
+            first = np.sort(np.unique(drawn, return_index=True)[1])
+        first = first[:num_samples]
+        self.num_draws = int(first[-1]) + 1
+        self.words = torch.from_numpy(drawn[first])
+        self._columns = torch.full((num_words,), -1)
+        self._columns[self.words] = torch.arange(num_samples)
 
     def log_expected_count(self, words: Tensor) -> Tensor:
         """log of how often each word is expected among the samples, shape as `words`."""
         ranks = words.double()
-        probability = torch.log((ranks + 2) / (ranks + 1)) / torch.log(ranks.new_tensor(self.num_words + 1.0))
+        probability = torch.log((ranks + 2) / (ranks + 1)) / math.log(self.num_words + 1)
         return torch.log(-torch.expm1(self.num_draws * torch.log1p(-probability))).float()
+
+    def hits(self, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Where a target (N,) is itself a sample: which of the targets, and the number of the sample."""
+        columns = self._columns[targets]
+        rows = (columns >= 0).nonzero()[:, 0]
+        return rows, columns[rows]
 
     def to(self, device: torch.device | str) -> "NegativeSamples":
         """Move the drawn words to a device."""
-        self.words = self.words.to(device)
-        self.log_expected_counts = self.log_expected_counts.to(device)
+        self.words, self._columns = self.words.to(device), self._columns.to(device)
         return self

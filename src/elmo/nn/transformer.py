@@ -99,7 +99,20 @@ class TransformerStack(nn.Module):
         dropout: float = 0.0,
         product_dtype: torch.dtype = torch.float32,
     ) -> tuple[Tensor, TransformerState]:
-        """(T, B, D) of packed rows, `keep` (T, B) -> the top layer's outputs (T, B, D) and the state, detached.
+        """Give the top layer of read_layers and the state."""
+        layers, state = self.read_layers(inputs, keep, state, dropout=dropout, product_dtype=product_dtype)
+        return layers[-1], state
+
+    def read_layers(
+        self,
+        inputs: Tensor,
+        keep: Tensor,
+        state: ReadingState,
+        *,
+        dropout: float = 0.0,
+        product_dtype: torch.dtype = torch.float32,
+    ) -> tuple[list[Tensor], TransformerState]:
+        """(T, B, D) of packed rows, `keep` (T, B) -> each layer's outputs (T, B, D) and the state, detached.
 
         Where `keep` is 0 a row starts anew and sees nothing before. Dropout is on the inputs and on what each
         block adds to them.
@@ -115,8 +128,8 @@ class TransformerStack(nn.Module):
             inputs = F.dropout(inputs.transpose(0, 1), dropout, training=dropout > 0)
             num_read = steps.new_full((num_rows,), num_steps)
             outputs, state = self._read(inputs, begin, num_read, state, dropout)
-            top = self.norm(outputs[-1])
-        return top.transpose(0, 1), state.detach()
+            layers = [self.norm(output).transpose(0, 1) for output in outputs]
+        return layers, state.detach()
 
     def _read(
         self, inputs: Tensor, begin: Tensor, num_read: Tensor, state: TransformerState, dropout: float = 0.0

@@ -8,6 +8,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from elmo.errors import ConfigError
 from elmo.nn.device import open_device
+from elmo.nn.softmax import WordSoftmax
 from elmo.pretrain.objective import Objective
 
 
@@ -39,8 +40,16 @@ class Processes:
         return range(self.rank * own, (self.rank + 1) * own)
 
     def wrap(self, objective: Objective) -> nn.Module:
-        """Let gradients be averaged over the processes."""
-        return objective if self.count == 1 else DistributedDataParallel(objective)
+        """Let gradients be averaged over the processes, except sparse ones (see gradients.average_sparse)."""
+        if self.count == 1:
+            return objective
+        sparse = [
+            f"{name}.weight"
+            for name, module in objective.named_modules()
+            if isinstance(module, WordSoftmax) and module.sparse_gradient
+        ]
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(objective, sparse)  # type: ignore[no-untyped-call]
+        return DistributedDataParallel(objective)
 
     def wait(self) -> None:
         """Go on when all processes are here."""

@@ -13,7 +13,7 @@ from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import write_json
 from elmo.checkpoint.location import read_json
 from elmo.checkpoint.open import open_checkpoint
-from elmo.checkpoint.run_folder import RUN_FILE
+from elmo.checkpoint.run_folder import RUN_FILE, list_checkpoints
 from elmo.corpus.part_sentences import read_sentences
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.corpus.settings import PrepareSettings
@@ -50,6 +50,10 @@ def start(folder: Path, inputs: Inputs, settings: TrainSettings, *, device: str 
         config = open_checkpoint(inputs.start_from).config
         shared = config.softmax is None or config.softmax.shared
         settings = replace(settings, model=config, share_softmax=shared)
+    if settings.teacher is not None and Path(settings.teacher.model).exists():
+        # A run may be resumed from anywhere.
+        folder_of_teacher = str(Path(settings.teacher.model).resolve())
+        settings = replace(settings, teacher=replace(settings.teacher, model=folder_of_teacher))
     run = _make(folder, inputs, settings, corpus, processes)
     if inputs.word_vectors is not None:
         _set_word_vectors(run, Path(inputs.word_vectors))
@@ -60,8 +64,8 @@ def start(folder: Path, inputs: Inputs, settings: TrainSettings, *, device: str 
             "corpus_hash": _identity(corpus),
             "corpus": str(Path(inputs.corpus).resolve()),
             "validation": [str(Path(name).resolve()) for name in inputs.validation],
-            "start_from": inputs.start_from,
-            "word_vectors": inputs.word_vectors,
+            "start_from": _absolute(inputs.start_from),
+            "word_vectors": _absolute(inputs.word_vectors),
             "settings": settings.to_dict(),
         }
         folder.mkdir(parents=True, exist_ok=True)
@@ -80,11 +84,18 @@ def resume(folder: Path, *, device: str = "cpu") -> Run:
             f"The corpus in {record['corpus']} is not the one this run was started with; prepare that one again, "
             "for a run cannot go on exactly with another."
         )
-    inputs = Inputs(record["corpus"], tuple(record["validation"]), record["start_from"], record["word_vectors"])
+    # What training began with is in the checkpoints, if there is one already.
+    start_from = None if list_checkpoints(folder) else record["start_from"]
+    inputs = Inputs(record["corpus"], tuple(record["validation"]), start_from, record["word_vectors"])
     run = _make(folder, inputs, settings, corpus, Processes(device))
     if not run.resume() and inputs.word_vectors is not None:
         _set_word_vectors(run, Path(inputs.word_vectors))
     return run
+
+
+def _absolute(given: str | None) -> str | None:
+    """Give the whole path of a file or folder, for a run may be resumed from anywhere; other names as they are."""
+    return str(Path(given).resolve()) if given is not None and Path(given).exists() else given
 
 
 def read_run(folder: Path) -> dict[str, Any]:

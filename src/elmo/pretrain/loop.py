@@ -11,10 +11,13 @@ from torch import nn
 from elmo.errors import ElmoError
 from elmo.nn.bilm import BiLM, BiLMState
 from elmo.nn.softmax import NegativeSamples
+from elmo.pretrain.gradients import average_sparse, clip_gradients
+from elmo.pretrain.lessons import Lesson
 from elmo.pretrain.objective import WindowLoss
 from elmo.pretrain.optimizer import rate_at
 from elmo.pretrain.settings import TrainSettings
 from elmo.pretrain.stream import LMBatch, Position
+from elmo.pretrain.teacher_heads import TeacherHeads
 
 
 class DivergedError(ElmoError):
@@ -33,6 +36,7 @@ class TrainState:
     position: Position
     num_updates: int  # done so far
     num_words: int  # read so far, by all processes
+    heads: TeacherHeads | None = None  # what predicts a teacher's vectors
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class StepReport:
     gradient_norm: float
     learning_rate: float
     num_words: int
+    teacher_cosine: float | None = None  # with the vectors that a teacher gave the words of this update
 
 
 def train_step(
@@ -60,7 +65,8 @@ def train_step(
     for group in state.optimizer.param_groups:
         group["lr"] = rate_at(update, num_updates, settings.optimizer)
     state.optimizer.zero_grad(set_to_none=True)
-    losses = torch.zeros(3, dtype=torch.float64, device=device)  # left to right, right to left, words
+    # Left to right, right to left, 1 - cosine with the teacher; words read, words taught.
+    losses = torch.zeros(5, dtype=torch.float64, device=device)
     for window in range(settings.windows_per_update):
         batch = next(batches).to(device)
         samples = None
@@ -69,25 +75,45 @@ def train_step(
             samples = NegativeSamples(settings.num_samples, num_words, generator).to(device)
         result: WindowLoss = state.objective(batch, state.bilm_state, samples)
         loss = (result.left_to_right + result.right_to_left) / (2 * batch.num_words)
+        taught, num_taught = loss.new_zeros(()), 0
+        if result.teacher is not None:
+            loss, taught = loss + _teacher_weight(batch.lesson, settings) * result.teacher, result.teacher.detach()
+            num_taught = 0 if batch.lesson is None else batch.lesson.places.shape[1]
         (loss * settings.num_steps / settings.windows_per_update).backward()  # type: ignore[no-untyped-call]
         state.bilm_state, state.position = result.state, batch.position
-        losses += torch.stack(
-            [result.left_to_right.detach(), result.right_to_left.detach(), loss.new_tensor(batch.num_words)]
-        )
+        summed = [result.left_to_right.detach(), result.right_to_left.detach(), taught]
+        losses += torch.stack([*summed, *loss.new_tensor([batch.num_words, num_taught])])
     if dist.is_initialized():
         dist.all_reduce(losses)
-    norm = float(nn.utils.clip_grad_norm_(state.parameters, settings.optimizer.clip_norm))
-    left_to_right, right_to_left, words = losses.tolist()
+    average_sparse(state.parameters)
+    norm = clip_gradients(state.parameters, settings.optimizer.clip_norm)
+    left_to_right, right_to_left, taught_loss, words, taught_words = losses.tolist()
     if not math.isfinite(left_to_right + right_to_left + norm):
         raise DivergedError(
             f"The loss or its gradient is not a number at update {update + 1}; the last checkpoint is good, so "
-            "resume from it with a lower learning rate."
+            "start a new run from it, by --init, or from nothing, with a lower optimizer.learning_rate."
         )
     state.optimizer.step()
     state.num_updates += 1
     state.num_words += int(words)
     rate = state.optimizer.param_groups[0]["lr"]
-    return StepReport(state.num_updates, left_to_right / words, right_to_left / words, norm, rate, state.num_words)
+    return StepReport(
+        state.num_updates,
+        left_to_right / words,
+        right_to_left / words,
+        norm,
+        rate,
+        state.num_words,
+        1 - taught_loss / taught_words if taught_words else None,
+    )
+
+
+def _teacher_weight(lesson: Lesson | None, settings: TrainSettings) -> float:
+    """Give the weight of one word's loss; gradients are averaged over processes, words are those of all."""
+    if lesson is None or settings.teacher is None:
+        return 0.0
+    num_processes = dist.get_world_size() if dist.is_initialized() else 1
+    return settings.teacher.weight * num_processes / lesson.num_words
 
 
 def _mix(*numbers: int) -> int:

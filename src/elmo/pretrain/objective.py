@@ -8,7 +8,9 @@ from torch import Tensor, nn
 
 from elmo.nn.bilm import BiLM, BiLMState
 from elmo.nn.softmax import NegativeSamples
+from elmo.pretrain.lessons import Lesson
 from elmo.pretrain.stream import LMBatch
+from elmo.pretrain.teacher_heads import TeacherHeads
 
 
 @dataclass(frozen=True)
@@ -18,14 +20,23 @@ class WindowLoss:
     left_to_right: Tensor
     right_to_left: Tensor
     state: BiLMState
+    teacher: Tensor | None = None  # 1 - cosine, summed over the words of a lesson; None without a teacher
 
 
 class Objective(nn.Module):
     """The biLM with its training loss; dropout only while training."""
 
-    def __init__(self, bilm: BiLM, *, dropout: float, product_dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self,
+        bilm: BiLM,
+        *,
+        dropout: float,
+        product_dtype: torch.dtype = torch.float32,
+        heads: TeacherHeads | None = None,
+    ) -> None:
         super().__init__()
         self.bilm = bilm
+        self.heads = heads
         self.dropout = dropout
         self.product_dtype = product_dtype
 
@@ -57,4 +68,26 @@ class Objective(nn.Module):
                 if samples is None
                 else softmax.sampled_loss(top.to(self.product_dtype), targets, samples)
             )
-        return WindowLoss(losses[0], losses[1], BiLMState(states[0], states[1]))
+        taught = None if self.heads is None else self._teach(self.heads, batch.lesson, distinct, dropout)
+        return WindowLoss(losses[0], losses[1], BiLMState(states[0], states[1]), taught)
+
+    def _teach(self, heads: TeacherHeads, lesson: Lesson | None, distinct: Tensor, dropout: float) -> Tensor:
+        if lesson is None:
+            return heads.no_loss()
+        assert lesson.vectors is not None
+        start = self.bilm.zero_state(lesson.keep.shape[1])
+        sides = []
+        for direction, (stack, state) in enumerate(
+            (
+                (self.bilm.left_to_right, start.left_to_right),
+                (self.bilm.right_to_left, start.right_to_left),
+            )
+        ):
+            words = F.embedding(lesson.word_index[direction], distinct)  # (T, B, D)
+            layers, _ = stack.read_layers(
+                words, lesson.keep, state, dropout=dropout, product_dtype=self.product_dtype
+            )
+            read = torch.stack([words, *layers]).flatten(1, 2)
+            sides.append(read[:, lesson.places[direction]])
+        cosine: Tensor = heads(torch.cat(sides, dim=-1), lesson.vectors)
+        return (1 - cosine).sum()

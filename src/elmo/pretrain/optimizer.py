@@ -15,6 +15,8 @@ FINAL_RATE_SHARE = 0.1
 def build_optimizer(parameters: Iterable[nn.Parameter], settings: OptimizerSettings) -> torch.optim.Optimizer:
     """Make Adagrad as bilm-tf has it, or AdamW."""
     if settings.kind == "adagrad":
+        # Adagrad makes sparse tensors out of rows known to be good; torch asks for a word on checking them.
+        torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
         return torch.optim.Adagrad(
             parameters, lr=settings.learning_rate, initial_accumulator_value=INITIAL_ACCUMULATOR
         )

@@ -3,7 +3,6 @@
 Environment, objects and loop are separate: set_up makes a Run, Run.train goes on until it is done.
 """
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,12 +13,15 @@ import torch
 from elmo.build import build_bilm
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import write_json
+from elmo.checkpoint.location import read_json
 from elmo.checkpoint.run_folder import BEST_FILE, list_checkpoints
 from elmo.config import ModelConfig, SoftmaxConfig
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.inference.evaluation import Evaluation, evaluate_text
 from elmo.model import Elmo
+from elmo.pretrain.distillation import Distillation
 from elmo.pretrain.distributed import Processes
+from elmo.pretrain.first_weights import set_frequency_bias
 from elmo.pretrain.loop import StepReport, TrainState, train_step
 from elmo.pretrain.metrics import MetricsWriter
 from elmo.pretrain.objective import Objective
@@ -36,7 +38,8 @@ class Watcher:
     """What a caller wants to hear of while a run goes on; each is called in the first process only."""
 
     on_update: Callable[[StepReport], None] = lambda report: None
-    on_validation: Callable[[int, Evaluation], None] = lambda update, evaluation: None
+    # The last one is the mean cosine with the teacher's vectors, where there is a teacher.
+    on_validation: Callable[[int, Evaluation, float | None], None] = lambda update, evaluation, cosine: None
     on_checkpoint: Callable[[Path], None] = lambda folder: None
 
 
@@ -58,6 +61,10 @@ class Run:
         self.config = _complete(settings, corpus)
         self.num_updates = _count_updates(settings, corpus)
         self._best: tuple[float, str] | None = None
+        teacher = settings.teacher
+        self._distillation = None
+        if teacher is not None:
+            self._distillation = Distillation(teacher, processes, num_updates=self.num_updates)
         self.state = self._make_state(start_from)
 
     def _make_state(self, start_from: Checkpoint | None) -> TrainState:
@@ -66,8 +73,18 @@ class Run:
         bilm = build_bilm(self.config)
         if start_from is not None:
             bilm.load_state_dict(dict(start_from.weights))
+        elif settings.softmax_bias == "frequency":
+            set_frequency_bias(bilm, self.corpus)
         bilm = bilm.to(processes.device)
-        objective = Objective(bilm, dropout=settings.dropout, product_dtype=DTYPES[settings.precision])
+        assert bilm.softmaxes is not None
+        for softmax in bilm.softmaxes:
+            softmax.sparse_gradient = settings.updates_touched_rows
+        heads = None
+        if self._distillation is not None:
+            heads = self._distillation.make_heads(num_layers=bilm.num_layers, vector_dim=self.config.vector_dim)
+        objective = Objective(
+            bilm, dropout=settings.dropout, product_dtype=DTYPES[settings.precision], heads=heads
+        )
         parameters = [parameter for parameter in objective.parameters() if parameter.requires_grad]
         rows = processes.share(settings.num_rows)
         return TrainState(
@@ -79,6 +96,7 @@ class Run:
             position=Position(block=tuple(rows), offset=(0,) * len(rows)),
             num_updates=0,
             num_words=0,
+            heads=heads,
         )
 
     @property
@@ -103,7 +121,7 @@ class Run:
             restore(self.state, found[-1])
             record = self.folder / BEST_FILE
             if record.is_file():
-                best = json.loads(record.read_text())
+                best = read_json(record)
                 self._best = (best["perplexity"], best["checkpoint"])
         return bool(found)
 
@@ -111,6 +129,9 @@ class Run:
         """Update the weights until the run is done, validating and saving on the way."""
         settings, state = self.settings, self.state
         characters = self.config.characters
+        lessons = None
+        if self._distillation is not None:
+            lessons = self._distillation.lessons(self.corpus, settings, done=state.num_updates)
         stream = WindowStream(
             self.corpus,
             num_rows=settings.num_rows,
@@ -121,10 +142,13 @@ class Run:
             read_words=self.config.words is not None,
             reset_at_sentences=settings.reset_state == "sentence",
             position=state.position,
+            lessons=lessons,
         )
         state.objective.train()
         metrics = MetricsWriter(self.folder, resumed_at=state.num_updates) if self._processes.is_first else None
         batches = read_ahead(stream)
+        if self._distillation is not None:
+            batches = self._distillation.answer(batches)
         try:
             while state.num_updates < self.num_updates:
                 report = train_step(
@@ -136,7 +160,7 @@ class Run:
                 )
                 self._after(report, metrics, watcher)
         finally:
-            batches.close()  # type: ignore[attr-defined]
+            batches.close()
             if metrics is not None:
                 metrics.close()
 
@@ -151,8 +175,9 @@ class Run:
                 metrics.write("train", update, _describe_step(report, sampled=settings.num_samples > 0))
             if validates:
                 validated = self._validate()
-                metrics.write("validation", update, _describe_evaluation(validated))
-                watcher.on_validation(update, validated)
+                cosine = self._compare_with_teacher()
+                metrics.write("validation", update, _describe_evaluation(validated, cosine))
+                watcher.on_validation(update, validated, cosine)
         if is_last or validates or update % settings.checkpoint_every == 0:
             self._save(validated, watcher)
 
@@ -171,6 +196,13 @@ class Run:
         carry = self.settings.reset_state == "never"
         model = Elmo(self.checkpoint(), device=self._processes.device, state="carry" if carry else "zero")
         return evaluate_text(model, self._validation)
+
+    def _compare_with_teacher(self) -> float | None:
+        heads = self.state.heads
+        if self._distillation is None or heads is None:
+            return None
+        model = Elmo(self.checkpoint(), device=self._processes.device)
+        return self._distillation.validate(model, heads, self._validation)
 
     def checkpoint(self) -> Checkpoint:
         """Give the model as it is now."""
@@ -194,19 +226,25 @@ def _count_updates(settings: TrainSettings, corpus: PreparedCorpus) -> int:
 
 def _describe_step(report: StepReport, *, sampled: bool) -> dict[str, float]:
     kind = "sampled" if sampled else "full"
-    return {
+    described = {
         f"left_to_right_{kind}_loss": report.left_to_right_loss,
         f"right_to_left_{kind}_loss": report.right_to_left_loss,
         "gradient_norm": report.gradient_norm,
         "learning_rate": report.learning_rate,
         "num_words": report.num_words,
     }
+    return described | _describe_teacher(report.teacher_cosine)
 
 
-def _describe_evaluation(evaluation: Evaluation) -> dict[str, float]:
-    return {
+def _describe_evaluation(evaluation: Evaluation, cosine: float | None) -> dict[str, float]:
+    described = {
         "perplexity": evaluation.perplexity,
         "left_to_right_perplexity": evaluation.left_to_right_perplexity,
         "right_to_left_perplexity": evaluation.right_to_left_perplexity,
         "unknown_rate": evaluation.unknown_rate,
     }
+    return described | _describe_teacher(cosine)
+
+
+def _describe_teacher(cosine: float | None) -> dict[str, float]:
+    return {} if cosine is None else {"teacher_cosine": cosine}

@@ -7,23 +7,25 @@ import io
 import json
 import pickle
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
-from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.folder import read_folder, write_folder
-from elmo.checkpoint.run_folder import checkpoint_folder, list_checkpoints
+from elmo.checkpoint.checkpoint import Checkpoint, Weights
+from elmo.checkpoint.folder import check_content_hash, content_hash, read_folder, write_folder
+from elmo.checkpoint.run_folder import CHECKPOINTS, checkpoint_folder, list_checkpoints
+from elmo.durable import remove
 from elmo.errors import CheckpointError
 from elmo.nn.bilm import BiLMState
 from elmo.pretrain.loop import TrainState
 from elmo.pretrain.stream import Position
 
 TRAINING = "training"
-OPTIMIZER_FILE, PROGRESS_FILE = "optimizer.pt", "progress.json"
+OPTIMIZER_FILE, HEADS_FILE, PROGRESS_FILE = "optimizer.pt", "teacher-heads.pt", "progress.json"
 
 
 def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
@@ -39,7 +41,16 @@ def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
     folder = checkpoint_folder(run, state.num_updates)
     is_first = not dist.is_initialized() or dist.get_rank() == 0
     if is_first and not folder.exists():
-        write_folder(model, folder, write_more=lambda aside: _write_training(aside / TRAINING, state, gathered))
+        _remove_unfinished(run)
+        try:
+            write_folder(
+                model, folder, write_more=lambda aside: _write_training(aside / TRAINING, state, gathered)
+            )
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"{str(error).rstrip('.')}; the checkpoints before it are whole, so mend that and go on with "
+                f"--resume {run}."
+            ) from error
     if dist.is_initialized():
         dist.barrier()
     return folder
@@ -47,11 +58,23 @@ def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
 
 def _write_training(folder: Path, state: TrainState, rows: list[Any]) -> None:
     folder.mkdir()
-    torch.save(state.optimizer.state_dict(), folder / OPTIMIZER_FILE)
+    _dump(state.optimizer.state_dict(), folder / OPTIMIZER_FILE)
+    if state.heads is not None:
+        _dump(state.heads.state_dict(), folder / HEADS_FILE)
     for rank, part in enumerate(rows):
-        torch.save(part, folder / f"rows-{rank}.pt")
+        _dump(part, folder / f"rows-{rank}.pt")
     progress = {"num_updates": state.num_updates, "num_words": state.num_words, "num_processes": len(rows)}
     (folder / PROGRESS_FILE).write_text(json.dumps(progress))
+
+
+def _dump(value: Any, path: Path) -> None:
+    with path.open("wb") as file:
+        try:
+            torch.save(value, file)
+        except RuntimeError as error:
+            if isinstance(error.__context__, OSError):  # torch's own error hides that the disk is full
+                raise error.__context__ from None
+            raise
 
 
 def restore(state: TrainState, folder: Path) -> None:
@@ -59,9 +82,9 @@ def restore(state: TrainState, folder: Path) -> None:
 
     A run may be resumed with another number of processes: rows are dealt anew.
     """
-    weights = read_folder(folder).weights
+    weights = _read_weights(folder)
     training = folder / TRAINING
-    progress = json.loads(_read(training / PROGRESS_FILE))
+    progress = _read_progress(training / PROGRESS_FILE)
     parts = [_load(training / f"rows-{rank}.pt") for rank in range(progress["num_processes"])]
     block = [number for part in parts for number in part["position"]["block"]]
     offset = [number for part in parts for number in part["position"]["offset"]]
@@ -70,6 +93,8 @@ def restore(state: TrainState, folder: Path) -> None:
     own = slice(first, first + num_rows)
     state.bilm.load_state_dict(dict(weights))
     state.optimizer.load_state_dict(_load(training / OPTIMIZER_FILE))
+    if state.heads is not None:
+        _load_heads(state.heads, training / HEADS_FILE)
     state.position = Position(tuple(block[own]), tuple(offset[own]))
     # The fresh state tells which tensors there are; saved ones take their places.
     joined = [torch.cat(tensors, dim=1) for tensors in zip(*(part["bilm_state"] for part in parts), strict=True)]
@@ -78,6 +103,16 @@ def restore(state: TrainState, folder: Path) -> None:
     saved = BiLMState(type(ahead)(*joined[:middle]), type(back)(*joined[middle:]))
     state.bilm_state = saved.rows(own).to(state.parameters[0].device)
     state.num_updates, state.num_words = progress["num_updates"], progress["num_words"]
+
+
+def _load_heads(heads: nn.Module, path: Path) -> None:
+    try:
+        heads.load_state_dict(_load(path))
+    except RuntimeError as error:
+        raise CheckpointError(
+            f"{path} does not fit the teacher, which is not the one the run was started with; put that one back, "
+            "for a run cannot go on exactly with another."
+        ) from error
 
 
 def remove_old(run: Path, *, keep: int, best: str | None) -> None:
@@ -91,21 +126,50 @@ def _tensors(state: BiLMState) -> list[Tensor]:
     return [*state.left_to_right.tensors, *state.right_to_left.tensors]
 
 
+def _remove_unfinished(run: Path) -> None:
+    """Delete what a killed process left of a checkpoint it was writing."""
+    for folder in (run / CHECKPOINTS).glob(".update-*"):
+        remove(folder)
+
+
+def _read_weights(folder: Path) -> Weights:
+    try:
+        weights = read_folder(folder).weights
+        check_content_hash(folder, content_hash(weights))
+    except CheckpointError as error:
+        raise _unusable(folder, f"cannot be used ({str(error).rstrip('.')})") from error
+    return weights
+
+
+def _read_progress(path: Path) -> dict[str, int]:
+    try:
+        progress = json.loads(_read(path))
+        return {name: int(progress[name]) for name in ("num_updates", "num_words", "num_processes")}
+    except (ValueError, KeyError, TypeError) as error:
+        raise _unusable(path, "is damaged") from error
+
+
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise CheckpointError(
-            f"{path} could not be read ({error.strerror}), so training cannot go on from there; delete that "
-            "checkpoint to resume from the one before it."
-        ) from error
+        raise _unusable(path, f"could not be read ({error.strerror})") from error
 
 
 def _load(path: Path) -> Any:
+    content = io.BytesIO(_read(path))
     try:
-        return torch.load(io.BytesIO(_read(path)), map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, EOFError, RuntimeError, ValueError) as error:
-        raise CheckpointError(
-            f"{path} is damaged, so training cannot go on from there; delete that checkpoint to resume from the "
-            "one before it."
-        ) from error
+        with zipfile.ZipFile(content) as archive:  # torch does not look at the checksums it writes
+            if archive.testzip() is not None:
+                raise _unusable(path, "is damaged")
+        content.seek(0)
+        return torch.load(content, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, zipfile.BadZipFile, EOFError, RuntimeError, ValueError) as error:
+        raise _unusable(path, "is damaged") from error
+
+
+def _unusable(path: Path, reason: str) -> CheckpointError:
+    return CheckpointError(
+        f"{path} {reason}, so training cannot go on from there; delete that checkpoint to resume from the one "
+        "before it."
+    )

@@ -45,16 +45,44 @@ class OptimizerSettings:
 
 
 @dataclass(frozen=True)
+class TeacherSettings:
+    """An encoder whose word vectors ours learn to predict, beside the language model."""
+
+    model: str  # of the Hugging Face kind: a folder, or a name on the hub
+    weight: float = 10.0  # of 1 - cosine, beside the loss per word of both directions
+    share: float = 0.1  # words it teaches for each word that the language model reads
+    every: int = 4  # updates from lesson to lesson; few large ones take less time than many small ones
+    heads: tuple[Literal["top", "each", "average"], ...] = ("top",)  # which of our layers predict its vectors
+    begin: float = 0.0  # when it starts to teach, as a share of the run
+    end: float = 1.0  # and when it stops
+    max_words: int = 48  # longer sentences are cut, for both
+    precision: Literal["float32", "bfloat16"] = "float32"  # of its matrix products
+
+    def faults(self) -> list[str]:
+        """What is wrong with these settings, a phrase each."""
+        found = list_not_positive(self, "weight", "share", "every", "max_words")
+        if not self.model.strip():
+            found.append("model is empty; give the folder or the name of an encoder")
+        if not self.heads:
+            found.append("heads is empty; give at least one of top, each, average")
+        if not 0 <= self.begin < self.end <= 1:
+            found.append(f"begin is {self.begin} and end is {self.end}; 0 <= begin < end <= 1 was expected")
+        return found
+
+
+@dataclass(frozen=True)
 class TrainSettings:
     """Everything that decides a training run, besides the corpus."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
+    teacher: TeacherSettings | None = None
     num_rows: int = 128  # of the global batch, over all processes
     num_steps: int = 20  # words a row reads in a window; gradients stop there
     windows_per_update: int = 1  # gradients of several windows are added up before the weights change
     num_samples: int = 8192  # words drawn against each window's targets; 0: the whole vocabulary
     share_softmax: bool = True  # one softmax for both directions, or one each
+    softmax_bias: Literal["zero", "frequency"] = "zero"  # where a word's bias starts; frequency: log of its share
     dropout: float = 0.1
     reset_state: Literal["sentence", "never"] = "sentence"  # where rows start from zero
     precision: Literal["float32", "bfloat16"] = "float32"  # of the matrix products
@@ -81,6 +109,11 @@ class TrainSettings:
     def to_dict(self) -> dict[str, Any]:
         """Give the mapping that read_settings takes."""
         return dataclasses.asdict(self)
+
+    @property
+    def updates_touched_rows(self) -> bool:
+        """Whether an update changes only the softmax rows it drew; AdamW moves every row at every update."""
+        return self.optimizer.kind == "adagrad" and self.num_samples > 0
 
 
 # The sizes of the paper's model and of the smaller official ones: cells, projection, highways.
@@ -110,13 +143,15 @@ PRESETS: dict[str, TrainSettings] = {
     ),
     "en-small": TrainSettings(
         model=ModelConfig(
-            encoder=EncoderConfig(cell_dim=1024, output_dim=256),
+            encoder=EncoderConfig(cell_dim=512, output_dim=256),
             characters=CharacterConfig(
                 filters=((1, 32), (2, 64), (3, 128), (4, 128), (5, 128), (6, 128), (7, 160)), num_highways=1
             ),
         ),
-        optimizer=OptimizerSettings(kind="adamw", learning_rate=2e-3, warmup_steps=500, decay="cosine"),
-        num_samples=4096,
+        optimizer=OptimizerSettings(kind="adamw", learning_rate=2e-3, warmup_steps=500),
+        num_samples=2048,
+        softmax_bias="frequency",
+        dropout=0.0,
         num_epochs=1.0,
     ),
     **{name: _official(name) for name in _OFFICIAL},
@@ -147,6 +182,8 @@ def read_settings(
         encoder = model.get("encoder")
         if isinstance(encoder, dict) and encoder.get("kind", "lstm") != values["model"]["encoder"]["kind"]:
             values["model"]["encoder"] = {}  # what the preset says is of another kind of encoder
+        if model.get("characters") is False:
+            model["characters"] = None  # which TOML cannot say
         if isinstance(model.get("words"), dict):
             model["words"].setdefault("num_words", 1)  # until the corpus says how many
     _merge(values, stated)

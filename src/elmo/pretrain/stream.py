@@ -6,7 +6,7 @@ and what a row reads does not depend on how many processes there are.
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,12 +14,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from elmo.corpus.prepared import PreparedCorpus
+from elmo.corpus.prepared import MARK, PreparedCorpus
+from elmo.pretrain.lessons import Lesson, LessonStream
 from elmo.text.batch import BEGIN_ROW, END_ROW, FIRST_WORD_ROW
 from elmo.text.characters import Utf8Alphabet
 from elmo.text.vocabulary import Vocabulary
 
-MARK = 0  # the id before each sentence
 BATCHES_AHEAD = 4
 
 
@@ -42,6 +42,7 @@ class LMBatch:
     keep: Tensor  # (T, B): 0 where a sentence starts, and with it the state
     num_words: int  # positions read, boundaries included, counted once for both directions
     position: Position  # after this window
+    lesson: Lesson | None = None  # of a teacher, beside the window; its words are among the distinct ones
 
     def to(self, device: torch.device) -> "LMBatch":
         """Give the same batch on another device."""
@@ -52,6 +53,7 @@ class LMBatch:
             word_index=self.word_index.to(device),
             targets=self.targets.to(device),
             keep=self.keep.to(device),
+            lesson=None if self.lesson is None else self.lesson.to(device),
         )
 
 
@@ -70,12 +72,13 @@ class WindowStream:
         read_words: bool,
         reset_at_sentences: bool,
         position: Position | None = None,
+        lessons: LessonStream | None = None,
     ) -> None:
         """`num_rows` of the global batch, of which this process has `rows`.
 
         `max_characters` is None for a model that reads whole words only.
         """
-        self._corpus, self._blocks = corpus, corpus.blocks()
+        self._corpus, self._blocks, self._lessons = corpus, corpus.blocks(), lessons
         self._num_rows, self._num_steps, self._seed = num_rows, num_steps, seed
         self._max_characters, self._read_words, self._reset = max_characters, read_words, reset_at_sentences
         self._vocabulary = Vocabulary(corpus.vocabulary)
@@ -115,7 +118,7 @@ class WindowStream:
             self._orders = {epoch - 1: self._orders[epoch - 1]} if epoch - 1 in self._orders else {}
             self._orders[epoch] = np.random.default_rng([self._seed, epoch]).permutation(len(self._blocks))
         shard, start, stop = self._blocks[self._orders[epoch][place]]
-        ahead = self._corpus.shard(int(shard))[start:stop].astype(np.int64)
+        ahead = self._corpus.read_block(int(shard), int(start), int(stop)).astype(np.int64)
         marks = np.flatnonzero(ahead == MARK)
         ends = np.append(marks[1:], len(ahead))
         lengths = ends - marks
@@ -125,14 +128,19 @@ class WindowStream:
         return np.stack([ahead, ahead[mirrored]])
 
     def _assemble(self, inputs: npt.NDArray[np.int64], targets: npt.NDArray[np.int64]) -> LMBatch:
-        distinct, which = np.unique(inputs, return_inverse=True)
+        drawn = self._lessons.next_lesson() if self._lessons is not None else None
+        read = [inputs] if drawn is None else [inputs, drawn.ids]
+        distinct, which = np.unique(np.concatenate([ids.ravel() for ids in read]), return_inverse=True)
         if has_mark := distinct[0] == MARK:
             distinct = distinct[1:]
-        word_index = which.reshape(inputs.shape) + FIRST_WORD_ROW - int(has_mark)
+        which = which.ravel() + FIRST_WORD_ROW - int(has_mark)
+        word_index, *taught = (
+            _set_boundaries(part.reshape(ids.shape), ids)
+            for part, ids in zip(np.split(which, [inputs.size]), read, strict=False)
+        )
         begin, end = self._vocabulary.boundaries()
         wanted = self._corpus.targets[targets].astype(np.int64)
-        for direction, (read, predicted) in enumerate(((BEGIN_ROW, end), (END_ROW, begin))):
-            word_index[direction][inputs[direction] == MARK] = read
+        for direction, predicted in enumerate((end, begin)):
             wanted[direction][targets[direction] == MARK] = predicted
         keep = (inputs[0] != MARK) if self._reset else np.ones(inputs.shape[1:], dtype=bool)
         return LMBatch(
@@ -143,6 +151,7 @@ class WindowStream:
             keep=torch.from_numpy(keep).float(),
             num_words=int(inputs[0].size),
             position=Position(tuple(self._block), tuple(self._offset)),
+            lesson=None if drawn is None else drawn.index(*taught),
         )
 
     def _char_ids(self, distinct: npt.NDArray[np.int64], max_characters: int) -> Tensor:
@@ -155,7 +164,14 @@ class WindowStream:
         return torch.from_numpy(np.concatenate([self._vocabulary.boundaries(), ids]))
 
 
-def read_ahead(stream: WindowStream) -> Iterator[LMBatch]:
+def _set_boundaries(word_index: npt.NDArray[np.int64], ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Let each direction read its own boundary where a sentence's mark is."""
+    for direction, boundary in enumerate((BEGIN_ROW, END_ROW)):
+        word_index[direction][ids[direction] == MARK] = boundary
+    return word_index
+
+
+def read_ahead(stream: WindowStream) -> Generator[LMBatch, None, None]:
     """Make batches in a thread of their own, a few ahead; an error there is raised here."""
     ready: queue.Queue[LMBatch | BaseException] = queue.Queue(BATCHES_AHEAD)
     stopped = threading.Event()

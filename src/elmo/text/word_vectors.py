@@ -33,7 +33,9 @@ def read_word_vectors(path: Path, words: Collection[str], dim: int) -> dict[str,
     except OSError as error:
         raise InputError(f"{path} could not be read: {error.strerror}.") from error
     if not found:
-        raise InputError(f"{path} has no vector for any word of the vocabulary; is it a file of word vectors?")
+        raise InputError(
+            f"{path} has no vector of {dim} numbers for any word of the vocabulary; is it a file of such vectors?"
+        )
     return found
 
 

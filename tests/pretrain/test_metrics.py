@@ -1,0 +1,70 @@
+"""The numbers of a run, as JSON lines and for TensorBoard."""
+
+import math
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from elmo.errors import ElmoError
+from elmo.pretrain.metrics import MetricsWriter, read_metrics
+
+
+def write(run, updates, *, resumed_at=0, loss=1.0):
+    writer = MetricsWriter(run, resumed_at=resumed_at)
+    for update in updates:
+        writer.write("train", update, {"loss": loss + update})
+    writer.close()
+
+
+def test_lines_after_the_update_resumed_from_are_written_again(tmp_path):
+    write(tmp_path, range(1, 6))
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"kind": "train", "upd')  # killed while it wrote
+    write(tmp_path, range(4, 7), resumed_at=3, loss=2.0)
+    assert [(line["update"], line["loss"]) for line in read_metrics(tmp_path)] == [
+        (1, 2.0), (2, 3.0), (3, 4.0), (4, 6.0), (5, 7.0), (6, 8.0),
+    ]  # fmt: skip
+
+
+def test_tensorboard_shows_the_same_numbers(tmp_path, monkeypatch):
+    # TensorBoard's own sign that it is to do without TensorFlow, which takes long to import.
+    monkeypatch.setitem(sys.modules, "tensorboard.compat.notf", types.ModuleType("notf"))
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    write(tmp_path, range(1, 6))
+    write(tmp_path, range(4, 7), resumed_at=3, loss=2.0)
+    shown = accumulator.EventAccumulator(str(tmp_path / "tensorboard"))
+    shown.Reload()
+    assert shown.Tags()["scalars"] == ["train/loss"]
+    found = [(event.step, event.value) for event in shown.Scalars("train/loss")]
+    assert found == [(line["update"], line["loss"]) for line in read_metrics(tmp_path)]
+
+
+def test_a_loss_that_is_no_number_is_null(tmp_path):
+    writer = MetricsWriter(tmp_path)
+    writer.write("train", 1, {"loss": math.inf})
+    writer.close()
+    assert list(read_metrics(tmp_path)) == [{"kind": "train", "update": 1, "loss": None}]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_full_disk_is_one_sentence(tmp_path):
+    writer = MetricsWriter(tmp_path)
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, writer._file.fileno())
+    os.close(full)
+    with pytest.raises(ElmoError, match=r"could not be written to .*\(No space left on device\); its checkpoints"):
+        writer.write("train", 1, {"loss": 1.0})
+    writer.close()
+
+
+def test_tensorboard_does_not_wake_tensorflow(tmp_path):
+    program = (
+        "import sys; from pathlib import Path; from elmo.pretrain.metrics import MetricsWriter; "
+        "MetricsWriter(Path(sys.argv[1])).close(); print('tensorflow' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
+    assert found.stdout == "False\n", found.stderr

@@ -1,0 +1,136 @@
+"""A teacher's vectors are those of its words, whatever stands beside them; what cannot teach is refused."""
+
+import json
+import sys
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from elmo import CheckpointError, ConfigError
+from elmo.pretrain.teacher import Teacher
+
+from .tiny_encoder import save_decoder, save_encoder, save_roberta
+
+transformers = pytest.importorskip("transformers", reason="the extra distill (transformers) is not installed")
+
+SENTENCES = [["the", "market", "sees", "rivers"], ["bank"], ["the", "cat", "and", "the", "king", "."], []]
+
+
+@pytest.fixture(scope="module")
+def encoder_folder(tmp_path_factory):
+    return save_encoder(tmp_path_factory.mktemp("teacher") / "encoder", transformers)
+
+
+@pytest.fixture(scope="module")
+def teacher(encoder_folder):
+    return Teacher(str(encoder_folder))
+
+
+def test_a_word_has_the_mean_of_its_pieces(teacher, encoder_folder):
+    network = transformers.BertModel.from_pretrained(encoder_folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(encoder_folder)
+    text = ["[CLS]", "the", "mark", "##et", "see", "##s", "ri", "##ver", "##s", "[SEP]"]
+    with torch.no_grad():
+        hidden = network(torch.tensor([tokenizer.convert_tokens_to_ids(text)])).last_hidden_state[0]
+    expected = torch.stack([hidden[1], hidden[2:4].mean(0), hidden[4:6].mean(0), hidden[6:9].mean(0)])
+    torch.testing.assert_close(teacher.vectors(teacher.cut(SENTENCES[:1])), F.normalize(expected, dim=1))
+    assert teacher.dim == 12
+
+
+def test_neighbours_in_the_batch_change_no_vector(teacher):
+    pieces = teacher.cut(SENTENCES)
+    assert pieces.words.tolist() == list(range(11))
+    together = teacher.vectors(pieces)
+    alone = torch.cat([teacher.vectors(teacher.cut([words])) for words in SENTENCES])
+    torch.testing.assert_close(together, alone)
+    assert not together.requires_grad
+
+
+def test_long_sentences_are_packed_by_pieces(teacher, monkeypatch):
+    monkeypatch.setattr("elmo.pretrain.teacher.PIECES_AT_ONCE", 16)
+    pieces = teacher.cut(SENTENCES * 2)
+    assert max(batch.ids.numel() for batch in pieces.batches) <= 16
+    torch.testing.assert_close(teacher.vectors(pieces)[:11], teacher.vectors(pieces)[11:])
+
+
+def test_words_without_pieces_and_words_past_the_end_are_left_out(teacher):
+    # A space of no width is nothing to this tokenizer; 36 words and two marks are what 40 positions take.
+    assert teacher.cut([["the", "\u200b", "bank"]]).words.tolist() == [0, 2]
+    assert teacher.cut([["bank"] * 50, ["cat"]]).words.tolist() == [*range(36), 50]
+    assert teacher.cut([[], []]).batches == ()
+
+
+def test_bfloat16_gives_nearly_the_same(teacher, encoder_folder):
+    rounded = Teacher(str(encoder_folder), precision=torch.bfloat16)
+    pieces = teacher.cut(SENTENCES)
+    cosines = (teacher.vectors(pieces) * rounded.vectors(pieces)).sum(dim=1)
+    assert cosines.min() > 0.99 and cosines.max() < 1 - 1e-7
+
+
+def test_an_encoder_whose_words_begin_with_a_space_finds_them_too(tmp_path):
+    teacher = Teacher(str(save_roberta(tmp_path / "roberta", transformers)))
+    pieces = teacher.cut([["the", "market", "sees"], ["long" * 5, "words" * 5]])
+    assert pieces.words.tolist() == [0, 1, 2, 3, 4]
+    alone = teacher.vectors(teacher.cut([["long" * 5, "words" * 5]]))
+    torch.testing.assert_close(teacher.vectors(pieces)[3:], alone)
+    # Of 30 positions 28 take pieces; the bytes of such words are as many.
+    assert len(teacher.cut([["q" * 200, "the"]]).words) == 1
+
+
+def test_an_encoder_with_a_decoder_teaches_by_its_encoder(tmp_path, teacher):
+    folder = save_encoder(tmp_path / "t5", transformers)
+    config = transformers.T5Config(
+        vocab_size=30, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2, decoder_start_token_id=0
+    )
+    transformers.T5Model(config).save_pretrained(folder)
+    found = Teacher(str(folder))
+    assert found.vectors(found.cut(SENTENCES)).shape == (11, 8)
+
+
+def test_a_name_is_looked_up_on_the_hub(encoder_folder, monkeypatch):
+    asked = []
+
+    def fetch(name, *, files):
+        asked.append((name, files))
+        return encoder_folder
+
+    monkeypatch.setattr("elmo.pretrain.teacher_loading.fetch_from_hub", fetch)
+    assert Teacher("someone/encoder").dim == 12
+    assert asked == [("someone/encoder", ("*.json", "*.txt", "*.model", "*.safetensors"))]
+
+
+def test_what_cannot_teach_is_refused_in_one_sentence(tmp_path):
+    with pytest.raises(ConfigError, match="reads from left to right only: its vectors do not know the words"):
+        Teacher(str(save_decoder(tmp_path / "decoder", transformers)))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match="empty has no config.json; give the folder or the name of a Hugging"):
+        Teacher(str(tmp_path / "empty"))
+    (tmp_path / "empty" / "config.json").write_text('{"model_type": "unheard-of"}')
+    with pytest.raises(ConfigError, match="empty could not be opened .*; give an encoder that trans") as caught:
+        Teacher(str(tmp_path / "empty"))
+    assert "\n" not in str(caught.value)
+    with pytest.raises(CheckpointError, match="'no such' is neither a local folder nor a hub repository name"):
+        Teacher("no such")
+    half = save_encoder(tmp_path / "half", transformers)
+    config = json.loads((half / "config.json").read_text())
+    (half / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
+    with pytest.raises(ConfigError, match=r"has no weights for .*layer\.2.* \(16 in all\)"):
+        Teacher(str(half))
+
+
+def test_a_slow_tokenizer_is_refused(encoder_folder, monkeypatch):
+    from transformers import AutoTokenizer
+
+    class Slow:
+        is_fast = False
+
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", lambda *names, **settings: Slow())
+    with pytest.raises(ConfigError, match=r"has a slow tokenizer \(Slow\), which does not say which word"):
+        Teacher(str(encoder_folder))
+
+
+def test_without_transformers_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(ConfigError, match=r"pip install 'modern-elmo\[distill\]'"):
+        Teacher("anything")
