@@ -206,3 +206,7 @@ def test_numbers_that_no_model_has_are_refused(saved, name, value, message):
     change_config(saved, model=model)
     with pytest.raises(CheckpointError, match=message):
         read_folder(saved)
+
+
+def test_whoever_may_read_the_settings_may_read_the_weights(saved):
+    assert (saved / "weights.safetensors").stat().st_mode == (saved / "config.json").stat().st_mode

@@ -5,6 +5,7 @@ Reading is strict. Writing goes aside and is renamed, so a folder is whole or no
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -170,6 +171,7 @@ def _write_files(checkpoint: Checkpoint, folder: Path) -> None:
     }
     (folder / CONFIG_FILE).write_bytes(_format_json(header))
     safetensors.torch.save_file(weights, folder / WEIGHTS_FILE, metadata={"content_hash": weights_hash})
+    shutil.copymode(folder / CONFIG_FILE, folder / WEIGHTS_FILE)  # it is written for the owner's eyes only
     if checkpoint.vocabulary is not None:
         (folder / VOCABULARY_FILE).write_bytes(format_lines(checkpoint.vocabulary))
     if checkpoint.characters is not None:

@@ -70,7 +70,8 @@ def train(
     """
     reuse_large_blocks()
     run = _open(corpus, output, resume, preset, config, set_, validation, init, word_vectors, teacher, device)
-    report = TrainingReport(run.num_updates, run.num_words_planned, is_shown=run.is_first)
+    is_sampled = run.settings.num_samples > 0
+    report = TrainingReport(run.num_updates, run.num_words_planned, is_sampled=is_sampled, is_shown=run.is_first)
     try:
         with report:
             run.train(report.watcher(run.state.num_updates, run.state.num_words))

@@ -20,8 +20,9 @@ SECONDS_BETWEEN_LINES = 60.0
 class TrainingReport:
     """A bar on a terminal, else a line a minute; validations and checkpoints always."""
 
-    def __init__(self, num_updates: int, num_words: int, *, is_shown: bool) -> None:
+    def __init__(self, num_updates: int, num_words: int, *, is_sampled: bool, is_shown: bool) -> None:
         self._num_updates, self._num_words, self._is_shown = num_updates, num_words, is_shown
+        self._loss_name = "sampled loss" if is_sampled else "loss"
         self._bar: Progress | None = None
         self._loss: float | None = None
         self._cosine: float | None = None
@@ -77,7 +78,7 @@ class TrainingReport:
         rate = (self._words - self._start_words) / seconds
         left = timedelta(seconds=round((self._num_words - self._words) / rate)) if rate else "unknown time"
         status = (
-            f"update {report.update:,} of {self._num_updates:,}, sampled loss {self._loss:.3f}, {taught}"
+            f"update {report.update:,} of {self._num_updates:,}, {self._loss_name} {self._loss:.3f}, {taught}"
             f"{rate:,.0f} words/s, {left} left"
         )
         if self._bar is not None:

@@ -11,6 +11,6 @@ def open_device(device: str | torch.device) -> torch.device:
         opened = torch.device(device)
         torch.empty(0, device=opened)
     except (RuntimeError, AssertionError, TypeError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"The device {str(device)!r} cannot be used: {reason}") from error
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ConfigError(f"The device {str(device)!r} cannot be used: {reason}; choose cpu or cuda.") from error
     return opened

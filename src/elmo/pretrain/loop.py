@@ -1,5 +1,6 @@
 """One update of the weights; the only place where the optimizer steps."""
 
+import contextlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from elmo.errors import ElmoError
 from elmo.nn.bilm import BiLM, BiLMState
@@ -73,13 +75,19 @@ def train_step(
         if settings.num_samples:
             generator = torch.Generator().manual_seed(_mix(settings.seed, update, 0) + window)
             samples = NegativeSamples(settings.num_samples, num_words, generator).to(device)
-        result: WindowLoss = state.objective(batch, state.bilm_state, samples)
-        loss = (result.left_to_right + result.right_to_left) / (2 * batch.num_words)
-        taught, num_taught = loss.new_zeros(()), 0
-        if result.teacher is not None:
-            loss, taught = loss + _teacher_weight(batch.lesson, settings) * result.teacher, result.teacher.detach()
-            num_taught = 0 if batch.lesson is None else batch.lesson.places.shape[1]
-        (loss * settings.num_steps / settings.windows_per_update).backward()  # type: ignore[no-untyped-call]
+        # Gradients of the processes meet once an update, with those of its last window.
+        apart = window + 1 < settings.windows_per_update and isinstance(state.objective, DistributedDataParallel)
+        with state.objective.no_sync() if apart else contextlib.nullcontext():
+            result: WindowLoss = state.objective(batch, state.bilm_state, samples)
+            loss = (result.left_to_right + result.right_to_left) / (2 * batch.num_words)
+            taught, num_taught = loss.new_zeros(()), 0
+            if result.teacher is not None:
+                loss, taught = (
+                    loss + _teacher_weight(batch.lesson, settings) * result.teacher,
+                    result.teacher.detach(),
+                )
+                num_taught = 0 if batch.lesson is None else batch.lesson.places.shape[1]
+            (loss * settings.num_steps / settings.windows_per_update).backward()  # type: ignore[no-untyped-call]
         state.bilm_state, state.position = result.state, batch.position
         summed = [result.left_to_right.detach(), result.right_to_left.detach(), taught]
         losses += torch.stack([*summed, *loss.new_tensor([batch.num_words, num_taught])])
