@@ -80,6 +80,18 @@ def test_mixes_have_weights_of_their_own(own_model):
     np.testing.assert_allclose(second[0].detach(), 2 * average[0], atol=1e-6)
 
 
+@pytest.mark.parametrize(("layers", "dim"), [("top", 12), ("concat", 36)])
+def test_a_layer_may_take_the_top_or_all_side_by_side_and_learn_only_gamma(own_model, layers, dim):
+    layer = still(own_model, layers=layers)
+    assert layer.output_dim == dim
+    (mix,) = layer(SENTENCES).mixes
+    expected = own_model.embed(SENTENCES, layers=layers)
+    np.testing.assert_allclose(mix[0].detach(), expected[0], atol=1e-6)
+    assert layer.mixes[0].weights.shape == (1,)
+    train_step(layer)
+    assert layer.mixes[0].gamma.item() != 1 and layer.mixes[0].normalized_weights().tolist() == [1.0]
+
+
 def test_layer_norm_is_over_the_words_of_the_batch_and_not_the_boundaries(tiny_model):
     (mix,) = still(tiny_model, layer_norm=True)(SENTENCES).mixes
     arrays = tiny_model.embed(SENTENCES, layers="all")

@@ -20,11 +20,11 @@ def assert_equal_bits(one, other):
         np.testing.assert_array_equal(left, right)
 
 
-def test_a_saved_model_gives_the_same_vectors_bit_for_bit(tiny_model, tmp_path):
-    tiny_model.save_pretrained(tmp_path / "model")
+def test_a_saved_model_gives_the_same_vectors_bit_for_bit(own_model, tmp_path):
+    own_model.save_pretrained(tmp_path / "model")
     opened = Elmo.from_pretrained(tmp_path / "model")
-    assert opened.config == tiny_model.config
-    assert_equal_bits(opened.embed(SENTENCES, layers="all"), tiny_model.embed(SENTENCES, layers="all"))
+    assert opened.config == own_model.config
+    assert_equal_bits(opened.embed(SENTENCES, layers="all"), own_model.embed(SENTENCES, layers="all"))
 
 
 def test_a_model_with_a_vocabulary_survives_saving(tmp_path):
@@ -88,9 +88,9 @@ def test_opening_a_real_model_warns_of_nothing(tiny_model, tmp_path, caplog):
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tiny_model):
-    same, other = (Elmo.from_config(tiny_model.config, seed=seed) for seed in (0, 1))
-    assert_equal_bits(same.embed(SENTENCES), tiny_model.embed(SENTENCES))
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(own_model):
+    same, other = (Elmo.from_config(own_model.config, seed=seed) for seed in (0, 1))
+    assert_equal_bits(same.embed(SENTENCES), own_model.embed(SENTENCES))
     assert np.abs(other.embed(SENTENCES)[0] - same.embed(SENTENCES)[0]).max() > 1e-2
 
 
@@ -105,10 +105,10 @@ def test_making_a_model_does_not_disturb_the_global_random_state(tiny_model):
     np.testing.assert_array_equal(np.random.rand(3), expected[1])
 
 
-def test_the_weights_do_not_depend_on_the_global_random_state(tiny_model):
+def test_the_weights_do_not_depend_on_the_global_random_state(own_model):
     torch.manual_seed(1234)
-    again = Elmo.from_config(tiny_model.config)
-    assert_equal_bits(again.embed(SENTENCES), tiny_model.embed(SENTENCES))
+    again = Elmo.from_config(own_model.config)
+    assert_equal_bits(again.embed(SENTENCES), own_model.embed(SENTENCES))
 
 
 def test_a_model_says_what_it_is(tiny_model):

@@ -1,10 +1,14 @@
-"""ElmoLayer: the module a task network embeds. Sentences or a batch in, mixes of the biLM's layers out."""
+"""ElmoLayer: the module a task network embeds. Sentences or a batch in, mixes of the biLM's layers out.
+
+LayerMixes is its upper half, for layers that were computed elsewhere.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.errors import ConfigError, InputError
@@ -16,6 +20,8 @@ from elmo.text.batch import CharBatch
 from elmo.text.sentence_input import Sentence, read_sentences
 from elmo.text.tokenize import tokenize
 
+MixedLayers: TypeAlias = Literal["learned", "top", "concat"]
+
 
 @dataclass(frozen=True)
 class ElmoOutput:
@@ -23,6 +29,67 @@ class ElmoOutput:
 
     mixes: tuple[Tensor, ...]
     mask: Tensor
+
+
+class LayerMixes(nn.ModuleList):
+    """γ · Σ s_j · h_j, `num_mixes` times with weights of their own, and dropout.
+
+    `layers`: "learned" mixes all of them; "top" takes the last one and "concat" puts all side by side, and only γ
+    is learned.
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        dim: int,
+        *,
+        num_mixes: int = 1,
+        dropout: float = 0.5,
+        layers: MixedLayers = "learned",
+        layer_norm: bool = False,
+        mix_weights: Sequence[float] | None = None,
+        learn_mixes: bool = True,
+    ) -> None:
+        """`dim` is the length of one layer's vectors."""
+        if not isinstance(num_mixes, int) or num_mixes < 1:
+            raise ConfigError(f"num_mixes is {num_mixes!r}; it must be a whole number, 1 or more.")
+        if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+            raise ConfigError(f"dropout is {dropout!r}; it must be a number, at least 0 and below 1.")
+        if layers not in ("learned", "top", "concat"):
+            raise ConfigError(f"layers is {layers!r}; choose 'learned', 'top' or 'concat'.")
+        num_mixed = num_layers if layers == "learned" else 1
+        if mix_weights is not None and layers != "learned":
+            raise ConfigError(f"mix_weights were given, but layers={layers!r} has no weights to mix by.")
+        if mix_weights is not None and len(mix_weights) != num_layers:
+            raise ConfigError(
+                f"mix_weights has {len(mix_weights)} values, but this model has {num_layers} layers."
+            )
+        super().__init__(
+            ScalarMix(num_mixed, layer_norm=layer_norm, weights=mix_weights, learned=learn_mixes)
+            for _ in range(num_mixes)
+        )
+        self.layers = layers
+        self.dropout = dropout
+        self.output_dim = dim * num_layers if layers == "concat" else dim
+
+    if TYPE_CHECKING:
+
+        def __call__(self, layers: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+            """Mix the layers; nn.Module's own signature would hide the result's type."""
+
+    def forward(self, layers: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+        """(L+1, B, T, 2D) and (B, T) -> each mix (B, T, output_dim), zero where padded."""
+        if self.layers == "top":
+            layers = layers[-1:]
+        elif self.layers == "concat":
+            layers = layers.permute(1, 2, 0, 3).flatten(start_dim=2)[None]
+        real = mask[..., None]
+        return tuple(F.dropout(mix(layers, mask) * real, self.dropout, self.training) for mix in self)
+
+    def penalty(self, strength: float) -> Tensor:
+        """λ‖w‖² over the raw mixing weights of all mixes."""
+        total = sum(cast(ScalarMix, mix).squared_norm() for mix in self)
+        return strength * torch.as_tensor(total)
 
 
 class ElmoLayer(nn.Module):
@@ -43,28 +110,29 @@ class ElmoLayer(nn.Module):
         keep_boundaries: bool = False,
         mix_weights: Sequence[float] | None = None,
         learn_mixes: bool = True,
+        layers: MixedLayers = "learned",
     ) -> None:
-        """`mix_weights`: the w_j to start from, before the softmax; `learn_mixes=False` keeps them."""
+        """`mix_weights`: the w_j to start from, before the softmax; `learn_mixes=False` keeps them.
+
+        `layers`: which layers the mixes are made of, as in LayerMixes.
+        """
         super().__init__()
-        if not isinstance(num_mixes, int) or num_mixes < 1:
-            raise ConfigError(f"num_mixes is {num_mixes!r}; it must be a whole number, 1 or more.")
-        if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
-            raise ConfigError(f"dropout is {dropout!r}; it must be a number, at least 0 and below 1.")
-        if mix_weights is not None and len(mix_weights) != model.num_layers:
-            raise ConfigError(
-                f"mix_weights has {len(mix_weights)} values, but this model has {model.num_layers} layers."
-            )
+        self.mixes = LayerMixes(
+            model.num_layers,
+            model.dim,
+            num_mixes=num_mixes,
+            dropout=dropout,
+            layers=layers,
+            layer_norm=layer_norm,
+            mix_weights=mix_weights,
+            learn_mixes=learn_mixes,
+        )
         self.indexer = model.indexer
         # A frozen layer runs without gradients; another layer on this model may be tuning it.
         self.bilm = model.bilm.requires_grad_() if tune_bilm else model.bilm
         self.tune_bilm = tune_bilm
         self.keep_boundaries = keep_boundaries
-        self.output_dim = model.dim
-        self.dropout = nn.Dropout(dropout)
-        self.mixes = nn.ModuleList(
-            ScalarMix(model.num_layers, layer_norm=layer_norm, weights=mix_weights, learned=learn_mixes)
-            for _ in range(num_mixes)
-        )
+        self.output_dim = self.mixes.output_dim
         self.register_state_dict_post_hook(_drop_frozen_bilm)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_pre_hook(_add_frozen_bilm)  # type: ignore[no-untyped-call]
 
@@ -75,8 +143,7 @@ class ElmoLayer(nn.Module):
 
     def mix_penalty(self, strength: float) -> Tensor:
         """λ‖w‖² over the raw mixing weights of all mixes, to be added to the task's loss."""
-        total = sum(mix.squared_norm() for mix in self.mixes if isinstance(mix, ScalarMix))
-        return strength * torch.as_tensor(total)
+        return self.mixes.penalty(strength)
 
     def forward(self, sentences: Iterable[Sentence] | CharBatch) -> ElmoOutput:
         """Mix the layers of sentences, or of a batch made by this layer's `indexer`."""
@@ -92,10 +159,7 @@ class ElmoLayer(nn.Module):
         """Mix layers computed elsewhere (a cache, another process), boundaries included."""
         if not self.keep_boundaries:
             states = states.without_boundaries()
-        real = states.mask[..., None]
-        return ElmoOutput(
-            tuple(self.dropout(mix(states.layers, states.mask) * real) for mix in self.mixes), states.mask
-        )
+        return ElmoOutput(self.mixes(states.layers, states.mask), states.mask)
 
 
 def _drop_frozen_bilm(layer: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, cast, overload
@@ -24,10 +24,12 @@ from elmo.checkpoint.recognition import Format
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.inference.cosine import cosine
-from elmo.inference.layers import Choice, Layers, choose_layers
+from elmo.inference.layers import LayerChoice, Layers, choose_layers
+from elmo.inference.precision import Precision
 from elmo.inference.runtime import Runtime
 from elmo.inference.scoring import SentenceScore, score_batches
 from elmo.inference.substitution import Substitute, find_substitutes
+from elmo.inference.word_cache import DEFAULT_BYTES, CacheInfo
 from elmo.nn.bilm import BiLM, LayerStates
 from elmo.text.batch import CharBatch, pack
 from elmo.text.marks import read_pointed
@@ -37,8 +39,9 @@ from elmo.text.tokenize import Word, split_on_spaces, tokenize
 logger = logging.getLogger(__name__)
 
 Array = npt.NDArray[np.float32]
-TOKENS_PER_BATCH = 4096
-SENTENCES_READ_AHEAD = 1024
+# Products are fastest with this many sentences side by side; the tokens bound the memory of a batch's vectors.
+SENTENCES_PER_BATCH, TOKENS_PER_BATCH = 128, 16384
+SENTENCES_READ_AHEAD, WORDS_READ_AHEAD = 1024, 65536
 STAND_IN_CONFIG = ModelConfig(
     encoder=EncoderConfig(num_layers=2, cell_dim=64, output_dim=32),
     characters=CharacterConfig(filters=((1, 16), (2, 16), (3, 32)), embedding_dim=8, num_highways=1),
@@ -55,6 +58,8 @@ class Elmo:
         precision: str = "float32",
         device: str | torch.device = "cpu",
         state: Literal["zero", "carry"] = "zero",
+        num_threads: int | None = None,
+        cache_bytes: int = DEFAULT_BYTES,
         literal_boundaries: bool = False,
     ) -> None:
         """Make a model of an opened checkpoint; most callers want Elmo.from_pretrained.
@@ -64,7 +69,16 @@ class Elmo:
         if state not in ("zero", "carry"):
             raise ConfigError(f"state is {state!r}; choose 'zero' (same sentence, same vector) or 'carry'.")
         self._checkpoint = checkpoint
-        self._runtime = Runtime(checkpoint.build(), precision=precision, device=device, carry=state == "carry")
+        if isinstance(cache_bytes, bool) or not isinstance(cache_bytes, int) or cache_bytes < 0:
+            raise ConfigError(f"cache_bytes is {cache_bytes!r}; it must be a whole number of bytes, 0 or more.")
+        self._runtime = Runtime(
+            checkpoint.build(),
+            precision=precision,
+            device=device,
+            carry=state == "carry",
+            num_threads=num_threads,
+            cache_bytes=cache_bytes,
+        )
         self.indexer = checkpoint.indexer(literal_boundaries=literal_boundaries)
         self.vocabulary = checkpoint.make_vocabulary()
 
@@ -77,6 +91,8 @@ class Elmo:
         precision: str = "float32",
         device: str | torch.device = "cpu",
         state: Literal["zero", "carry"] = "zero",
+        num_threads: int | None = None,
+        cache_bytes: int = DEFAULT_BYTES,
         token_embeddings: str | Path | None = None,
         revision: str | None = None,
         local_files_only: bool = False,
@@ -86,6 +102,10 @@ class Elmo:
         Without a source, the default model. `format` overrides the detection; `state="carry"` keeps the LSTM
         state from call to call as the original programs did; `token_embeddings` is a file of cached word
         vectors beside an HDF5 model; `local_files_only` makes no network call.
+
+        `precision`: "float32", "bfloat16", "int8", or "auto" for the fastest this CPU has; one it has not
+        becomes float32, and the log says so. `num_threads`: of the products, by default as many as torch uses.
+        `cache_bytes`: for vectors of words that were seen before, which depend on their spelling alone.
         """
         given = {"format": format, "token_embeddings": token_embeddings, "revision": revision}
         if source is None:
@@ -100,7 +120,14 @@ class Elmo:
                 revision=revision,
                 local_files_only=local_files_only,
             )
-        return cls(checkpoint, precision=precision, device=device, state=state)
+        return cls(
+            checkpoint,
+            precision=precision,
+            device=device,
+            state=state,
+            num_threads=num_threads,
+            cache_bytes=cache_bytes,
+        )
 
     @classmethod
     def from_config(cls, config: ModelConfig, *, seed: int = 0, vocabulary: Sequence[str] | None = None) -> Elmo:
@@ -143,10 +170,28 @@ class Elmo:
         """Where each sentence starts: anew, or where the one before it ended."""
         return "zero" if self._runtime.carried is None else "carry"
 
+    @property
+    def precision(self) -> Precision:
+        """What the products are made in."""
+        return self._runtime.precision
+
+    @property
+    def num_threads(self) -> int:
+        """How many threads make them."""
+        return self._runtime.workers.num_threads
+
+    def cache_info(self) -> CacheInfo:
+        """Tell how often the vector of a word's spelling was remembered, and how full that memory is."""
+        return self._runtime.cache.info()
+
+    def clear_cache(self) -> None:
+        """Forget the words that were seen, so that each is encoded anew."""
+        self._runtime.cache.clear()
+
     def __repr__(self) -> str:
         origin = self._checkpoint.origin
         name = origin.get("source", "new")
-        return f"Elmo({name!r}, {self.num_layers} layers of {self.dim}, {self._runtime.precision}, {self.device})"
+        return f"Elmo({name!r}, {self.num_layers} layers of {self.dim}, {self.precision}, {self.device})"
 
     def tokenize(self, text: str, *, split_on_spaces: bool = False) -> list[Word]:
         """Give the words of a text with their character offsets."""
@@ -187,8 +232,8 @@ class Elmo:
     ) -> Iterator[Array]:
         """Give the arrays of embed one by one, in the order given, for an iterable of any length.
 
-        Memory is bounded: `read_ahead` sentences are read and embedded at a time (with state="carry" they are
-        the rows of one batch).
+        Memory is bounded: at most `read_ahead` sentences are read and embedded at a time, and fewer where they
+        are long (with state="carry" all of them, as the rows of one batch).
         """
         choice = choose_layers(layers, self.num_layers)
         if isinstance(sentences, str) or not isinstance(sentences, Iterable):
@@ -212,10 +257,11 @@ class Elmo:
         """
         if pooling not in ("mean", "max"):
             raise InputError(f"pooling is {pooling!r}; choose 'mean' or 'max'.")
+        choice = choose_layers(layers, self.num_layers)
         single = isinstance(sentences, str)
         batch = [sentences] if isinstance(sentences, str) else sentences
-        arrays = self.embed(batch, layers=layers, split_on_spaces=split_on_spaces)
-        vectors = np.stack([_pool(array, pooling) for array in arrays])
+        words = read_sentences(batch, _tokenizer(split_on_spaces))
+        vectors = np.stack(self._embed_words(words, choice, lambda array: _pool(array, pooling)))
         if normalize:
             vectors /= np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), np.finfo(np.float32).tiny)
         return cast(Array, vectors[0] if single else vectors)
@@ -342,27 +388,43 @@ class Elmo:
             return push_folder(folder, name, private=private, token=token)
 
     def _embed_windows(
-        self, sentences: Iterable[Sentence], choice: Choice, tokenizer: Tokenizer, read_ahead: int
+        self, sentences: Iterable[Sentence], choice: LayerChoice, tokenizer: Tokenizer, read_ahead: int
     ) -> Iterator[Array]:
-        remaining = iter(enumerate(sentences))
-        while window := list(itertools.islice(remaining, read_ahead)):
-            words = [read_sentence(sentence, tokenizer, position=number) for number, sentence in window]
-            yield from self._embed_words(words, choice)
+        max_words = WORDS_READ_AHEAD if self._runtime.carried is None else sys.maxsize
+        window: list[list[str]] = []
+        num_words = 0
+        for number, sentence in enumerate(sentences):
+            window.append(read_sentence(sentence, tokenizer, position=number))
+            num_words += len(window[-1])
+            if len(window) == read_ahead or num_words >= max_words:
+                yield from self._embed_words(window, choice)
+                window, num_words = [], 0
+        if window:
+            yield from self._embed_words(window, choice)
 
-    def _embed_words(self, sentences: list[list[str]], choice: Choice) -> list[Array]:
+    def _embed_words(
+        self,
+        sentences: list[list[str]],
+        choice: LayerChoice,
+        finish: Callable[[Array], Array] = lambda array: array,
+    ) -> list[Array]:
+        """Embed sentences of words; `finish` is what to keep of each array, which is its to change."""
         arrays: list[Array | None] = [None] * len(sentences)
         for batch in self._pack(sentences):
-            chosen = choice(self.layer_states(batch).layers).float().cpu().numpy()
-            for row, number in enumerate(batch.order):
-                # Boundaries are cut off, and the copy lets go of the batch.
-                arrays[number] = chosen[..., row, 1 : len(sentences[number]) + 1, :].copy()
+            rows = self._runtime.embed(batch, choice).cpu().numpy()
+            start = 0
+            for number in batch.order:
+                # The boundaries are cut off. A copy lets go of the batch; a sentence alone is all of it.
+                array = choice.lay_out(rows[start + 1 : start + 1 + len(sentences[number])])
+                arrays[number] = finish(array if len(batch.order) == 1 else array.copy())
+                start += len(sentences[number]) + 2
         return cast(list[Array], arrays)
 
     def _pack(self, sentences: list[list[str]]) -> Iterable[CharBatch]:
         # Carried state belongs to rows, so those sentences are one batch in the order given.
         if self._runtime.carried is not None:
             return [self.indexer.batch(sentences)]
-        return pack(sentences, self.indexer, token_budget=TOKENS_PER_BATCH)
+        return pack(sentences, self.indexer, token_budget=TOKENS_PER_BATCH, sentence_budget=SENTENCES_PER_BATCH)
 
 
 def _tokenizer(on_spaces: bool) -> Tokenizer:

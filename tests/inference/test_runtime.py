@@ -11,6 +11,7 @@ import torch
 from elmo import Elmo
 from elmo.errors import ConfigError
 from elmo.inference import runtime
+from elmo.inference.precision import PRECISIONS
 from elmo.inference.runtime import CarriedState, Runtime, encode_words, run_bilm
 
 A, B, C = ["the", "cat", "sat"], ["a"], ["b", "c", "d", "e", "f"]
@@ -138,7 +139,7 @@ def test_no_gradients_are_recorded(own_model):
 def test_an_unknown_precision_is_refused_with_the_known_ones(bilm):
     with pytest.raises(ConfigError) as raised:
         Runtime(bilm, precision="float8")
-    known = ", ".join(runtime.PRECISIONS)
+    known = ", ".join(PRECISIONS)
     assert str(raised.value) == f"The precision 'float8' is not known; choose one of {known}."
     assert "float32" in known
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from elmo.cli.bench import bench
 from elmo.cli.convert import convert
 from elmo.cli.embed import embed
 from elmo.cli.encode import encode
@@ -15,6 +16,7 @@ from elmo.cli.prepare import prepare
 from elmo.cli.score import score
 from elmo.cli.similarity import similarity
 from elmo.cli.substitutes import substitutes
+from elmo.cli.task import task
 from elmo.cli.train import train
 from elmo.cli.vocab import vocab
 from elmo.version import __version__
@@ -30,8 +32,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "convert": convert,
     "prepare": prepare,
     "train": train,
-    "plot": plot,
     "vocab": vocab,
+    "bench": bench,
 }
 
 app = typer.Typer(
@@ -43,6 +45,8 @@ app = typer.Typer(
 )
 for _name, _command in COMMANDS.items():
     app.command(_name)(_command)
+app.add_typer(task, name="task")
+app.add_typer(plot, name="plot")
 
 
 def _show_version(wanted: bool) -> None:

@@ -12,6 +12,7 @@ from elmo.cli.vector_files import check_output
 from elmo.cli.word_vector_files import WORD_WRITERS
 from elmo.cli.writing_vectors import Result, write_vectors
 from elmo.errors import InputError
+from elmo.heap import reuse_large_blocks
 
 if TYPE_CHECKING:
     from elmo.inference.layers import Layers
@@ -28,6 +29,8 @@ def embed(
     split_on_spaces: options.SplitOnSpaces = False,
     device: options.Device = "cpu",
     state: options.StateChoice = options.State.zero,
+    precision: options.PrecisionChoice = "float32",
+    threads: options.Threads = None,
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:
     """Give every word of a text its vectors in its sentence.
@@ -43,7 +46,16 @@ def embed(
     lines: Iterable[Line] = source
     if path is not None and path.suffix.lower() == ".npy":
         lines = _take_only(source)
-    elmo = open_model(model, format=format, device=device, state=state, local_files_only=local_files_only)
+    reuse_large_blocks()
+    elmo = open_model(
+        model,
+        format=format,
+        device=device,
+        state=state,
+        precision=precision,
+        threads=threads,
+        local_files_only=local_files_only,
+    )
     results = _embed_lines(elmo, lines, layers=chosen, split_on_spaces=split_on_spaces, state=state)
     write_vectors(results, path, WORD_WRITERS, name="vectors", num_bytes=source.num_bytes)
 

@@ -13,6 +13,7 @@ from elmo.cli.sentence_vector_files import sentence_writers
 from elmo.cli.text_input import TextInput
 from elmo.cli.vector_files import check_output
 from elmo.cli.writing_vectors import Result, write_vectors
+from elmo.heap import reuse_large_blocks
 
 if TYPE_CHECKING:
     from elmo.inference.layers import Layers
@@ -38,6 +39,8 @@ def encode(
     split_on_spaces: options.SplitOnSpaces = False,
     device: options.Device = "cpu",
     state: options.StateChoice = options.State.zero,
+    precision: options.PrecisionChoice = "float32",
+    threads: options.Threads = None,
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:
     """Give every sentence of a text one vector.
@@ -49,7 +52,16 @@ def encode(
     path = check_output(output)
     source = TextInput(inputs, text, output=path)
     chosen = options.read_layers(layers)
-    elmo = open_model(model, format=format, device=device, state=state, local_files_only=local_files_only)
+    reuse_large_blocks()
+    elmo = open_model(
+        model,
+        format=format,
+        device=device,
+        state=state,
+        precision=precision,
+        threads=threads,
+        local_files_only=local_files_only,
+    )
 
     def encode_lines() -> Iterator[Result]:
         lines = iter(source)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, cast
 
 from elmo.cli.options import State
+from elmo.errors import InputError
 
 if TYPE_CHECKING:
     from elmo.checkpoint.checkpoint import Checkpoint
@@ -16,16 +17,23 @@ def open_model(
     format: str | None = None,
     device: str = "cpu",
     state: State = State.zero,
+    precision: str = "float32",
+    threads: int | None = None,
     local_files_only: bool = False,
 ) -> "Elmo":
     """Open the model of that name, or the default one."""
     from elmo.model import Elmo
+
+    if threads is not None and threads < 1:
+        raise InputError(f"--threads is {threads}; give 1 or more.")
 
     return Elmo.from_pretrained(
         name,
         format=cast("Format | None", format),
         device=device,
         state="carry" if state is State.carry else "zero",
+        precision=precision,
+        num_threads=threads,
         local_files_only=local_files_only,
     )
 

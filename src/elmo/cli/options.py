@@ -90,6 +90,18 @@ StateChoice = Annotated[
     State,
     typer.Option("--state", help="Start each sentence anew, or carry on from where the one before it ended."),
 ]
+PrecisionChoice = Annotated[
+    str,
+    typer.Option(
+        "--precision",
+        help="Of the products: float32, bfloat16, int8, or auto for the fastest this CPU has. float32 where it has "
+        "not what was asked for.",
+    ),
+]
+Threads = Annotated[
+    int | None,
+    typer.Option("--threads", show_default="as many as torch uses", help="How many threads compute on the CPU."),
+]
 LocalFilesOnly = Annotated[
     bool, typer.Option("--local-files-only", help="Make no network call; use what was downloaded before.")
 ]

@@ -1,7 +1,8 @@
 """What a caller wants of the L+1 layers: average, top, all, concat, one by number, or a weighting."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,33 +13,76 @@ from elmo.errors import InputError
 
 LayerName: TypeAlias = Literal["average", "top", "all", "concat"]
 Layers: TypeAlias = LayerName | int | Sequence[float] | npt.NDArray[np.floating[Any]]
-Choice: TypeAlias = Callable[[Tensor], Tensor]
+Array: TypeAlias = npt.NDArray[np.float32]
 
 
-def choose_layers(layers: Layers, num_layers: int) -> Choice:
-    """Give the function from (L+1, ...) to what was asked for; `all` keeps the layers as the first axis."""
+@dataclass(frozen=True)
+class LayerChoice:
+    """K vectors of each word, each a weighted sum of its layers, and how they are laid out for the caller."""
+
+    weights: tuple[tuple[float, ...], ...]  # (K, L+1)
+    layout: Literal["one", "all", "concat"] = "one"
+
+    @property
+    def num_vectors(self) -> int:
+        """K."""
+        return len(self.weights)
+
+    def mix(self, layers: Sequence[Tensor]) -> Tensor:
+        """L+1 layers (N, D) -> (N, K, D)."""
+        return torch.stack([_weigh(row, layers) for row in self.weights], dim=1)
+
+    def lay_out(self, vectors: Array) -> Array:
+        """See (T, K, 2D) as (T, 2D) for one vector a word, (T, K·2D) for "concat", (K, T, 2D) for "all"."""
+        if self.layout == "all":
+            return cast(Array, vectors.transpose(1, 0, 2))
+        return vectors.reshape(len(vectors), vectors.shape[1] * vectors.shape[2])
+
+
+def all_layers(num_layers: int) -> LayerChoice:
+    """Give the choice of every layer by itself."""
+    return choose_layers("all", num_layers)
+
+
+def choose_layers(layers: Layers, num_layers: int) -> LayerChoice:
+    """Turn what was asked for into a choice; `num_layers` is L+1."""
     if isinstance(layers, str):
-        named: dict[str, Choice] = {
-            "average": lambda states: states.mean(dim=0),
-            "top": lambda states: states[-1],
-            "all": lambda states: states,
-            "concat": lambda states: torch.cat(list(states), dim=-1),
+        each = tuple(_one(number, num_layers) for number in range(num_layers))
+        named = {
+            "average": LayerChoice(((1 / num_layers,) * num_layers,)),
+            "top": LayerChoice(each[-1:]),
+            "all": LayerChoice(each, "all"),
+            "concat": LayerChoice(each, "concat"),
         }
         if layers in named:
             return named[layers]
     elif isinstance(layers, int | np.integer):
         if not isinstance(layers, bool) and -num_layers <= layers < num_layers:
-            number = int(layers)
-            return lambda states: states[number]
+            return LayerChoice((_one(int(layers) % num_layers, num_layers),))
     elif isinstance(layers, Sequence | np.ndarray):
-        return _weigh(layers, num_layers)
+        return LayerChoice((_check_weights(layers, num_layers),))
     raise InputError(
         f"layers is {layers!r:.60}; give 'average', 'top', 'all', 'concat', a number from 0 to {num_layers - 1}, "
         f"or {num_layers} weights."
     )
 
 
-def _weigh(layers: Layers, num_layers: int) -> Choice:
+def _one(number: int, num_layers: int) -> tuple[float, ...]:
+    return tuple(float(other == number) for other in range(num_layers))
+
+
+def _weigh(weights: Sequence[float], layers: Sequence[Tensor]) -> Tensor:
+    used = [(weight, layer) for weight, layer in zip(weights, layers, strict=True) if weight]
+    if not used:
+        return torch.zeros_like(layers[0])
+    (weight, layer), *rest = used
+    total = layer if weight == 1 and not rest else layer * weight
+    for weight, layer in rest:
+        total.add_(layer, alpha=weight)
+    return total
+
+
+def _check_weights(layers: Layers, num_layers: int) -> tuple[float, ...]:
     try:
         weights = torch.as_tensor(layers, dtype=torch.float32)
     except (TypeError, ValueError) as error:
@@ -50,4 +94,4 @@ def _weigh(layers: Layers, num_layers: int) -> Choice:
         )
     if not torch.isfinite(weights).all():
         raise InputError(f"layers is {layers!r:.60}; its weights must be finite numbers.")
-    return lambda states: torch.tensordot(weights.to(states.device), states, dims=1)
+    return tuple(weights.tolist())

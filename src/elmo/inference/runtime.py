@@ -1,18 +1,27 @@
-"""A packed batch -> all layers of vectors, without gradients. Each distinct word is encoded once."""
+"""A packed batch -> layers of vectors: with gradients by the modules themselves, without them by the fast path.
 
+The state carried between batches is kept here too.
+"""
+
+import functools
 import threading
 from collections.abc import Callable
-from typing import TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
-from elmo.errors import ConfigError
+from elmo.inference.bidirectional_reader import BidirectionalReader, can_pack
+from elmo.inference.layers import LayerChoice, choose_layers
+from elmo.inference.precision import choose_precision
+from elmo.inference.word_cache import DEFAULT_BYTES, WordCache
+from elmo.inference.word_encoder import WordEncoder
+from elmo.inference.workers import Workers
 from elmo.nn.bilm import BiLM, BiLMState, LayerStates
 from elmo.nn.device import open_device
 from elmo.text.batch import CharBatch
 
-PRECISIONS = ("float32",)
 # The convolutions of this many words at once take about 200 MB in the largest official model.
 WORDS_AT_ONCE = 1024
 # (B, T-1, D) of each direction, left to right and right to left: what a softmax predicts words from.
@@ -42,15 +51,6 @@ def run_bilm(bilm: BiLM, batch: CharBatch, state: BiLMState | None = None) -> tu
     return layers, end
 
 
-def predict_with_bilm(
-    bilm: BiLM, batch: CharBatch, state: BiLMState | None = None
-) -> tuple[PredictingStates, BiLMState]:
-    """Give the states that predict each word, read from `state` or from zero; and where they ended."""
-    batch = batch.to(next(bilm.parameters()).device)
-    ahead, back, end = bilm.predict(encode_words(bilm, batch), batch.lengths, state)
-    return (ahead, back), end
-
-
 class CarriedState:
     """The state the original programs keep from batch to batch, row by row; one batch at a time."""
 
@@ -77,24 +77,18 @@ class CarriedState:
         A smaller batch uses and moves on the first rows and leaves the rest where they are. Gradients do not
         flow into earlier batches.
         """
-        return self._read(batch, run_bilm)
+        return self.advance(len(batch.order), lambda state: run_bilm(self._bilm, batch, state))
 
-    def predict(self, batch: CharBatch) -> PredictingStates:
-        """Read a batch as run does, but without the boundaries its rows end at, which are only predicted."""
-        return self._read(batch, predict_with_bilm)
-
-    def _read(
-        self, batch: CharBatch, read: Callable[[BiLM, CharBatch, BiLMState], tuple[ResultT, BiLMState]]
-    ) -> ResultT:
+    def advance(self, num_rows: int, read: Callable[[BiLMState], tuple[ResultT, BiLMState]]) -> ResultT:
+        """Let `read` take the first rows from where they stand to where it says they are then."""
         with self._lock:
-            num_rows = len(batch.order)
             fresh = self._bilm.zero_state(num_rows)
             # The network may have been moved since.
             device = fresh.left_to_right.tensors[0].device
             kept = fresh if self._state is None else self._state.to(device)
             if kept.num_rows < num_rows:
                 kept = kept.join(fresh.rows(slice(kept.num_rows, None)))
-            result, moved = read(self._bilm, batch, kept.rows(slice(num_rows)))
+            result, moved = read(kept.rows(slice(num_rows)))
             self._state = moved.join(kept.rows(slice(num_rows, None))).detach()
             return result
 
@@ -109,19 +103,85 @@ class Runtime:
         precision: str = "float32",
         device: torch.device | str = "cpu",
         carry: bool = False,
+        num_threads: int | None = None,
+        cache_bytes: int = DEFAULT_BYTES,
     ) -> None:
-        if precision not in PRECISIONS:
-            raise ConfigError(f"The precision {precision!r} is not known; choose one of {', '.join(PRECISIONS)}.")
-        self.bilm = bilm.to(open_device(device))
-        self.precision = precision
+        self.workers = Workers(num_threads)
+        opened = open_device(device)
+        self.precision = choose_precision(precision, can_pack=can_pack(bilm.left_to_right, opened))
+        self.bilm = bilm.to(opened)
         self.carried = CarriedState(self.bilm) if carry else None
+        self._cache_bytes = cache_bytes
+        self._prepared: _Prepared | None = None
+        self._preparing = threading.Lock()
 
-    @torch.inference_mode()
+    def __getstate__(self) -> dict[str, Any]:
+        # What is prepared belongs to this process and these weights; a copy prepares its own.
+        return {**self.__dict__, "_prepared": None, "_preparing": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _preparing=threading.Lock())
+
+    @property
+    def cache(self) -> WordCache:
+        """The vectors of words that were seen before."""
+        return self._prepare().words.cache
+
+    def embed(self, batch: CharBatch, choice: LayerChoice) -> Tensor:
+        """Give (N, K, 2D): K vectors of each word, sentence by sentence, boundaries included."""
+        return self._read(batch, choice, batch.lengths)
+
     def run(self, batch: CharBatch) -> LayerStates:
-        """Give the layers of a batch, boundaries included, from the carried state or from zero."""
-        return run_bilm(self.bilm, batch)[0] if self.carried is None else self.carried.run(batch)
+        """Give all layers of a batch, boundaries included, from the carried state or from zero."""
+        rows = self.embed(batch, choose_layers("all", self.bilm.num_layers))
+        return LayerStates(_pad(rows, batch).permute(2, 0, 1, 3), batch.to(rows.device).mask)
+
+    def predict(self, batch: CharBatch) -> PredictingStates:
+        """Give the states that predict the words of a batch, from the carried state or from zero.
+
+        The boundaries that the rows end at are only predicted, so a state carried on has not read them.
+        """
+        rows = self._read(batch, choose_layers("top", self.bilm.num_layers), batch.lengths - 1)
+        ahead, back = _pad(rows, batch)[:, :, 0].chunk(2, dim=-1)
+        return ahead[:, :-1], back[:, 1:]
 
     @torch.inference_mode()
-    def predict(self, batch: CharBatch) -> PredictingStates:
-        """Give the states that predict the words of a batch, from the carried state or from zero."""
-        return predict_with_bilm(self.bilm, batch)[0] if self.carried is None else self.carried.predict(batch)
+    def _read(self, batch: CharBatch, choice: LayerChoice, num_read: Tensor) -> Tensor:
+        prepared = self._prepare()
+        words = prepared.words.encode(batch.to(prepared.device))
+        read = functools.partial(prepared.reader.read, words, batch, choice, num_read)
+        return read(None)[0] if self.carried is None else self.carried.advance(len(batch.order), read)
+
+    def _prepare(self) -> "_Prepared":
+        """Lay out the weights, or take what was laid out of them if they are still the same."""
+        with self._preparing:
+            weights = tuple(map(_identify, self.bilm.parameters()))
+            if self._prepared is None or self._prepared.weights != weights:
+                self._prepared = _Prepared(
+                    weights,
+                    WordEncoder(self.bilm.tokens, self.precision, self.workers, cache_bytes=self._cache_bytes),
+                    BidirectionalReader(self.bilm, self.precision, self.workers),
+                    next(self.bilm.parameters()).device,
+                )
+            return self._prepared
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """What was made of the weights, and which ones they were: where each lies and how often it was changed."""
+
+    weights: tuple[tuple[int, int], ...]
+    words: WordEncoder
+    reader: BidirectionalReader
+    device: torch.device
+
+
+def _identify(weight: Tensor) -> tuple[int, int]:
+    return weight.data_ptr(), 0 if weight.is_inference() else weight._version
+
+
+def _pad(rows: Tensor, batch: CharBatch) -> Tensor:
+    """(N, ...) -> (B, T, ...), zero where padded."""
+    padded = rows.new_zeros(*batch.word_index.shape, *rows.shape[1:])
+    padded[batch.mask.to(rows.device)] = rows
+    return padded

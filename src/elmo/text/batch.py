@@ -4,6 +4,7 @@ Shape letters, here and everywhere: B sentences, T positions (boundaries include
 C characters, L layers, D values per direction. Masks are True at real positions.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -102,15 +103,19 @@ class Indexer:
         return torch.cat([torch.from_numpy(part) for part in parts])
 
 
-def pack(sentences: Sequence[Words], indexer: Indexer, *, token_budget: int) -> Iterator[CharBatch]:
+def pack(
+    sentences: Sequence[Words], indexer: Indexer, *, token_budget: int, sentence_budget: int = sys.maxsize
+) -> Iterator[CharBatch]:
     """Cut the sentences into batches of similar length, longest first.
 
-    A batch holds at most `token_budget` positions, padding counted, but always at least one sentence.
+    A batch holds at most `sentence_budget` sentences and `token_budget` positions, padding counted, but always
+    at least one sentence.
     """
     by_length = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
     start = 0
     while start < len(by_length):
         longest = len(sentences[by_length[start]]) + 2
-        order = by_length[start : start + max(1, token_budget // longest)]
+        num_sentences = min(sentence_budget, max(1, token_budget // longest))
+        order = by_length[start : start + num_sentences]
         yield indexer.batch([sentences[number] for number in order], order)
         start += len(order)

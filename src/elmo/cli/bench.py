@@ -1,0 +1,172 @@
+"""`elmo bench`: how many words a second a model reads on this machine."""
+
+import itertools
+import statistics
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from elmo.cli import options
+from elmo.cli.json_lines import to_json
+from elmo.cli.opening import open_model
+from elmo.cli.text_input import TextInput
+from elmo.errors import InputError
+from elmo.heap import reuse_large_blocks
+
+if TYPE_CHECKING:
+    from elmo.model import Elmo
+
+SENTENCES_AT_ONCE = (1, 16, 1024)
+NUM_SENTENCES = 4096  # of the text that is read, or invented; they are read again and again
+INVENTED_WORDS, INVENTED_LENGTH = 30_000, 24
+
+
+def bench(
+    inputs: options.Inputs = None,
+    model: options.ModelName = None,
+    format: options.ModelFormat = None,
+    precision: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--precision",
+            show_default="all that this CPU has",
+            help="float32, bfloat16, int8 or auto; repeatable.",
+        ),
+    ] = None,
+    at_once: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--at-once",
+            metavar="N",
+            show_default=", ".join(map(str, SENTENCES_AT_ONCE)),
+            help="How many sentences are given at a time; repeatable.",
+        ),
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="How long each measurement is to take.")] = 3.0,
+    repeats: Annotated[int, typer.Option(help="How often each is made; the median counts.")] = 3,
+    threads: options.Threads = None,
+    split_on_spaces: options.SplitOnSpaces = False,
+    json: options.AsJson = False,
+    local_files_only: options.LocalFilesOnly = False,
+) -> None:
+    """Measure how many words a second a model reads here, by precision and sentences at a time.
+
+    Without a text, sentences are invented whose words are as rare as those of a language.
+
+    \b
+    Example:
+      elmo bench --model small --precision int8 --precision float32 sentences.txt
+    """
+    if not 0 < seconds <= 3600:
+        raise InputError(f"--seconds is {seconds:g}; give more than 0 and at most 3600.")
+    for name, values in (("--repeats", [repeats]), ("--at-once", at_once or [])):
+        for value in values:
+            if value < 1:
+                raise InputError(f"{name} is {value}; give 1 or more.")
+    sentences = _read_sentences(inputs, split_on_spaces) if inputs else list(_invent_sentences())
+    reuse_large_blocks()
+    models = [
+        open_model(
+            model, format=format, precision=name, threads=threads, local_files_only=local_files_only
+        )
+        for name in _choose_precisions(precision)
+    ]
+    found = [
+        _measure(elmo, sentences, number, seconds=seconds, repeats=repeats)
+        for elmo in models
+        for number in at_once or SENTENCES_AT_ONCE
+    ]
+    summary = {
+        "num_sentences": len(sentences),
+        "mean_words": sum(map(len, sentences)) / len(sentences),
+        "num_threads": models[0].num_threads,
+        "measurements": found,
+    }
+    print(to_json(summary) if json else "\n".join(_to_lines(summary)))
+
+
+def _choose_precisions(asked: list[str] | None) -> list[str]:
+    from elmo.inference.precision import PRECISIONS, is_supported
+
+    return asked or [name for name in PRECISIONS if name != "auto" and is_supported(name)]
+
+
+def _read_sentences(inputs: list[str], split_on_spaces: bool) -> list[list[str]]:
+    from elmo.text import tokenize
+
+    cut = tokenize.split_on_spaces if split_on_spaces else tokenize.tokenize
+    read = ([word.text for word in cut(line.text)] for line in TextInput(inputs, None, output=None))
+    sentences = list(itertools.islice((words for words in read if words), NUM_SENTENCES))
+    if not sentences:
+        raise InputError("The text has no words, so there is nothing to measure; check the file.")
+    return sentences
+
+
+def _invent_sentences() -> Iterator[list[str]]:
+    import numpy as np
+
+    generator = np.random.default_rng(0)
+    shares = 1 / np.arange(1, INVENTED_WORDS + 1)
+    for _ in range(NUM_SENTENCES):
+        length = max(1, generator.poisson(INVENTED_LENGTH))
+        ranks = generator.choice(INVENTED_WORDS, length, p=shares / shares.sum())
+        # Rare words are longer; the digits of a number in base 26 are letters enough.
+        yield [np.base_repr(7 * int(rank) ** 2 + 11, 26).lower() for rank in ranks]
+
+
+def _measure(
+    model: "Elmo", sentences: list[list[str]], at_once: int, *, seconds: float, repeats: int
+) -> dict[str, Any]:
+    from elmo.inference.product_limit import count_operations, measure_product_limit
+    from elmo.inference.workers import Workers
+
+    workers = Workers(model.num_threads)
+    per_word, per_new_word = count_operations(model.bilm)
+    model.embed(sentences[:at_once])
+    rates, limits, shares = [], [], []
+    for _ in range(repeats):
+        limits.append(measure_product_limit(model.precision, workers))
+        model.clear_cache()
+        num_words, elapsed_seconds = _embed_for(model, sentences, at_once, seconds)
+        num_operations = per_word * num_words + per_new_word * model.cache_info().num_misses
+        rates.append(num_words / elapsed_seconds)
+        shares.append(num_operations / elapsed_seconds / limits[-1])
+    return {
+        "precision": model.precision,
+        "at_once": at_once,
+        "words_per_second": statistics.median(rates),
+        "lowest": min(rates),
+        "highest": max(rates),
+        "hit_rate": model.cache_info().hit_rate,
+        "operations_per_second": statistics.median(limits),
+        "share_of_limit": statistics.median(shares),
+    }
+
+
+def _embed_for(model: "Elmo", sentences: list[list[str]], at_once: int, seconds: float) -> tuple[int, float]:
+    """Embed until the time is up; give the words that were read and the seconds they took."""
+    remaining = itertools.cycle(sentences)
+    num_words, start = 0, time.perf_counter()
+    while True:
+        given = list(itertools.islice(remaining, at_once))
+        model.embed(given)
+        num_words += sum(map(len, given))
+        elapsed_seconds = time.perf_counter() - start
+        if elapsed_seconds >= seconds:
+            return num_words, elapsed_seconds
+
+
+def _to_lines(summary: dict[str, Any]) -> Iterator[str]:
+    yield (
+        f"{summary['num_sentences']:,} sentences of {summary['mean_words']:.1f} words, "
+        f"{summary['num_threads']} threads"
+    )
+    yield f"{'precision':10} {'at once':>8} {'words/s':>9} {'lowest':>8} {'highest':>8} {'known':>6} {'of limit':>9}"
+    for row in summary["measurements"]:
+        yield (
+            f"{row['precision']:10} {row['at_once']:8,} {row['words_per_second']:9,.0f} {row['lowest']:8,.0f} "
+            f"{row['highest']:8,.0f} {row['hit_rate']:6.0%} {row['share_of_limit']:9.0%}"
+        )
+    yield "known: words whose vector was remembered; of limit: of the products this machine makes in that precision"

@@ -1,0 +1,138 @@
+"""x (N, I) -> x Wᵀ + b (N, O), with the weights laid out once for the kernel of a precision. No gradients.
+
+A row's result depends on that row alone, up to the rounding of the precision.
+"""
+
+import warnings
+from abc import ABC, abstractmethod
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from elmo.inference.precision import INT8_PRODUCT, Precision, has_onednn, multiplies_bytes_exactly
+
+_TYPICAL_ROWS = 64  # what oneDNN chooses the order of the weights by; any number of rows may come
+_SMALLEST_SCALE = 1e-30
+
+
+class PackedLinear(ABC):
+    """A product with weights that do not change."""
+
+    @abstractmethod
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None: ...
+
+    @abstractmethod
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Give x Wᵀ + b, in float32."""
+
+    @abstractmethod
+    def add_to(self, total: Tensor, inputs: Tensor) -> None:
+        """Add x Wᵀ to `total`; the bias is left out."""
+
+
+def pack_linear(weight: Tensor, bias: Tensor | None, precision: Precision) -> PackedLinear:
+    """Lay out the weights (O, I) of a product for a precision that this machine supports."""
+    kinds: dict[Precision, type[PackedLinear]] = {
+        "float32": Float32Linear,
+        "bfloat16": BFloat16Linear,
+        "int8": Int8Linear,
+    }
+    return kinds[precision](weight.detach(), None if bias is None else bias.detach())
+
+
+class Float32Linear(PackedLinear):
+    """By oneDNN with reordered weights, where torch was built with it.
+
+    For a single row the weights are read once and little else happens; that is fastest when they are transposed.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self._plain, self._bias = weight, bias
+        self._transposed: Tensor | None = None  # made when the first single row comes
+        self._reordered: Tensor | None = None
+        if has_onednn():
+            self._reordered = torch.ops.mkldnn._reorder_linear_weight(weight, _TYPICAL_ROWS)
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Give x Wᵀ + b."""
+        return self._multiply(inputs, self._bias)
+
+    def add_to(self, total: Tensor, inputs: Tensor) -> None:
+        """Add x Wᵀ."""
+        total += self._multiply(inputs, None)
+
+    def _multiply(self, inputs: Tensor, bias: Tensor | None) -> Tensor:
+        if len(inputs) == 1:
+            if self._transposed is None:
+                self._transposed = self._plain.t().contiguous()
+            return inputs @ self._transposed if bias is None else torch.addmm(bias, inputs, self._transposed)
+        if self._reordered is None:
+            return F.linear(inputs, self._plain, bias)
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(inputs, self._reordered, bias, "none", [], "")
+        return product
+
+
+class BFloat16Linear(PackedLinear):
+    """By oneDNN, both factors rounded to bfloat16."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self._bias = bias
+        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.bfloat16(), _TYPICAL_ROWS)
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Give x Wᵀ + b."""
+        product = self._multiply(inputs).float()
+        return product if self._bias is None else product.add_(self._bias)
+
+    def add_to(self, total: Tensor, inputs: Tensor) -> None:
+        """Add x Wᵀ."""
+        total += self._multiply(inputs)
+
+    def _multiply(self, inputs: Tensor) -> Tensor:
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(inputs.bfloat16(), self._weight, None, "none", [], "")
+        return product
+
+
+class Int8Linear(PackedLinear):
+    """By FBGEMM: a scale for each row of the weights and for each row of the input, so no row changes another.
+
+    Where sums of two products of 8 bits could overflow, the input has 7 bits.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        scales = torch.linalg.vector_norm(weight, torch.inf, dim=1).clamp_(min=_SMALLEST_SCALE) / 127
+        rounded = (weight / scales[:, None]).round_().to(torch.int8)
+        zeros = torch.zeros(len(weight), dtype=torch.int64)
+        with warnings.catch_warnings():
+            # torch means to give up tensors of quantized types; the kernel takes its weights as one.
+            warnings.simplefilter("ignore", UserWarning)
+            quantized = torch._make_per_channel_quantized_tensor(rounded, scales.double(), zeros, 0)
+            self._weight = _prepack(quantized)
+        self._bias = torch.zeros(len(weight)) if bias is None else bias
+        self._kernel = getattr(torch.ops.quantized, INT8_PRODUCT)
+        self._num_levels = 127 if multiplies_bytes_exactly() else 63
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Give x Wᵀ + b."""
+        product, scales = self._multiply(inputs)
+        return torch.addcmul(self._bias, product, scales)
+
+    def add_to(self, total: Tensor, inputs: Tensor) -> None:
+        """Add x Wᵀ."""
+        product, scales = self._multiply(inputs)
+        total.addcmul_(product, scales)
+
+    def _multiply(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        scales = torch.linalg.vector_norm(inputs, torch.inf, dim=1, keepdim=True).clamp_(min=_SMALLEST_SCALE)
+        product = self._kernel(inputs / scales, 1 / self._num_levels, self._num_levels + 1, self._weight)
+        return product, scales
+
+
+def _prepack(quantized: Tensor) -> object:
+    engine = torch.backends.quantized.engine
+    torch.backends.quantized.engine = "fbgemm"
+    try:
+        return torch.ops.quantized.linear_prepack(quantized, None)
+    finally:
+        torch.backends.quantized.engine = engine

@@ -1,0 +1,103 @@
+"""One direction's LSTM layers over packed rows, without gradients, with weights laid out for a precision.
+
+Packed rows are words in the order of reading_order.py: step by step, without padding.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from elmo.inference.packed_linear import pack_linear
+from elmo.inference.precision import Precision
+from elmo.inference.reading_order import cut_steps
+from elmo.nn.projected_lstm import LstmStack, LstmState, ProjectedLstm
+
+# The gates of this many values are made at once: they should stay in the cache until they are used.
+GATE_VALUES_AT_ONCE = 2**22
+
+
+class PackedLstm:
+    """All layers of one direction; what LstmStack gives, up to the rounding of the precision."""
+
+    def __init__(self, stack: LstmStack, precision: Precision) -> None:
+        layers = [layer for layer in stack.layers if isinstance(layer, ProjectedLstm)]
+        self._layers = [PackedLayer(layer, precision) for layer in layers]
+        self._residual = stack.residual
+
+    def read(
+        self, inputs: Tensor, counts: Sequence[int], state: LstmState | None
+    ) -> tuple[list[Tensor], LstmState]:
+        """Packed rows (N, D) -> each layer's outputs (N, D), and the state of all rows at their ends.
+
+        The state has at least as many rows as the first step; None starts from zero.
+        """
+        outputs, hiddens, cells = [], [], []
+        for number, layer in enumerate(self._layers):
+            before = None if state is None else (state.hidden[number], state.cell[number])
+            result, hidden, cell = layer.read(inputs, counts, before)
+            # The recurrent state never contains the residual; only what is passed on does.
+            inputs = result + inputs if self._residual and number > 0 else result
+            outputs.append(inputs)
+            hiddens.append(hidden)
+            cells.append(cell)
+        return outputs, LstmState(torch.stack(hiddens), torch.stack(cells))
+
+
+class PackedLayer:
+    """One layer; see ProjectedLstm for its equations."""
+
+    def __init__(self, layer: ProjectedLstm, precision: Precision) -> None:
+        self._cell_dim, self._output_dim = layer.cell_dim, layer.output_dim
+        self._cell_clip, self._projection_clip = layer.cell_clip, layer.projection_clip
+        bias = layer.bias.detach().clone()
+        bias[layer.cell_dim : 2 * layer.cell_dim] += layer.forget_bias
+        self._from_inputs = pack_linear(layer.input_weight, bias, precision)
+        self._from_state = pack_linear(layer.state_weight, None, precision)
+        weight = layer.projection_weight
+        self._project = None if weight is None else pack_linear(weight, None, precision)
+
+    def read(
+        self, inputs: Tensor, counts: Sequence[int], state: tuple[Tensor, Tensor] | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Packed rows (N, I) -> outputs (N, D), and each row's hidden (B, D) and cell (B, H) at its end."""
+        num_rows = counts[0] if state is None else len(state[0])
+        cell = inputs.new_zeros(num_rows, self._cell_dim) if state is None else state[1].clone()
+        outputs = inputs.new_empty(len(inputs), self._output_dim)
+        hidden = None if state is None else state[0]
+        for rows, window in cut_steps(counts, GATE_VALUES_AT_ONCE // (4 * self._cell_dim)):
+            gates = self._from_inputs(inputs[rows])
+            parts = (gates, *gates.chunk(4, dim=1), outputs[rows])
+            for step, *step_gates, output in zip(*(torch.split(part, window) for part in parts), strict=True):
+                if hidden is not None:
+                    self._from_state.add_to(step, hidden[: len(step)])
+                self._step(step_gates, cell[: len(step)], output)
+                hidden = output
+        return outputs, _last_rows(outputs, counts, None if state is None else state[0]), cell
+
+    def _step(self, gates: Sequence[Tensor], cell: Tensor, output: Tensor) -> None:
+        """Move the cell on and write the output; the gates are used up."""
+        input_gate, forget_gate, candidate, output_gate = gates
+        cell.mul_(forget_gate.sigmoid_()).addcmul_(input_gate.sigmoid_(), candidate.tanh_())
+        if self._cell_clip is not None:
+            cell.clamp_(-self._cell_clip, self._cell_clip)
+        exposed = output_gate.sigmoid_() * cell.tanh()
+        if self._project is None:
+            output.copy_(exposed)
+        elif self._projection_clip is None:
+            output.copy_(self._project(exposed))
+        else:
+            torch.clamp(self._project(exposed), -self._projection_clip, self._projection_clip, out=output)
+
+
+def _last_rows(outputs: Tensor, counts: Sequence[int], before: Tensor | None) -> Tensor:
+    """Give the output at each row's last step; rows that were not read keep what was before."""
+    hidden = outputs.new_zeros(counts[0], outputs.shape[1]) if before is None else before.clone()
+    end = len(outputs)
+    done = 0
+    for count in reversed(counts):
+        if count > done:
+            hidden[done:count] = outputs[end - count + done : end]
+            done = count
+        end -= count
+    return hidden

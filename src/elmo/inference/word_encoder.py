@@ -1,0 +1,71 @@
+"""Distinct words of a batch -> their context-free vectors, each word encoded once as long as it is remembered."""
+
+import functools
+
+import torch
+from torch import Tensor, nn
+
+from elmo.inference.packed_char_cnn import PackedCharCnn
+from elmo.inference.packed_linear import PackedLinear, pack_linear
+from elmo.inference.precision import Precision
+from elmo.inference.word_cache import WordCache, make_keys
+from elmo.inference.workers import Workers
+from elmo.nn.token_encoder import TokenEncoder
+from elmo.text.batch import CharBatch
+
+WORDS_AT_ONCE = 1024
+
+
+class WordEncoder:
+    """What TokenEncoder gives, up to the rounding of the precision; changed weights need a new encoder."""
+
+    def __init__(self, tokens: TokenEncoder, precision: Precision, workers: Workers, *, cache_bytes: int) -> None:
+        device = next(tokens.parameters()).device
+        self._tokens = tokens
+        self._workers = workers
+        self._on_cpu = device.type == "cpu"
+        self._characters: PackedCharCnn | None = None
+        self._projection: PackedLinear | None = None
+        if self._on_cpu and tokens.characters is not None:
+            self._characters = PackedCharCnn(tokens.characters, precision)
+        if self._on_cpu and tokens.projection is not None:
+            self._projection = pack_linear(tokens.projection.weight, tokens.projection.bias, precision)
+        self.cache = WordCache(_output_dim(tokens), max_bytes=cache_bytes, device=device)
+
+    def encode(self, batch: CharBatch) -> Tensor:
+        """Give the vectors (U, D) of a batch's distinct words."""
+        return self.cache.look_up(
+            make_keys(batch.char_ids, batch.word_ids), lambda positions: self._encode_new(batch, positions)
+        )
+
+    def _encode_new(self, batch: CharBatch, positions: list[int]) -> Tensor:
+        vectors = []
+        for start in range(0, len(positions), WORDS_AT_ONCE):
+            window = torch.tensor(positions[start : start + WORDS_AT_ONCE])
+            parts = [
+                tuple(None if ids is None else ids[part] for ids in (batch.char_ids, batch.word_ids))
+                for part in window.chunk(self._workers.num_workers if self._on_cpu else 1)
+            ]
+            if self._on_cpu:
+                vectors += self._workers.run([functools.partial(self._encode_part, *part) for part in parts])
+            else:
+                vectors += [self._tokens(*part) for part in parts]
+        return torch.cat(vectors)
+
+    def _encode_part(self, char_ids: Tensor | None, word_ids: Tensor | None) -> Tensor:
+        parts = []
+        if self._tokens.words is not None:
+            parts.append(self._tokens.words(word_ids))
+        if self._characters is not None and char_ids is not None:
+            parts.append(self._characters(char_ids))
+        features = torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
+        return features if self._projection is None else self._projection(features)
+
+
+def _output_dim(tokens: TokenEncoder) -> int:
+    if tokens.projection is not None:
+        return tokens.projection.out_features
+    dims = [] if tokens.words is None else [tokens.words.embedding_dim]
+    if tokens.characters is not None:
+        dims += [module.out_channels for module in tokens.characters.convolutions if isinstance(module, nn.Conv1d)]
+    return sum(dims)

@@ -1,0 +1,72 @@
+"""A few threads that share the cores between them: each makes its products with its part of them.
+
+Two tasks with half of the cores each need not wait for one another at every product, as two cores on one task do.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import torch
+
+from elmo.errors import ConfigError
+
+ResultT = TypeVar("ResultT")
+MAX_WORKERS = 2  # as many as a language model has directions
+_setting_threads = threading.Lock()
+
+
+class Workers:
+    """Runs tasks without gradients, at most two at a time, on `num_threads` cores together."""
+
+    def __init__(self, num_threads: int | None = None) -> None:
+        """Without a number, as many threads as torch uses."""
+        whole = isinstance(num_threads, int) and not isinstance(num_threads, bool)
+        if num_threads is not None and (not whole or num_threads < 1):
+            raise ConfigError(f"num_threads is {num_threads!r}; it must be a whole number of threads, 1 or more.")
+        self.num_threads = num_threads or torch.get_num_threads()
+        self.num_workers = min(MAX_WORKERS, self.num_threads)
+        self._pool: ThreadPoolExecutor | None = None
+        self._process: int | None = None
+        self._starting = threading.Lock()
+
+    def __getstate__(self) -> dict[str, int]:
+        return {"num_threads": self.num_threads}
+
+    def __setstate__(self, arguments: dict[str, int]) -> None:
+        Workers.__init__(self, **arguments)
+
+    def run(self, tasks: Sequence[Callable[[], ResultT]]) -> list[ResultT]:
+        """Give the results of all tasks, in their order."""
+        pool = self._open_pool()
+        return [future.result() for future in [pool.submit(_run_task, task) for task in tasks]]
+
+    def _open_pool(self) -> ThreadPoolExecutor:
+        with self._starting:
+            # A forked process has no threads but its own.
+            if self._pool is None or self._process != os.getpid():
+                self._pool = ThreadPoolExecutor(
+                    self.num_workers,
+                    thread_name_prefix="elmo",
+                    initializer=_set_own_threads,
+                    initargs=(self.num_threads // self.num_workers,),
+                )
+                self._process = os.getpid()
+            return self._pool
+
+
+@torch.inference_mode()
+def _run_task(task: Callable[[], Any]) -> Any:
+    return task()
+
+
+def _set_own_threads(num_threads: int) -> None:
+    """Set how many threads torch uses in this thread; later ones get what they would have got without it."""
+    with _setting_threads:
+        usual = torch.get_num_threads()
+        torch.set_num_threads(num_threads)
+        restoring = threading.Thread(target=torch.set_num_threads, args=(usual,))
+        restoring.start()
+        restoring.join()

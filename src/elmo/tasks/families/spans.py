@@ -1,0 +1,145 @@
+"""Answers: a question and a passage -> the piece of the passage that answers it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from elmo.errors import InputError
+from elmo.tasks.examples import Question, Words
+from elmo.tasks.families.family import GIVEN, Labels, MakeEncoder
+from elmo.tasks.metrics import score_answers
+from elmo.tasks.networks.between import build_between
+from elmo.tasks.networks.encoder import Batcher
+from elmo.tasks.networks.pooling import AttentionPooling, masked_softmax
+from elmo.tasks.readers.squad import make_question
+from elmo.tasks.settings import TaskSettings
+
+_VERY_LOW = -1e9
+
+
+@dataclass(frozen=True)
+class AnswerPrediction:
+    """The answer, the character of the passage where it starts, and its probability."""
+
+    text: str
+    start: int
+    probability: float
+
+
+class Spans:
+    """Question answering as SQuAD has it."""
+
+    name = "spans"
+
+    def texts(self, example: Question) -> tuple[Words, ...]:
+        """Give the question and the passage."""
+        return (example.words, example.passage_words)
+
+    def learn_labels(self, examples: Sequence[Question], settings: TaskSettings) -> Labels:
+        """There is nothing to learn of the targets but how long an answer may be."""
+        return {"max_words": settings.network.max_answer_words}
+
+    def unknown_targets(self, example: Question, labels: Labels) -> Iterable[str]:
+        """Any piece of a passage is known."""
+        return []
+
+    def build(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> nn.Module:
+        """Make the network."""
+        return AnswerNetwork(make_encoder, labels, settings)
+
+    def metric(self, labels: Labels) -> str:
+        """F1 of words."""
+        return "f1"
+
+    def score(
+        self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction], labels: Labels
+    ) -> dict[str, float]:
+        """Give SQuAD's F1 and exact match."""
+        return score_answers([example.answers for example in examples], [found.text for found in predictions])
+
+    def from_python(self, item: Any) -> Question:
+        """Take a question and a passage, two strings."""
+        is_pair = isinstance(item, tuple | list) and len(item) == 2
+        if not is_pair or not all(isinstance(text, str) for text in item):
+            raise InputError(f"{item!r:.60} is not (question, passage), two strings.")
+        if not item[1].strip():
+            raise InputError("The passage is empty, so no piece of it can be the answer.")
+        return make_question(item[0], item[1], [], GIVEN, "")
+
+
+class AnswerNetwork(nn.Module):
+    """Passage words that know the question -> scores of being the first and the last word of the answer."""
+
+    def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
+        super().__init__()
+        self.encoder = make_encoder(2)
+        self._max_words = labels["max_words"]
+        dim, state_dim = settings.network.dim, self.encoder.output_dim
+        self.align = nn.Linear(state_dim, dim)
+        self.combine = nn.Linear(4 * state_dim, dim)
+        self.model = build_between(settings.network, dim)
+        self.dropout = nn.Dropout(settings.network.dropout)
+        self.question = AttentionPooling(state_dim)
+        self.first = nn.Linear(state_dim, dim)
+        self.last = nn.Linear(state_dim, dim)
+        self.scores = nn.Linear(dim, 2)
+
+    def loss(self, examples: Sequence[Question], batcher: Batcher) -> Tensor:
+        """Give the cross entropy of the first and of the last word."""
+        first, last = self._read(examples, batcher)
+        # An answer may lie between words, in white space; there is nothing to point at then.
+        rows = [row for row, example in enumerate(examples) if example.answer_span is not None]
+        spans = torch.tensor([examples[row].answer_span for row in rows]).view(-1, 2)
+        if not rows:
+            return first.sum() * 0
+        return (F.cross_entropy(first[rows], spans[:, 0]) + F.cross_entropy(last[rows], spans[:, 1] - 1)) / 2
+
+    @torch.no_grad()
+    def predict(self, examples: Sequence[Question], batcher: Batcher) -> list[AnswerPrediction]:
+        """Give the most probable answer of at most so many words."""
+        first, last = (torch.log_softmax(scores, dim=-1) for scores in self._read(examples, batcher))
+        length = first.shape[1]
+        together = first[:, :, None] + last[:, None, :]
+        allowed = torch.ones(length, length, dtype=torch.bool).triu().tril(self._max_words - 1)
+        best, where = together.masked_fill(~allowed, _VERY_LOW).flatten(1).max(dim=1)
+        return [
+            _make_answer(example, at // length, at % length, score)
+            for example, at, score in zip(examples, where.tolist(), best.exp().tolist(), strict=True)
+        ]
+
+    def _read(self, examples: Sequence[Question], batcher: Batcher) -> tuple[Tensor, Tensor]:
+        questions = batcher([example.words for example in examples])
+        passages = batcher([example.passage_words for example in examples])
+        asked = self.encoder(questions, questions.mask.new_zeros(*questions.mask.shape, 2).float())
+        states = self.encoder(passages, _word_matches(examples, passages.mask.shape[1]))
+        weights = masked_softmax(self.align(states) @ self.align(asked).transpose(1, 2), questions.mask[:, None])
+        aligned = weights @ asked
+        one = self.question(asked, questions.mask)
+        together = torch.cat([states, aligned, states * aligned, states * one[:, None]], dim=-1)
+        mixed = F.relu(self.combine(self.dropout(together)))
+        modelled = self.dropout(self.model(mixed, passages.mask))
+        scores = self.scores(modelled)
+        first = scores[..., 0] + (modelled @ self.first(one)[..., None])[..., 0]
+        last = scores[..., 1] + (modelled @ self.last(one)[..., None])[..., 0]
+        return first.masked_fill(~passages.mask, _VERY_LOW), last.masked_fill(~passages.mask, _VERY_LOW)
+
+
+def _word_matches(examples: Sequence[Question], length: int) -> Tensor:
+    """(B, length, 2): whether a passage word is in the question as it is, and in any case of letters."""
+    found = torch.zeros(len(examples), length, 2)
+    for row, example in enumerate(examples):
+        exact, lower = set(example.words), {word.lower() for word in example.words}
+        matches = [[float(word in exact), float(word.lower() in lower)] for word in example.passage_words]
+        found[row, : len(matches)] = torch.tensor(matches).view(-1, 2)
+    return found
+
+
+def _make_answer(example: Question, first: int, last: int, probability: float) -> AnswerPrediction:
+    if not example.offsets:
+        return AnswerPrediction("", 0, 0.0)
+    start, end = example.offsets[first][0], example.offsets[last][1]
+    return AnswerPrediction(example.passage[start:end], start, probability)

@@ -1,0 +1,119 @@
+"""A trained task at rest: task.json, words.json, weights.safetensors, and bilm/ if it carries its biLM."""
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from elmo.durable import writing_files
+from elmo.errors import CheckpointError, ConfigError, first_line
+from elmo.parsing import parse
+from elmo.tasks.build import BilmShape, Vocabularies
+from elmo.tasks.families.family import Labels
+from elmo.tasks.readers.formats import ReadSettings
+from elmo.tasks.settings import FAMILY_NAMES, TaskSettings
+from elmo.tasks.word_vectors import WordList
+
+TASK_FILE, WORDS_FILE, WEIGHTS_FILE, BILM_FOLDER = "task.json", "words.json", "weights.safetensors", "bilm"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class BilmReference:
+    """The biLM a task was trained with: where it was, and the hash of what it is."""
+
+    source: str | None  # None: the default model
+    hash: str
+    num_layers: int
+    dim: int
+    is_carried: bool = False
+    precision: str = "float32"
+
+    @property
+    def shape(self) -> BilmShape:
+        """Its layers and their size."""
+        return BilmShape(self.num_layers, self.dim)
+
+
+@dataclass(frozen=True)
+class TaskDescription:
+    """What task.json says."""
+
+    family: str
+    settings: TaskSettings
+    labels: Labels
+    read: ReadSettings
+    bilm: BilmReference | None
+    label_map: dict[str, str] = field(default_factory=dict)
+
+
+def write_task(
+    folder: Path, description: TaskDescription, words: Vocabularies, weights: dict[str, Tensor]
+) -> None:
+    """Write a task; files of the same names are replaced, others stay."""
+    content = {
+        "format_version": FORMAT_VERSION,
+        "family": description.family,
+        "settings": description.settings.to_dict(),
+        "labels": description.labels,
+        "read": dataclasses.asdict(description.read),
+        "bilm": None if description.bilm is None else dataclasses.asdict(description.bilm),
+        "label_map": description.label_map,
+    }
+    listed = {
+        "learned": words.learned.words,
+        "pretrained": words.pretrained.words,
+        "pretrained_dim": words.pretrained_dim,
+    }
+    # task.json last: a folder that has it has everything.
+    with writing_files(folder, (WEIGHTS_FILE, WORDS_FILE, TASK_FILE)) as aside:
+        save_file({name: weight.contiguous() for name, weight in weights.items()}, aside / WEIGHTS_FILE)
+        (aside / WORDS_FILE).write_text(json.dumps(listed, ensure_ascii=False), encoding="utf-8")
+        (aside / TASK_FILE).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
+
+
+def read_task(folder: Path) -> tuple[TaskDescription, Vocabularies, dict[str, Tensor]]:
+    """Read what write_task wrote."""
+    if not (folder / TASK_FILE).is_file():
+        raise CheckpointError(f"{folder} is no trained task: it has no {TASK_FILE}.")
+    try:
+        content = json.loads((folder / TASK_FILE).read_text(encoding="utf-8"))
+        listed = json.loads((folder / WORDS_FILE).read_text(encoding="utf-8"))
+        weights = load_file(folder / WEIGHTS_FILE)
+        if content["format_version"] != FORMAT_VERSION:
+            raise CheckpointError(
+                f"{folder} is of version {content['format_version']}, but this program reads version "
+                f"{FORMAT_VERSION}; use the program that wrote it, or train again."
+            )
+        if content["family"] not in FAMILY_NAMES:
+            raise CheckpointError(
+                f"{folder} has the family {content['family']!r}; known are {', '.join(FAMILY_NAMES)}."
+            )
+        bilm = content["bilm"]
+        description = TaskDescription(
+            content["family"],
+            parse(TaskSettings, content["settings"], f"{folder / TASK_FILE}"),
+            content["labels"],
+            ReadSettings(**content["read"]),
+            None if bilm is None else parse(BilmReference, bilm, f"{folder / TASK_FILE}"),
+            content["label_map"],
+        )
+        words = Vocabularies(WordList(listed["learned"]), WordList(listed["pretrained"]), listed["pretrained_dim"])
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError, ConfigError) as error:
+        raise CheckpointError(
+            f"{folder} is damaged: {first_line(error)}; copy it again or train again."
+        ) from error
+    return description, words, weights
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file that a run wrote."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} could not be read: {first_line(error)}.") from error

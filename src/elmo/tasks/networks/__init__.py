@@ -1,0 +1,1 @@
+"""The bricks of task networks: tensors in, tensors out."""

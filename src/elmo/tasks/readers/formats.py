@@ -1,0 +1,128 @@
+"""Which format a file is, by its name and by what stands in it, and the reader of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, cast, get_args
+
+from elmo.errors import InputError
+from elmo.tasks.readers.conll import ConllReader, looks_like_conllu
+from elmo.tasks.readers.lines import STDIN, Lines
+from elmo.tasks.readers.reader import Reader
+from elmo.tasks.readers.semeval import SemevalReader
+from elmo.tasks.readers.squad import SquadReader
+from elmo.tasks.readers.table_examples import PairTarget, TableReader
+from elmo.tasks.readers.tables import Table
+from elmo.tasks.readers.trees import TreeReader
+from elmo.tasks.readers.wsd import WsdReader
+
+FormatName: TypeAlias = Literal[
+    "conll", "conllu", "csv", "tsv", "jsonl", "json", "trees", "semeval", "squad", "wsd"
+]
+_TABLES = ("csv", "tsv", "jsonl", "json")
+FORMATS: dict[str, tuple[str, ...]] = {
+    "tagging": ("conll", "conllu", *_TABLES),
+    "classification": (*_TABLES, "trees"),
+    "pairs": _TABLES,
+    "relations": ("semeval", *_TABLES),
+    "spans": ("squad", *_TABLES),
+    "senses": ("wsd",),
+}
+_SUFFIXES = {
+    ".conllu": "conllu", ".conll": "conll", ".iob": "conll", ".iob2": "conll", ".bio": "conll", ".csv": "csv",
+    ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".xml": "wsd", ".ptb": "trees",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ReadSettings:
+    """How files of examples are read; what is None or missing is found out."""
+
+    format: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    header: bool | None = None
+    pair_target: PairTarget = "auto"
+    split_on_spaces: bool = False
+
+
+@dataclass(frozen=True)
+class OpenedReader:
+    """A reader with what was found out, for reading other files alike."""
+
+    reader: Reader
+    settings: ReadSettings
+
+
+def open_reader(path: str, family: str, settings: ReadSettings, *, labelled: bool = True) -> OpenedReader:
+    """Open a file (or "-", standard input) of examples of a family. `labelled`: their targets must be there."""
+    lines = Lines(path)
+    if not any(line.strip() for line in lines.peek(100)):
+        raise InputError(f"{lines.name} is empty; examples were expected.")
+    format = settings.format or _recognize(lines, family)
+    if format not in get_args(FormatName):
+        raise InputError(f"--format {format!r} is not known; choose one of {', '.join(FORMATS[family])}.")
+    if format not in FORMATS[family]:
+        raise InputError(
+            f"{lines.name} is {format}, but {family} reads {', '.join(FORMATS[family])}; say which with --format."
+        )
+    reader = _make_reader(lines, family, cast(FormatName, format), settings, labelled=labelled)
+    target = reader.pair_target if isinstance(reader, TableReader) else settings.pair_target
+    # A file of the same kind is read by the same columns, even where guessing might differ.
+    return OpenedReader(
+        reader,
+        ReadSettings(format, reader.columns, settings.header, target, settings.split_on_spaces),
+    )
+
+
+def _make_reader(
+    lines: Lines, family: str, format: FormatName, settings: ReadSettings, *, labelled: bool
+) -> Reader:
+    if settings.columns and format in ("trees", "semeval", "squad", "wsd"):
+        raise InputError(f"--column was given, but {lines.name} is {format}, which has no columns to choose from.")
+    match format:
+        case "conll" | "conllu":
+            return ConllReader(lines, is_conllu=format == "conllu", columns=settings.columns, labelled=labelled)
+        case "trees":
+            return TreeReader(lines)
+        case "semeval":
+            return SemevalReader(lines, labelled=labelled)
+        case "squad":
+            return SquadReader(lines, labelled=labelled)
+        case "wsd":
+            return WsdReader(lines, labelled=labelled)
+        case _:
+            table = Table(lines, format, header=settings.header)
+            return TableReader(
+                table, lines.name, family, columns=settings.columns, labelled=labelled,
+                pair_target=settings.pair_target, on_spaces=settings.split_on_spaces,
+            )  # fmt: skip
+
+
+def format_of_name(path: str) -> str | None:
+    """Give the format that a file's ending stands for, if it stands for one."""
+    return None if path == STDIN else _SUFFIXES.get(Lines(path).suffix)
+
+
+def _recognize(lines: Lines, family: str) -> str:
+    ahead = [line for line in lines.peek(100) if line.strip()]
+    first = ahead[0].lstrip()
+    format = format_of_name(lines.path) or _recognize_content(first, ahead, family)
+    if format == "conll" and looks_like_conllu(ahead):
+        return "conllu"
+    return format
+
+
+def _recognize_content(first: str, ahead: list[str], family: str) -> str:
+    if first.startswith("["):
+        return "json"
+    if first.startswith("{"):
+        is_squad = family == "spans" and ('"data"' in first[:2000] or not first.rstrip().endswith("}"))
+        return "squad" if is_squad else "jsonl"
+    if family == "tagging":
+        return "conll"
+    if family == "classification" and first.startswith("(") and first.rstrip().endswith(")"):
+        return "trees"
+    if family == "relations" and "<e1>" in first and first.split("\t")[0].isdigit():
+        return "semeval"
+    if family == "senses":
+        return "wsd"
+    return "tsv" if all("\t" in line for line in ahead) else "csv"

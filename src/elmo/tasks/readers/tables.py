@@ -1,0 +1,185 @@
+"""CSV, TSV, JSON lines and JSON arrays -> records of named fields, and records back to text.
+
+Columns of a table without a header are named by number, from 1. Tab-separated cells are taken as they are,
+quotes included; comma-separated ones may be quoted.
+"""
+
+import csv
+import io
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from elmo.errors import InputError
+from elmo.tasks.examples import Place
+from elmo.tasks.readers.lines import Lines
+from elmo.tasks.readers.usual_names import USUAL_NAMES
+
+TableKind: TypeAlias = Literal["csv", "tsv", "jsonl", "json"]
+ROWS_LOOKED_AT = 200
+_DELIMITERS = (",", ";", "\t", "|")
+_NAME_LIKE = re.compile(r"[^\W\d][\w.:#/-]{0,39}")
+
+
+@dataclass(frozen=True)
+class Record:
+    """The fields of one row, by the name of their column."""
+
+    fields: dict[str, Any]
+    place: Place
+
+
+class Table:
+    """Rows of a table, one by one; `first_rows` may be looked at before."""
+
+    def __init__(self, lines: Lines, kind: TableKind, *, header: bool | None = None) -> None:
+        """`header`: whether the first row names the columns; None finds out."""
+        self._lines, self.kind = lines, kind
+        self._delimiter = "\t" if kind == "tsv" else ","
+        self._num_written = 0
+        self.has_header = False
+        rows = self._read_delimited(header) if kind in ("csv", "tsv") else self._read_json()
+        self.first_rows = list(itertools.islice(rows, ROWS_LOOKED_AT))
+        if not self.first_rows:
+            raise InputError(f"{lines.name} has no rows; a table of examples was expected.")
+        self.names = list(dict.fromkeys(name for row in self.first_rows for name in row.fields))
+        self._rows = itertools.chain(self.first_rows, rows)
+
+    def __iter__(self) -> Iterator[Record]:
+        return self._rows
+
+    def begin(self) -> str:
+        """Give the header, or what opens an array; columns that a prediction adds are known by then."""
+        if self.kind == "json":
+            return "[\n"
+        return self._row(self.names) if self.has_header else ""
+
+    def write(self, record: Record, changes: dict[str, Any]) -> str:
+        """Give a row with some fields changed; a new one goes behind the last."""
+        fields = {**record.fields, **changes}
+        if self.kind in ("json", "jsonl"):
+            text = json.dumps(fields, ensure_ascii=False)
+            self._num_written += 1
+            if self.kind == "jsonl":
+                return text + "\n"
+            return text if self._num_written == 1 else ",\n" + text
+        return self._row([str(fields.get(name, "")) for name in self.names])
+
+    def end(self) -> str:
+        """Give what closes an array."""
+        return "\n]\n" if self.kind == "json" else ""
+
+    def _row(self, cells: list[str]) -> str:
+        if self.kind == "tsv":
+            return "\t".join(cells) + "\n"
+        text = io.StringIO()
+        csv.writer(text, delimiter=self._delimiter, lineterminator="\n").writerow(cells)
+        return text.getvalue()
+
+    def _read_delimited(self, header: bool | None) -> Iterator[Record]:
+        if self.kind == "csv":
+            self._delimiter = _find_delimiter(self._lines.peek(20))
+        csv.field_size_limit(2**31 - 1)
+        text = (line + "\n" for line in self._lines)
+        if self.kind == "tsv":
+            rows = csv.reader(text, delimiter=self._delimiter, quoting=csv.QUOTE_NONE)
+        else:
+            rows = csv.reader(text, delimiter=self._delimiter)
+        first = self._next_row(rows)
+        if first is None:
+            raise InputError(f"{self._lines.name} is empty; a table of examples was expected.")
+        ahead = list(itertools.islice(iter(lambda: self._next_row(rows), None), 20))
+        self.has_header = _is_header(first[1], [row[1] for row in ahead]) if header is None else header
+        names = first[1] if self.has_header else [str(number) for number in range(1, len(first[1]) + 1)]
+        if len(set(names)) != len(names):
+            raise InputError(f"{self._lines.name}, line 1: two columns have the same name in {names!r:.80}.")
+        later = itertools.chain(ahead, iter(lambda: self._next_row(rows), None))
+        for line, cells in later if self.has_header else itertools.chain([first], later):
+            if len(cells) != len(names):
+                raise InputError(
+                    f"{self._lines.name}, line {line}: {len(cells)} columns, but the first row has {len(names)}; "
+                    "every row must have the same."
+                )
+            yield Record(dict(zip(names, cells, strict=True)), Place(self._lines.name, line))
+
+    def _next_row(self, rows: Iterator[list[str]]) -> tuple[int, list[str]] | None:
+        line = self._lines.number + 1
+        try:
+            for cells in rows:
+                if any(cell.strip() for cell in cells):
+                    return line, cells
+                line = self._lines.number + 1
+        except csv.Error as error:
+            raise self._lines.fail(f"not a row of a table ({error}).") from error
+        return None
+
+    def _read_json(self) -> Iterator[Record]:
+        if self.kind == "json":
+            yield from self._read_json_array()
+            return
+        for line in self._lines:
+            if line.strip():
+                try:
+                    fields = json.loads(line)
+                except json.JSONDecodeError as error:
+                    raise self._lines.fail(f"not valid JSON ({error.msg} at character {error.pos}).") from error
+                if not isinstance(fields, dict):
+                    raise self._lines.fail(f"{line!r:.60} is not a JSON object.")
+                yield Record(fields, self._lines.place())
+
+    def _read_json_array(self) -> Iterator[Record]:
+        text = "\n".join(self._lines)
+        decoder = json.JSONDecoder()
+        space = re.compile(r"[\s,\[]*")
+        at = line = 0
+        if not text.lstrip().startswith("["):
+            raise InputError(f"{self._lines.name}, line 1: a JSON array of objects was expected.")
+        while True:
+            start = space.match(text, at).end()  # type: ignore[union-attr]
+            line += text.count("\n", at, start)
+            if text[start : start + 1] in ("", "]"):
+                return
+            place = Place(self._lines.name, line + 1)
+            try:
+                fields, at = decoder.raw_decode(text, start)
+            except json.JSONDecodeError as error:
+                raise InputError(f"{place}: not valid JSON ({error.msg}).") from error
+            if not isinstance(fields, dict):
+                raise InputError(f"{place}: {fields!r:.60} is not a JSON object.")
+            yield Record(fields, place)
+            line += text.count("\n", start, at)
+
+
+def _find_delimiter(lines: list[str]) -> str:
+    """Give the delimiter that cuts all the first rows into the same number of cells, the most cells first."""
+    best, most = ",", 1
+    for delimiter in _DELIMITERS:
+        try:
+            counts = {len(row) for row in csv.reader(lines[:-1] or lines, delimiter=delimiter) if row}
+        except csv.Error:
+            continue
+        if len(counts) == 1 and max(counts) > most:
+            best, most = delimiter, max(counts)
+    return best
+
+
+def _is_header(first: list[str], later: list[list[str]]) -> bool:
+    """Tell names from values: short single words above columns of text or numbers."""
+    names = [cell.strip() for cell in first]
+    if len(set(names)) != len(names) or not all(_NAME_LIKE.fullmatch(name.replace(" ", "_")) for name in names):
+        return False
+    if any(len(name.split()) > 3 for name in names):
+        return False
+    columns = list(zip(*(row for row in later if len(row) == len(first)), strict=True))
+    values = [{cell.strip() for cell in column} for column in columns]
+    if any(name in column for name, column in zip(names, values, strict=False)):
+        return False
+    if any(name.lower() in USUAL_NAMES for name in names):
+        return True
+    return not columns or any(
+        len(name.split()) == 1 and sum(len(cell.split()) for cell in column) > 2 * len(column)
+        for name, column in zip(names, columns, strict=True)
+    )

@@ -1,0 +1,107 @@
+"""The folder of a run while it trains: what it was started with, and where it stands after its last epoch."""
+
+import dataclasses
+import hashlib
+import io
+import json
+import pickle
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from elmo.durable import replace_file
+from elmo.errors import CheckpointError, InputError, first_line
+from elmo.parsing import parse
+from elmo.tasks.fit import FitState
+from elmo.tasks.folder import read_json
+from elmo.tasks.layer_store import DEFAULT_CACHE_BYTES
+from elmo.tasks.readers.formats import ReadSettings
+from elmo.tasks.settings import TaskSettings
+
+TRAINING, RUN_FILE, STATE_FILE, SCORES_FILE = "training", "run.json", "state.pt", "scores.json"
+
+
+@dataclass(frozen=True)
+class TaskInputs:
+    """What a run is trained on, besides its settings."""
+
+    family: str
+    train: str
+    dev: str | None = None
+    test: str | None = None
+    model: str | None = None  # None: the default model
+    precision: str = "float32"
+    word_vectors: str | None = None
+    read: ReadSettings = field(default_factory=ReadSettings)
+    label_map: dict[str, str] = field(default_factory=dict)
+    cache_folder: str | None = None
+    cache_bytes: int = DEFAULT_CACHE_BYTES
+    carry_bilm: bool = False
+    sense_index: str | None = None  # WordNet's index.sense, for lemmas that training does not have
+    device: str = "cpu"
+
+
+def check_new(folder: Path) -> None:
+    """Refuse a folder that holds something."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} exists already; give a new folder, or --resume it to go on with its run.")
+
+
+def start(inputs: TaskInputs, settings: TaskSettings, folder: Path) -> None:
+    """Make the folder of a new run."""
+    check_new(folder)
+    (folder / TRAINING).mkdir(parents=True)
+    run = {"inputs": dataclasses.asdict(inputs), "settings": settings.to_dict(), "data": hash_inputs(inputs)}
+    replace_file(folder / TRAINING / RUN_FILE, json.dumps(run, indent=1, ensure_ascii=False).encode())
+
+
+def read_run(folder: Path) -> tuple[TaskInputs, TaskSettings]:
+    """Give what a run was started with; its files must be as they were."""
+    if not (folder / TRAINING / RUN_FILE).is_file():
+        raise InputError(f"{folder} is no run to go on with: it has no {TRAINING}/{RUN_FILE}.")
+    run = read_json(folder / TRAINING / RUN_FILE)
+    inputs = TaskInputs(**{**run["inputs"], "read": ReadSettings(**run["inputs"]["read"])})
+    for path, known in run["data"].items():
+        if hash_file(path) != known:
+            raise InputError(f"{path} has changed since the run in {folder} began; start a new run.")
+    return inputs, parse(TaskSettings, run["settings"], f"{folder / TRAINING / RUN_FILE}")
+
+
+def hash_inputs(inputs: TaskInputs) -> dict[str, str]:
+    """Give the hash of each file of examples."""
+    return {path: hash_file(path) for path in (inputs.train, inputs.dev, inputs.test) if path is not None}
+
+
+def hash_file(path: str) -> str:
+    """Give the SHA-256 of a file."""
+    digest = hashlib.sha256()
+    try:
+        with Path(path).open("rb") as file:
+            for block in iter(lambda: file.read(2**20), b""):
+                digest.update(block)
+    except OSError as error:
+        raise InputError(f"{path} could not be read: {error.strerror}.") from error
+    return digest.hexdigest()
+
+
+def is_done(folder: Path) -> bool:
+    """Tell whether a run has ended."""
+    return (folder / SCORES_FILE).is_file()
+
+
+def save_state(path: Path, state: FitState) -> None:
+    """Write where training stands; an earlier state is replaced."""
+    content = io.BytesIO()
+    torch.save(vars(state), content)
+    replace_file(path, content.getvalue())
+
+
+def load_state(path: Path) -> FitState | None:
+    """Read where training stood, if it had begun."""
+    if not path.exists():
+        return None
+    try:
+        return FitState(**torch.load(path, weights_only=True))
+    except (OSError, RuntimeError, pickle.UnpicklingError, TypeError) as error:
+        raise CheckpointError(f"{path} is damaged: {first_line(error)}; start a new run.") from error

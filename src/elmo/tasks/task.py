@@ -1,0 +1,153 @@
+"""Task: a trained task, ready to predict. `load` opens the folder that training wrote."""
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from elmo.errors import CheckpointError, InputError
+from elmo.model import Elmo
+from elmo.tasks.bilm_identity import content_hash
+from elmo.tasks.build import build_network, make_batcher
+from elmo.tasks.examples import Words
+from elmo.tasks.families.family import choose_family
+from elmo.tasks.fit import Fitting, warn_of_unknown
+from elmo.tasks.folder import BILM_FOLDER, BilmReference, TaskDescription, read_task
+
+EXAMPLES_AT_ONCE = 256
+_BILM_PREFIX = "encoder.elmo.bilm."
+
+
+class Task:
+    """A trained network with all it needs. Several threads may call it; they take turns."""
+
+    def __init__(self, description: TaskDescription, fitting: Fitting, layers: "RecentLayers | None") -> None:
+        self.description = description
+        self._fitting, self._layers = fitting, layers
+        self._lock = threading.Lock()
+
+    @property
+    def family(self) -> str:
+        """The name of the family."""
+        return self.description.family
+
+    def predict(self, items: Iterable[Any]) -> list[Any]:
+        """Give the prediction of each item, plain Python values, in their order.
+
+        tagging and classification take texts (strings or lists of words), pairs take (first, second), relations
+        texts with <e1>…</e1> and <e2>…</e2>, spans (question, passage), senses (sentence, [(start, end, lemma,
+        pos), …]).
+        """
+        if isinstance(items, str | bytes):
+            raise InputError("predict takes a list of items; put the one text in a list.")
+        family = self._fitting.family
+        return list(self.predict_examples(family.from_python(item) for item in items))
+
+    def predict_examples(self, examples: Iterable[Any]) -> Iterator[Any]:
+        """Give the predictions of examples one by one, in their order; memory is bounded."""
+        remaining = iter(examples)
+        while part := list(islice(remaining, EXAMPLES_AT_ONCE)):
+            with self._lock:
+                self._read(part)
+                predictions = self._fitting.predict(part)
+            yield from predictions
+
+    def evaluate(self, examples: Sequence[Any]) -> dict[str, float]:
+        """Give the scores of labelled examples, in percent."""
+        warn_of_unknown(self._fitting.family, self._fitting.labels, examples, "given")
+        predictions = list(self.predict_examples(examples))
+        return self._fitting.family.score(examples, predictions, self._fitting.labels)
+
+    @property
+    def metric(self) -> str:
+        """The name of the score that decides."""
+        return self._fitting.family.metric(self._fitting.labels)
+
+    def _read(self, examples: Sequence[Any]) -> None:
+        if self._layers is not None:
+            self._layers.read(text for example in examples for text in self._fitting.family.texts(example))
+
+
+class RecentLayers:
+    """The layers of the sentences read last, rounded as those on disk are, so that both give the same scores."""
+
+    def __init__(self, model: Elmo) -> None:
+        self._model = model
+        self._layers: dict[Words, npt.NDArray[np.float16]] = {}
+
+    def read(self, sentences: Iterable[Words]) -> None:
+        """Compute the layers of these sentences and forget the others."""
+        wanted = list(dict.fromkeys(sentences))
+        arrays = self._model.embed([list(words) for words in wanted], layers="all") if wanted else []
+        self._layers = {
+            words: array.transpose(1, 0, 2).astype(np.float16) for words, array in zip(wanted, arrays, strict=True)
+        }
+
+    def __call__(self, words: Words) -> npt.NDArray[np.float16]:
+        """Give the layers (T, L+1, 2D) of one of them."""
+        return self._layers[words]
+
+
+def load(
+    folder: str | Path, *, bilm: str | Path | None = None, precision: str | None = None, device: str = "cpu"
+) -> Task:
+    """Open a trained task.
+
+    `bilm` says where its biLM is now, if not where it was in training; it must be the same one. `precision` is
+    that of the biLM, else the one of training; `device` is where the biLM runs.
+    """
+    folder = Path(folder)
+    description, words, weights = read_task(folder)
+    model = None
+    if description.bilm is not None:
+        model = _open_bilm(folder, description.bilm, bilm, precision, device)
+    settings = description.settings
+    network = build_network(
+        description.family, settings, description.labels, words,
+        None if description.bilm is None else description.bilm.shape,
+        tuned=model if settings.elmo.tune else None,
+    )  # fmt: skip
+    missing, unexpected = network.load_state_dict(weights, strict=False)
+    missing = [name for name in missing if not name.startswith(_BILM_PREFIX)]
+    if missing or unexpected:
+        raise CheckpointError(
+            f"{folder} is damaged: its weights do not fit ({', '.join([*missing, *unexpected][:5])})."
+        )
+    for parameter in network.parameters():
+        parameter.requires_grad_(False)
+    layers = RecentLayers(model) if model is not None and not settings.elmo.tune else None
+    fitting = Fitting(
+        network.eval(), choose_family(description.family), description.labels, settings,
+        make_batcher(settings, words, layers),
+    )  # fmt: skip
+    return Task(description, fitting, layers)
+
+
+def split_bilm(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Give the weights without those of a tuned biLM, which has a folder of its own."""
+    return {name: weight for name, weight in weights.items() if not name.startswith(_BILM_PREFIX)}
+
+
+def _open_bilm(
+    folder: Path, reference: BilmReference, given: str | Path | None, precision: str | None, device: str
+) -> Elmo:
+    if given is None:
+        source: str | Path | None = folder / BILM_FOLDER if reference.is_carried else reference.source
+    else:
+        source = given
+    try:
+        model = Elmo.from_pretrained(source, precision=precision or reference.precision, device=device)
+    except CheckpointError as error:
+        raise CheckpointError(f"The biLM of {folder} could not be opened: {error}") from error
+    found = content_hash(model)
+    if found != reference.hash:
+        raise CheckpointError(
+            f"{folder} was trained with another biLM than {source or 'the default model'} (its hash is "
+            f"{found[:12]}…, {reference.hash[:12]}… was expected); say where the right one is."
+        )
+    return model

@@ -1,0 +1,148 @@
+"""x: words -> vectors without context, from files, learned, or of their characters."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from elmo.errors import InputError
+from elmo.tasks.settings import WordSettings
+from elmo.text.word_vectors import read_word_vectors
+
+PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
+MAX_CHARACTERS = 30
+NUM_BYTES = 256
+
+
+class WordList:
+    """Words with ids; a word that is not there is looked up in lower case, then is the unknown word."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = tuple(words)
+        self._ids = {word: number + FIRST_WORD for number, word in enumerate(words)}
+
+    def __len__(self) -> int:
+        return len(self.words) + FIRST_WORD
+
+    def ids(self, words: Iterable[str]) -> list[int]:
+        """Give the id of each word."""
+        known = self._ids
+        return [known.get(word) or known.get(word.lower()) or UNKNOWN for word in words]
+
+
+def choose_words(sentences: Iterable[Sequence[str]], *, min_count: int) -> WordList:
+    """Give the words that are frequent enough to have a learned vector."""
+    counts = Counter(word for words in sentences for word in words)
+    return WordList(sorted(word for word, count in counts.items() if count >= min_count))
+
+
+def read_pretrained(
+    path: Path, sentences: Iterable[Sequence[str]], *, num_kept: int
+) -> tuple[WordList, npt.NDArray[np.float32]]:
+    """Give the vectors of the data's words and of the file's first ones, with a zero row for padding.
+
+    Text as GloVe or word2vec writes it; a .bin file of word2vec is read by gensim, if that is installed.
+    """
+    wanted = {word for words in sentences for word in words}
+    wanted |= {word.lower() for word in wanted}
+    found = _read_binary(path, wanted, num_kept) if path.suffix == ".bin" else _read_text(path, wanted, num_kept)
+    words = sorted(found)
+    vectors = np.stack([found[word] for word in words])
+    unknown = vectors.mean(axis=0)
+    return WordList(words), np.concatenate([np.zeros_like(unknown)[None], unknown[None], vectors])
+
+
+def _read_text(path: Path, wanted: set[str], num_kept: int) -> dict[str, npt.NDArray[np.float32]]:
+    dim = 0
+    first: list[str] = []
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                pieces = line.rstrip().split(" ")
+                if not first and len(pieces) == 2 and all(piece.isdigit() for piece in pieces):
+                    continue  # word2vec's two counts
+                dim = dim or len(pieces) - 1
+                if len(first) >= num_kept:
+                    break
+                first.append(" ".join(pieces[:-dim]) if dim else line.strip())
+    except OSError as error:
+        raise InputError(f"{path} could not be read: {error.strerror}.") from error
+    if dim < 1:
+        raise InputError(f"{path} is no file of word vectors; a word and its numbers a line were expected.")
+    return read_word_vectors(path, wanted.union(first), dim)
+
+
+def _read_binary(path: Path, wanted: set[str], num_kept: int) -> dict[str, npt.NDArray[np.float32]]:
+    try:
+        from gensim.models import KeyedVectors
+    except ImportError as error:
+        raise InputError(
+            f"{path} is a binary file of word vectors, which gensim reads; install gensim or give a text file."
+        ) from error
+    try:
+        vectors = KeyedVectors.load_word2vec_format(str(path), binary=True)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"{path} could not be read as word2vec's binary format: {error}.") from error
+    keys = [key for number, key in enumerate(vectors.index_to_key) if number < num_kept or key in wanted]
+    return {key: np.asarray(vectors[key], dtype=np.float32) for key in keys}
+
+
+class WordInput(nn.Module):
+    """Ids of words (B, T), or their characters (B, T, C), -> x (B, T, dim)."""
+
+    def __init__(self, settings: WordSettings, *, num_learned: int, pretrained: Tensor | None) -> None:
+        """`pretrained`: one row a word, as read_pretrained gives them."""
+        super().__init__()
+        self.learned = nn.Embedding(num_learned, settings.dim, padding_idx=PADDING) if num_learned else None
+        self.pretrained: nn.Embedding | None = None
+        if pretrained is not None:
+            self.pretrained = nn.Embedding(pretrained.shape[0], pretrained.shape[1], padding_idx=PADDING)
+            self.pretrained.weight.data.copy_(pretrained)
+            self.pretrained.requires_grad_(settings.tune)
+        self.characters = CharacterCnn(settings.character_filters) if "characters" in settings.kinds else None
+        self.dim = (
+            (settings.dim if self.learned is not None else 0)
+            + (0 if pretrained is None else pretrained.shape[1])
+            + (settings.character_filters if self.characters is not None else 0)
+        )
+
+    def forward(self, learned_ids: Tensor, pretrained_ids: Tensor, characters: Tensor | None) -> Tensor:
+        """Put the vectors of all kinds side by side."""
+        parts = []
+        if self.learned is not None:
+            parts.append(self.learned(learned_ids))
+        if self.pretrained is not None:
+            parts.append(self.pretrained(pretrained_ids))
+        if self.characters is not None and characters is not None:
+            parts.append(self.characters(characters))
+        return torch.cat(parts, dim=-1) if parts else learned_ids.new_zeros(*learned_ids.shape, 0).float()
+
+
+class CharacterCnn(nn.Module):
+    """A word as the strongest answers of filters over its UTF-8 bytes."""
+
+    def __init__(self, num_filters: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(NUM_BYTES + 1, 16, padding_idx=0)
+        self.filters = nn.Conv1d(16, num_filters, kernel_size=3, padding=1)
+
+    def forward(self, characters: Tensor) -> Tensor:
+        """(B, T, C) -> (B, T, num_filters)."""
+        distinct, where = torch.unique(characters.flatten(0, 1), dim=0, return_inverse=True)
+        features = self.filters(self.embedding(distinct).transpose(1, 2)).amax(dim=2).tanh()
+        vectors: Tensor = features[where].view(*characters.shape[:2], -1)
+        return vectors
+
+
+def character_ids(words: Sequence[str], length: int) -> npt.NDArray[np.int64]:
+    """Give the bytes of each word plus 1, padded with 0: (length, MAX_CHARACTERS)."""
+    ids = np.zeros((length, MAX_CHARACTERS), dtype=np.int64)
+    for row, word in enumerate(words):
+        content = np.frombuffer(word.encode("utf-8", "surrogatepass")[:MAX_CHARACTERS], dtype=np.uint8)
+        ids[row, : len(content)] = content
+        ids[row, : len(content)] += 1
+    return ids

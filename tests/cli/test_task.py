@@ -1,0 +1,119 @@
+"""`elmo task`: from labelled files to predictions in the same format, by commands alone."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.tasks.toys import SMALL, SUFFIXES, write_toy
+
+FAST = [part for name, value in SMALL.items() for part in ("--set", f"{name}={value}")]
+
+
+@pytest.fixture
+def train(run, model_folder, tmp_path):
+    def call(family, *more, output="task"):
+        write_toy(family, tmp_path, "dev", seed=1, size=12)
+        files = (write_toy(family, tmp_path), tmp_path / f"dev.{SUFFIXES[family]}")
+        cache = ("--cache", tmp_path / "cache")
+        answer = run(
+            "task", "train", family, "--train", files[0], "--dev", files[1], "--model", model_folder,
+            "--output", tmp_path / output, *cache, *FAST, *more,
+        )  # fmt: skip
+        return tmp_path / output, answer
+
+    return call
+
+
+def test_a_tagger_is_trained_measured_and_used(train, run, tmp_path):
+    folder, answer = train("tagging")
+    assert answer.code == 0, answer
+    assert "is done after" in answer.out and "dev f1 100.00" in answer.out
+    test = write_toy("tagging", tmp_path, "test", seed=2)
+    scores = json.loads(run("task", "evaluate", folder, test, "--json").out)
+    assert scores["f1"] == 100 and scores["num_examples"] == 24
+    blank = tmp_path / "blank.conll"
+    blank.write_text("".join(line.split("\t")[0] + "\n" for line in test.read_text().splitlines()))
+    assert run("task", "predict", folder, blank, "--output", tmp_path / "out.conll").code == 0
+    words = [line.split() for line in (tmp_path / "out.conll").read_text().splitlines() if line]
+    assert words == [line.split() for line in test.read_text().splitlines() if line]
+    from_stdin = run("task", "predict", folder, stdin=test.read_bytes())
+    assert from_stdin.out.rstrip() == test.read_text().rstrip()
+
+
+def test_predictions_are_written_in_the_format_that_came(train, run, tmp_path):
+    folder, _ = train("classification")
+    answer = run("task", "predict", folder, "--format", "jsonl", stdin=b'{"id": 1, "text": "look, a rat here"}\n')
+    assert json.loads(answer.out) == {"id": 1, "text": "look, a rat here", "label": "bad"}
+    (tmp_path / "new.csv").write_text('text\n"look, a dog here"\n')
+    answer = run("task", "predict", folder, tmp_path / "new.csv")
+    assert answer.out == 'text,label\n"look, a dog here",good\n'
+
+
+@pytest.mark.parametrize("family", ["pairs", "relations", "spans", "senses"])
+def test_every_family_goes_from_file_to_file(train, run, tmp_path, family):
+    folder, answer = train(family, "--epochs", 1)
+    assert answer.code == 0, answer
+    path = tmp_path / f"dev.{SUFFIXES[family]}"
+    answer = run("task", "predict", folder, path)
+    assert answer.code == 0, answer
+    if family == "senses":
+        assert all(line.split()[1].startswith("bank%1") for line in answer.out.splitlines())
+    else:
+        written = tmp_path / f"out.{SUFFIXES[family]}"
+        written.write_text(answer.out)
+        assert run("task", "evaluate", folder, written, "--json").code == 0
+
+
+def test_what_was_guessed_is_told(train):
+    _, answer = train("classification", "--epochs", 1)
+    assert "is read as csv with columns text=text, label=label; change that with --column." in answer.err
+
+
+def test_a_comparison_prints_a_table_and_draws_a_curve(train, tmp_path):
+    folder, answer = train(
+        "classification", "--compare", "--variants", "baseline,learned", "--seeds", 1, "--fractions", "0.5,1",
+        "--epochs", 1,
+    )  # fmt: skip
+    assert answer.code == 0, answer
+    rows = answer.out.splitlines()
+    assert rows[0].startswith("| variant | data | score")
+    assert [row.split(" | ")[0] for row in rows[2:]] == ["| baseline", "| learned"] * 2
+    assert (folder / "learning-curve.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tagging"], "Give FAMILY, --train FILE and --output RUN"),
+        (["parsing", "--train", "x", "--output", "y"], "choose one of tagging, classification"),
+        (["tagging", "--train", "gone.conll", "--output", "run"], "There is no file 'gone.conll'"),
+        (["tagging", "--train", "bad.conll", "--output", "run"], "bad.conll, line 2: 1 column(s)"),
+        (["tagging", "--train", "bad.conll", "--output", "run", "--set", "fit.sede=1"], "did you mean 'seed'?"),
+        (["tagging", "--train", "bad.conll", "--output", "run", "--column", "tag"], "is not NAME=VALUE"),
+        (["tagging", "--train", "bad.conll", "-o", "run", "--compare", "--fractions", "2"], "--fractions is '2'"),
+        (["--resume", "nothing"], "is no run to go on with"),
+        (["tagging", "--resume", "nothing"], "so it takes no FAMILY"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_line_and_leaves_nothing(run, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    Path("bad.conll").write_text("a\tO\nb\n")
+    assert message in run("task", "train", *arguments).message()
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.conll"]
+
+
+def test_a_finished_run_is_not_resumed(train, run):
+    folder, _ = train("classification", "--epochs", 1)
+    assert "is done; its scores are in" in run("task", "train", "--resume", folder).message()
+    assert "exists already" in train("classification")[1].message()
+
+
+def test_input_is_not_overwritten_and_a_fault_leaves_no_output(train, run, tmp_path):
+    folder, _ = train("classification", "--epochs", 1)
+    path = tmp_path / "dev.csv"
+    assert "both input and output" in run("task", "predict", folder, path, "-o", path).message()
+    (tmp_path / "bad.csv").write_text('text,label\n"a b c",x\n"d"\n')
+    message = run("task", "predict", folder, tmp_path / "bad.csv", "-o", tmp_path / "out.csv").message()
+    assert "bad.csv, line 3" in message
+    assert not (tmp_path / "out.csv").exists()

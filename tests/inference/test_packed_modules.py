@@ -1,0 +1,115 @@
+"""The layers and the character network of the fast path, against the modules they were made of."""
+
+import pytest
+import torch
+
+from elmo.inference import packed_char_cnn, packed_lstm
+from elmo.inference.packed_char_cnn import PackedCharCnn
+from elmo.inference.packed_lstm import PackedLstm
+from elmo.inference.padded_encoder import PaddedEncoder
+from elmo.nn.causal_block import CausalBlock
+from elmo.nn.char_cnn import CharCnn
+from elmo.nn.projected_lstm import LstmStack, ProjectedLstm
+from elmo.nn.transformer import TransformerStack
+
+LENGTHS = [7, 7, 4, 1]
+COUNTS = [sum(length > step for length in LENGTHS) for step in range(7)]
+
+
+@pytest.fixture(autouse=True)
+def no_gradients():
+    torch.manual_seed(0)
+    with torch.inference_mode():
+        yield
+
+
+def make_lstm(*, cell_dim=10, projected=True, clips=(0.3, 0.2), forget_bias=1.0, residual=True):
+    layers = [
+        ProjectedLstm(
+            6, cell_dim, 6, projected=projected, cell_clip=clips[0], projection_clip=clips[1], forget_bias=forget_bias
+        )
+        for _ in range(3)
+    ]
+    for layer in layers:
+        layer.bias.normal_()
+    return LstmStack(layers, residual=residual)
+
+
+def make_transformer():
+    return TransformerStack([CausalBlock(6, 1, 8, depth=2) for _ in range(2)], dim=6, context=3)
+
+
+def pack(padded):
+    return torch.cat([padded[:count, step] for step, count in enumerate(COUNTS)])
+
+
+SETTINGS = [
+    {},
+    {"clips": (None, None)},
+    {"clips": (0.3, None), "forget_bias": 0.0},
+    {"cell_dim": 6, "projected": False, "residual": False},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("carried", [False, True])
+@pytest.mark.parametrize("at_once", [1, 2**22])
+def test_a_packed_lstm_gives_the_outputs_and_the_state_of_the_module(monkeypatch, settings, carried, at_once):
+    monkeypatch.setattr(packed_lstm, "GATE_VALUES_AT_ONCE", at_once)
+    stack = make_lstm(**settings)
+    state = None
+    start = stack.zero_state(4)
+    if carried:
+        start.hidden.normal_(), start.cell.normal_()
+        state = start
+    check_encoder(PackedLstm(stack, "float32"), stack, start, state)
+
+
+@pytest.mark.parametrize("make", [make_lstm, make_transformer])
+@pytest.mark.parametrize("carried", [False, True])
+def test_a_padded_encoder_gives_the_outputs_and_the_state_of_the_module(make, carried):
+    stack = make()
+    start = stack.zero_state(4)
+    if carried:
+        _, start = stack(torch.randn(4, 3, 6), [3, 3, 2, 0], start)
+    check_encoder(PaddedEncoder(stack), stack, start, start if carried else None)
+
+
+def check_encoder(encoder, stack, start, state):
+    before = [tensor.clone() for tensor in start.tensors]
+    inputs = torch.randn(4, 7, 6)
+    expected, end = stack(inputs, LENGTHS, start)
+    found, reached = encoder.read(pack(inputs), COUNTS, state)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, pack(other), rtol=0, atol=1e-6)
+    for one, other in zip(reached.tensors, end.tensors, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
+    for one, other in zip(start.tensors, before, strict=True):
+        assert torch.equal(one, other)  # the state that was given is not changed
+
+
+def test_rows_that_are_not_read_keep_their_state():
+    stack = make_lstm()
+    state = stack.zero_state(5)
+    state.hidden.normal_(), state.cell.normal_()
+    _, reached = PackedLstm(stack, "float32").read(torch.randn(sum(COUNTS), 6), COUNTS, state)
+    assert torch.equal(reached.hidden[:, 4], state.hidden[:, 4])
+    assert torch.equal(reached.cell[:, 4], state.cell[:, 4])
+    assert not torch.allclose(reached.cell[:, 3], state.cell[:, 3])
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("num_highways", [0, 2])
+@pytest.mark.parametrize("at_once", [1, 2**21])
+def test_a_packed_character_network_gives_the_features_of_the_module(
+    monkeypatch, activation, num_highways, at_once
+):
+    monkeypatch.setattr(packed_char_cnn, "VALUES_AT_ONCE", at_once)
+    cnn = CharCnn(20, 5, ((1, 3), (2, 4), (5, 6)), activation=activation, num_highways=num_highways)
+    for convolution in cnn.convolutions:
+        convolution.bias.normal_()
+    padding = 19
+    char_ids = torch.full((40, 12), padding)
+    for row in range(40):  # every length up to the longest, so that windows end inside the padding and past it
+        char_ids[row, : row % 13] = torch.randint(0, 19, (row % 13,))
+    torch.testing.assert_close(PackedCharCnn(cnn, "float32")(char_ids), cnn(char_ids), rtol=1e-5, atol=1e-6)

@@ -1,0 +1,164 @@
+"""Every family learns a toy task, by every way ELMo can enter, and its folder predicts what training measured."""
+
+import pytest
+
+from elmo import InputError
+from elmo.tasks import load
+from elmo.tasks.data import read_examples
+from elmo.tasks.readers.formats import ReadSettings
+from tests.tasks.toys import PLACES, SUFFIXES
+
+FAMILIES = ("tagging", "classification", "pairs", "relations", "spans", "senses")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_learns_and_its_folder_gives_the_same_scores(train_toy, family, tmp_path):
+    changes = {
+        "senses": {"network__kind": "bilstm"},
+        "pairs": {"network__dim": 32, "fit__num_epochs": 20, "fit__patience": 20},
+    }
+    folder, scores = train_toy(family, **changes.get(family, {}))
+    metric = scores["metric"]
+    assert scores["test"][metric] > 90, scores["history"]
+    examples, _ = read_examples(str(tmp_path / f"test.{SUFFIXES[family]}"), family, ReadSettings())
+    assert load(folder).evaluate(examples) == scores["test"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"elmo__where": "none", "words__kinds": ["characters"]},
+        {"elmo__where": "output", "elmo__layers": "concat", "network__kind": "cnn", "network__num_layers": 2},
+        {
+            "elmo__where": "both",
+            "elmo__layers": "top",
+            "words__kinds": [],
+            "network__kind": "linear",
+            "fit__num_epochs": 25,
+            "fit__patience": 25,
+        },
+        {"elmo__tune": True, "elmo__learning_rate": 0.01, "fit__num_epochs": 3, "network__crf": "no"},
+    ],
+    ids=["characters", "output", "both", "tuned"],
+)
+def test_elmo_and_words_may_enter_in_every_way(train_toy, changes):
+    folder, scores = train_toy("tagging", **changes)
+    where = changes.get("elmo__where", "input")
+    assert len(scores["mixes"]) == {"none": 0, "both": 2}.get(where, 1)
+    (found,) = load(folder).predict([["we", "like", "Oslo", "city", "."]])
+    if not changes.get("elmo__tune"):
+        assert found.tags == ("O", "O", "B-place", "I-place", "O")
+    assert len(found.tags) == 5
+
+
+def test_a_tuned_bilm_is_carried_and_differs_from_the_one_it_was(train_toy, bilm_folder, tiny_model):
+    from elmo import Elmo
+
+    folder, _ = train_toy("tagging", elmo__tune=True, elmo__learning_rate=0.01, fit__num_epochs=1)
+    tuned = Elmo.from_pretrained(folder / "bilm")
+    assert abs(tuned.embed("we like it") - tiny_model.embed("we like it")).max() > 1e-3
+
+
+def test_predictions_are_typed(train_toy):
+    folder, _ = train_toy("tagging")
+    (found,) = load(folder).predict(["you like Rome city ."])
+    assert found.words == ("you", "like", "Rome", "city", ".")
+    assert found.spans == [("place", 2, 4)]
+
+
+def test_a_label_comes_with_its_probabilities_and_pooling_may_be_attention(train_toy):
+    folder, _ = train_toy("classification", network__pooling="attention")
+    found = load(folder).predict(["look, a cat here", []])
+    assert found[0].label == "good"
+    assert sum(found[0].probabilities.values()) == pytest.approx(1)
+    assert found[0].probabilities["good"] > 0.5
+
+
+def test_an_answer_is_a_piece_of_the_passage(train_toy):
+    folder, _ = train_toy("spans")
+    passage = "Ann went to Lima by train ."
+    (found,) = load(folder).predict([("Which place ?", passage)])
+    assert found.text in PLACES
+    assert passage[found.start :].startswith(found.text)
+
+
+def test_similarity_gives_a_number_on_the_scale_of_the_data(toy_inputs, tmp_path):
+    from elmo.tasks.run_folder import TaskInputs, start
+    from elmo.tasks.training import train_task
+    from elmo.tasks.workbench import Workbench
+    from tests.tasks.toys import small
+
+    rows = [("a cat runs", "a cat runs", "5"), ("a cat runs", "the bug sits", "0.5"), ("a dog", "a dog", "5")]
+    path = tmp_path / "scores.csv"
+    path.write_text("".join(f"{first},{second},{score}\n" for first, second, score in rows * 8))
+    inputs = TaskInputs("pairs", str(path), model=toy_inputs("pairs").model, cache_folder=str(tmp_path / "cache"))
+    settings = small("pairs", fit__dev_fraction=0.4)
+    start(inputs, settings, tmp_path / "run")
+    scores = train_task(Workbench(inputs), settings, tmp_path / "run")
+    assert scores["metric"] == "pearson" and scores["test"] is None
+    assert scores["dev"]["pearson"] > 90
+    high, low = load(tmp_path / "run").predict([("a cat runs", "a cat runs"), ("a cat runs", "the bug sits")])
+    assert 0.5 <= low.score < high.score <= 5
+
+
+def test_senses_back_off_to_the_first_and_know_no_others(train_toy):
+    folder, scores = train_toy("senses", network__method="nearest", words__kinds=[])
+    assert scores["test"]["known"] == 100
+    task = load(folder)
+    known, unknown, either = task.predict(
+        [
+            ("the river bank", [(2, 3, "bank", "NOUN")]),
+            ("the river bank", [(1, 2, "river", "NOUN")]),
+            (["so"], []),
+        ]
+    )
+    assert known.keys[0].startswith("bank%1:")
+    assert unknown.keys == (None,) and either.keys == ()
+
+
+def test_a_lemma_that_training_lacks_has_wordnets_first_sense_if_given(train_toy, tmp_path):
+    index = tmp_path / "index.sense"
+    index.write_text("river%1:17:00:: 09411430 1 29\nriver%1:17:02:: 09411431 2 0\n")
+    folder, _ = train_toy("senses", inputs={"sense_index": str(index)}, network__method="nearest", words__kinds=[])
+    (found,) = load(folder).predict([("the river bank", [(1, 2, "river", "NOUN"), (0, 1, "the", "DET")])])
+    assert found.keys == ("river%1:17:00::", None)
+
+
+def test_phrases_teach_the_classifier(tmp_path, bilm_folder):
+    from elmo.tasks.run_folder import TaskInputs, start
+    from elmo.tasks.training import train_task
+    from elmo.tasks.workbench import Workbench
+    from tests.tasks.toys import small
+
+    path = tmp_path / "trees.txt"
+    path.write_text("(1 (0 bad) (1 (2 but) (1 good)))\n(0 (1 good) (0 (2 but) (0 bad)))\n" * 6)
+    inputs = TaskInputs("classification", str(path), model=str(bilm_folder), cache_folder=str(tmp_path / "cache"))
+    for use, labels in ((True, ["0", "1", "2"]), (False, ["0", "1"])):
+        run = tmp_path / f"run-{use}"
+        start(inputs, small("classification", network__phrases=use, fit__num_epochs=2), run)
+        train_task(Workbench(inputs), small("classification", network__phrases=use, fit__num_epochs=2), run)
+        assert load(run).description.labels == {"labels": labels, "has_phrases": True}
+
+
+@pytest.mark.parametrize(
+    ("family", "item", "message"),
+    [
+        ("tagging", 7, "give a string, or a list of words"),
+        ("pairs", ("one",), "not a pair of sentences"),
+        ("relations", "no marks", "the marks are missing"),
+        ("spans", ("q", " "), "The passage is empty"),
+        ("senses", ("a b", [(1, 5, "b", "NOUN")]), "not (start, end, lemma, pos) of a sentence of 2 words"),
+    ],
+)
+def test_a_wrong_item_is_told_of(family, item, message):
+    from elmo.tasks.families.family import choose_family
+
+    with pytest.raises(InputError) as caught:
+        choose_family(family).from_python(item)
+    assert message in str(caught.value)
+
+
+def test_one_text_is_not_taken_for_many(train_toy):
+    folder, _ = train_toy("classification", fit__num_epochs=1)
+    with pytest.raises(InputError, match="put the one text in a list"):
+        load(folder).predict("a cat")

@@ -1,0 +1,106 @@
+"""The bricks: padding, batches and order change nothing, and ELMo enters where it is told to."""
+
+import pytest
+import torch
+
+from elmo.layer import LayerMixes
+from elmo.tasks.networks.between import build_between
+from elmo.tasks.networks.encoder import Batcher, Encoder
+from elmo.tasks.networks.pooling import AttentionPooling, attend, pool_max, pool_mean, span_mask
+from elmo.tasks.settings import NetworkSettings
+from elmo.tasks.word_vectors import WordInput, WordList
+from tests.tasks.toys import small
+
+SENTENCES = [("a", "b", "c"), ("b",), ()]
+
+
+@pytest.mark.parametrize("kind", ["bilstm", "cnn", "linear"])
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_padding_changes_nothing(kind, num_layers):
+    torch.manual_seed(0)
+    network = build_between(NetworkSettings(kind=kind, dim=6, num_layers=num_layers), 4)
+    inputs = torch.randn(2, 5, 4)
+    mask = torch.tensor([[True] * 5, [True, True, True, False, False]])
+    both = network(inputs, mask)
+    alone = network(inputs[1:, :3], mask[1:, :3])
+    torch.testing.assert_close(both[1:, :3], alone)
+    assert not both[1, 3:].any()
+
+
+def test_a_bilstm_is_torchs_own():
+    torch.manual_seed(0)
+    network = build_between(NetworkSettings(dim=6), 4)
+    own = torch.nn.LSTM(4, 3, batch_first=True, bidirectional=True)
+    for name, value in network.left_to_right[0].named_parameters():
+        getattr(own, name).data.copy_(value)
+    for name, value in network.right_to_left[0].named_parameters():
+        getattr(own, f"{name}_reverse").data.copy_(value)
+    inputs = torch.randn(2, 5, 4)
+    torch.testing.assert_close(network(inputs, torch.ones(2, 5, dtype=torch.bool)), own(inputs)[0])
+
+
+def make_encoder(model, **changes):
+    settings = small("tagging", **changes)
+    elmo = settings.elmo
+    mixes = None
+    if elmo.where != "none":
+        num_mixes = 2 if elmo.where == "both" else 1
+        mixes = LayerMixes(3, model.dim, num_mixes=num_mixes, dropout=0.0, layers=elmo.layers)
+    words = WordList(["a", "b"])
+    inputs = WordInput(settings.words, num_learned=len(words), pretrained=None)
+
+    def layers_of(sentence):
+        return model.embed([list(sentence)], layers="all")[0].transpose(1, 0, 2)
+
+    batcher = Batcher(
+        words, WordList(()), with_characters=False, layers_of=layers_of if mixes is not None else None
+    )
+    return Encoder(inputs, mixes, settings).eval(), batcher
+
+
+@pytest.mark.parametrize(
+    ("where", "layers", "input_dim", "output_dim"),
+    [
+        ("none", "learned", 8, 16),
+        ("input", "learned", 8 + 12, 16),
+        ("output", "top", 8, 16 + 12),
+        ("both", "concat", 8 + 36, 16 + 36),
+    ],
+)
+def test_elmo_enters_where_it_is_told_and_neighbours_change_nothing(
+    tiny_model, where, layers, input_dim, output_dim
+):
+    encoder, batcher = make_encoder(tiny_model, elmo__where=where, elmo__layers=layers)
+    assert (encoder.input_dim, encoder.output_dim) == (input_dim, output_dim)
+    together = encoder(batcher(SENTENCES))
+    assert together.shape == (3, 3, output_dim)
+    assert not together[2].any()
+    for row, sentence in enumerate(SENTENCES[:2]):
+        alone = encoder(batcher([sentence]))
+        torch.testing.assert_close(together[row, : len(sentence)], alone[0], atol=1e-5, rtol=0)
+
+
+def test_a_new_mix_is_the_average_of_the_layers(tiny_model):
+    encoder, batcher = make_encoder(tiny_model, elmo__where="input", words__kinds=[])
+    encoder.words = WordInput(small("tagging", words__kinds=[]).words, num_learned=0, pretrained=None)
+    vectors = encoder.read_inputs(batcher([SENTENCES[0]]))
+    expected = torch.from_numpy(tiny_model.embed([list(SENTENCES[0])])[0])
+    torch.testing.assert_close(vectors[0], expected, atol=1e-6, rtol=0)
+
+
+def test_words_are_found_in_lower_case_too():
+    words = WordList(["paris", "The"])
+    assert words.ids(["Paris", "The", "the", "paris"]) == [2, 3, 1, 2]
+
+
+def test_pooling_sees_real_positions_alone():
+    states = torch.tensor([[[1.0], [5.0], [9.0]]])
+    mask = torch.tensor([[True, True, False]])
+    assert pool_max(states, mask).item() == 5 and pool_mean(states, mask).item() == 3
+    nothing = torch.zeros(1, 3, dtype=torch.bool)
+    assert pool_max(states, nothing).item() == pool_mean(states, nothing).item() == 0
+    weighted = AttentionPooling(1)(states, mask).item()
+    assert 1 <= weighted <= 5
+    assert AttentionPooling(1)(states, nothing).item() == 0
+    assert attend(states, states, nothing).abs().sum() == 0
+    assert span_mask([(1, 3), (0, 0)], 3).tolist() == [[False, True, True], [False] * 3]

@@ -1,0 +1,235 @@
+"""Every format is read, told apart, and written again with predictions in it."""
+
+import json
+import lzma
+from types import SimpleNamespace
+
+import pytest
+
+from elmo import InputError
+from elmo.tasks.readers.formats import ReadSettings, open_reader
+from tests.tasks.toys import write_toy
+
+CONLLU = """# sent_id = 1
+1-2\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
+1\tdo\tdo\tAUX\tVBP\t_\t0\troot\t_\t_
+2\tn't\tnot\tPART\tRB\t_\t1\tadvmod\t_\t_
+2.1\tgo\tgo\tVERB\tVB\t_\t_\t_\t_\t_
+
+1\tYes\tyes\tINTJ\tUH\t_\t0\troot\t_\t_
+"""
+
+
+def read(path, family, labelled=True, **settings):
+    reader = open_reader(str(path), family, ReadSettings(**settings), labelled=labelled).reader
+    return reader, list(reader)
+
+
+def written(path, content):
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def rewrite(reader, examples, predictions):
+    begin = reader.begin()
+    parts = [reader.write(example, found) for example, found in zip(examples, predictions, strict=True)]
+    return begin + "".join(parts) + reader.end()
+
+
+def test_conllu_words_leave_out_ranges_and_empty_nodes_and_writing_keeps_them(tmp_path):
+    path = written(tmp_path / "a.conllu", CONLLU)
+    reader, examples = read(path, "tagging")
+    assert [example.words for example in examples] == [("do", "n't"), ("Yes",)]
+    assert [example.tags for example in examples] == [("AUX", "PART"), ("INTJ",)]
+    assert [example.place.line for example in examples] == [1, 7]
+    reader, examples = read(path, "tagging", columns={"tag": "xpos"})
+    assert examples[0].tags == ("VBP", "RB")
+    text = rewrite(reader, examples, [SimpleNamespace(tags=("X", "Y")), SimpleNamespace(tags=("Z",))])
+    expected = CONLLU.replace("VBP", "X").replace("\tRB\t", "\tY\t").replace("UH", "Z")
+    assert text == expected + "\n"
+
+
+def test_conll_may_be_separated_by_spaces_and_have_document_lines_and_hashtags(tmp_path):
+    path = written(tmp_path / "a.conll", "-DOCSTART- -X- O\n\nEU NNP B-ORG\n#Brexit NN O\n\n\nyes UH O\n")
+    _, examples = read(path, "tagging")
+    assert [example.words for example in examples] == [("EU", "#Brexit"), ("yes",)]
+    assert examples[0].tags == ("B-ORG", "O")
+
+
+def test_words_alone_get_a_column_of_tags(tmp_path):
+    reader, examples = read(written(tmp_path / "a.conll", "a\nb\n\nc\n"), "tagging", labelled=False)
+    text = rewrite(reader, examples, [SimpleNamespace(tags=("X", "Y")), SimpleNamespace(tags=("Z",))])
+    assert text == "a X\nb Y\n\nc Z\n\n"
+
+
+def test_a_csv_is_read_by_its_header_whatever_the_order_and_written_with_its_quotes(tmp_path):
+    path = written(tmp_path / "a.csv", 'id,sentiment,review\n1,pos,"good, ""very""\nindeed"\n2,neg,bad\n')
+    reader, examples = read(path, "classification")
+    assert [(example.words, example.label) for example in examples] == [
+        (("good", ",", '"', "very", '"', "indeed"), "pos"),
+        (("bad",), "neg"),
+    ]
+    assert [example.place.line for example in examples] == [2, 4]
+    text = rewrite(reader, examples, [SimpleNamespace(label="A"), SimpleNamespace(label="B")])
+    assert text == 'id,sentiment,review\n1,A,"good, ""very""\nindeed"\n2,B,bad\n'
+
+
+def test_a_table_without_header_and_with_unusual_columns_is_guessed(tmp_path):
+    path = written(tmp_path / "a.csv", "A plane lands.,An air plane is landing.,4.5\nA man.,A dog.,0.0\n")
+    opened = open_reader(str(path), "pairs", ReadSettings())
+    assert opened.settings.columns == {"first": "1", "second": "2", "label": "3"}
+    assert [example.target for example in opened.reader] == [4.5, 0.0]
+    path = written(
+        tmp_path / "b.tsv", "7\tsome words to read\tspam\n8\tother words as well\tham\n9\tmore of it\tspam\n"
+    )
+    opened = open_reader(str(path), "classification", ReadSettings())
+    assert opened.settings.columns == {"text": "2", "label": "3"}
+
+
+def test_semicolons_are_seen_and_unknown_names_are_guessed_by_content(tmp_path):
+    rows = "".join(f"the {number}th thing to say;{'yes' if number % 2 else 'no'}\n" for number in range(9))
+    opened = open_reader(
+        str(written(tmp_path / "a.csv", "remark;verdict\n" + rows)), "classification", ReadSettings()
+    )
+    assert opened.settings.columns == {"text": "remark", "label": "verdict"}
+
+
+def test_of_label_and_score_the_one_asked_for_is_taken(tmp_path):
+    row = {"sentence_A": "a", "sentence_B": "b", "relatedness_score": 4.5, "entailment_judgment": "NEUTRAL"}
+    path = written(tmp_path / "a.jsonl", json.dumps(row) + "\n")
+    assert [example.target for example in read(path, "pairs")[1]] == ["NEUTRAL"]
+    assert [example.target for example in read(path, "pairs", pair_target="score")[1]] == [4.5]
+
+
+def test_json_lines_may_hold_words_and_tags(tmp_path):
+    path = written(tmp_path / "a.jsonl", '{"tokens": ["a", "b"], "ner_tags": ["O", "B-x"]}\n')
+    reader, examples = read(path, "tagging")
+    assert (examples[0].words, examples[0].tags) == (("a", "b"), ("O", "B-x"))
+    assert json.loads(rewrite(reader, examples, [SimpleNamespace(tags=("1", "2"))]))["ner_tags"] == ["1", "2"]
+
+
+def test_a_json_array_is_read_and_written_as_one(tmp_path):
+    path = written(tmp_path / "a.json", '[\n {"text": "x y", "label": "1"},\n {"text": "z", "label": "2"}\n]\n')
+    reader, examples = read(path, "classification")
+    assert [example.place.line for example in examples] == [2, 3]
+    text = rewrite(reader, examples, [SimpleNamespace(label="A"), SimpleNamespace(label="B")])
+    assert [row["label"] for row in json.loads(text)] == ["A", "B"]
+
+
+def test_an_unlabelled_table_gets_a_column(tmp_path):
+    reader, examples = read(
+        written(tmp_path / "a.csv", "id,text\n1,so it goes\n"), "classification", labelled=False
+    )
+    assert rewrite(reader, examples, [SimpleNamespace(label="A")]) == "id,text,label\n1,so it goes,A\n"
+
+
+def test_trees_give_every_phrase_its_label(tmp_path):
+    reader, (example,) = read(
+        written(tmp_path / "a.txt", "(3 (2 It) (4 (2 's) (4 -LRB-lovely)))\n"), "classification"
+    )
+    assert (example.words, example.label) == (("It", "'s", "-LRB-lovely"), "3")
+    assert set(example.phrases) == {
+        ((0, 1), "2"), ((1, 2), "2"), ((2, 3), "4"), ((1, 3), "4"), ((0, 3), "3"),
+    }  # fmt: skip
+    assert rewrite(reader, [example], [SimpleNamespace(label="0")]).startswith("(0 (2 It)")
+
+
+def test_relations_have_two_spans_in_the_words(tmp_path):
+    content = '8\t"The <e1>big box</e1> of(<e2>nails</e2>)."\nContent(e2,e1)\nComment: x\n\n'
+    reader, (example,) = read(written(tmp_path / "a.txt", content), "relations")
+    assert example.words[slice(*example.first)] == ("big", "box")
+    assert example.words[slice(*example.second)] == ("nails",)
+    assert rewrite(reader, [example], [SimpleNamespace(label="Other")]) == content.replace(
+        "Content(e2,e1)", "Other"
+    )
+
+
+def test_answers_of_squad_are_words_of_the_passage_and_are_written_in_place(tmp_path):
+    path = write_toy("spans", tmp_path, size=3)
+    reader, examples = read(path, "spans")
+    for example in examples:
+        assert example.passage_words[slice(*example.answer_span)] == example.answers
+    assert examples[0].place.line < examples[1].place.line
+    found = [SimpleNamespace(text="train", start=7, probability=1.0)] * 3
+    old, new = json.loads(path.read_text()), json.loads(rewrite(reader, examples, found))
+    for paragraph in old["data"][0]["paragraphs"]:
+        paragraph["qas"][0]["answers"] = [{"text": "train", "answer_start": 7}]
+    assert new == old
+
+
+def test_answers_may_stand_in_a_table(tmp_path):
+    path = written(tmp_path / "a.csv", "question,context,answer\nWho went ?,Ann went to Rome .,Ann\n")
+    _, (example,) = read(path, "spans")
+    assert example.answer_span == (0, 1)
+    rows = {"question": "Where ?", "context": "to Rome, Rome", "answers": {"text": ["Rome"], "answer_start": [9]}}
+    _, (example,) = read(written(tmp_path / "a.jsonl", json.dumps(rows)), "spans")
+    assert example.answer_span == (3, 4)
+
+
+def test_senses_have_their_keys_from_the_file_beside_compressed_or_not(tmp_path):
+    path = write_toy("senses", tmp_path, size=2)
+    _, examples = read(path, "senses")
+    target = examples[0].targets[0]
+    assert (target.lemma, target.pos, target.span) == ("bank", "NOUN", (2, 3))
+    assert target.keys and target.keys[0].startswith("bank%1:")
+    (tmp_path / "x.data.xml.xz").write_bytes(lzma.compress(path.read_bytes()))
+    (tmp_path / "x.gold.key.txt.xz").write_bytes(lzma.compress((tmp_path / "train.gold.key.txt").read_bytes()))
+    reader, packed = read(tmp_path / "x.data.xml.xz", "senses")
+    assert [example.targets for example in packed] == [example.targets for example in examples]
+    assert rewrite(reader, packed[:1], [SimpleNamespace(keys=("k%1",))]) == "s000.t0 k%1\n"
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "content", "message"),
+    [
+        ("tagging", "a.conll", "a\tO\nb\tO\nc\n", "line 3: 1 column(s) in 'c', but the first word has 2"),
+        ("tagging", "a.conll", "a\tO\nb\t\n", "line 2: the tag is empty"),
+        ("tagging", "a.conll", "a\nb\n", "has 1 column(s), so none is number 2 for the tags"),
+        ("tagging", "a.conll", "\n\n", "is empty; examples were expected"),
+        ("tagging", "a.jsonl", '{"tokens": ["a", "b"], "tags": ["O"]}', "line 1: 1 tags for 2 words"),
+        ("classification", "a.csv", "text,label\na b c,x\nd\n", "line 3: 1 columns, but the first row has 2"),
+        ("classification", "a.csv", "text,label\na b c,x\nd e f,\n", "line 3: the label is ''"),
+        ("classification", "a.jsonl", '{"text": "a", "label": "x"}\n{"text"\n', "line 2: not valid JSON"),
+        ("classification", "a.jsonl", '{"text": "a", "label": 1}\n{"label": 1}', "line 2: the text ('text')"),
+        ("classification", "a.txt", "(3 (2 It) (4 's)\n", "line 1: the tree has an opening bracket too many"),
+        ("classification", "a.csv", "", "is empty"),
+        ("pairs", "a.csv", "sentence1,sentence2\na b c,d e f\n", "no column was found for the label"),
+        ("pairs", "a.csv", "the first,the second,1.5\nmore of it,and this,high\n", "line 2: the score is 'high'"),
+        ("relations", "a.txt", '1\t"the <e1>cat</e1> sat"\nOther\n\n', "line 1: the marks are <e1>, </e1>"),
+        ("spans", "a.json", '{"data": [', "line 1: not valid JSON"),
+        ("spans", "a.jsonl", '{"question": "q", "context": "c", "answer": "z"}', "'z' is not in the passage"),
+        ("senses", "a.data.xml", "<corpus>\n<sentence>\n</corpus>\n", "has no key file"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_told_with_file_and_line(tmp_path, family, name, content, message):
+    path = written(tmp_path / name, content)
+    with pytest.raises(InputError) as caught:
+        settings = {"pair_target": "score"} if "score" in message else {}
+        read(path, family, **settings)
+    assert message in str(caught.value)
+    assert name in str(caught.value)
+
+
+def test_an_answer_outside_the_passage_is_told_with_its_question(tmp_path):
+    path = write_toy("spans", tmp_path, size=2)
+    content = json.loads(path.read_text())
+    content["data"][0]["paragraphs"][1]["qas"][0]["answers"][0]["answer_start"] = 999
+    path.write_text(json.dumps(content, indent=1))
+    with pytest.raises(
+        InputError, match=r"line \d\d: question q1: the answer .* is not what stands at character 999"
+    ):
+        read(path, "spans")
+
+
+def test_a_format_of_another_family_is_refused(tmp_path):
+    path = written(tmp_path / "a.conllu", CONLLU)
+    with pytest.raises(InputError, match="is conllu, but pairs reads csv, tsv, jsonl, json"):
+        read(path, "pairs")
+
+
+def test_a_role_that_is_not_there_is_refused(tmp_path):
+    path = written(tmp_path / "a.csv", "text,label\nso it goes,x\n")
+    with pytest.raises(InputError, match="there is no such role; classification has text, label"):
+        read(path, "classification", columns={"tag": "1"})
+    with pytest.raises(InputError, match="has no column 'stars' for the label; it has text, label"):
+        read(path, "classification", columns={"label": "stars"})

@@ -1,0 +1,195 @@
+"""Runs: exact resume, nothing half-written, and folders that know what they were trained with."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from elmo import CheckpointError, ConfigError, Elmo, InputError
+from elmo.tasks import load
+from elmo.tasks.data import draw_training, read_parts
+from elmo.tasks.fit import Watcher
+from elmo.tasks.readers.formats import ReadSettings
+from elmo.tasks.run_folder import SCORES_FILE, TRAINING, read_run, start
+from elmo.tasks.settings import make_settings
+from elmo.tasks.training import train_task
+from elmo.tasks.workbench import Workbench
+from tests.conftest import TINY_CONFIG
+from tests.tasks.toys import small, write_toy
+
+KILL_AFTER_EPOCH = """
+import os, signal, sys
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+from elmo.tasks.fit import Watcher
+from elmo.tasks.run_folder import read_run
+from elmo.tasks.training import train_task
+from elmo.tasks.workbench import Workbench
+inputs, settings = read_run(Path(sys.argv[1]))
+def end(record):
+    if record["epoch"] == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+train_task(Workbench(inputs), settings, Path(sys.argv[1]), watcher=Watcher(on_epoch=end))
+"""
+DROPOUT = {"words__dropout": 0.3, "network__dropout": 0.3, "elmo__dropout": 0.5, "fit__num_epochs": 4}
+
+
+def without_time(scores):
+    return {name: value for name, value in scores.items() if name != "elapsed_seconds"}
+
+
+def interrupt(run, inputs, settings):
+    """Train two epochs, then fail as if the machine had."""
+
+    def end(record):
+        if record["epoch"] == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_task(Workbench(inputs), settings, run, watcher=Watcher(on_epoch=end))
+
+
+def kill(run, inputs, settings):
+    """Train two epochs in another process, which then kills itself."""
+    code = [sys.executable, "-c", KILL_AFTER_EPOCH, str(run)]
+    assert subprocess.run(code, check=False).returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("stop", [interrupt, pytest.param(kill, marks=pytest.mark.slow)])
+def test_a_run_that_was_stopped_and_goes_on_gives_the_same_scores(train_toy, toy_inputs, tmp_path, stop):
+    _, whole = train_toy("tagging", name="whole", **DROPOUT)
+    inputs, settings = toy_inputs("tagging"), small("tagging", **DROPOUT)
+    run = tmp_path / "stopped"
+    start(inputs, settings, run)
+    stop(run, inputs, settings)
+    assert [entry.name for entry in run.iterdir()] == [TRAINING]
+    with pytest.raises(CheckpointError, match="is no trained task"):
+        load(run)
+    assert read_run(run) == (inputs, settings)
+    epochs = []
+    watcher = Watcher(on_epoch=lambda record: epochs.append(record["epoch"]))
+    resumed = train_task(Workbench(inputs), settings, run, watcher=watcher)
+    assert epochs == [3, 4]
+    assert without_time(resumed) == without_time(whole)
+    assert json.loads((run / SCORES_FILE).read_text()) == json.loads(json.dumps(resumed))
+
+
+def test_seeds_give_other_networks_and_the_same_seed_the_same(train_toy):
+    runs = [
+        train_toy("tagging", name=name, fit__seed=seed, fit__num_epochs=1)[1]
+        for name, seed in (("a", 0), ("b", 0), ("c", 1))
+    ]
+    assert runs[0]["history"] == runs[1]["history"] != runs[2]["history"]
+
+
+def test_training_stops_when_the_dev_score_no_longer_rises(train_toy):
+    _, scores = train_toy("classification", fit__num_epochs=30, fit__patience=2)
+    assert len(scores["history"]) == scores["best_epoch"] + 2 < 30
+
+
+def test_changed_data_is_not_gone_on_with(toy_inputs, tmp_path):
+    inputs = toy_inputs("tagging")
+    start(inputs, small("tagging"), tmp_path / "run")
+    write_toy("tagging", tmp_path, "train", seed=7)
+    with pytest.raises(InputError, match="has changed since the run"):
+        read_run(tmp_path / "run")
+
+
+def test_a_folder_that_holds_something_is_not_overwritten(toy_inputs, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "mine.txt").write_text("x")
+    with pytest.raises(InputError, match="exists already"):
+        start(toy_inputs("tagging"), small("tagging"), tmp_path / "run")
+
+
+def test_a_folder_opens_only_with_its_own_bilm(train_toy, bilm_folder, tmp_path):
+    folder, _ = train_toy("tagging", fit__num_epochs=1)
+    Elmo.from_config(TINY_CONFIG, seed=3).save_pretrained(tmp_path / "other")
+    with pytest.raises(CheckpointError, match="was trained with another biLM"):
+        load(folder, bilm=tmp_path / "other")
+    description = json.loads((folder / "task.json").read_text())
+    description["bilm"]["source"] = str(tmp_path / "gone")
+    (folder / "task.json").write_text(json.dumps(description))
+    with pytest.raises(CheckpointError, match="The biLM of .* could not be opened"):
+        load(folder)
+    assert load(folder, bilm=bilm_folder).predict([["Rome"]])
+
+
+def test_a_carried_bilm_makes_the_folder_whole(train_toy):
+    folder, _ = train_toy("tagging", inputs={"carry_bilm": True}, fit__num_epochs=1)
+    description = json.loads((folder / "task.json").read_text())
+    description["bilm"]["source"] = "nowhere"
+    (folder / "task.json").write_text(json.dumps(description))
+    assert load(folder).predict([["Rome"]])
+
+
+def test_a_damaged_folder_is_told_of(train_toy):
+    folder, _ = train_toy("tagging", inputs={"model": None}, elmo__where="none", fit__num_epochs=1)
+    (folder / "weights.safetensors").write_bytes(b"nonsense")
+    with pytest.raises(CheckpointError, match="is damaged"):
+        load(folder)
+
+
+def test_labels_unknown_in_training_are_told_with_their_place(toy_inputs, tmp_path, caplog):
+    inputs = toy_inputs("classification")
+    (tmp_path / "test.csv").write_text('text,label\n"look, a cat here",good\n"a unicorn",fabulous\n')
+    start(inputs, small("classification", fit__num_epochs=1), tmp_path / "run")
+    scores = train_task(Workbench(inputs), small("classification", fit__num_epochs=1), tmp_path / "run")
+    assert (
+        "test.csv, line 3: 'fabulous' was not among the labels in training (1 such test examples)" in caplog.text
+    )
+    assert scores["test"]["accuracy"] <= 50
+
+
+def test_word_vectors_of_a_file_are_used_and_kept_in_the_folder(train_toy, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    words = ["cat", "dog", "rat", "bug", "unseen"]
+    vectors.write_text("".join(f"{word} {' '.join(['0.5', str(number)])}\n" for number, word in enumerate(words)))
+    folder, scores = train_toy(
+        "classification", inputs={"word_vectors": str(vectors)}, words__kinds=["pretrained"], elmo__where="none"
+    )
+    vectors.unlink()
+    assert scores["dev"]["accuracy"] > 90
+    assert json.loads((folder / "words.json").read_text())["pretrained"] == sorted(words)
+    assert load(folder).predict(["a cat"])
+
+
+def test_pretrained_words_without_a_file_are_refused(toy_inputs):
+    with pytest.raises(InputError, match="give --word-vectors FILE"):
+        Workbench(toy_inputs("tagging")).prepare(small("tagging", words__kinds=["pretrained"]))
+
+
+def test_labels_may_be_renamed_and_left_out(toy_inputs):
+    inputs = toy_inputs("classification", label_map={"good": "yes", "bad": ""})
+    assert {example.label for example in Workbench(inputs).parts.train} == {"yes"}
+
+
+def test_dev_examples_are_taken_from_training_alike_for_every_seed_and_fraction(toy_inputs):
+    path = toy_inputs("tagging").train
+    parts = read_parts("tagging", path, None, None, ReadSettings(), {})
+    choices = [small("tagging", fit__seed=seed, fit__fraction=part).fit for seed, part in ((0, 1.0), (1, 0.5))]
+    drawn = [draw_training(parts, choice) for choice in choices]
+    assert drawn[0][1] == drawn[1][1] and len(drawn[0][1]) == 2
+    assert len(drawn[1][0]) == 11
+    assert all(example not in drawn[0][1] for example in drawn[0][0] if drawn[0][0].count(example) == 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"elmo.where": "none", "elmo.tune": True}, "there is no biLM to tune"),
+        ({"words.kinds": [], "elmo.where": "output"}, "the network would see nothing"),
+        ({"words.kinds": ["glove"]}, "known are pretrained, learned, characters"),
+        ({"network.kind": "rnn"}, "'bilstm', 'cnn', 'linear'"),
+        ({"network.dim": 7}, "must be even"),
+        ({"network.size": 7}, "unknown key 'network.size'"),
+        ({"fit.fraction": 0.0}, "must be above 0 and at most 1"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(changes, message):
+    with pytest.raises(ConfigError) as caught:
+        make_settings("tagging", changes)
+    assert message in str(caught.value)
