@@ -26,7 +26,13 @@ def no_gradients():
 def make_lstm(*, cell_dim=10, projected=True, clips=(0.3, 0.2), forget_bias=1.0, residual=True):
     layers = [
         ProjectedLstm(
-            6, cell_dim, 6, projected=projected, cell_clip=clips[0], projection_clip=clips[1], forget_bias=forget_bias
+            6,
+            cell_dim,
+            6,
+            projected=projected,
+            cell_clip=clips[0],
+            projection_clip=clips[1],
+            forget_bias=forget_bias,
         )
         for _ in range(3)
     ]

@@ -68,9 +68,7 @@ def bench(
     sentences = _read_sentences(inputs, split_on_spaces) if inputs else list(_invent_sentences())
     reuse_large_blocks()
     models = [
-        open_model(
-            model, format=format, precision=name, threads=threads, local_files_only=local_files_only
-        )
+        open_model(model, format=format, precision=name, threads=threads, local_files_only=local_files_only)
         for name in _choose_precisions(precision)
     ]
     found = [
@@ -163,10 +161,11 @@ def _to_lines(summary: dict[str, Any]) -> Iterator[str]:
         f"{summary['num_sentences']:,} sentences of {summary['mean_words']:.1f} words, "
         f"{summary['num_threads']} threads"
     )
-    yield f"{'precision':10} {'at once':>8} {'words/s':>9} {'lowest':>8} {'highest':>8} {'known':>6} {'of limit':>9}"
+    heads = ("words/s", 9), ("lowest", 8), ("highest", 8), ("known", 6), ("of limit", 9)
+    yield f"{'precision':10} {'at once':>8} " + " ".join(f"{head:>{width}}" for head, width in heads)
     for row in summary["measurements"]:
         yield (
             f"{row['precision']:10} {row['at_once']:8,} {row['words_per_second']:9,.0f} {row['lowest']:8,.0f} "
             f"{row['highest']:8,.0f} {row['hit_rate']:6.0%} {row['share_of_limit']:9.0%}"
         )
-    yield "known: words whose vector was remembered; of limit: of the products this machine makes in that precision"
+    yield "known: words whose vector was remembered; of limit: of the products made here in that precision"

@@ -32,6 +32,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "convert": convert,
     "prepare": prepare,
     "train": train,
+    "plot": plot,
     "vocab": vocab,
     "bench": bench,
 }
@@ -46,7 +47,6 @@ app = typer.Typer(
 for _name, _command in COMMANDS.items():
     app.command(_name)(_command)
 app.add_typer(task, name="task")
-app.add_typer(plot, name="plot")
 
 
 def _show_version(wanted: bool) -> None:

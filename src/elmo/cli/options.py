@@ -94,8 +94,8 @@ PrecisionChoice = Annotated[
     str,
     typer.Option(
         "--precision",
-        help="Of the products: float32, bfloat16, int8, or auto for the fastest this CPU has. float32 where it has "
-        "not what was asked for.",
+        help="Of the products: float32, bfloat16, int8, or auto for the fastest this CPU has. float32 where it "
+        "has not what was asked for.",
     ),
 ]
 Threads = Annotated[

@@ -116,7 +116,7 @@ class Int8Linear(PackedLinear):
     def __call__(self, inputs: Tensor) -> Tensor:
         """Give x Wᵀ + b."""
         product, scales = self._multiply(inputs)
-        return torch.addcmul(self._bias, product, scales)
+        return torch.addcmul(self._bias, product, scales, out=product)
 
     def add_to(self, total: Tensor, inputs: Tensor) -> None:
         """Add x Wᵀ."""

@@ -45,24 +45,28 @@ class PackedLstm:
 
 
 class PackedLayer:
-    """One layer; see ProjectedLstm for its equations."""
+    """One layer; see ProjectedLstm for its equations.
+
+    tanh(x) is 2σ(2x) - 1, for σ is faster by far. The factors are put where they cost nothing: into the weights
+    of the candidate and of the projection, and into the cell, which is kept doubled. Powers of 2 round nothing.
+    """
 
     def __init__(self, layer: ProjectedLstm, precision: Precision) -> None:
         self._cell_dim, self._output_dim = layer.cell_dim, layer.output_dim
         self._cell_clip, self._projection_clip = layer.cell_clip, layer.projection_clip
         bias = layer.bias.detach().clone()
         bias[layer.cell_dim : 2 * layer.cell_dim] += layer.forget_bias
-        self._from_inputs = pack_linear(layer.input_weight, bias, precision)
-        self._from_state = pack_linear(layer.state_weight, None, precision)
+        self._from_inputs = pack_linear(_double_candidate(layer.input_weight), _double_candidate(bias), precision)
+        self._from_state = pack_linear(_double_candidate(layer.state_weight), None, precision)
         weight = layer.projection_weight
-        self._project = None if weight is None else pack_linear(weight, None, precision)
+        self._project = None if weight is None else pack_linear(2 * weight, None, precision)
 
     def read(
         self, inputs: Tensor, counts: Sequence[int], state: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Packed rows (N, I) -> outputs (N, D), and each row's hidden (B, D) and cell (B, H) at its end."""
         num_rows = counts[0] if state is None else len(state[0])
-        cell = inputs.new_zeros(num_rows, self._cell_dim) if state is None else state[1].clone()
+        doubled_cell = inputs.new_zeros(num_rows, self._cell_dim) if state is None else 2 * state[1]
         outputs = inputs.new_empty(len(inputs), self._output_dim)
         hidden = None if state is None else state[0]
         for rows, window in cut_steps(counts, GATE_VALUES_AT_ONCE // (4 * self._cell_dim)):
@@ -71,23 +75,30 @@ class PackedLayer:
             for step, *step_gates, output in zip(*(torch.split(part, window) for part in parts), strict=True):
                 if hidden is not None:
                     self._from_state.add_to(step, hidden[: len(step)])
-                self._step(step_gates, cell[: len(step)], output)
+                step.sigmoid_()
+                self._step(step_gates, doubled_cell[: len(step)], output)
                 hidden = output
-        return outputs, _last_rows(outputs, counts, None if state is None else state[0]), cell
+        return outputs, _last_rows(outputs, counts, None if state is None else state[0]), doubled_cell / 2
 
-    def _step(self, gates: Sequence[Tensor], cell: Tensor, output: Tensor) -> None:
-        """Move the cell on and write the output; the gates are used up."""
+    def _step(self, gates: Sequence[Tensor], doubled_cell: Tensor, output: Tensor) -> None:
+        """Move the cell on and write the output; of the candidate, its σ is given."""
         input_gate, forget_gate, candidate, output_gate = gates
-        cell.mul_(forget_gate.sigmoid_()).addcmul_(input_gate.sigmoid_(), candidate.tanh_())
+        doubled_cell.mul_(forget_gate).addcmul_(input_gate, candidate, value=4).sub_(input_gate, alpha=2)
         if self._cell_clip is not None:
-            cell.clamp_(-self._cell_clip, self._cell_clip)
-        exposed = output_gate.sigmoid_() * cell.tanh()
+            doubled_cell.clamp_(-2 * self._cell_clip, 2 * self._cell_clip)
+        exposed = doubled_cell.sigmoid().sub_(0.5).mul_(output_gate)  # half of σ(o)·tanh(c)
         if self._project is None:
-            output.copy_(exposed)
+            torch.mul(exposed, 2, out=output)
         elif self._projection_clip is None:
             output.copy_(self._project(exposed))
         else:
             torch.clamp(self._project(exposed), -self._projection_clip, self._projection_clip, out=output)
+
+
+def _double_candidate(weight: Tensor) -> Tensor:
+    doubled = weight.detach().clone()
+    doubled.chunk(4)[2].mul_(2)
+    return doubled
 
 
 def _last_rows(outputs: Tensor, counts: Sequence[int], before: Tensor | None) -> Tensor:

@@ -75,9 +75,8 @@ def train_step(
         if settings.num_samples:
             generator = torch.Generator().manual_seed(_mix(settings.seed, update, 0) + window)
             samples = NegativeSamples(settings.num_samples, num_words, generator).to(device)
-        # Gradients of the processes meet once an update, with those of its last window.
-        apart = window + 1 < settings.windows_per_update and isinstance(state.objective, DistributedDataParallel)
-        with state.objective.no_sync() if apart else contextlib.nullcontext():
+        is_last = window + 1 == settings.windows_per_update
+        with _apart(state.objective) if not is_last else contextlib.nullcontext():
             result: WindowLoss = state.objective(batch, state.bilm_state, samples)
             loss = (result.left_to_right + result.right_to_left) / (2 * batch.num_words)
             taught, num_taught = loss.new_zeros(()), 0
@@ -114,6 +113,13 @@ def train_step(
         state.num_words,
         1 - taught_loss / taught_words if taught_words else None,
     )
+
+
+def _apart(objective: nn.Module) -> contextlib.AbstractContextManager[None]:
+    """Let gradients add up in this process: those of all processes meet once an update."""
+    if isinstance(objective, DistributedDataParallel):
+        return objective.no_sync()
+    return contextlib.nullcontext()
 
 
 def _teacher_weight(lesson: Lesson | None, settings: TrainSettings) -> float:
