@@ -32,10 +32,10 @@ def finish(process):
 
 
 def test_a_run_killed_at_any_moment_goes_on_with_the_same_losses(corpus_folder, tmp_path):
-    settings = [*SETTINGS, "--set", "max_updates=400", "--set", "checkpoint_every=20"]
+    settings = [*SETTINGS, "--set", "max_updates=160", "--set", "checkpoint_every=20"]
     finish(start(corpus_folder, "-o", tmp_path / "whole", *settings))
     process = start(corpus_folder, "-o", tmp_path / "cut", *settings)
-    for kills_at in (45, 130):
+    for kills_at in (30, 75):
         while len(train_lines(tmp_path / "cut")) < kills_at:
             assert process.poll() is None, process.communicate()
             time.sleep(0.005)

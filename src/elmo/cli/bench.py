@@ -51,7 +51,7 @@ def bench(
     json: options.AsJson = False,
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:
-    """Measure how many words a second a model reads here, in each precision.
+    """Measure how many words a second a model reads here.
 
     Without a text, sentences are invented whose words are as rare as those of a language.
 
