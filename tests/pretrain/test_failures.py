@@ -179,6 +179,7 @@ def test_a_full_disk_ends_a_run_that_goes_on_when_there_is_room(namespaces, stop
     assert losses(after) == whole
 
 
+@pytest.mark.slow
 def test_a_file_that_may_not_grow_ends_a_run_that_goes_on_later(stopped, whole, capsys):
     training = list_checkpoints(stopped)[0] / "training"
     limit = (training / "optimizer.pt").stat().st_size - 1000
@@ -196,6 +197,7 @@ def test_a_file_that_may_not_grow_ends_a_run_that_goes_on_later(stopped, whole, 
     assert losses(stopped) == whole
 
 
+@pytest.mark.slow
 def test_a_shard_cut_off_while_a_run_reads_it_ends_the_run(corpus_folder, tmp_path):
     corpus, run = tmp_path / "corpus", tmp_path / "run"
     shutil.copytree(corpus_folder, corpus)
