@@ -83,9 +83,10 @@ def test_a_padded_encoder_gives_the_outputs_and_the_state_of_the_module(make, ca
 
 def check_encoder(encoder, stack, start, state):
     before = [tensor.clone() for tensor in start.tensors]
-    inputs = torch.randn(4, 7, 6)
-    expected, end = stack(inputs, LENGTHS, start)
-    found, reached = encoder.read(pack(inputs), COUNTS, state)
+    words = torch.randn(5, 6)  # some of which come more than once
+    word_index = torch.randint(0, 5, (4, 7))
+    expected, end = stack(words[word_index], LENGTHS, start)
+    found, reached = encoder.read(words, pack(word_index), COUNTS, state)
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, pack(other), rtol=0, atol=1e-6)
     for one, other in zip(reached.tensors, end.tensors, strict=True):
@@ -98,7 +99,8 @@ def test_rows_that_are_not_read_keep_their_state():
     stack = make_lstm()
     state = stack.zero_state(5)
     state.hidden.normal_(), state.cell.normal_()
-    _, reached = PackedLstm(stack, "float32").read(torch.randn(sum(COUNTS), 6), COUNTS, state)
+    sources = torch.arange(sum(COUNTS))
+    _, reached = PackedLstm(stack, "float32").read(torch.randn(sum(COUNTS), 6), sources, COUNTS, state)
     assert torch.equal(reached.hidden[:, 4], state.hidden[:, 4])
     assert torch.equal(reached.cell[:, 4], state.cell[:, 4])
     assert not torch.allclose(reached.cell[:, 3], state.cell[:, 3])

@@ -67,19 +67,15 @@ def bench(
                 raise InputError(f"{name} is {value}; give 1 or more.")
     sentences = _read_sentences(inputs, split_on_spaces) if inputs else list(_invent_sentences())
     reuse_large_blocks()
-    models = [
-        open_model(model, format=format, precision=name, threads=threads, local_files_only=local_files_only)
-        for name in _choose_precisions(precision)
-    ]
-    found = [
-        _measure(elmo, sentences, number, seconds=seconds, repeats=repeats)
-        for elmo in models
-        for number in at_once or SENTENCES_AT_ONCE
-    ]
+    found: list[dict[str, Any]] = []
+    for name in _choose_precisions(precision):
+        elmo = open_model(model, format=format, precision=name, threads=threads, local_files_only=local_files_only)
+        for number in at_once or SENTENCES_AT_ONCE:
+            found.append(_measure(elmo, sentences, number, seconds=seconds, repeats=repeats))
     summary = {
         "num_sentences": len(sentences),
         "mean_words": sum(map(len, sentences)) / len(sentences),
-        "num_threads": models[0].num_threads,
+        "num_threads": elmo.num_threads,
         "measurements": found,
     }
     print(to_json(summary) if json else "\n".join(_to_lines(summary)))
@@ -125,7 +121,7 @@ def _measure(
     model.embed(sentences[:at_once])
     rates, limits, shares = [], [], []
     for _ in range(repeats):
-        limits.append(measure_product_limit(model.precision, workers))
+        limits.append(measure_product_limit(model.precision, workers, seconds=min(0.5, seconds)))
         model.clear_cache()
         num_words, elapsed_seconds = _embed_for(model, sentences, at_once, seconds)
         num_operations = per_word * num_words + per_new_word * model.cache_info().num_misses

@@ -19,19 +19,19 @@ from elmo.inference.padded_encoder import PaddedEncoder
 from elmo.inference.precision import Precision
 from elmo.inference.reading_order import Indices, ReadingOrder, cut_steps, order_reading
 from elmo.inference.workers import Workers
-from elmo.nn.bilm import BiLM, BiLMState, Encoder
+from elmo.nn.bilm import BiLMState, Encoder
 from elmo.nn.projected_lstm import LstmStack
 from elmo.nn.reading_state import ReadingState
 from elmo.text.batch import CharBatch
 
-WORDS_AT_ONCE = 4096
+WORDS_AT_ONCE = 2048
 
 
 class PackedEncoder(Protocol):
     """One direction; it reads words step by step, without padding."""
 
-    def read(self, inputs: Tensor, counts: list[int], state: Any) -> tuple[list[Tensor], Any]:
-        """Packed rows (N, D) -> each layer's outputs (N, D), and the state of all rows at their ends."""
+    def read(self, words: Tensor, sources: Tensor, counts: list[int], state: Any) -> tuple[list[Tensor], Any]:
+        """Read the packed rows `words[sources]`, (N, D): each layer's outputs (N, D), and all rows' end states."""
         ...
 
 
@@ -40,15 +40,28 @@ def can_pack(encoder: Encoder, device: torch.device) -> bool:
     return isinstance(encoder, LstmStack) and device.type == "cpu"
 
 
-class BidirectionalReader:
-    """Runs both directions of a biLM as it is now; changed weights need a new reader."""
+def pack_encoder(module: Encoder, precision: Precision) -> PackedEncoder:
+    """Lay out the weights of a direction, or take the module as it is where that cannot be done."""
+    device = next(module.parameters()).device
+    if isinstance(module, LstmStack) and can_pack(module, device):
+        return PackedLstm(module, precision)
+    return PaddedEncoder(module)
 
-    def __init__(self, bilm: BiLM, precision: Precision, workers: Workers) -> None:
-        self._bilm = bilm
+
+class BidirectionalReader:
+    """Runs both directions of a language model."""
+
+    def __init__(
+        self,
+        left_to_right: PackedEncoder,
+        right_to_left: PackedEncoder,
+        zero_state: Callable[[int], BiLMState],
+        workers: Workers,
+    ) -> None:
+        """`zero_state` gives the state of so many rows before anything was read."""
+        self._encoders = (left_to_right, right_to_left)
+        self._zero_state = zero_state
         self._workers = workers
-        self._on_cpu = next(bilm.parameters()).device.type == "cpu"
-        directions = (bilm.left_to_right, bilm.right_to_left)
-        self._encoders = self._run([functools.partial(_pack, module, precision) for module in directions])
 
     def read(
         self, words: Tensor, batch: CharBatch, choice: LayerChoice, num_read: Tensor, state: BiLMState | None
@@ -70,9 +83,9 @@ class BidirectionalReader:
         make = torch.empty if bool((num_read == batch.lengths).all()) else torch.zeros
         result = make(int(ends[-1]), choice.num_vectors, 2, words.shape[1], device=words.device)
         if state is None and rows.num_read[-1] == 0:
-            state = self._bilm.zero_state(len(lengths))
+            state = self._zero_state(len(lengths))
         before = (None, None) if state is None else _both(state.rows(torch.from_numpy(falling)))
-        after = self._run(
+        after = self._workers.run(
             [
                 functools.partial(
                     _read_direction,
@@ -90,9 +103,6 @@ class BidirectionalReader:
         restore = torch.from_numpy(np.argsort(falling))
         return result.flatten(start_dim=2), BiLMState(*after).rows(restore)
 
-    def _run(self, tasks: list[Callable[[], Any]]) -> list[Any]:
-        return self._workers.run(tasks) if self._on_cpu else [task() for task in tasks]
-
 
 @dataclass(frozen=True)
 class _Rows:
@@ -107,11 +117,6 @@ class _Rows:
         return order_reading(self.lengths, self.num_read, from_right=from_right)
 
 
-def _pack(module: Encoder, precision: Precision) -> PackedEncoder:
-    on_cpu = next(module.parameters()).device.type == "cpu"
-    return PackedLstm(module, precision) if isinstance(module, LstmStack) and on_cpu else PaddedEncoder(module)
-
-
 def _read_direction(
     encoder: PackedEncoder,
     order: ReadingOrder,
@@ -120,14 +125,14 @@ def _read_direction(
     state: ReadingState | None,
     choice: LayerChoice,
     result: Tensor,
-) -> ReadingState | None:
+) -> ReadingState:
     """Fill one direction's half (N, K, D) of the result and give the state at the end."""
     sources = torch.from_numpy(rows.word_index[order.rows, order.positions]).to(words.device)
     targets = torch.from_numpy(rows.first_words[order.rows] + order.positions).to(words.device)
     for window, counts in cut_steps(order.counts, WORDS_AT_ONCE):
-        inputs = words[sources[window]]
-        outputs, state = encoder.read(inputs, counts, state)
-        result[targets[window]] = choice.mix([inputs, *outputs])
+        outputs, state = encoder.read(words, sources[window], counts, state)
+        result[targets[window]] = choice.mix([words[sources[window]], *outputs])
+    assert state is not None  # where nothing is read, one was given
     return state
 
 

@@ -14,6 +14,7 @@ from elmo.inference.precision import INT8_PRODUCT, Precision, has_onednn, multip
 
 _TYPICAL_ROWS = 64  # what oneDNN chooses the order of the weights by; any number of rows may come
 _SMALLEST_SCALE = 1e-30
+_ROWS_QUANTIZED_AT_ONCE = 1024
 
 
 class PackedLinear(ABC):
@@ -101,8 +102,12 @@ class Int8Linear(PackedLinear):
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        scales = torch.linalg.vector_norm(weight, torch.inf, dim=1).clamp_(min=_SMALLEST_SCALE) / 127
-        rounded = (weight / scales[:, None]).round_().to(torch.int8)
+        scales = torch.empty(len(weight))
+        rounded = torch.empty(weight.shape, dtype=torch.int8)
+        for start in range(0, len(weight), _ROWS_QUANTIZED_AT_ONCE):
+            window = slice(start, start + _ROWS_QUANTIZED_AT_ONCE)
+            scales[window] = weight[window].abs().amax(dim=1).clamp_(min=_SMALLEST_SCALE) / 127
+            rounded[window] = (weight[window] / scales[window, None]).round_()
         zeros = torch.zeros(len(weight), dtype=torch.int64)
         with warnings.catch_warnings():
             # torch means to give up tensors of quantized types; the kernel takes its weights as one.
@@ -124,7 +129,7 @@ class Int8Linear(PackedLinear):
         total.addcmul_(product, scales)
 
     def _multiply(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        scales = torch.linalg.vector_norm(inputs, torch.inf, dim=1, keepdim=True).clamp_(min=_SMALLEST_SCALE)
+        scales = inputs.abs().amax(dim=1, keepdim=True).clamp_(min=_SMALLEST_SCALE)
         product = self._kernel(inputs / scales, 1 / self._num_levels, self._num_levels + 1, self._weight)
         return product, scales
 

@@ -3,18 +3,19 @@
 Packed rows are words in the order of reading_order.py: step by step, without padding.
 """
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from elmo.inference.packed_linear import pack_linear
+from elmo.inference.packed_linear import PackedLinear, pack_linear
 from elmo.inference.precision import Precision
 from elmo.inference.reading_order import cut_steps
 from elmo.nn.projected_lstm import LstmStack, LstmState, ProjectedLstm
 
 # The gates of this many values are made at once: they should stay in the cache until they are used.
-GATE_VALUES_AT_ONCE = 2**22
+GATE_VALUES_AT_ONCE = 2**21
 
 
 class PackedLstm:
@@ -26,19 +27,24 @@ class PackedLstm:
         self._residual = stack.residual
 
     def read(
-        self, inputs: Tensor, counts: Sequence[int], state: LstmState | None
+        self, words: Tensor, sources: Tensor, counts: Sequence[int], state: LstmState | None
     ) -> tuple[list[Tensor], LstmState]:
-        """Packed rows (N, D) -> each layer's outputs (N, D), and the state of all rows at their ends.
+        """Read the packed rows `words[sources]`, (N, D): each layer's outputs (N, D), and all rows' end states.
 
         The state has at least as many rows as the first step; None starts from zero.
         """
-        outputs, hiddens, cells = [], [], []
+        # Words come again and again: the first layer's product is made once for each.
+        distinct, places = torch.unique(sources, return_inverse=True)
+        make_gates = functools.partial(_take_rows, self._layers[0].from_inputs(words[distinct]), places)
+        outputs: list[Tensor] = []
+        hiddens, cells = [], []
         for number, layer in enumerate(self._layers):
             before = None if state is None else (state.hidden[number], state.cell[number])
-            result, hidden, cell = layer.read(inputs, counts, before)
+            if number > 0:
+                make_gates = functools.partial(_multiply_rows, layer.from_inputs, outputs[-1])
+            result, hidden, cell = layer.read(make_gates, counts, before)
             # The recurrent state never contains the residual; only what is passed on does.
-            inputs = result + inputs if self._residual and number > 0 else result
-            outputs.append(inputs)
+            outputs.append(result + outputs[-1] if self._residual and number > 0 else result)
             hiddens.append(hidden)
             cells.append(cell)
         return outputs, LstmState(torch.stack(hiddens), torch.stack(cells))
@@ -56,21 +62,23 @@ class PackedLayer:
         self._cell_clip, self._projection_clip = layer.cell_clip, layer.projection_clip
         bias = layer.bias.detach().clone()
         bias[layer.cell_dim : 2 * layer.cell_dim] += layer.forget_bias
-        self._from_inputs = pack_linear(_double_candidate(layer.input_weight), _double_candidate(bias), precision)
+        self.from_inputs = pack_linear(_double_candidate(layer.input_weight), _double_candidate(bias), precision)
         self._from_state = pack_linear(_double_candidate(layer.state_weight), None, precision)
         weight = layer.projection_weight
         self._project = None if weight is None else pack_linear(2 * weight, None, precision)
 
     def read(
-        self, inputs: Tensor, counts: Sequence[int], state: tuple[Tensor, Tensor] | None
+        self, make_gates: Callable[[slice], Tensor], counts: Sequence[int], state: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Packed rows (N, I) -> outputs (N, D), and each row's hidden (B, D) and cell (B, H) at its end."""
-        num_rows = counts[0] if state is None else len(state[0])
-        doubled_cell = inputs.new_zeros(num_rows, self._cell_dim) if state is None else 2 * state[1]
-        outputs = inputs.new_empty(len(inputs), self._output_dim)
+        """Give the outputs (N, D) of all rows, and each row's hidden (B, D) and cell (B, H) at its end.
+
+        `make_gates` gives what the inputs of some rows add to their gates, (n, 4H), for this layer to change.
+        """
+        doubled_cell = torch.zeros(counts[0], self._cell_dim) if state is None else 2 * state[1]
+        outputs = torch.empty(sum(counts), self._output_dim)
         hidden = None if state is None else state[0]
         for rows, window in cut_steps(counts, GATE_VALUES_AT_ONCE // (4 * self._cell_dim)):
-            gates = self._from_inputs(inputs[rows])
+            gates = make_gates(rows)
             parts = (gates, *gates.chunk(4, dim=1), outputs[rows])
             for step, *step_gates, output in zip(*(torch.split(part, window) for part in parts), strict=True):
                 if hidden is not None:
@@ -93,6 +101,14 @@ class PackedLayer:
             output.copy_(self._project(exposed))
         else:
             torch.clamp(self._project(exposed), -self._projection_clip, self._projection_clip, out=output)
+
+
+def _take_rows(made: Tensor, places: Tensor, rows: slice) -> Tensor:
+    return made[places[rows]]
+
+
+def _multiply_rows(multiply: PackedLinear, inputs: Tensor, rows: slice) -> Tensor:
+    return multiply(inputs[rows])
 
 
 def _double_candidate(weight: Tensor) -> Tensor:

@@ -17,9 +17,10 @@ class PaddedEncoder:
         self._module = module
 
     def read(
-        self, inputs: Tensor, counts: Sequence[int], state: ReadingState | None
+        self, words: Tensor, sources: Tensor, counts: Sequence[int], state: ReadingState | None
     ) -> tuple[list[Tensor], ReadingState]:
-        """Packed rows (N, D) -> each layer's outputs (N, D), and the state of all rows at their ends."""
+        """Read the packed rows `words[sources]`, (N, D): each layer's outputs (N, D), and all rows' end states."""
+        inputs = words[sources]
         state = self._module.zero_state(counts[0]) if state is None else state
         num_active = np.array(counts)
         steps = torch.from_numpy(np.repeat(np.arange(len(counts)), num_active)).to(inputs.device)

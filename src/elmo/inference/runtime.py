@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
-from elmo.inference.bidirectional_reader import BidirectionalReader, can_pack
+from elmo.inference.bidirectional_reader import BidirectionalReader, can_pack, pack_encoder
 from elmo.inference.layers import LayerChoice, choose_layers
 from elmo.inference.precision import choose_precision
 from elmo.inference.word_cache import DEFAULT_BYTES, WordCache
@@ -106,8 +106,8 @@ class Runtime:
         num_threads: int | None = None,
         cache_bytes: int = DEFAULT_BYTES,
     ) -> None:
-        self.workers = Workers(num_threads)
         opened = open_device(device)
+        self.workers = Workers(num_threads, inline=opened.type != "cpu")
         self.precision = choose_precision(precision, can_pack=can_pack(bilm.left_to_right, opened))
         self.bilm = bilm.to(opened)
         self.carried = CarriedState(self.bilm) if carry else None
@@ -157,13 +157,22 @@ class Runtime:
         with self._preparing:
             weights = tuple(map(_identify, self.bilm.parameters()))
             if self._prepared is None or self._prepared.weights != weights:
-                self._prepared = _Prepared(
-                    weights,
-                    WordEncoder(self.bilm.tokens, self.precision, self.workers, cache_bytes=self._cache_bytes),
-                    BidirectionalReader(self.bilm, self.precision, self.workers),
-                    next(self.bilm.parameters()).device,
-                )
+                self._prepared = self._lay_out(weights)
             return self._prepared
+
+    def _lay_out(self, weights: tuple[tuple[int, int], ...]) -> "_Prepared":
+        bilm = self.bilm
+        make_words = functools.partial(
+            WordEncoder, bilm.tokens, self.precision, self.workers, cache_bytes=self._cache_bytes
+        )
+        tasks: list[Callable[[], Any]] = [
+            make_words,
+            functools.partial(pack_encoder, bilm.left_to_right, self.precision),
+            functools.partial(pack_encoder, bilm.right_to_left, self.precision),
+        ]
+        words, left_to_right, right_to_left = self.workers.run(tasks)
+        reader = BidirectionalReader(left_to_right, right_to_left, bilm.zero_state, self.workers)
+        return _Prepared(weights, words, reader, next(bilm.parameters()).device)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Distinct words of a batch -> their context-free vectors, each word encoded once as long as it is remembered."""
 
 import functools
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -23,12 +24,12 @@ class WordEncoder:
         device = next(tokens.parameters()).device
         self._tokens = tokens
         self._workers = workers
-        self._on_cpu = device.type == "cpu"
+        on_cpu = device.type == "cpu"
         self._characters: PackedCharCnn | None = None
         self._projection: PackedLinear | None = None
-        if self._on_cpu and tokens.characters is not None:
+        if on_cpu and tokens.characters is not None:
             self._characters = PackedCharCnn(tokens.characters, precision)
-        if self._on_cpu and tokens.projection is not None:
+        if on_cpu and tokens.projection is not None:
             self._projection = pack_linear(tokens.projection.weight, tokens.projection.bias, precision)
         self.cache = WordCache(_output_dim(tokens), max_bytes=cache_bytes, device=device)
 
@@ -39,20 +40,16 @@ class WordEncoder:
         )
 
     def _encode_new(self, batch: CharBatch, positions: list[int]) -> Tensor:
-        vectors = []
-        for start in range(0, len(positions), WORDS_AT_ONCE):
-            window = torch.tensor(positions[start : start + WORDS_AT_ONCE])
-            parts = [
-                tuple(None if ids is None else ids[part] for ids in (batch.char_ids, batch.word_ids))
-                for part in window.chunk(self._workers.num_workers if self._on_cpu else 1)
-            ]
-            if self._on_cpu:
-                vectors += self._workers.run([functools.partial(self._encode_part, *part) for part in parts])
-            else:
-                vectors += [self._tokens(*part) for part in parts]
-        return torch.cat(vectors)
+        tasks = []
+        for window in torch.split(torch.tensor(positions), WORDS_AT_ONCE):
+            for part in window.chunk(self._workers.num_workers):
+                ids = [None if all_ids is None else all_ids[part] for all_ids in (batch.char_ids, batch.word_ids)]
+                tasks.append(functools.partial(self._encode_part, *ids))
+        return torch.cat(self._workers.run(tasks))
 
     def _encode_part(self, char_ids: Tensor | None, word_ids: Tensor | None) -> Tensor:
+        if self._characters is None and self._projection is None:
+            return cast(Tensor, self._tokens(char_ids, word_ids))
         parts = []
         if self._tokens.words is not None:
             parts.append(self._tokens.words(word_ids))

@@ -21,25 +21,28 @@ _setting_threads = threading.Lock()
 class Workers:
     """Runs tasks without gradients, at most two at a time, on `num_threads` cores together."""
 
-    def __init__(self, num_threads: int | None = None) -> None:
-        """Without a number, as many threads as torch uses."""
+    def __init__(self, num_threads: int | None = None, *, inline: bool = False) -> None:
+        """Without a number, as many threads as torch uses; `inline` runs the tasks where they come from."""
         whole = isinstance(num_threads, int) and not isinstance(num_threads, bool)
         if num_threads is not None and (not whole or num_threads < 1):
             raise ConfigError(f"num_threads is {num_threads!r}; it must be a whole number of threads, 1 or more.")
         self.num_threads = num_threads or torch.get_num_threads()
-        self.num_workers = min(MAX_WORKERS, self.num_threads)
+        self._inline = inline
+        self.num_workers = 1 if inline else min(MAX_WORKERS, self.num_threads)
         self._pool: ThreadPoolExecutor | None = None
         self._process: int | None = None
         self._starting = threading.Lock()
 
     def __getstate__(self) -> dict[str, int]:
-        return {"num_threads": self.num_threads}
+        return {"num_threads": self.num_threads, "inline": self._inline}
 
-    def __setstate__(self, arguments: dict[str, int]) -> None:
+    def __setstate__(self, arguments: dict[str, Any]) -> None:
         Workers.__init__(self, **arguments)
 
     def run(self, tasks: Sequence[Callable[[], ResultT]]) -> list[ResultT]:
         """Give the results of all tasks, in their order."""
+        if self._inline:
+            return [_run_task(task) for task in tasks]
         pool = self._open_pool()
         return [future.result() for future in [pool.submit(_run_task, task) for task in tasks]]
 
@@ -54,6 +57,9 @@ class Workers:
                     initargs=(self.num_threads // self.num_workers,),
                 )
                 self._process = os.getpid()
+                # All are started now: setting their threads touches, for a moment, what new threads begin with.
+                together = threading.Barrier(self.num_workers)
+                list(self._pool.map(lambda _: together.wait(), range(self.num_workers)))
             return self._pool
 
 

@@ -1,0 +1,35 @@
+"""This project, in a process of its own like its peers, for inference.py."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from answering import Sentences, serve
+
+from elmo import Elmo
+from elmo.heap import reuse_large_blocks
+
+
+def open_model(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+    reuse_large_blocks()  # as the commands do
+    model = Elmo.from_pretrained(order["folder"], precision=order["precision"], num_threads=order["num_threads"])
+    model.embed([["ready"]])
+
+    def embed(sentences: Sentences, batch_size: int) -> float:
+        """Give sentences one by one, or the whole corpus at once for any other batch size."""
+        if batch_size == 1:
+            for words in sentences:
+                model.embed([words])
+        else:
+            for _ in model.embed_iter(sentences):
+                pass
+        return model.cache_info().hit_rate
+
+    def save_layers(sentences: Sentences, path: str) -> None:
+        np.savez(path, *model.embed(sentences, layers="all"))
+
+    return {"embed": embed, "save_layers": save_layers, "prepare": model.clear_cache}
+
+
+if __name__ == "__main__":
+    serve(open_model)
