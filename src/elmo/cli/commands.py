@@ -11,9 +11,12 @@ from elmo.cli.embed import embed
 from elmo.cli.encode import encode
 from elmo.cli.evaluate import evaluate
 from elmo.cli.info import info
+from elmo.cli.neighbors import neighbors
 from elmo.cli.plot import plot
 from elmo.cli.prepare import prepare
+from elmo.cli.probe import probe
 from elmo.cli.score import score
+from elmo.cli.senses import senses
 from elmo.cli.similarity import similarity
 from elmo.cli.substitutes import substitutes
 from elmo.cli.task import task
@@ -32,7 +35,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "convert": convert,
     "prepare": prepare,
     "train": train,
-    "plot": plot,
+    "neighbors": neighbors,
+    "senses": senses,
+    "probe": probe,
     "vocab": vocab,
     "bench": bench,
 }
@@ -47,6 +52,7 @@ app = typer.Typer(
 for _name, _command in COMMANDS.items():
     app.command(_name)(_command)
 app.add_typer(task, name="task")
+app.add_typer(plot, name="plot")
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,24 +1,30 @@
-"""`elmo plot KIND`: pictures of what was measured."""
+"""`elmo plot KIND`: pictures of what was measured, each kind a command of its own."""
 
-from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from elmo.cli.plot_analysis import plot_map, plot_similarity
+from elmo.cli.plot_options import PictureFile, PictureFont
 
-class Kind(str, Enum):
-    """What can be drawn."""
+plot = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
+plot.command("similarity")(plot_similarity)
+plot.command("map")(plot_map)
 
-    training = "training"
+
+@plot.callback(invoke_without_command=True)
+def explain(context: typer.Context) -> None:
+    """Draw what was measured: sentences, words, layers, curves."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit(2)
 
 
-def plot(
-    kind: Annotated[Kind, typer.Argument(help="training: the curves of a run.")],
-    source: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a training run.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The picture, .png or .svg.")
-    ] = Path("training.png"),
+@plot.command("training")
+def plot_training(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a training run.")],
+    output: PictureFile = Path("training.png"),
 ) -> None:
     """Draw the curves of a training run.
 
@@ -28,5 +34,49 @@ def plot(
     """
     from elmo.analysis.training_curves import draw_training_curves
 
-    draw_training_curves(source, output)
-    print(f"{output} shows the training run in {source}.")
+    draw_training_curves(run, output)
+    print(f"{output} shows the training run in {run}.")
+
+
+@plot.command("mixing")
+def plot_mixing(
+    tasks: Annotated[
+        list[Path], typer.Argument(metavar="TASK", help="Folders of trained tasks, or of comparisons.")
+    ],
+    output: PictureFile = Path("mixing.png"),
+    font: PictureFont = None,
+) -> None:
+    """Draw what each layer counts in tasks.
+
+    These are the weights s_j of their learned mixes.
+
+    \b
+    Example:
+      elmo plot mixing tagger sentiment entailment --output mixing.svg
+    """
+    from elmo.analysis.mixing_bars import draw_mixing_weights
+    from elmo.analysis.task_mixes import mixing_weights
+
+    mixes = [mix for task in tasks for mix in mixing_weights(task)]
+    draw_mixing_weights(mixes, output, font=font)
+    print(f"{output} shows {len(mixes)} mix(es) of {len(tasks)} folder(s).")
+
+
+@plot.command("learning")
+def plot_learning(
+    comparison: Annotated[
+        Path, typer.Argument(metavar="RUN", help="What `elmo task train --compare --fractions …` wrote.")
+    ],
+    output: PictureFile = Path("learning.png"),
+    title: Annotated[str | None, typer.Option(help="Above the picture.", show_default="the folder")] = None,
+) -> None:
+    """Draw the learning curves of a comparison.
+
+    \b
+    Example:
+      elmo plot learning compared --output learning.png
+    """
+    from elmo.analysis.learning_curves import draw_learning_curves
+
+    draw_learning_curves(comparison, output, title=title)
+    print(f"{output} shows the learning curves in {comparison}.")

@@ -1,0 +1,81 @@
+"""manifest.json of an index: the model and layers it was made with, the files read so far, its segments."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from elmo.analysis.corpus_text import ReadingSettings
+from elmo.analysis.layer_choice import LayerKey
+from elmo.durable import replace_file
+from elmo.errors import CheckpointError, ElmoError, first_line
+
+MANIFEST = "manifest.json"
+FORMAT, VERSION = "modern-elmo-index", 1
+
+
+@dataclass(frozen=True)
+class SourceRecord:
+    """A file that was read, as far as it was read."""
+
+    name: str
+    sha256: str
+    num_sentences: int = 0
+    num_words: int = 0
+    is_complete: bool = False
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What an index is. Only segments listed here count."""
+
+    model: str | None  # where the model was; None: the default one
+    model_hash: str
+    num_layers: int
+    dim: int
+    layers: tuple[LayerKey, ...]
+    reading: ReadingSettings
+    sources: tuple[SourceRecord, ...] = ()
+    segments: tuple[str, ...] = ()
+
+    @property
+    def num_occurrences(self) -> int:
+        """How many words were indexed."""
+        return sum(source.num_words for source in self.sources)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the JSON object."""
+        return {"format": FORMAT, "version": VERSION, **dataclasses.asdict(self)}
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Replace the manifest; at any moment the old or the new one is there."""
+    replace_file(folder / MANIFEST, json.dumps(manifest.to_dict(), ensure_ascii=False, indent=1).encode())
+
+
+def is_index(path: str | Path) -> bool:
+    """Tell whether this is the folder of an index."""
+    return (Path(path) / MANIFEST).is_file()
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read what write_manifest wrote; CheckpointError if it is not that."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise CheckpointError(
+            f"{folder} is no index of occurrences: it has no {MANIFEST}; make one with "
+            f"elmo neighbors --build {folder} --corpus FILE."
+        )
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content.pop("format") != FORMAT or content.pop("version") != VERSION:
+            raise CheckpointError(f"{path} is not of version {VERSION}, which this program reads; build it again.")
+        content["reading"] = ReadingSettings(**content["reading"])
+        content["sources"] = tuple(SourceRecord(**source) for source in content["sources"])
+        content["layers"], content["segments"] = tuple(content["layers"]), tuple(content["segments"])
+        return Manifest(**content)
+    except ElmoError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{path} is damaged ({first_line(error)}); build the index again.") from error

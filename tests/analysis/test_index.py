@@ -1,0 +1,225 @@
+"""An index says what a scan of the same text says, survives being killed, and grows."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmo import CheckpointError, ConfigError, Elmo, InputError
+from elmo.analysis import CorpusIndex, Part, build_index, find_neighbors
+from elmo.analysis import index_build as building
+from elmo.analysis.cells import Cells, write_cells
+from elmo.analysis.layer_choice import normalize
+
+QUERY = "We want to [play] in the garden"
+
+
+def cosines(found):
+    return [each.cosine for layer in found.layers for each in layer.neighbors]
+
+
+@pytest.fixture
+def index(model, texts, tmp_path):
+    return build_index(model, tmp_path / "index", texts, segment_size=300)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"words": "same"},
+        {"words": "other"},
+        {"part": Part(("first.txt",))},
+        {"part": Part(("sec*",), 5, 20)},
+        {"words": "same", "part": Part((), 2, 6)},
+        {"layers": ["top"], "top_k": 3},
+    ],
+)
+def test_an_index_gives_the_neighbours_that_a_scan_gives(model, texts, index, asked):
+    asked = {"top_k": 6, **asked}
+    searched, scanned = find_neighbors(model, QUERY, index, **asked), find_neighbors(model, QUERY, texts, **asked)
+    assert cosines(searched) == pytest.approx(cosines(scanned), abs=0.01)
+    assert searched.num_occurrences == scanned.num_occurrences > 0
+    for layer in searched.layers:
+        for each in layer.neighbors:
+            words, start = each.occurrence.sentence.words, each.occurrence.start
+            exact = model.similarity(QUERY, words, index_b=start, layers=layer.layer)
+            assert each.cosine == pytest.approx(exact, abs=0.01)
+    if asked.get("words") == "same":
+        assert {each.occurrence.word for layer in searched.layers for each in layer.neighbors} == {"play"}
+    if asked.get("words") == "other":
+        assert "play" not in {each.occurrence.word for layer in searched.layers for each in layer.neighbors}
+    if part := asked.get("part"):
+        assert all(each.occurrence.sentence in part for layer in searched.layers for each in layer.neighbors)
+
+
+def test_the_static_column_does_not_depend_on_the_sentence(model, index):
+    one, other = (find_neighbors(model, text, index) for text in (QUERY, "a [play] about nothing"))
+    assert one.static == other.static
+    assert "play" not in [each.word.lower() for each in one.static]
+    assert one.layers[-1].neighbors != other.layers[-1].neighbors
+
+
+def test_a_form_with_capitals_is_the_same_word(model, index):
+    found = find_neighbors(model, "my [BANK] account", index, words="same", top_k=50)
+    assert {each.occurrence.word for each in found.layers[0].neighbors} == {"bank", "Bank"}
+    occurrences, count = index.find_occurrences("bank", max_occurrences=1000)
+    assert count == len(occurrences) == 3 * 13
+    drawn, count = index.find_occurrences("bank", max_occurrences=5, seed=3)
+    assert len(drawn) == 5 and count == 39 and set(drawn) <= set(occurrences)
+
+
+def test_equal_sentences_are_shown_once_and_the_query_never(model, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("The same thing again\n" * 50 + "Another thing here\n")
+    index = build_index(model, tmp_path / "index", [str(text)])
+    for corpus in (index, [str(text)]):
+        found = find_neighbors(model, "Another [thing] here", corpus, words="same")
+        assert [each.occurrence.sentence.text for each in found.layers[0].neighbors] == ["The same thing again"]
+
+
+def test_sentences_come_back_as_they_stood_in_the_text(model, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("  Don't  [stop] – 你好 !  \r\n")
+    index = build_index(model, tmp_path / "index", [str(text)])
+    (occurrence,), _ = index.find_occurrences("stop", max_occurrences=9)
+    assert occurrence.sentence.text == "Don't  [stop] – 你好 !"
+    assert occurrence.sentence.words == ["Don", "'t", "[", "stop", "]", "–", "你", "好", "!"]
+    assert (occurrence.start, occurrence.word, occurrence.sentence.source) == (3, "stop", str(text))
+
+
+def test_a_killed_build_goes_on_and_ends_as_an_uninterrupted_one(model, texts, tmp_path, monkeypatch):
+    whole = build_index(model, tmp_path / "whole", texts, segment_size=200)
+    monkeypatch.setattr(building, "SENTENCES_AT_ONCE", 10)
+    embed, num_calls = Elmo.embed, 0
+
+    def die_later(self, *arguments, **settings):
+        nonlocal num_calls
+        num_calls += 1
+        if num_calls == 6:
+            raise KeyboardInterrupt
+        return embed(self, *arguments, **settings)
+
+    monkeypatch.setattr(Elmo, "embed", die_later)
+    with pytest.raises(KeyboardInterrupt):
+        build_index(model, tmp_path / "killed", texts, segment_size=200)
+    half = CorpusIndex(tmp_path / "killed")
+    assert 0 < half.num_occurrences < whole.num_occurrences
+    assert sorted(path.name for path in half.folder.iterdir() if "segment" in path.name) == list(
+        half.manifest.segments
+    )
+    (half.folder / ".segment-0009.saving-1").mkdir()  # as a process that was killed leaves it
+    monkeypatch.setattr(Elmo, "embed", embed)
+    resumed = build_index(model, tmp_path / "killed", texts, segment_size=200)
+    assert resumed.manifest.sources == whole.manifest.sources
+    assert all(source.is_complete for source in resumed.manifest.sources)
+    assert not (half.folder / ".segment-0009.saving-1").exists()
+    for word in ("bank", "play", "Number", "5"):
+        assert resumed.find_occurrences(word, max_occurrences=999) == whole.find_occurrences(
+            word, max_occurrences=999
+        )
+
+
+def test_files_can_be_added_and_nothing_is_done_twice(model, texts, tmp_path):
+    build_index(model, tmp_path / "index", texts[:1])
+    grown = build_index(model, tmp_path / "index", texts[1:])
+    assert [source.name for source in grown.manifest.sources] == texts
+    assert len(grown.manifest.segments) == 2
+    again = build_index(model, tmp_path / "index", texts)
+    assert again.manifest == grown.manifest
+    found = find_neighbors(model, QUERY, grown, words="same", top_k=50)
+    assert {each.occurrence.sentence.source for each in found.layers[0].neighbors} == set(texts)
+
+
+def test_a_slice_can_be_made_longer(model, texts, tmp_path):
+    short = build_index(model, tmp_path / "index", texts[1:], max_words=50)
+    assert 50 <= short.num_occurrences < 65
+    assert not short.manifest.sources[0].is_complete
+    assert build_index(model, tmp_path / "index", texts[1:], max_words=50).num_occurrences == short.num_occurrences
+    whole = build_index(model, tmp_path / "index", texts[1:])
+    assert whole.manifest.sources[0].is_complete
+    assert whole.find_occurrences("Number", max_occurrences=999)[1] == 72
+
+
+def test_what_does_not_fit_an_index_is_refused(model, tiny_model, texts, index, tmp_path):
+    folder = index.folder
+    with pytest.raises(InputError, match="was made with another model"):
+        build_index(tiny_model, folder, texts)
+    with pytest.raises(InputError, match=r"has the layers 1, 2; leave --layer out"):
+        build_index(model, folder, texts, layers=["average"])
+    with pytest.raises(InputError, match="does not hold the layer average, only 1, 2"):
+        find_neighbors(model, QUERY, index, layers=["average"])
+    with pytest.raises(InputError, match="is several words"):
+        find_neighbors(model, "the [old theatre]", index, words="same")
+    with Path(texts[0]).open("a") as file:
+        file.write("more\n")
+    with pytest.raises(InputError, match="has changed since it was added"):
+        build_index(model, folder, texts)
+    with pytest.raises(InputError, match="exists and holds no index"):
+        build_index(model, tmp_path, texts)
+    with pytest.raises(CheckpointError, match="no index of occurrences"):
+        CorpusIndex(tmp_path / "nothing")
+
+
+def test_an_empty_corpus_leaves_nothing_behind(model, tmp_path):
+    text = tmp_path / "empty.txt"
+    text.write_text("\n \n")
+    with pytest.raises(InputError, match="There are no words in"):
+        build_index(model, tmp_path / "index", [str(text)])
+    assert not (tmp_path / "index").exists()
+    assert find_neighbors(model, QUERY, [str(text)]).num_occurrences == 0
+
+
+def test_one_occurrence(model, tmp_path, capfd):
+    text = tmp_path / "one.txt"
+    text.write_text("word\n")
+    found = find_neighbors(model, QUERY, build_index(model, tmp_path / "index", [str(text)]))
+    assert [[each.occurrence.word for each in layer.neighbors] for layer in found.layers] == [["word"], ["word"]]
+    assert capfd.readouterr() == ("", "")  # the library prints by itself
+
+
+def test_damage_is_told(model, index):
+    (index.folder / index.manifest.segments[0] / "layer-1.faiss").write_bytes(b"no")
+    with pytest.raises(CheckpointError, match=r"layer-1.faiss is missing or damaged .* build the index again"):
+        find_neighbors(model, QUERY, CorpusIndex(index.folder))
+    (index.folder / index.manifest.segments[0] / "segment.json").unlink()
+    with pytest.raises(CheckpointError, match="segment-0000 is damaged"):
+        find_neighbors(model, QUERY, CorpusIndex(index.folder))
+    (index.folder / "manifest.json").write_text("{")
+    with pytest.raises(CheckpointError, match="manifest.json is damaged"):
+        CorpusIndex(index.folder)
+
+
+def test_without_faiss_the_extra_is_named(model, texts, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "faiss", None)
+    with pytest.raises(ConfigError, match=r"pip install 'modern-elmo\[analysis\]'"):
+        build_index(model, tmp_path / "index", texts)
+    assert not (tmp_path / "index").exists()
+
+
+def test_a_hundred_thousand_vectors_are_searched_well_in_few_cells(tmp_path):
+    draw = np.random.default_rng(0)
+    centres = draw.standard_normal((500, 16)).astype(np.float32)
+    vectors = normalize(
+        np.repeat(centres, 200, axis=0) + 0.3 * draw.standard_normal((100_000, 16)).astype(np.float32)
+    )
+    write_cells(tmp_path / "cells", lambda start, end: vectors[start:end], len(vectors), 16)
+    cells = Cells(tmp_path / "cells")
+    num_found = 0
+    for row in range(0, 100_000, 5000):
+        best = np.argsort(-(vectors @ vectors[row]))[:10]
+        num_found += len(set(best.tolist()) & {number for number, _ in cells.search(vectors[row], 15)})
+    assert num_found >= 0.9 * 200
+    mask = np.zeros(100_000, dtype=np.bool_)
+    mask[[7, 99_999]] = True
+    assert {number for number, _ in cells.search(vectors[0], 10, mask)} == {7, 99_999}
+    assert cells.search(vectors[0], 10, np.zeros(100_000, dtype=np.bool_)) == []
+    assert 7 not in {number for number, _ in cells.search(vectors[7], 10, ~mask)}
+
+
+def test_the_manifest_says_what_the_index_is(index, texts):
+    manifest = json.loads((index.folder / "manifest.json").read_text())
+    assert manifest["format"] == "modern-elmo-index"
+    assert manifest["layers"] == [1, 2]
+    assert [source["name"] for source in manifest["sources"]] == texts

@@ -1,0 +1,204 @@
+"""Probes find the layer that knows, and say on how much their numbers rest."""
+
+import numpy as np
+import pytest
+
+from elmo import InputError
+from elmo.analysis import probe
+from elmo.analysis.linear_probe import LabelledVectors, LinearSettings, train_linear_probe
+from elmo.analysis.probe_tagging import LabelledSentence, draw_sentences, read_features
+from elmo.analysis.sense_memory import SenseMemory, learn_mix, read_first_senses
+from elmo.tasks.examples import SenseTarget
+
+CONLLU = "{number}\t{word}\t_\t{tag}\t_\t{features}\t_\t_\t_\t_\n"
+
+
+@pytest.fixture
+def tagged(tmp_path):
+    """Words whose tag is seen from their letters, with a feature for some."""
+    draw = np.random.default_rng(0)
+    words = {"cat": ("NOUN", "Number=Sing"), "cats": ("NOUN", "Number=Plur"), "runs": ("VERB", "Tense=Pres"),
+             "ran": ("VERB", "Tense=Past"), "the": ("DET", "_")}  # fmt: skip
+    paths = []
+    for name, num_sentences in (("train", 120), ("test", 20)):
+        lines = []
+        for _ in range(num_sentences):
+            for number, word in enumerate(draw.choice(list(words), size=6), start=1):
+                tag, features = words[word]
+                lines.append(CONLLU.format(number=number, word=word, tag=tag, features=features))
+            lines.append("\n")
+        paths.append(tmp_path / f"{name}.conllu")
+        paths[-1].write_text("".join(lines))
+    return {"train": str(paths[0]), "test": str(paths[1])}
+
+
+def scores(found, name=None):
+    return {row.name: row.scores[name or next(iter(row.scores))].mean for row in found.rows}
+
+
+def test_a_linear_probe_finds_the_layer_that_knows():
+    draw = np.random.default_rng(0)
+    labels = draw.integers(3, size=(600, 1))
+    vectors = draw.standard_normal((600, 3, 8)).astype(np.float16)
+    vectors[:, 1] += (5 * np.eye(3, 8)[labels[:, 0]]).astype(np.float16)
+    part = [LabelledVectors(vectors[rows], labels[rows]) for rows in (slice(0, 500), slice(500, None))]
+    found = train_linear_probe(*part, [3], LinearSettings(), seed=0)
+    layer_0, layer_1, layer_2, average, mix = found.accuracy[:, 0]
+    assert layer_1 > 90 and max(layer_0, layer_2) < 60
+    assert average < layer_1 and mix > 80
+    assert found.mix_weights[1] > 0.5 and sum(found.mix_weights) == pytest.approx(1)
+
+
+def test_tags_known_from_letters_are_known_in_every_layer(model, tagged):
+    found = probe(model, "tagging", **tagged, seeds=(0, 1))
+    assert list(scores(found)) == ["most frequent", "layer 0", "layer 1", "layer 2", "average", "learned mix"]
+    assert scores(found)["layer 0"] == 100
+    assert scores(found)["most frequent"] < 60
+    assert found.counts == {
+        "train_words": 720, "train_words_in_data": 720, "test_words": 120, "test_words_in_data": 120, "seeds": 2,
+    }  # fmt: skip
+    assert found.rows[1].scores["tag"].spread == 0
+
+
+def test_each_feature_is_asked_among_the_words_that_have_it(model, tagged):
+    found = probe(model, "features", **tagged, seeds=(0,))
+    assert list(found.rows[0].scores) == ["mean", "Number", "Tense"]
+    assert scores(found, "Number")["layer 0"] == 100
+    assert found.rows[1].scores["mean"].spread is None  # one seed
+
+
+def test_features_are_read():
+    assert read_features(["Number=Sing|Person=3", "_"]) == ({"Number": "Sing", "Person": "3"}, {})
+    with pytest.raises(InputError, match="'NOUN' is no list of features"):
+        read_features(["NOUN"])
+
+
+def test_each_seed_draws_its_own_sentences():
+    sentences = [LabelledSentence(("a", "b", "c"), ()) for _ in range(100)]
+    drawn = [draw_sentences(sentences, 30, seed) for seed in (0, 0, 1)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert all(len(each) == 10 for each in drawn)
+    assert draw_sentences(sentences, 300, 0) == list(range(100))
+
+
+def test_a_limit_is_kept_and_told(model, tagged):
+    found = probe(model, "tagging", **tagged, seeds=(0,), max_train_words=100, max_test_words=50)
+    assert (found.counts["train_words"], found.counts["train_words_in_data"]) == (96, 720)
+    assert (found.counts["test_words"], found.counts["test_words_in_data"]) == (48, 120)
+
+
+def test_classes_of_texts(model, tmp_path):
+    rows = [
+        f"{'good' if number % 2 else 'bad'},{'nice film' if number % 2 else 'dull plot'}\n" for number in range(60)
+    ]
+    (tmp_path / "texts.csv").write_text("label,text\n" + "".join(rows))
+    path = str(tmp_path / "texts.csv")
+    found = probe(model, "classification", train=path, test=path, seeds=(0,))
+    assert scores(found)["layer 0"] == 100 and scores(found)["most frequent"] == 50
+
+
+def test_similarity_is_correlated_and_the_mix_needs_training_pairs(model, tmp_path):
+    draw = np.random.default_rng(0)
+    rows = ["sentence1,sentence2,score\n"]
+    for _ in range(40):
+        words = draw.choice(["bank", "river", "money", "xylophone", "quick"], size=8)
+        shared = draw.integers(9)
+        rows.append(f"{' '.join(words)},{' '.join([*words[:shared], *['zebra'] * (8 - shared)])},{shared / 2}\n")
+    (tmp_path / "pairs.csv").write_text("".join(rows))
+    path = str(tmp_path / "pairs.csv")
+    found = probe(model, "similarity", test=path)
+    assert [row.name for row in found.rows] == ["layer 0", "layer 1", "layer 2", "average"]
+    assert found.rows[0].scores["pearson"].mean > 70
+    assert found.rows[0].scores["pearson"].spread_of == "resampling"
+    assert found.mix_weights is None and "--train" in found.notes[0]
+    learned = probe(model, "similarity", train=path, test=path, seeds=(0, 1))
+    assert learned.rows[-1].name == "learned mix"
+    best = max(row.scores["pearson"].mean for row in found.rows)
+    assert learned.rows[-1].scores["pearson"].mean > best - 3
+
+
+def target(sense, lemma="bank", pos="NOUN"):
+    return SenseTarget("x", (0, 1), lemma, pos, (sense,))
+
+
+def test_the_nearest_mean_decides_by_each_layer():
+    memory = SenseMemory()
+    for sign in (1, -1):
+        for shift in (0.1, -0.1):
+            vector = np.zeros((2, 3), dtype=np.float32)
+            vector[1] = (sign, shift, 0)  # layer 1 knows, layer 0 does not
+            vector[0] = (0, shift, 1)
+            memory.add(target("a" if sign > 0 else "b"), vector)
+    asked = np.asarray([[0, 0.1, 1], [-1, 0, 0]], dtype=np.float32)
+    assert memory.nearest("bank#NOUN", asked, np.eye(2, dtype=np.float32))[1] == "b"
+    assert memory.candidates("bank#NOUN") == ["a", "b"]
+    draw = np.random.default_rng(0)
+    examples = []
+    for number in range(40):
+        vector = draw.standard_normal((2, 3)).astype(np.float32)
+        vector[1] += (6 if number % 2 else -6, 0, 0)
+        examples.append((target("a" if number % 2 else "b"), vector))
+        memory.add(*examples[-1])
+    assert learn_mix(memory, examples, 2, seed=0)[1] > 0.7
+
+
+def write_senses(tmp_path, name, sentences):
+    lines, keys = ["<corpus><text>"], []
+    for number, (words, place, lemma, key) in enumerate(sentences):
+        parts = [
+            f'<instance id="s{number}" lemma="{lemma}" pos="NOUN">{word}</instance>' if place == at else
+            f'<wf lemma="{word}" pos="X">{word}</wf>' for at, word in enumerate(words.split())
+        ]  # fmt: skip
+        lines.append(f'<sentence id="{number}">{"".join(parts)}</sentence>')
+        keys.append(f"s{number} {key}")
+    (tmp_path / f"{name}.data.xml").write_text("\n".join([*lines, "</text></corpus>"]))
+    (tmp_path / f"{name}.gold.key.txt").write_text("\n".join(keys))
+    return str(tmp_path / f"{name}.data.xml")
+
+
+def test_senses_by_the_nearest_neighbour_with_the_first_sense_behind(model, tmp_path):
+    money, river = (
+        ("pay the money bank now", 3, "bank", "bank%1:14:00::"),
+        ("a green wet bank of", 3, "bank", "bank%1:17:01::"),
+    )
+    train = write_senses(tmp_path, "train", [money] * 4 + [river] * 3)
+    test = write_senses(tmp_path, "test", [river, money, ("a tall tree here", 2, "tree", "tree%1:20:00::")])
+    (tmp_path / "index.sense").write_text("tree%1:20:00:: 13104059 1 33\ntree%1:25:00:: 13912260 2 0\n")
+    without = probe(model, "senses", train=train, test=test, seeds=(0,))
+    assert scores(without)["layer 2"] == pytest.approx(200 / 3)
+    assert scores(without)["layer 0"] == pytest.approx(100 / 3)  # the word alone has one vector for both
+    found = probe(model, "senses", train=train, test=test, seeds=(0,), sense_index=str(tmp_path / "index.sense"))
+    assert scores(found)["layer 2"] == 100
+    assert scores(found)["first sense"] == pytest.approx(200 / 3)
+    assert found.counts["test_targets_not_in_training"] == 1
+    assert found.counts["train_targets"] == 7
+    limited = probe(model, "senses", train=train, test=test, seeds=(0,), max_train_words=12)
+    assert limited.counts["train_words"] == 15
+
+
+def test_the_index_of_wordnet_is_read_or_refused(tmp_path):
+    path = tmp_path / "index.sense"
+    path.write_text("good%5:00:00:moral:00 1 1 3\nwell%4:02:00:: 2 2 3\nNew_York%1:15:00:: 3 1 0\n")
+    assert read_first_senses(path) == {"good#ADJ": "good%5:00:00:moral:00", "new_york#NOUN": "New_York%1:15:00::"}
+    path.write_text("not an index\n")
+    with pytest.raises(InputError, match=r"index.sense, line 1: .* no line of WordNet's index.sense"):
+        read_first_senses(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "message"),
+    [
+        ("tagging", {"train": None}, "The probe tagging learns from examples; name a file of them with --train."),
+        ("tagging", {"sense_index": "x"}, "The index of senses is for the probe senses; leave it out."),
+        ("tagging", {"seeds": ()}, "A probe needs at least one seed."),
+        (
+            "tags",
+            {},
+            "There is no probe 'tags'; choose one of tagging, features, classification, senses, similarity.",
+        ),
+    ],
+)
+def test_mistakes(model, tagged, kind, change, message):
+    with pytest.raises(InputError) as told:
+        probe(model, kind, **{**tagged, **change})
+    assert str(told.value) == message

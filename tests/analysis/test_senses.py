@@ -1,0 +1,141 @@
+"""Clusters of occurrences: as many as there are, none where there are none."""
+
+import numpy as np
+import pytest
+
+from elmo import InputError
+from elmo.analysis import evaluate_induction, find_occurrences, induce_senses, read_corpus, read_labelled
+from elmo.analysis.clusters import find_clusters
+from elmo.analysis.occurrences import Occurrence, join_words
+from elmo.analysis.sense_scores import score_clusters
+from tests.language_models import make_language_model
+
+
+def make_groups(sizes, dim=20, spread=0.25):
+    draw = np.random.default_rng(5)
+    centres = draw.standard_normal((len(sizes), dim))
+    rows = [
+        centre + spread * draw.standard_normal((size, dim)) for centre, size in zip(centres, sizes, strict=True)
+    ]
+    return np.concatenate(rows).astype(np.float32)
+
+
+@pytest.mark.parametrize("sizes", [(40,), (30, 20), (30, 20, 25), (60, 15, 30, 20)])
+def test_the_number_of_clusters_is_found(sizes):
+    clusters = find_clusters(make_groups(sizes))
+    assert clusters.num_clusters == len(sizes)
+    assert sorted(np.bincount(clusters.numbers).tolist(), reverse=True) == sorted(sizes, reverse=True)
+    assert (clusters.silhouette is None) == (len(sizes) == 1)
+
+
+def test_a_few_odd_ones_are_no_sense_of_their_own():
+    vectors = make_groups((60, 1))
+    assert find_clusters(vectors).num_clusters == 1
+
+
+@pytest.mark.parametrize("num_vectors", [1, 2, 9])
+def test_few_or_equal_vectors_are_one_cluster(num_vectors):
+    assert find_clusters(make_groups((num_vectors,))).num_clusters == 1
+    assert find_clusters(np.ones((num_vectors * 20, 4), dtype=np.float32)).num_clusters == 1
+
+
+def test_a_given_number_is_kept():
+    assert find_clusters(make_groups((40,)), num_clusters=3).num_clusters == 3
+
+
+def test_scores_beside_their_baselines():
+    labels = ["a"] * 10 + ["b"] * 10
+    perfect = score_clusters(labels, [0] * 10 + [1] * 10)
+    assert (perfect.adjusted_rand, perfect.v_measure) == (1, 1)
+    assert (perfect.one_cluster_adjusted_rand, perfect.one_cluster_v_measure) == (0, 0)
+    assert abs(perfect.random_adjusted_rand) < 0.2 and 0 < perfect.random_v_measure < 0.3
+
+
+def make_occurrences(num_each=12):
+    """A word among others of one kind, or of another, so that any model tells them apart."""
+    found = []
+    for number in range(num_each):
+        for label, before, after in (
+            ("money", "the money to the", "went to the money to"),
+            ("river", "I . I", ". . I . ."),
+        ):
+            words = [*before.split(), "bank", *after.split(), *["the"] * (number % 3)]
+            start = words.index("bank")
+            found.append(Occurrence(join_words(words, "text", number), start, start + 1, label))
+    return found
+
+
+def test_senses_have_contexts_substitutes_and_scores():
+    model = make_language_model()
+    found = induce_senses(model, "bank", make_occurrences(), num_senses=2, num_typical=2)
+    assert found.scores is not None and found.scores.adjusted_rand == 1
+    assert [sense.num_occurrences for sense in found.senses] == [12, 12]
+    for sense in found.senses:
+        assert len({each.label for each in sense.typical}) == 1 and len(sense.typical) == 2
+        assert sense.substitutes and "bank" not in [each.word for each in sense.substitutes]
+        assert all(0 < each.probability <= 1 for each in sense.substitutes)
+    first, second = ({each.word for each in sense.substitutes} for sense in found.senses)
+    assert not first & second
+    assert found.to_dict()["senses"][0]["typical"][0]["label"] in ("money", "river")
+
+
+def test_a_model_without_softmax_gives_no_substitutes(model):
+    found = induce_senses(model, "bank", make_occurrences())
+    assert all(sense.substitutes == () for sense in found.senses)
+
+
+def test_no_and_one_occurrence(model):
+    with pytest.raises(InputError, match="'bank' does not occur in the corpus"):
+        induce_senses(model, "bank", [])
+    found = induce_senses(model, "bank", make_occurrences()[:1])
+    assert (len(found.senses), found.numbers) == (1, (0,))
+    with pytest.raises(InputError, match="5 senses were asked for, but there are 2 occurrences"):
+        induce_senses(model, "bank", make_occurrences()[:2], num_senses=5)
+
+
+def test_a_frequent_word_is_drawn_evenly_by_the_seed(texts):
+    every, count = find_occurrences(read_corpus(texts), "BANK", max_occurrences=1000)
+    assert count == len(every) == 39
+    drawn = [find_occurrences(read_corpus(texts), "bank", max_occurrences=10, seed=seed)[0] for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert all(len(each) == 10 and set(each) <= set(every) for each in drawn)
+
+
+def test_all_words_of_labelled_data_are_evaluated(model, tmp_path):
+    lines = [f"{each.label}\t{each.mark()}\n" for each in make_occurrences()]
+    path = tmp_path / "labelled.tsv"
+    path.write_text("".join([*lines, "x\tone [word]\n", "\n"]))
+    labelled = read_labelled(path)
+    assert {word: len(found) for word, found in labelled.items()} == {"bank": 24, "word": 1}
+    scores = evaluate_induction(model, labelled, min_occurrences=20)
+    assert [each.word for each in scores.words] == ["bank"]
+    assert scores.mean["adjusted_rand"] == scores.words[0].scores.adjusted_rand
+    assert scores.mean["one_cluster_adjusted_rand"] == 0
+    with pytest.raises(InputError, match="No word has 50 labelled occurrences and two senses"):
+        evaluate_induction(model, labelled)
+
+
+def test_labelled_xml_has_words_with_their_part_of_speech(tmp_path):
+    (tmp_path / "x.data.xml").write_text(
+        '<corpus><text><sentence id="s"><wf lemma="the" pos="DET">The</wf>'
+        '<instance id="s.0" lemma="bank" pos="NOUN">banks</instance>'
+        '<instance id="s.1" lemma="bank" pos="VERB">bank</instance></sentence></text></corpus>'
+    )
+    (tmp_path / "x.gold.key.txt").write_text("s.0 bank%1:14:00::\ns.1 bank%2:40:00::\n")
+    found = read_labelled(tmp_path / "x.data.xml")
+    assert {word: (each[0].word, each[0].label) for word, each in found.items()} == {
+        "bank#NOUN": ("banks", "bank%1:14:00::"),
+        "bank#VERB": ("bank", "bank%2:40:00::"),
+    }
+    assert len(read_labelled(tmp_path / "x.data.xml", "Bank")["Bank"]) == 2
+    assert len(read_labelled(tmp_path / "x.data.xml", "bank#verb")["bank#verb"]) == 1
+    with pytest.raises(InputError, match="no labelled occurrence of 'tree'"):
+        read_labelled(tmp_path / "x.data.xml", "tree")
+
+
+@pytest.mark.parametrize("line", ["no tab [here]", "label\tno mark", "\t[word]"])
+def test_wrong_labelled_lines_are_named(tmp_path, line):
+    path = tmp_path / "labelled.tsv"
+    path.write_text(f"a\tgood [word]\n{line}\n")
+    with pytest.raises(InputError, match=r"labelled.tsv, line 2: "):
+        read_labelled(path)

@@ -1,0 +1,109 @@
+import json
+
+import pytest
+
+from tests.cli.conftest import Run
+
+TEXT = "I went to the bank\nThe river bank was green\nThey play in the park\nWe saw a play\n"
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture
+def index(run: Run, text, tmp_path, model_folder):
+    folder = tmp_path / "index"
+    answer = run("neighbors", "--build", folder, "--corpus", text, "-m", model_folder, "--split", "lines")
+    assert answer.out == f"{folder} holds 19 occurrences of 1 file(s), by the layers 1, 2.\n", answer
+    return folder
+
+
+def test_an_index_is_asked_with_its_own_model(run: Run, index):
+    answer = run("neighbors", "the [bank] of England", "--corpus", index, "--words", "same")
+    assert (answer.code, answer.err) == (0, "")
+    lines = answer.out.splitlines()
+    assert lines[:2] == ["the [bank] of England", "Searched 19 occurrences."]
+    assert [line.split("  ")[0] for line in lines if line.startswith("layer")] == ["layer 1", "layer 2"]
+    assert answer.out.count("I went to the [bank]") == answer.out.count("The river [bank] was green") == 2
+    assert answer.out.count("layer 0, no sentence") == 2
+
+
+def test_json_of_a_text_file(run: Run, text, model_folder):
+    answer = run(
+        "neighbors", "my bank", "--index", "1", "--corpus", text, "-m", model_folder, "--split", "lines",
+        "--words", "same", "--layer", "average", "--json",
+    )  # fmt: skip
+    found = json.loads(answer.out)
+    assert found["query"] == {"words": ["my", "bank"], "start": 1, "end": 2}
+    assert [layer["layer"] for layer in found["layers"]] == ["average"]
+    assert {each["text"] for each in found["layers"][0]["neighbors"]} == set(TEXT.splitlines()[:2])
+    assert found["layers"][0]["neighbors"][0]["source"] == str(text)
+    assert len(found["static"]) == 10
+
+
+def test_a_word_that_does_not_occur_is_told(run: Run, index):
+    answer = run("neighbors", "a [unicorn] here", "--corpus", index, "--words", "same")
+    assert answer.code == 0 and "'unicorn' does not occur there" in answer.out
+    assert json.loads(run("neighbors", "a [x]", "--corpus", index, "--words", "same", "--json").out)["layers"] == [
+        {"layer": 1, "neighbors": []},
+        {"layer": 2, "neighbors": []},
+    ]
+
+
+def test_adding_to_an_index(run: Run, index, tmp_path, model_folder):
+    more = tmp_path / "more.txt"
+    more.write_text("a bank again\n")
+    arguments = ("neighbors", "--build", index, "--corpus", more, "-m", model_folder, "--split", "lines")
+    found = json.loads(run(*arguments, "--json").out)
+    assert (found["num_occurrences"], len(found["sources"]), len(found["segments"])) == (22, 2, 2)
+    answer = run("neighbors", "the [bank]", "--corpus", index, "--source", "more*", "--words", "same")
+    assert "a [bank] again" in answer.out and "river" not in answer.out.split("layer 1")[1].split("layer 0")[0]
+
+
+def test_wide_characters_keep_the_columns(run: Run, tmp_path, model_folder):
+    path = tmp_path / "text.txt"
+    path.write_text("我在银行存钱\nI went to the bank\n")
+    answer = run("neighbors", "a [bank]", "--corpus", path, "-m", model_folder, "--top-k", "3", "--layer", "1")
+    from elmo.cli.text_width import measure
+
+    lines = answer.out.splitlines()[3:]
+    static = {measure(line[: line.rindex("  0.")]) for line in lines[1:] if "  0." in line[10:]}
+    assert len(static) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a [b]"], "There is no corpus; name an index or text files with --corpus."),
+        (["--corpus", "x.txt"], "Give a sentence with one [marked] word, or --build INDEX to make an index."),
+        (["--build", "i"], "There is no text to build an index of; name files with --corpus."),
+        (["a [b]", "--build", "i", "--corpus", "x.txt"], "--build makes an index and answers nothing; leave "
+         "SENTENCE, --source, --sentences out."),
+        (["a [b]", "--corpus", "nothing.txt"], "There is no file 'nothing.txt'."),
+        (["a [b]", "--corpus", "-"], "The corpus is -, standard input, which can be read only once; name a file."),
+        (["a [b]", "--max-words", "5", "--corpus", "x.txt"], "--max-words belongs to --build; for a part of the "
+         "corpus give --sentences FIRST:LAST."),
+    ],
+)  # fmt: skip
+def test_mistakes(run: Run, arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.txt").write_text("words\n")
+    assert run("neighbors", *arguments).message() == message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a b"], "The sentence 'a b' has 0 marked words"),
+        (["a [b]", "--layer", "7"], "The layer is '7'; this model has the layers 0 to 2, 'top' and 'average'"),
+        (["a [b]", "--sentences", "5:2"], "The sentences 5:2 are none; give FIRST:LAST"),
+        (["a [b]", "--sentences", "x"], "The sentences are 'x'; give FIRST:LAST, as in 0:1000."),
+        (["a [b]", "--source", "nothing*"], "This part of the corpus has no words; name one that has some."),
+    ],
+)
+def test_mistakes_with_an_index(run: Run, index, arguments, message):
+    assert run("neighbors", *arguments, "--corpus", index).message().startswith(message)

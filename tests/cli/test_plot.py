@@ -1,0 +1,72 @@
+import json
+
+import pytest
+
+from tests.cli.conftest import Run
+
+
+def test_similarity_of_two_sentences(run: Run, model_folder, tmp_path):
+    output = tmp_path / "map.svg"
+    answer = run(
+        "plot", "similarity", "the bank", "a river bank", "--layer", "0", "--layer", "1", "-o", output,
+        "-m", model_folder,
+    )  # fmt: skip
+    assert (answer.code, answer.out) == (0, f"{output} shows 2 map(s).\n")
+    assert ">river<" in output.read_text()
+    answer = run("plot", "similarity", "a", "b c", "-o", tmp_path / "map.png", "-m", model_folder, "--json")
+    (found,) = json.loads(answer.out)
+    assert (found["second"], found["layer"], len(found["cosines"][0])) == (["b", "c"], "average", 2)
+    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_map_of_a_word(run: Run, model_folder, tmp_path):
+    text, output = tmp_path / "text.txt", tmp_path / "map.png"
+    text.write_text("".join(f"the bank number {number}\n" for number in range(15)))
+    answer = run("plot", "map", "bank", "--corpus", text, "-o", output, "-m", model_folder, "--split", "lines")
+    assert (answer.code, answer.out) == (0, f"{output} shows 15 occurrences of 'bank'.\n")
+    assert output.read_bytes().startswith(b"\x89PNG")
+
+
+def test_labels_of_a_map(run: Run, model_folder, tmp_path):
+    labelled = tmp_path / "labelled.tsv"
+    labelled.write_text("money\ta [bank]\nriver\tthe green [bank]\nriver\tone wet [bank]\n")
+    answer = run(
+        "plot", "map", "bank", "--labelled", labelled, "-o", tmp_path / "map.svg", "-m", model_folder, "--json"
+    )
+    assert [point["group"] for point in json.loads(answer.out)["points"]] == ["money", "river", "river"]
+
+
+def test_mixes_of_a_comparison(run: Run, tmp_path):
+    folder = tmp_path / "compared"
+    folder.mkdir()
+    row = {"variant": "learned", "fraction": 1.0, "mixes": [{"weights": [0.25, 0.75], "gamma": 1.5}]}
+    (folder / "results.json").write_text(json.dumps({"rows": [row]}))
+    answer = run("plot", "mixing", folder, "-o", tmp_path / "mixing.svg")
+    assert answer.out == f"{tmp_path / 'mixing.svg'} shows 1 mix(es) of 1 folder(s).\n"
+    assert "compared, learned" in (tmp_path / "mixing.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["similarity", "a", "b", "-o", "x.pdf"],
+            "x.pdf should end in .png or .svg; these are the pictures that can be drawn.",
+        ),
+        (["map", "bank", "-o", "x.png"], "There is no corpus; name an index or text files with --corpus."),
+        (
+            ["map", "bank", "--corpus", "a", "--labelled", "b"],
+            "--labelled takes the place of --corpus, --source and --sentences; leave them out.",
+        ),
+        (["mixing", "nothing"], "nothing is no trained task: it has no task.json."),
+        (["learning", "nothing"], "nothing holds no comparison: it has no results.json; make one with --compare."),
+    ],
+)
+def test_mistakes(run: Run, arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run("plot", *arguments).message() == message
+
+
+def test_without_a_kind_the_help_is_shown(run: Run):
+    answer = run("plot")
+    assert answer.code == 2 and "similarity" in answer.out and "training" in answer.out

@@ -1,0 +1,80 @@
+import json
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.language_models import make_language_model
+
+
+@pytest.fixture(scope="module")
+def language_model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model") / "language"
+    make_language_model().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def labelled(tmp_path):
+    path = tmp_path / "bank.tsv"
+    lines = [
+        f"{label}\t{before} [bank] {after} {number}\n"
+        for number in range(12)
+        for label, before, after in (("money", "the money to the", "went to"), ("river", "I . I", ". . I"))
+    ]
+    path.write_text("".join(lines))
+    return path
+
+
+def test_senses_of_a_word_in_a_text(run: Run, tmp_path, language_model):
+    path = tmp_path / "text.txt"
+    path.write_text("".join(f"I went to the bank {number}\n" for number in range(5)))
+    answer = run("senses", "Bank", "--corpus", path, "-m", language_model, "--split", "lines", "--contexts", "1")
+    assert answer.code == 0
+    lines = answer.out.splitlines()
+    assert lines[:2] == [
+        "Bank: one sense in 5 occurrence(s).",
+        "So few cannot be told apart; from 10 occurrences on, senses are looked for.",
+    ]
+    assert lines[3] == "1. 5 occurrence(s), 100%"
+    assert lines[4].startswith("   would fit: ") and lines[5].startswith("   I went to the [bank] ")
+
+
+def test_labels_are_compared_with(run: Run, labelled, language_model):
+    found = json.loads(
+        run("senses", "bank", "--labelled", labelled, "-m", language_model, "--senses", "2", "--json").out
+    )
+    assert (found["num_found"], len(found["senses"])) == (24, 2)
+    assert found["scores"]["one_cluster_adjusted_rand"] == 0
+    drawn = run("senses", "bank", "--labelled", labelled, "-m", language_model, "--max-occurrences", "9")
+    assert "in 24 occurrence(s), 9 of them drawn." in drawn.out and "Against 2 labels:" in drawn.out
+
+
+def test_all_words_are_evaluated(run: Run, labelled, language_model):
+    answer = run("senses", "--labelled", labelled, "-m", language_model, "--min-occurrences", "20")
+    assert answer.out.startswith("1 words, 24 occurrences; means over the words:\n")
+    assert "| one cluster | 0.000 | 0.000 |" in answer.out and "| bank | 24 | 2 |" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Give a WORD to find the senses of, or --labelled FILE to evaluate all its words."),
+        (["bank"], "There is no corpus; name an index or text files with --corpus."),
+        (
+            ["unicorn", "--corpus", "text.txt"],
+            "'unicorn' does not occur in the corpus; choose another word, or more text.",
+        ),
+        (
+            ["bank", "--corpus", "text.txt", "--labelled", "x"],
+            "--corpus and --labelled were both given; the occurrences come from one of them.",
+        ),
+        (
+            ["--labelled", "x", "--senses", "3"],
+            "--senses is for one WORD; each word of --labelled has its own number of senses.",
+        ),
+    ],
+)
+def test_mistakes(run: Run, arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("some words\n")
+    assert run("senses", *arguments).message() == message
