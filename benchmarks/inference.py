@@ -230,7 +230,10 @@ def plot(results: dict[str, dict[str, Measured]], path: Path) -> None:
                 places + offset, values, height=0.4, label="one by one" if way == "single" else "in bulk"
             )
             axes.bar_label(bars, fmt="{:,.0f}", padding=3)
-        axes.set(yticks=places, yticklabels=names, xscale="log", xlabel="words a second", title=f"{size} model")
+        title = f"{size} model ({SIZES[size].encoder.cell_dim} cells, {SIZES[size].encoder.output_dim} values)"
+        axes.set(yticks=places, yticklabels=names, xscale="log", xlabel="words a second", title=title)
+        axes.set_xlim(10, 2 * max(found[name].median("bulk") for name in names))
+        axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.legend(loc="lower right")
     figure.savefig(path)
 

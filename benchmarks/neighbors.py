@@ -1,6 +1,8 @@
 """How long an index of occurrences takes to build, beside the embedding in it, and to answer.
 
 python benchmarks/neighbors.py --model MODEL --corpus texts.txt.xz --max-words 2000000 --index FOLDER
+Without --corpus an index that is there is only asked. How long its last words took is kept in it. On a machine
+that does other work too, believe the CPU seconds.
 """
 
 import argparse
@@ -12,6 +14,7 @@ from typing import Any
 
 from elmo import Elmo
 from elmo.analysis import CorpusIndex, build_index, find_neighbors
+from elmo.analysis.index_manifest import is_index
 from elmo.analysis.neighbors import embed_query, search_index
 from elmo.analysis.occurrences import point
 
@@ -22,76 +25,98 @@ QUERIES = (
     "I sat by the [bank] of the river",
 )
 REPEATS = 10
+BUILDING = "building.json"
 
 
 class TimedModel(Elmo):
     """A model that adds up how long it embeds."""
 
     embedding_seconds = 0.0
+    embedding_cpu_seconds = 0.0
 
     def embed(self, *arguments: Any, **settings: Any) -> Any:
-        started = time.perf_counter()
+        started, cpu_started = time.perf_counter(), time.process_time()
         found = super().embed(*arguments, **settings)
         self.embedding_seconds += time.perf_counter() - started
+        self.embedding_cpu_seconds += time.process_time() - cpu_started
         return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model")
-    parser.add_argument("--corpus", nargs="+", required=True)
+    parser.add_argument("--corpus", nargs="*", default=[])
     parser.add_argument("--max-words", type=int)
     parser.add_argument("--index", type=Path, required=True)
     given = parser.parse_args()
-    if given.index.exists():
-        parser.error(f"{given.index} exists already; give a new folder")
     model = TimedModel.from_pretrained(given.model)
-    started = time.perf_counter()
+    path = given.index / BUILDING
+    if given.corpus:
+        building = measure_building(model, given)
+        if building["num_words"]:
+            path.write_text(json.dumps(building), encoding="utf-8")
+    building = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if building:
+        tell_building(building)
+    print(json.dumps({"building": building, "asking": measure_asking(model, given.index)}))
+
+
+def measure_building(model: TimedModel, given: argparse.Namespace) -> dict[str, Any]:
+    num_before = CorpusIndex(given.index).num_occurrences if is_index(given.index) else 0
+    started, cpu_started = time.perf_counter(), time.process_time()
     built = build_index(model, given.index, given.corpus, max_words=given.max_words, model_name=given.model)
-    build_seconds = time.perf_counter() - started
+    return {
+        "num_words": built.num_occurrences - num_before,
+        "build_seconds": time.perf_counter() - started,
+        "build_cpu_seconds": time.process_time() - cpu_started,
+        "embedding_seconds": model.embedding_seconds,
+        "embedding_cpu_seconds": model.embedding_cpu_seconds,
+    }
+
+
+def tell_building(found: dict[str, Any]) -> None:
+    print(f"{found['num_words']:,} words were embedded and indexed:\n")
+    print("| | seconds | CPU seconds |\n|---|---|---|")
+    seconds, cpu_seconds = found["embedding_seconds"], found["embedding_cpu_seconds"]
+    print(f"| embedding | {seconds:.0f} | {cpu_seconds:.0f} |")
+    rest, cpu_rest = found["build_seconds"] - seconds, found["build_cpu_seconds"] - cpu_seconds
+    print(f"| all the rest | {rest:.0f} | {cpu_rest:.0f} |\n")
+
+
+def measure_asking(model: Elmo, folder: Path) -> dict[str, Any]:
     started = time.perf_counter()
-    index = CorpusIndex(given.index)
-    first = find_neighbors(model, QUERIES[0], index)
+    index = CorpusIndex(folder)
+    opening_seconds = time.perf_counter() - started
+    find_neighbors(model, QUERIES[0], index)
     first_seconds = time.perf_counter() - started
-    searches: dict[str, list[float]] = {"any": [], "same": [], "other": []}
-    whole: list[float] = []
-    for words, times in searches.items():
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    opened = f"opened in {1000 * opening_seconds:.1f} ms"
+    print(f"{index.num_occurrences:,} occurrences in {size / 1e6:,.0f} MB, {opened},")
+    print(f"with the first answer in {1000 * first_seconds:.1f} ms; then, in milliseconds:\n")
+    print("| words | search, median | with embedding, median | slowest |\n|---|---|---|---|")
+    found = {}
+    for words in ("any", "same", "other"):
+        searches, whole = [], []
         for query in QUERIES * REPEATS:
             occurrence = point(query)
             started = time.perf_counter()
             vectors = embed_query(model, occurrence, (0, *index.manifest.layers))
             embedded = time.perf_counter()
             search_index(index, occurrence, vectors, words=words)
-            times.append(time.perf_counter() - embedded)
-            whole.append(time.perf_counter() - started)
-    size = sum(path.stat().st_size for path in given.index.rglob("*") if path.is_file())
-    result = {
-        "num_occurrences": built.num_occurrences,
+            ended = time.perf_counter()
+            searches.append(1000 * (ended - embedded))
+            whole.append(1000 * (ended - started))
+        medians = statistics.median(searches), statistics.median(whole)
+        print(f"| {words} | {medians[0]:.1f} | {medians[1]:.1f} | {max(whole):.1f} |")
+        found[words] = {"search": medians[0], "query": medians[1], "slowest_query": max(whole)}
+    return {
+        "num_occurrences": index.num_occurrences,
         "num_layers_indexed": len(index.manifest.layers),
         "index_bytes": size,
-        "build_seconds": build_seconds,
-        "embedding_seconds": model.embedding_seconds,
-        "indexing_seconds": build_seconds - model.embedding_seconds,
-        "open_and_first_query_seconds": first_seconds,
-        "search_milliseconds": {name: 1000 * statistics.median(times) for name, times in searches.items()},
-        "query_milliseconds": 1000 * statistics.median(whole),
-        "slowest_query_milliseconds": 1000 * max(whole),
+        "opening_milliseconds": 1000 * opening_seconds,
+        "first_query_milliseconds": 1000 * first_seconds,
+        "milliseconds": found,
     }
-    assert first.num_occurrences == built.num_occurrences
-    layers = ", ".join(map(str, index.manifest.layers))
-    print(f"{built.num_occurrences:,} occurrences, layers {layers}, {size:,} bytes")
-    print(
-        f"built in {build_seconds:.1f} s: embedding {result['embedding_seconds']:.1f} s, "
-        f"all the rest {result['indexing_seconds']:.1f} s"
-    )
-    print(f"opened and asked the first time in {1000 * first_seconds:.1f} ms")
-    for name, milliseconds in result["search_milliseconds"].items():
-        print(f"search, words {name}: {milliseconds:.1f} ms")
-    print(
-        f"whole query with embedding: median {result['query_milliseconds']:.1f} ms, "
-        f"slowest {result['slowest_query_milliseconds']:.1f} ms"
-    )
-    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ WORDS = {
     "apple": {
         "company": (
             "[Apple] released a new phone and its shares rose",
-            "She works as an engineer at [Apple] in California",
-            "The software runs on computers made by [Apple]",
+            "[Apple] computers were sold in every city",
+            "[Apple] shares and those of other companies were sold for cash",
         ),
         "fruit": (
             "[Apple] trees were in bloom all over the orchard",

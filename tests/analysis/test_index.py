@@ -180,6 +180,11 @@ def test_one_occurrence(model, tmp_path, capfd):
 
 
 def test_damage_is_told(model, index):
+    (index.folder / index.manifest.segments[0] / "layer-1.places.npy").unlink()
+    with pytest.raises(
+        CheckpointError, match=r"layer-1.places.npy is missing or damaged .* build the index again"
+    ):
+        find_neighbors(model, QUERY, CorpusIndex(index.folder), words="same")
     (index.folder / index.manifest.segments[0] / "layer-1.faiss").write_bytes(b"no")
     with pytest.raises(CheckpointError, match=r"layer-1.faiss is missing or damaged .* build the index again"):
         find_neighbors(model, QUERY, CorpusIndex(index.folder))
@@ -216,6 +221,13 @@ def test_a_hundred_thousand_vectors_are_searched_well_in_few_cells(tmp_path):
     assert {number for number, _ in cells.search(vectors[0], 10, mask)} == {7, 99_999}
     assert cells.search(vectors[0], 10, np.zeros(100_000, dtype=np.bool_)) == []
     assert 7 not in {number for number, _ in cells.search(vectors[7], 10, ~mask)}
+    part = draw.random(100_000) < 0.02  # so few that all are compared
+    right = np.flatnonzero(part)[np.argsort(-(vectors[part] @ vectors[0]))]
+    found = cells.search(vectors[0], 20, part)
+    assert len({number for number, _ in found} & set(right[:20].tolist())) >= 19
+    assert [cosine for _, cosine in found] == pytest.approx(
+        [vectors[number] @ vectors[0] for number, _ in found], abs=0.01
+    )
 
 
 def test_the_manifest_says_what_the_index_is(index, texts):

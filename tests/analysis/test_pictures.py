@@ -127,6 +127,18 @@ def test_a_given_font_comes_first_and_a_wrong_one_is_told(tmp_path):
         choose_fonts(["bank"], tmp_path / "no.ttf")
 
 
+def test_fonts_that_came_later_are_found_and_the_plain_one_is_taken(monkeypatch):
+    from matplotlib import font_manager
+
+    from elmo.analysis.fonts import _other_fonts
+
+    files = [font_manager.findfont(f"DejaVu Serif:{style}") for style in ("bold", "regular", "italic")]
+    assert len(set(files)) == 3
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", [])
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [*files, __file__])
+    assert list(_other_fonts()) == [("DejaVu Serif", files[1])]
+
+
 def test_another_font_is_taken_for_what_the_first_lacks(monkeypatch):
     from elmo.analysis import fonts
 

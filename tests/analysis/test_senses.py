@@ -43,6 +43,12 @@ def test_a_given_number_is_kept():
     assert find_clusters(make_groups((40,)), num_clusters=3).num_clusters == 3
 
 
+@pytest.mark.slow
+def test_a_hundred_thousand_vectors_are_clustered_as_a_part_of_them_is():
+    clusters = find_clusters(make_groups((60_000, 40_000)))
+    assert np.bincount(clusters.numbers).tolist() == [60_000, 40_000]
+
+
 def test_scores_beside_their_baselines():
     labels = ["a"] * 10 + ["b"] * 10
     perfect = score_clusters(labels, [0] * 10 + [1] * 10)
@@ -99,6 +105,16 @@ def test_a_frequent_word_is_drawn_evenly_by_the_seed(texts):
     drawn = [find_occurrences(read_corpus(texts), "bank", max_occurrences=10, seed=seed)[0] for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
     assert all(len(each) == 10 and set(each) <= set(every) for each in drawn)
+
+
+def test_a_hundred_thousand_occurrences_are_counted_and_a_sample_is_clustered(model):
+    texts = (join_words(["the", "bank", str(number % 40)], "text", number) for number in range(100_000))
+    drawn, count = find_occurrences(texts, "bank", max_occurrences=60)
+    assert (len(drawn), count) == (60, 100_000)
+    numbers = [each.sentence.number for each in drawn]
+    assert numbers == sorted(numbers) and max(numbers) > 50_000
+    found = induce_senses(model, "bank", drawn, num_found=count, num_typical=1)
+    assert (found.num_found, len(found.numbers)) == (100_000, 60)
 
 
 def test_all_words_of_labelled_data_are_evaluated(model, tmp_path):

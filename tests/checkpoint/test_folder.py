@@ -150,7 +150,7 @@ def test_a_format_that_cannot_be_written_is_refused(tiny_model, tmp_path):
         tiny_model.save_pretrained(tmp_path / "model", format="zip")
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.int64])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64, torch.int64, torch.int8])
 def test_weights_of_another_type_are_named(saved, dtype):
     weights = load_file(saved / "weights.safetensors")
     weights["tokens.projection.bias"] = weights["tokens.projection.bias"].to(dtype)

@@ -107,3 +107,21 @@ def test_mistakes(run: Run, arguments, message, tmp_path, monkeypatch):
 )
 def test_mistakes_with_an_index(run: Run, index, arguments, message):
     assert run("neighbors", *arguments, "--corpus", index).message().startswith(message)
+
+
+def test_a_corpus_without_words_and_one_with_the_query_alone(run: Run, tmp_path, model_folder):
+    path = tmp_path / "text.txt"
+    path.write_text("\n\n")
+    arguments = ("neighbors", "a [bank]", "--corpus", path, "-m", model_folder, "--split", "lines")
+    assert run(*arguments).message() == "The corpus has no words; name one that has some."
+    message = run("neighbors", "--build", tmp_path / "index", "--corpus", path, "-m", model_folder).message()
+    assert (
+        message == f"There are no words in {path}; an index needs some text." and not (tmp_path / "index").exists()
+    )
+    path.write_text("a bank\n")
+    answer = run(*arguments, "--words", "same")
+    assert answer.code == 0 and "'bank' does not occur there, but for the sentence asked with." in answer.out
+    answer = run(
+        "neighbors", "my [bank]", "--corpus", path, "-m", model_folder, "--words", "same", "--layer", "top"
+    )
+    assert answer.code == 0 and answer.out.count("a [bank]") == 1

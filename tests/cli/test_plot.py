@@ -44,6 +44,35 @@ def test_mixes_of_a_comparison(run: Run, tmp_path):
     answer = run("plot", "mixing", folder, "-o", tmp_path / "mixing.svg")
     assert answer.out == f"{tmp_path / 'mixing.svg'} shows 1 mix(es) of 1 folder(s).\n"
     assert "compared, learned" in (tmp_path / "mixing.svg").read_text()
+    (found,) = json.loads(run("plot", "mixing", folder, "-o", tmp_path / "mixing.svg", "--json").out)
+    assert found == {"task": "compared, learned", "place": "input", "weights": [0.25, 0.75], "gamma": 1.5}
+
+
+def test_learning_curves_as_json(run: Run, tmp_path):
+    rows = [
+        {"variant": "learned", "fraction": fraction, "metric": "f1", "mean": 50.0, "spread": None, "num_seeds": 1,
+         "num_train": 10, "error_reduction": None, "mixes": []}
+        for fraction in (0.1, 1.0)
+    ]  # fmt: skip
+    (tmp_path / "results.json").write_text(json.dumps({"rows": rows}))
+    answer = run("plot", "learning", tmp_path, "-o", tmp_path / "curve.svg", "--json")
+    assert json.loads(answer.out) == rows and (tmp_path / "curve.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a bank\n", "'bank' has 1 occurrence(s); a map needs at least 3."),
+        ("a tree\n", "'bank' does not occur in the corpus; choose another word, or more text."),
+        ("", "'bank' does not occur in the corpus; choose another word, or more text."),
+    ],
+)
+def test_a_map_of_too_little(run: Run, model_folder, tmp_path, text, message):
+    (tmp_path / "text.txt").write_text(text)
+    answer = run(
+        "plot", "map", "bank", "--corpus", tmp_path / "text.txt", "-o", tmp_path / "x.png", "-m", model_folder
+    )
+    assert answer.message() == message and not (tmp_path / "x.png").exists()
 
 
 @pytest.mark.parametrize(

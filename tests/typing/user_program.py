@@ -7,7 +7,7 @@ import numpy.typing as npt
 from torch import Tensor
 from typing_extensions import assert_type
 
-from elmo import Elmo, ElmoError, ElmoLayer
+from elmo import Elmo, ElmoError, ElmoLayer, analysis
 from elmo.compat.allennlp import Elmo as AllenNlpElmo
 from elmo.compat.allennlp import ElmoEmbedder, ElmoRepresentations, batch_to_ids
 from elmo.compat.manylangs import Embedder
@@ -50,6 +50,29 @@ def use_the_layer(model: Elmo) -> None:
     assert_type(output, ElmoOutput)
     assert_type(output.mixes, tuple[Tensor, ...])
     assert_type(layer.mix_penalty(0.001), Tensor)
+
+
+def use_the_analysis(model: Elmo) -> None:
+    index = analysis.build_index(model, "index", ["texts.txt"], max_words=1000)
+    assert_type(index, analysis.CorpusIndex)
+    part = analysis.Part(("books*",), 0, 100)
+    found = analysis.find_neighbors(model, "a [play]", index, words="same", layers=[1, "average"], part=part)
+    assert_type(found.layers[0].neighbors[0].occurrence, analysis.Occurrence)
+    assert_type(found.static[0].word, str)
+    occurrences, num_found = index.find_occurrences("play", max_occurrences=100)
+    senses = analysis.induce_senses(model, "play", occurrences, num_found=num_found, layer="top")
+    assert_type(senses, analysis.WordSenses)
+    scores = analysis.evaluate_induction(model, analysis.read_labelled("x.data.xml"))
+    assert_type(scores.mean, dict[str, float])
+    result = analysis.probe(model, "tagging", train="a.conllu", test="b.conllu", columns={"tag": "xpos"})
+    assert_type(result.rows[0].scores["tag"].spread, float | None)
+    mixes = analysis.mixing_weights("tagger")
+    assert_type(mixes, tuple[analysis.MixingWeights, ...])
+    assert_type(mixes[0].weights, tuple[float, ...])
+    analysis.draw_mixing_weights(mixes, "mixing.svg")
+    maps = analysis.compare_sentences(model, "a bank", ["the", "bank"], layers=[0, "top"])
+    assert_type(maps[0].cosines, Array)
+    analysis.draw_similarity_map(maps, "similarity.png")
 
 
 def use_allennlp() -> None:

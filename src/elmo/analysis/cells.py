@@ -4,6 +4,7 @@ A query looks into the cells nearest to it. The file is mapped into memory, not 
 """
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,12 +15,12 @@ from elmo.analysis.layer_choice import Array
 from elmo.errors import CheckpointError, ConfigError, first_line
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-CELLS_LOOKED_INTO = 32
+CELLS_LOOKED_INTO = 48  # of all files that are searched together
+_FEWEST_CELLS = 10  # of one of them
 _POINTS_PER_CELL = 64  # from which its centre is learned
 _ROUNDS = 8
 _ROWS_AT_ONCE = 16_384
-# Below this share of all vectors, every cell is looked into: only what the filter lets through is compared.
-_SMALL_SHARE = 0.1
+_FEW = 4000  # as many are compared one by one, wherever they lie
 
 
 def require_faiss() -> Any:
@@ -44,6 +45,7 @@ def write_cells(path: Path, read: Callable[[int, int], Array], num_vectors: int,
     for start, end in _ranges(num_vectors):
         index.add(read(start, end))
     faiss.write_index(index, str(path))
+    np.save(_places_file(path), _find_places(index))
 
 
 class Cells:
@@ -51,6 +53,7 @@ class Cells:
 
     def __init__(self, path: Path) -> None:
         faiss = require_faiss()
+        self._path = path
         try:
             try:
                 self._index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
@@ -61,20 +64,52 @@ class Cells:
                 f"{path} is missing or damaged ({first_line(error):.120}); build the index again."
             ) from error
 
-    def search(self, vector: Array, top_k: int, mask: Mask | None = None) -> list[tuple[int, float]]:
-        """Give the numbers and cosines of the nearest vectors, best first, of those `mask` lets through."""
+    def search(
+        self, vector: Array, top_k: int, mask: Mask | None = None, *, num_files: int = 1
+    ) -> list[tuple[int, float]]:
+        """Give the numbers and cosines of the nearest vectors, best first, of those `mask` lets through.
+
+        Of `num_files` files that are searched for the same, each is searched the less.
+        """
         num_allowed = self._index.ntotal if mask is None else int(mask.sum())
         wanted = min(top_k, num_allowed)
         if wanted < 1:
             return []
+        if mask is not None and num_allowed <= _FEW:
+            return self._compare(vector, np.flatnonzero(mask), wanted)
         num_cells = self._index.nlist
-        is_small = num_allowed <= _SMALL_SHARE * self._index.ntotal
-        looked = num_cells if is_small else min(CELLS_LOOKED_INTO, num_cells)
+        looked = min(max(CELLS_LOOKED_INTO // num_files, _FEWEST_CELLS), num_cells)
         while True:
             found = self._search(vector, wanted, mask, looked)
             if len(found) == wanted or looked == num_cells:
                 return found
             looked = min(4 * looked, num_cells)
+
+    def _compare(self, vector: Array, numbers: npt.NDArray[np.int64], top_k: int) -> list[tuple[int, float]]:
+        faiss = require_faiss()
+        places = np.asarray(self._places[numbers])
+        codes = np.empty((len(numbers), self._index.code_size), dtype=np.uint8)
+        for cell in np.unique(places[:, 0]).tolist():
+            rows = np.flatnonzero(places[:, 0] == cell)
+            size = self._index.invlists.list_size(cell) * self._index.code_size
+            content = faiss.rev_swig_ptr(self._index.invlists.get_codes(cell), size)
+            codes[rows] = content.reshape(-1, self._index.code_size)[places[rows, 1]]
+        cosines = self._index.sq.decode(codes) @ vector.astype(np.float32)
+        best = np.argsort(-cosines, kind="stable")[:top_k]
+        return [(int(numbers[row]), min(1.0, float(cosines[row]))) for row in best]
+
+    @cached_property
+    def _places(self) -> npt.NDArray[np.int32]:
+        """The cell of each vector, and its place in there."""
+        path = _places_file(self._path)
+        try:
+            places: npt.NDArray[np.int32] = np.load(path, mmap_mode="r")
+            if places.shape == (self._index.ntotal, 2):
+                return places
+            reason = f"its shape is {places.shape}"
+        except (OSError, ValueError) as error:
+            reason = first_line(error)
+        raise CheckpointError(f"{path} is missing or damaged ({reason:.120}); build the index again.")
 
     def _search(self, vector: Array, top_k: int, mask: Mask | None, num_cells: int) -> list[tuple[int, float]]:
         faiss = require_faiss()
@@ -90,6 +125,22 @@ class Cells:
             for number, cosine in zip(numbers[0], cosines[0], strict=True)
             if number >= 0
         ]
+
+
+def _places_file(path: Path) -> Path:
+    return path.with_suffix(".places.npy")
+
+
+def _find_places(index: Any) -> npt.NDArray[np.int32]:
+    """Give (N, 2): the cell of each vector, and its place in there."""
+    faiss = require_faiss()
+    places = np.zeros((index.ntotal, 2), dtype=np.int32)
+    for cell in range(index.nlist):
+        size = index.invlists.list_size(cell)
+        if size:
+            numbers = faiss.rev_swig_ptr(index.invlists.get_ids(cell), size)
+            places[numbers, 0], places[numbers, 1] = cell, np.arange(size)
+    return places
 
 
 def _draw(read: Callable[[int, int], Array], num_vectors: int, num_wanted: int) -> Array:

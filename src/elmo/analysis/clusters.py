@@ -15,6 +15,7 @@ from elmo.errors import ConfigError
 
 FEWEST = 10  # below, there is nothing to tell apart
 MOST_SENSES = 8
+_ENOUGH_POINTS = 3000  # to find the number of clusters by
 _DIRECTIONS = 16
 _CLOUDS = 5
 _LEAST_SHARE = 0.05
@@ -44,18 +45,25 @@ def find_clusters(vectors: Array, *, num_clusters: int | None = None, seed: int 
     # Equal sentences have equal vectors, and being repeated is no reason to be a cluster: each counts once.
     points, place = np.unique(reduced.round(5), axis=0, return_inverse=True)
     place = place.reshape(-1)
-    whole = Clusters(np.zeros(len(vectors), dtype=np.int64), None, None, reduced)
-    if num_clusters is not None:
-        if num_clusters == 1 or len(points) < num_clusters:
-            return whole
-        numbers, silhouette = _cut(points, num_clusters, seed)
-        return Clusters(_by_size(numbers[place]), silhouette, None, reduced)
-    if len(points) < FEWEST:
-        return whole
+    expected = None
+    if num_clusters is None:
+        num_clusters, expected = _choose_number(points, seed)
+    if num_clusters == 1 or len(points) < num_clusters:
+        return Clusters(np.zeros(len(vectors), dtype=np.int64), None, None, reduced)
+    numbers, silhouette = _cut(points, num_clusters, seed)
+    return Clusters(_by_size(numbers[place]), silhouette, expected, reduced)
+
+
+def _choose_number(points: Array, seed: int) -> tuple[int, float | None]:
+    """Give how many clusters there are, and the silhouette that clouds without any have when cut into as many."""
     draw = np.random.default_rng(seed)
+    if len(points) > _ENOUGH_POINTS:
+        points = points[np.sort(draw.permutation(len(points))[:_ENOUGH_POINTS])]
+    if len(points) < FEWEST:
+        return 1, None
     deviation = points.std(axis=0)
     clouds = [draw.standard_normal(points.shape, dtype=np.float32) * deviation for _ in range(_CLOUDS)]
-    found: list[tuple[float, Clusters]] = []
+    found: list[tuple[float, int, float]] = []
     for number in range(2, min(MOST_SENSES, len(points) // 3) + 1):
         numbers, silhouette = _cut(points, number, seed)
         if np.bincount(numbers).min() < max(2, _LEAST_SHARE * len(points)):
@@ -64,9 +72,9 @@ def find_clusters(vectors: Array, *, num_clusters: int | None = None, seed: int 
         expected = float(np.mean(values))
         margin = silhouette - expected - _CLEARLY * float(np.std(values, ddof=1))
         if margin > _LEAST_MARGIN:
-            found.append((margin, Clusters(_by_size(numbers[place]), silhouette, expected, reduced)))
-    best = max((margin for margin, _ in found), default=0.0)
-    return next((clusters for margin, clusters in found if margin >= _NEARLY * best), whole)
+            found.append((margin, number, expected))
+    best = max((margin for margin, *_ in found), default=0.0)
+    return next(((number, expected) for margin, number, expected in found if margin >= _NEARLY * best), (1, None))
 
 
 def reduce(vectors: Array, num_directions: int = _DIRECTIONS) -> Array:

@@ -48,7 +48,8 @@ class CorpusIndex:
         found: list[tuple[float, int, int]] = []
         for number, segment in enumerate(self._segments):
             mask = _make_mask(segment, word, words, part)
-            for occurrence, cosine in segment.cells(layer).search(vector, top_k, mask):
+            nearest = segment.cells(layer).search(vector, top_k, mask, num_files=len(self._segments))
+            for occurrence, cosine in nearest:
                 found.append((cosine, number, occurrence))
         found.sort(key=lambda each: -each[0])
         return [Neighbor(self._segments[number][place], cosine) for cosine, number, place in found[:top_k]]
@@ -58,7 +59,8 @@ class CorpusIndex:
         found: dict[str, float] = {}
         for segment in self._segments:
             num_forms = len(segment.forms_of(word))
-            for number, cosine in segment.cells(0).search(vector, top_k + num_forms):
+            cells = segment.cells(0)
+            for number, cosine in cells.search(vector, top_k + num_forms, num_files=len(self._segments)):
                 found[segment.words[number]] = cosine
         best = sorted(found.items(), key=lambda each: -each[1])
         return [StaticNeighbor(each, cosine) for each, cosine in best if not is_same_word(each, word)][:top_k]

@@ -38,7 +38,7 @@ def choose_fonts(texts: Iterable[str], given: Path | None = None) -> list[str]:
     plain = font_manager.findfont(FIRST_FONT, fallback_to_default=True)
     missing -= _characters(plain)
     chosen.append(font_manager.FontProperties(fname=plain).get_name())
-    for name, path in _other_fonts():
+    for name, path in _other_fonts() if missing else ():
         if not missing:
             break
         found = missing & _characters(path)
@@ -57,26 +57,35 @@ def choose_fonts(texts: Iterable[str], given: Path | None = None) -> list[str]:
 
 
 def _other_fonts() -> Iterator[tuple[str, str]]:
-    """Give name and file of each font, the preferred ones first, those that came after matplotlib's list last."""
+    """Give name and file of each font, the preferred ones first; of several files of a name the plain one."""
     from matplotlib import font_manager
 
     listed: dict[str, str] = {}
-    for entry in font_manager.fontManager.ttflist:
+    entries = list(font_manager.fontManager.ttflist)
+    known = {entry.fname for entry in entries}
+    # Fonts that were installed after matplotlib made its list are not in it.
+    entries += filter(None, map(_read_entry, sorted(set(font_manager.findSystemFonts()) - known)))
+    for entry in entries:
         is_plain = entry.style == "normal" and entry.weight in (400, "normal", "regular", "book")
         if is_plain or entry.name not in listed:
             listed[entry.name] = entry.fname
     for name in PREFERRED:
         if name in listed:
             yield name, listed[name]
-    known = {entry.fname for entry in font_manager.fontManager.ttflist}
-    for path in sorted(set(font_manager.findSystemFonts()) - known):
-        try:
-            yield font_manager.FontProperties(fname=path).get_name(), path
-        except RuntimeError:
-            continue  # a file that is no font
     for name, path in sorted(listed.items()):
         if name not in (*PREFERRED, FIRST_FONT) and not name.startswith(_PICTURES_OF_MISSING):
             yield name, path
+
+
+@cache
+def _read_entry(path: str) -> Any:
+    from matplotlib.font_manager import ttfFontProperty
+    from matplotlib.ft2font import FT2Font
+
+    try:
+        return ttfFontProperty(FT2Font(path))
+    except (OSError, RuntimeError, NotImplementedError):
+        return None  # no font, or one that cannot be drawn
 
 
 def _add_font(path: Path) -> str:

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmo.errors import ConfigError, InputError
+from elmo.analysis.drawing import check_output, drawing, require_matplotlib
+from elmo.errors import InputError
 from elmo.pretrain.launch import read_run
 from elmo.pretrain.metrics import read_metrics
 
@@ -18,15 +19,8 @@ LABELS = {"left_to_right": "left to right", "right_to_left": "right to left", "m
 
 def draw_training_curves(run: str | Path, output: str | Path) -> None:
     """Draw a run's curves to a PNG or SVG file."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ConfigError("Drawing needs matplotlib: pip install 'modern-elmo[plot]'.") from error
-    from matplotlib.figure import Figure
-
-    run, output = Path(run), Path(output)
-    if output.suffix not in (".png", ".svg"):
-        raise InputError(f"{output} should end in .png or .svg; these are the pictures that can be drawn.")
+    require_matplotlib()
+    run, output = Path(run), check_output(output)
     read_run(run)
     lines = list(read_metrics(run))
     if not lines:
@@ -34,9 +28,9 @@ def draw_training_curves(run: str | Path, output: str | Path) -> None:
     trained = [line for line in lines if line["kind"] == "train"]
     validated = [line for line in lines if line["kind"] == "validation"]
     taught = [line for line in lines if line.get("teacher_cosine") is not None]
-    with matplotlib.rc_context({"font.size": 11, "svg.fonttype": "none"}):
-        num_parts = 1 + bool(validated) + bool(taught)
-        figure = Figure(figsize=(6.5 if num_parts == 1 else 5.5 * num_parts, 4.2), layout="constrained")
+    num_parts = 1 + bool(validated) + bool(taught)
+    title = f"Training run {run.resolve().name}"
+    with drawing(output, (6.5 if num_parts == 1 else 5.5 * num_parts, 4.2), [title]) as figure:
         axes = figure.subplots(1, num_parts, squeeze=False)[0]
         kind = "sampled" if any("sampled" in name for name in trained[0]) else "full"
         _draw_losses(axes[0], trained, kind)
@@ -44,10 +38,7 @@ def draw_training_curves(run: str | Path, output: str | Path) -> None:
             _draw_perplexity(axes[1], validated)
         if taught:
             _draw_teacher(axes[-1], taught)
-        figure.suptitle(f"Training run {run.name}")
-        aside = output.with_name(f".{output.name}.aside{output.suffix}")
-        figure.savefig(aside, dpi=150)
-        aside.replace(output)
+        figure.suptitle(title)
 
 
 def _draw_losses(axes: "Axes", lines: Sequence[Mapping[str, Any]], kind: str) -> None:

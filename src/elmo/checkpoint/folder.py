@@ -18,6 +18,7 @@ from torch import Tensor
 
 from elmo.checkpoint.checkpoint import Checkpoint, Weights
 from elmo.checkpoint.location import Location, check_file, read_file, read_json
+from elmo.checkpoint.storage import Storage, restore, store
 from elmo.config import ModelConfig
 from elmo.durable import replace_file, writing_files
 from elmo.errors import CheckpointError
@@ -61,14 +62,18 @@ def read_folder(folder: Location) -> Checkpoint:
 
 
 def write_folder(
-    checkpoint: Checkpoint, folder: Path, *, write_more: Callable[[Path], None] | None = None
+    checkpoint: Checkpoint,
+    folder: Path,
+    *,
+    storage: Storage = "float32",
+    write_more: Callable[[Path], None] | None = None,
 ) -> None:
     """Write a model folder; an existing one gets its model files replaced, other files stay.
 
     `write_more` adds files of its own to a new folder before it is renamed into place.
     """
     with writing_model(folder, (CONFIG_FILE, WEIGHTS_FILE, VOCABULARY_FILE, CHARACTERS_FILE)) as aside:
-        _write_files(checkpoint, aside)
+        _write_files(checkpoint, aside, storage)
         if write_more is not None:
             assert not folder.exists()
             write_more(aside)
@@ -147,7 +152,7 @@ def _read_weights(path: Location) -> tuple[dict[str, Tensor], str | None]:
             metadata = json.loads(content[8 : 8 + header_length]).get("__metadata__", {})
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path} is not a whole safetensors file: {error}.") from error
-    return weights, metadata.get("content_hash")
+    return restore(weights), metadata.get("content_hash")
 
 
 def _read_list(path: Location) -> tuple[str, ...] | None:
@@ -159,9 +164,10 @@ def _read_list(path: Location) -> tuple[str, ...] | None:
         raise CheckpointError(f"{path} is not UTF-8 text: {error}.") from error
 
 
-def _write_files(checkpoint: Checkpoint, folder: Path) -> None:
+def _write_files(checkpoint: Checkpoint, folder: Path, storage: Storage) -> None:
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.weights.items()}
-    weights_hash = content_hash(weights)
+    stored = store(weights, storage)
+    weights_hash = content_hash(restore(stored))  # of what a reader gets
     header = {
         "format": FORMAT_NAME,
         "version": FORMAT_VERSION,
@@ -170,7 +176,7 @@ def _write_files(checkpoint: Checkpoint, folder: Path) -> None:
         "model": checkpoint.config.to_dict(),
     }
     (folder / CONFIG_FILE).write_bytes(_format_json(header))
-    safetensors.torch.save_file(weights, folder / WEIGHTS_FILE, metadata={"content_hash": weights_hash})
+    safetensors.torch.save_file(stored, folder / WEIGHTS_FILE, metadata={"content_hash": weights_hash})
     shutil.copymode(folder / CONFIG_FILE, folder / WEIGHTS_FILE)  # it is written for the owner's eyes only
     if checkpoint.vocabulary is not None:
         (folder / VOCABULARY_FILE).write_bytes(format_lines(checkpoint.vocabulary))

@@ -17,6 +17,7 @@ from elmo.cli.prepare import prepare
 from elmo.cli.probe import probe
 from elmo.cli.score import score
 from elmo.cli.senses import senses
+from elmo.cli.serve import serve
 from elmo.cli.similarity import similarity
 from elmo.cli.substitutes import substitutes
 from elmo.cli.task import task
@@ -39,6 +40,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "senses": senses,
     "probe": probe,
     "vocab": vocab,
+    "serve": serve,
     "bench": bench,
 }
 

@@ -10,9 +10,18 @@ from elmo.cli import options
 from elmo.cli.model_output import check_model_output
 from elmo.cli.opening import open_model_files
 from elmo.cli.writing_aside import folder_written_aside
+from elmo.errors import InputError
 
 if TYPE_CHECKING:
     from elmo.checkpoint.checkpoint import Checkpoint
+
+
+class StoredAs(str, Enum):
+    """How the weights of a folder can be stored."""
+
+    float32 = "float32"
+    float16 = "float16"
+    compact = "compact"
 
 
 class Target(str, Enum):
@@ -37,6 +46,12 @@ def convert(
             "and AllenNLP read."
         ),
     ] = Target.elmo,
+    storage: Annotated[
+        StoredAs,
+        typer.Option(
+            help="float16: half the bytes. compact: the softmax in 8 bits besides. Vectors change by the rounding."
+        ),
+    ] = StoredAs.float32,
     force: Annotated[bool, typer.Option("--force", help="Replace a model that OUT holds already.")] = False,
     format: options.ModelFormat = None,
     local_files_only: options.LocalFilesOnly = False,
@@ -47,13 +62,15 @@ def convert(
     Example:
       elmo convert elmo_weights.hdf5 my-model
     """
+    if to is Target.hdf5 and storage is not StoredAs.float32:
+        raise InputError(f"--storage is {storage.value}, but HDF5 models are stored in float32; leave it out.")
     check_model_output(source, output, force=force, source_name="IN")
     checkpoint = open_model_files(source, format=format, local_files_only=local_files_only)
     with folder_written_aside(output) as folder:
         if to is Target.elmo:
             from elmo.checkpoint.folder import write_folder
 
-            write_folder(checkpoint, folder)
+            write_folder(checkpoint, folder, storage=storage.value)
         else:
             from elmo.checkpoint.formats.hdf5 import write_hdf5
 

@@ -2,16 +2,19 @@
 
 from collections.abc import Iterator
 from enum import Enum
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmo.cli import options
+from elmo.cli import job_options, options
+from elmo.cli.job_options import JobOptions
 from elmo.cli.opening import open_model
+from elmo.cli.row_input import RowInput
 from elmo.cli.sentence_vector_files import sentence_writers
-from elmo.cli.text_input import TextInput
-from elmo.cli.vector_files import check_output
+from elmo.cli.vector_files import check_output, is_folder
+from elmo.cli.vector_job import write_folder
 from elmo.cli.writing_vectors import Result, write_vectors
 from elmo.heap import reuse_large_blocks
 
@@ -28,7 +31,7 @@ class Pooling(str, Enum):
 
 
 def encode(
-    inputs: options.Inputs = None,
+    inputs: options.Rows = None,
     text: options.Texts = None,
     output: options.Output = None,
     pooling: Annotated[Pooling, typer.Option(help="How the words' vectors become one.")] = Pooling.mean,
@@ -42,39 +45,70 @@ def encode(
     precision: options.PrecisionChoice = "float32",
     threads: options.Threads = None,
     local_files_only: options.LocalFilesOnly = False,
+    input_format: job_options.InputFormat = None,
+    column: job_options.Column = None,
+    id_column: job_options.IdColumn = None,
+    file_format: job_options.FolderFormat = None,
+    dtype: job_options.FolderDType = None,
+    on_error: job_options.OnErrorChoice = None,
+    workers: job_options.NumWorkers = None,
+    engine: job_options.EngineChoice = None,
+    address: job_options.Address = None,
+    part_bytes: job_options.PartBytes = None,
+    max_words: job_options.MaxWords = None,
+    force: job_options.Force = False,
 ) -> None:
     """Give every sentence of a text one vector.
 
+    A folder may be stopped at any time: the same command goes on where it was.
+
     \b
-    Example:
+    Examples:
+      elmo encode 'reviews/*.jsonl' --column body --output vectors
       elmo encode sentences.txt --output vectors.npy --normalize
     """
-    path = check_output(output)
-    source = TextInput(inputs, text, output=path)
     chosen = options.read_layers(layers)
-    reuse_large_blocks()
-    elmo = open_model(
+    opening = partial(
+        open_model,
         model,
         format=format,
         device=device,
         state=state,
         precision=precision,
-        threads=threads,
         local_files_only=local_files_only,
     )
+    job = JobOptions(
+        input_format, column, id_column, file_format, dtype, on_error, workers, engine, address, part_bytes,
+        max_words, force,
+    )  # fmt: skip
+    if output is not None and is_folder(output):
+        settings = {
+            "layers": tuple(chosen) if isinstance(chosen, list) else chosen,
+            "split_on_spaces": split_on_spaces,
+            "pooling": pooling.value,
+            "normalize": normalize,
+        }
+        write_folder(
+            inputs, text, output, job, unit="sentences", settings=settings, opening=opening, threads=threads
+        )
+        return
+    path = check_output(output)
+    job.check_no_folder()
+    source = RowInput(inputs, text, kind=job.kind, column=column, output=path)
+    reuse_large_blocks()
+    elmo = opening(threads=threads)
 
-    def encode_lines() -> Iterator[Result]:
-        lines = iter(source)
-        while window := list(islice(lines, options.sentences_at_once(state))):
-            read = [elmo.tokenize(line.text, split_on_spaces=split_on_spaces) for line in window]
-            words = [[word.text for word in sentence] for sentence in read]
+    def encode_sentences() -> Iterator[Result]:
+        sentences = iter(source)
+        while window := list(islice(sentences, options.sentences_at_once(state))):
+            words = [sentence.words(elmo, split_on_spaces=split_on_spaces) for sentence in window]
             vectors = elmo.encode(
                 words, pooling="max" if pooling is Pooling.max else "mean", normalize=normalize, layers=chosen
             )
             yield from zip(window, words, vectors, strict=True)
 
     writers = sentence_writers(_vector_shape(elmo, chosen))
-    write_vectors(encode_lines(), path, writers, name="vector", num_bytes=source.num_bytes)
+    write_vectors(encode_sentences(), path, writers, name="vector", num_bytes=source.num_bytes)
 
 
 def _vector_shape(model: "Elmo", layers: "Layers") -> tuple[int, ...]:

@@ -1,18 +1,13 @@
 """Words and vectors -> one line of JSON each, in UTF-8, that any way of splitting lines keeps whole."""
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from elmo.one_line_json import to_json
 
 if TYPE_CHECKING:
     from elmo.model import Array
 
-# Some programs end a line at these too. JSON escapes the control characters by itself.
-_LINE_SEPARATORS = {ord(character): f"\\u{ord(character):04x}" for character in "\x85\u2028\u2029"}
-
-
-def to_json(value: Any) -> str:
-    """Give the JSON of a value on one line, letters of all scripts as they are."""
-    return json.dumps(value, ensure_ascii=False).translate(_LINE_SEPARATORS)
+__all__ = ["to_json", "vector_line", "vectors_to_json"]
 
 
 def vectors_to_json(array: "Array") -> str:

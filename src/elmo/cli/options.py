@@ -30,6 +30,15 @@ Inputs = Annotated[
         help="Text files in UTF-8, one sentence a line; - is standard input.",
     ),
 ]
+Rows = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="INPUT",
+        show_default=False,
+        help="Files of .txt (one sentence a line), .jsonl, .csv, .tsv, .parquet or .conllu, packed (.gz, .xz, "
+        ".zst) or not, patterns such as 'texts/*.txt', or - for standard input.",
+    ),
+]
 Texts = Annotated[
     list[str] | None,
     typer.Option(
@@ -44,9 +53,10 @@ Output = Annotated[
     typer.Option(
         "--output",
         "-o",
-        metavar="FILE",
-        help="Where to write; the ending .npz, .npy, .jsonl, .h5 or .hdf5 says the format. Without it, or "
-        "with -, JSON lines go to standard output.",
+        metavar="DIR|FILE",
+        help="Where to write: a folder, for text of any size, is a name without an ending; of one file the ending "
+        ".npz, .npy, .jsonl, .h5 or .hdf5 says the format. Without it, or with -, JSON lines go to standard "
+        "output.",
     ),
 ]
 ModelName = Annotated[

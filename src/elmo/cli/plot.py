@@ -1,10 +1,13 @@
 """`elmo plot KIND`: pictures of what was measured, each kind a command of its own."""
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from elmo.cli import options
+from elmo.cli.json_lines import to_json
 from elmo.cli.plot_analysis import plot_map, plot_similarity
 from elmo.cli.plot_options import PictureFile, PictureFont
 
@@ -25,6 +28,7 @@ def explain(context: typer.Context) -> None:
 def plot_training(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a training run.")],
     output: PictureFile = Path("training.png"),
+    json: options.AsJson = False,
 ) -> None:
     """Draw the curves of a training run.
 
@@ -35,6 +39,11 @@ def plot_training(
     from elmo.analysis.training_curves import draw_training_curves
 
     draw_training_curves(run, output)
+    if json:
+        from elmo.pretrain.metrics import read_metrics
+
+        print(to_json(list(read_metrics(run))))
+        return
     print(f"{output} shows the training run in {run}.")
 
 
@@ -45,6 +54,7 @@ def plot_mixing(
     ],
     output: PictureFile = Path("mixing.png"),
     font: PictureFont = None,
+    json: options.AsJson = False,
 ) -> None:
     """Draw what each layer counts in tasks.
 
@@ -59,7 +69,8 @@ def plot_mixing(
 
     mixes = [mix for task in tasks for mix in mixing_weights(task)]
     draw_mixing_weights(mixes, output, font=font)
-    print(f"{output} shows {len(mixes)} mix(es) of {len(tasks)} folder(s).")
+    told = f"{output} shows {len(mixes)} mix(es) of {len(tasks)} folder(s)."
+    print(to_json([mix.to_dict() for mix in mixes]) if json else told)
 
 
 @plot.command("learning")
@@ -69,6 +80,7 @@ def plot_learning(
     ],
     output: PictureFile = Path("learning.png"),
     title: Annotated[str | None, typer.Option(help="Above the picture.", show_default="the folder")] = None,
+    json: options.AsJson = False,
 ) -> None:
     """Draw the learning curves of a comparison.
 
@@ -76,7 +88,8 @@ def plot_learning(
     Example:
       elmo plot learning compared --output learning.png
     """
-    from elmo.analysis.learning_curves import draw_learning_curves
+    from elmo.analysis.learning_curves import draw_learning_curves, read_comparison
 
     draw_learning_curves(comparison, output, title=title)
-    print(f"{output} shows the learning curves in {comparison}.")
+    told = f"{output} shows the learning curves in {comparison}."
+    print(to_json([dataclasses.asdict(row) for row in read_comparison(comparison)]) if json else told)

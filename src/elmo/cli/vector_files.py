@@ -22,14 +22,21 @@ Writer: TypeAlias = Callable[[Path], AbstractContextManager[Add]]
 ENDINGS = (".npz", ".npy", ".jsonl", ".h5", ".hdf5")
 
 
+def is_folder(path: Path | None) -> bool:
+    """Whether a folder of vectors is meant: a name without an ending, or a folder whose ending is no format's."""
+    if path is None or str(path) == "-" or path.suffix.lower() in ENDINGS:
+        return False
+    return path.is_dir() or (not path.suffix and not path.name.startswith("."))
+
+
 def check_output(path: Path | None) -> Path | None:
     """Refuse a file whose ending says no format; None, or -, is standard output."""
     if path is None or str(path) == "-":
         return None
     if path.suffix.lower() not in ENDINGS:
-        *others, last = ENDINGS
         raise InputError(
-            f"--output is {str(path)!r}; its ending says the format, so give {', '.join(others)} or {last}."
+            f"--output is {str(path)!r}; its ending says the format, so give {', '.join(ENDINGS)}, or a name "
+            "without an ending for a folder."
         )
     return path
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elmo.cli.growing_files import growing_dataset, open_member, write_header
-from elmo.cli.hdf5_output import open_hdf5_output
 from elmo.cli.json_lines import to_json
 from elmo.cli.vector_files import Add, Writer, add_lines
+from elmo.jobs.formats.hdf5_output import open_hdf5_output
 
 if TYPE_CHECKING:
     from elmo.model import Array

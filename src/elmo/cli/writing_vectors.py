@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from elmo.cli.progress import progress_bar
-from elmo.cli.text_input import Line
+from elmo.cli.row_input import Sentence
 from elmo.cli.vector_files import Writer, open_output
 
 if TYPE_CHECKING:
     from elmo.model import Array
 
-Result: TypeAlias = "tuple[Line, list[str], Array]"  # a line of input, its words, its vectors
+Result: TypeAlias = "tuple[Sentence, list[str], Array]"  # what was read, its words, its vectors
 
 
 def write_vectors(
@@ -28,9 +28,9 @@ def write_vectors(
         progress_bar(unit="sentences", num_bytes=num_bytes, prints=path is None) as advance,
         open_output(path, writers, name=name) as add,
     ):
-        for line, words, array in results:
+        for sentence, words, array in results:
             add(words, array)
-            advance(line.num_bytes)
+            advance(sentence.num_bytes)
             num_sentences += 1
             num_words += len(words)
     if path is not None:

@@ -13,7 +13,8 @@ from typing import Any, Literal, cast, get_args
 
 from elmo.errors import InputError
 
-Kind = Literal["txt", "jsonl", "parquet"]
+Kind = Literal["txt", "jsonl", "parquet", "csv", "tsv", "conllu"]
+TEXT_KINDS: tuple[Kind, ...] = ("txt", "jsonl", "parquet")  # what running text comes in
 Compression = Literal["gz", "xz", "zst"]
 STDIN = "-"
 _READ_BYTES = 1 << 20
@@ -61,18 +62,25 @@ class InputFile:
         return {"name": self.source.name, "format": kind, "num_bytes": self.num_bytes, "sha256": self.sha256}
 
 
-def find_sources(names: Sequence[str], stdin_copy: Path) -> list[Source]:
+def find_sources(
+    names: Sequence[str],
+    stdin_copy: Path,
+    *,
+    kinds: Sequence[Kind] = TEXT_KINDS,
+    other_kind: Kind | None = None,
+    stdin_kind: Kind = "txt",
+) -> list[Source]:
     """Give the files in the order of their names, those of a pattern sorted.
 
-    Standard input (-) is to be found in `stdin_copy`. Raises InputError if there is no file, or one of an
-    unknown format, or the same one twice.
+    Standard input (-) is to be found in `stdin_copy`. A file whose ending says none of `kinds` is of
+    `other_kind`. Raises InputError if there is no file, or one of an unknown format, or the same one twice.
     """
     if not names:
         raise InputError("There is nothing to read; name text files, or - for standard input.")
     sources = [
-        Source(STDIN, stdin_copy, "txt") if name == STDIN else _describe(path)
+        Source(STDIN, stdin_copy, stdin_kind) if name == STDIN else describe_file(path, kinds, other_kind)
         for name in names
-        for path in ([name] if name == STDIN else _expand(name))
+        for path in ([name] if name == STDIN else expand_pattern(name))
     ]
     seen: dict[Path, str] = {}
     for source in sources:
@@ -83,7 +91,8 @@ def find_sources(names: Sequence[str], stdin_copy: Path) -> list[Source]:
     return sources
 
 
-def _expand(name: str) -> Iterable[str]:
+def expand_pattern(name: str) -> Iterable[str]:
+    """Give the files a name or pattern means, sorted."""
     if Path(name).exists() or not glob.has_magic(name):
         return [name]
     # Path.glob would change how a name is spelled, and knows no pattern that begins at the root.
@@ -93,7 +102,8 @@ def _expand(name: str) -> Iterable[str]:
     return found
 
 
-def _describe(name: str) -> Source:
+def describe_file(name: str, kinds: Sequence[Kind], other_kind: Kind | None) -> Source:
+    """Give a file with what its ending says of it."""
     path = Path(name)
     if path.is_dir():
         raise InputError(f"{name} is a folder; name the files in it, for example '{path / '*.txt'}'.")
@@ -104,11 +114,13 @@ def _describe(name: str) -> Source:
     kind, compression = path.suffix.lower()[1:], None
     if kind in get_args(Compression):
         kind, compression = Path(path.stem).suffix.lower()[1:], cast(Compression, kind)
-    if kind not in get_args(Kind):
-        kinds = ", ".join(f".{each}" for each in get_args(Kind))
+    if kind not in kinds and other_kind is not None:
+        kind = other_kind
+    if kind not in kinds:
+        known = ", ".join(f".{each}" for each in kinds)
         packed = ", ".join(f".{each}" for each in get_args(Compression))
         raise InputError(
-            f"{name} has no ending that says its format; it must be one of {kinds}, after which one of {packed} "
+            f"{name} has no ending that says its format; it must be one of {known}, after which one of {packed} "
             "may stand."
         )
     return Source(name, path, cast(Kind, kind), compression)

@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import shutil
+import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -38,15 +39,22 @@ Rows = tuple[Iterator[str], Callable[[], int]]
 @contextmanager
 def open_lines(source: Source) -> Iterator[Lines]:
     """Give the lines, line feeds included, and what says how many bytes of the file were read so far."""
+    with open_stream(source) as (stream, bytes_read):
+        yield _read_lines(source, stream), bytes_read
+
+
+@contextmanager
+def open_stream(source: Source) -> Iterator[tuple[BinaryIO, Callable[[], int]]]:
+    """Give the unpacked bytes, and what says how many bytes of the file were read so far."""
     with ExitStack() as stack:
         packed = stack.enter_context(source.path.open("rb"))
         stream = stack.enter_context(_unpack(packed, source.compression))
-        yield _read_lines(source, stream), packed.tell
+        yield stream, packed.tell
 
 
 def _read_lines(source: Source, stream: BinaryIO) -> Iterator[bytes]:
     number = 0
-    with _damage_told(source, lambda: f"after line {number:,}"):
+    with damage_told(source, lambda: f"after line {number:,}"):
         for line in iter(partial(stream.readline, LONGEST_DOCUMENT_BYTES + 1), b""):
             number += 1
             if len(line) > LONGEST_DOCUMENT_BYTES:
@@ -65,28 +73,19 @@ def too_long(name: str, unit: str, number: int) -> InputError:
 @contextmanager
 def open_rows(source: Source, field: str) -> Iterator[Rows]:
     """Give the texts of a parquet file, and what says how many bytes of it their share is so far."""
-    pyarrow = _import_extra("pyarrow", source.name)
-    parquet = import_module("pyarrow.parquet")
-    with ExitStack() as stack:
-        opened: IO[bytes] = stack.enter_context(source.path.open("rb"))
-        with _damage_told(source, lambda: "", pyarrow.ArrowException):
-            if source.compression is not None:
-                # The end of a parquet file is read first, so a packed one is unpacked as a whole.
-                packed, opened = opened, stack.enter_context(tempfile.TemporaryFile())
-                shutil.copyfileobj(_unpack(cast(BinaryIO, packed), source.compression), opened)
-            table = stack.enter_context(parquet.ParquetFile(opened))
+    with open_table(source) as table:
         schema = table.schema_arrow
         if schema.get_field_index(field) < 0:
             raise InputError(
                 f"{source.name} has no column {field!r}, only {', '.join(schema.names)}; choose one with --field."
             )
-        if not _is_text(schema.field(field).type):
+        if not is_text(schema.field(field).type):
             raise InputError(f"{source.name}, column {field!r}, holds {schema.field(field).type}, not text.")
         num_done = 0
 
         def read() -> Iterator[str]:
             nonlocal num_done
-            with _damage_told(source, lambda: f"after row {num_done:,}", pyarrow.ArrowException):
+            with damage_told(source, lambda: f"after row {num_done:,}"):
                 for batch in table.iter_batches(_ROWS_AT_ONCE, columns=[field], use_threads=False):
                     for value in batch.column(0):
                         num_done += 1
@@ -96,10 +95,27 @@ def open_rows(source: Source, field: str) -> Iterator[Rows]:
         yield read(), lambda: num_bytes * num_done // num_rows
 
 
-def _is_text(kind: Any) -> bool:
+@contextmanager
+def open_table(source: Source) -> Iterator[Any]:
+    """Give a parquet file opened by pyarrow, packed or not."""
+    import_extra("pyarrow", source.name)
+    parquet = import_module("pyarrow.parquet")
+    with ExitStack() as stack:
+        opened: IO[bytes] = stack.enter_context(source.path.open("rb"))
+        with damage_told(source, lambda: ""):
+            if source.compression is not None:
+                # The end of a parquet file is read first, so a packed one is unpacked as a whole.
+                packed, opened = opened, stack.enter_context(tempfile.TemporaryFile())
+                shutil.copyfileobj(_unpack(cast(BinaryIO, packed), source.compression), opened)
+            table = stack.enter_context(parquet.ParquetFile(opened))
+        yield table
+
+
+def is_text(kind: Any) -> bool:
+    """Whether a type of pyarrow holds text."""
     types = import_module("pyarrow.types")
     if types.is_dictionary(kind):
-        return _is_text(kind.value_type)
+        return is_text(kind.value_type)
     return bool(types.is_string(kind) or types.is_large_string(kind) or kind == "string_view")
 
 
@@ -114,10 +130,11 @@ def _row_text(source: Source, number: int, value: Any) -> str:
 
 
 @contextmanager
-def _damage_told(source: Source, where: Callable[[], str], *errors: type[Exception]) -> Iterator[None]:
+def damage_told(source: Source, where: Callable[[], str]) -> Iterator[None]:
+    """Raise InputError for what a cut-off or damaged file makes go wrong; `where` says how far it was read."""
     try:
         yield
-    except (*_DAMAGE, *errors) as error:
+    except (*_DAMAGE, *_arrow_errors()) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # a fault of the disk, not of what the file holds
         place = f" {where()}" if where() else ""
@@ -127,7 +144,13 @@ def _damage_told(source: Source, where: Callable[[], str], *errors: type[Excepti
         ) from error
 
 
-def _import_extra(module: str, name: str) -> Any:
+def _arrow_errors() -> tuple[type[Exception], ...]:
+    pyarrow = sys.modules.get("pyarrow")  # only who imported it can have met its errors
+    return () if pyarrow is None else (pyarrow.ArrowException,)
+
+
+def import_extra(module: str, name: str) -> Any:
+    """Import what only some files need; `name` is the file."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -151,7 +174,7 @@ class _ZstdReader(io.RawIOBase):
     """Frames one after another; unlike zstandard's own reader, a cut-off one is an error, not an end."""
 
     def __init__(self, packed: BinaryIO) -> None:
-        zstandard = _import_extra("zstandard", packed.name)
+        zstandard = import_extra("zstandard", packed.name)
         self._packed, self._error = packed, zstandard.ZstdError
         # Archives made with --long have windows of up to 2 GiB.
         self._new_frame = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj

@@ -4,6 +4,7 @@ The processes share nothing with this one, not even its main module, so that the
 torch, and work the same in a script, a notebook or a thread. One that dies is told with its cause.
 """
 
+import logging
 import os
 import pickle
 import queue
@@ -23,14 +24,30 @@ from elmo.errors import ElmoError
 Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]  # the function is also given `report` at the end
 Report: TypeAlias = Callable[[int, int], None]
 
+logger = logging.getLogger(__name__)
+
 _START = "import sys; sys.path[:] = sys.argv[1:]; from elmo.corpus.workers import serve; serve()"
 
 
-class Workers:
-    """Up to `num_workers` processes, started when there is work; with 1, the calling process does it all."""
+class WorkerDiedError(ElmoError):
+    """A process ended in the middle of a call."""
 
-    def __init__(self, num_workers: int) -> None:
-        self.num_workers = num_workers
+    def __init__(self, cause: str) -> None:
+        super().__init__(
+            f"A worker process died ({cause}); the finished parts are kept, so run the same command again, with "
+            "fewer workers if memory is short."
+        )
+        self.cause = cause
+
+
+class Workers:
+    """Up to `num_workers` processes, started when there is work; with 1, the calling process does it all.
+
+    A call whose process dies is made again by a new one, up to `attempts` times in all.
+    """
+
+    def __init__(self, num_workers: int, *, attempts: int = 1) -> None:
+        self.num_workers, self._attempts = num_workers, attempts
         self._free: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
         self._started: list[_Worker] = []
         self._lock = threading.Lock()
@@ -69,10 +86,18 @@ class Workers:
                 raise
 
     def _work(self, call: Call, report: Report) -> Any:
-        worker = self._take()
-        result = worker.work(call, report)
-        self._free.put(worker)
-        return result
+        for attempt in range(1, self._attempts + 1):
+            worker = self._take()
+            try:
+                result = worker.work(call, report)
+            except WorkerDiedError as death:
+                if attempt == self._attempts or self._is_closed:
+                    raise
+                logger.warning("A worker process died (%s); a new one does its part again.", death.cause)
+            else:
+                self._free.put(worker)
+                return result
+        raise AssertionError
 
     def _take(self) -> "_Worker":
         try:
@@ -121,7 +146,7 @@ class _Worker:
                 else:
                     raise value
         except (EOFError, BrokenPipeError, pickle.UnpicklingError) as error:
-            raise ElmoError(self._describe_death()) from error
+            raise WorkerDiedError(self._describe_death()) from error
 
     def _describe_death(self) -> str:
         code = self._process.wait()
@@ -133,10 +158,7 @@ class _Worker:
                 cause += ", perhaps since memory ran out"
         else:
             cause = f"exit code {code}" + (f": {complaint}" if complaint else "")
-        return (
-            f"A worker process died ({cause}); the finished parts are kept, so run the same command again, with "
-            "fewer workers if memory is short."
-        )
+        return cause
 
     def close(self) -> None:
         self._process.kill()

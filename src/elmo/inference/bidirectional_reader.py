@@ -25,10 +25,14 @@ from elmo.nn.reading_state import ReadingState
 from elmo.text.batch import CharBatch
 
 WORDS_AT_ONCE = 2048
+# A step with fewer products than this is over sooner than two threads have agreed on who runs Python.
+LEAST_PRODUCTS_FOR_TWO = 2**23
 
 
 class PackedEncoder(Protocol):
     """One direction; it reads words step by step, without padding."""
+
+    num_weights: int
 
     def read(self, words: Tensor, sources: Tensor, counts: list[int], state: Any) -> tuple[list[Tensor], Any]:
         """Read the packed rows `words[sources]`, (N, D): each layer's outputs (N, D), and all rows' end states."""
@@ -85,21 +89,23 @@ class BidirectionalReader:
         if state is None and rows.num_read[-1] == 0:
             state = self._zero_state(len(lengths))
         before = (None, None) if state is None else _both(state.rows(torch.from_numpy(falling)))
-        after = self._workers.run(
-            [
-                functools.partial(
-                    _read_direction,
-                    self._encoders[side],
-                    rows.order(from_right=side == 1),
-                    rows,
-                    words,
-                    before[side],
-                    choice,
-                    result[:, :, side],
-                )
-                for side in (0, 1)
-            ]
-        )
+        tasks = [
+            functools.partial(
+                _read_direction,
+                self._encoders[side],
+                rows.order(from_right=side == 1),
+                rows,
+                words,
+                before[side],
+                choice,
+                result[:, :, side],
+            )
+            for side in (0, 1)
+        ]
+        if len(lengths) * self._encoders[0].num_weights < LEAST_PRODUCTS_FOR_TWO:
+            (after,) = self._workers.run([lambda: [task() for task in tasks]])
+        else:
+            after = self._workers.run(tasks)
         restore = torch.from_numpy(np.argsort(falling))
         return result.flatten(start_dim=2), BiLMState(*after).rows(restore)
 

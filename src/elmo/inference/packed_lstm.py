@@ -25,6 +25,7 @@ class PackedLstm:
         layers = [layer for layer in stack.layers if isinstance(layer, ProjectedLstm)]
         self._layers = [PackedLayer(layer, precision) for layer in layers]
         self._residual = stack.residual
+        self.num_weights = sum(parameter.numel() for parameter in stack.parameters())
 
     def read(
         self, words: Tensor, sources: Tensor, counts: Sequence[int], state: LstmState | None

@@ -15,6 +15,7 @@ class PaddedEncoder:
 
     def __init__(self, module: Encoder) -> None:
         self._module = module
+        self.num_weights = sum(parameter.numel() for parameter in module.parameters())
 
     def read(
         self, words: Tensor, sources: Tensor, counts: Sequence[int], state: ReadingState | None

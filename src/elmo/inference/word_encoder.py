@@ -10,7 +10,7 @@ from elmo.inference.packed_char_cnn import PackedCharCnn
 from elmo.inference.packed_linear import PackedLinear, pack_linear
 from elmo.inference.precision import Precision
 from elmo.inference.word_cache import WordCache, make_keys
-from elmo.inference.workers import Workers
+from elmo.inference.workers import MAX_WORKERS, Workers
 from elmo.nn.token_encoder import TokenEncoder
 from elmo.text.batch import CharBatch
 
@@ -42,7 +42,8 @@ class WordEncoder:
     def _encode_new(self, batch: CharBatch, positions: list[int]) -> Tensor:
         tasks = []
         for window in torch.split(torch.tensor(positions), WORDS_AT_ONCE):
-            for part in window.chunk(self._workers.num_workers):
+            # The same parts for any number of threads: how a product is rounded may depend on its rows.
+            for part in window.chunk(MAX_WORKERS):
                 ids = [None if all_ids is None else all_ids[part] for all_ids in (batch.char_ids, batch.word_ids)]
                 tasks.append(functools.partial(self._encode_part, *ids))
         return torch.cat(self._workers.run(tasks))

@@ -85,12 +85,13 @@ class Senses:
 
     def from_python(self, item: Any) -> SenseSentence:
         """Take (sentence, [(start, end, lemma, pos), …]): half-open ranges of words, pos as in NOUN or VERB."""
-        if not isinstance(item, tuple | list) or len(item) != 2 or isinstance(item[1], str):
+        if not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[1], tuple | list):
             raise InputError(f"{item!r:.60} is not (sentence, [(start, end, lemma, pos), …]).")
         words = tuple(read_sentence(item[0], tokenize))
         targets = []
         for number, target in enumerate(item[1]):
-            if len(target) != 4 or not 0 <= target[0] < target[1] <= len(words):
+            kinds = [type(part) for part in target] if isinstance(target, tuple | list) else []
+            if kinds != [int, int, str, str] or not 0 <= target[0] < target[1] <= len(words):
                 raise InputError(
                     f"{target!r:.60} is not (start, end, lemma, pos) of a sentence of {len(words)} words."
                 )

@@ -1,0 +1,95 @@
+"""Run every command that a page shows together with its output, and write into the page what it prints now.
+
+python benchmarks/analysis.py --model MODEL --data DATA --work FOLDER docs/analysis.md README.md README.zh-CN.md
+
+DATA holds corpus/ and tasks/. FOLDER keeps the index, so that a run can be ended and started again; another model
+needs another folder. In the pages, blocks of ```console with the word MODEL are run, each command once.
+"""
+
+import argparse
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PLACEHOLDER = "MODEL"
+BLOCK = re.compile(r"^```console\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^\$ (?P<command>(?:.*\\\n)*.*)\n(?P<shown>(?:(?!\$ ).*\n)*)", re.MULTILINE)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--only", metavar="TEXT", default="", help="run the commands that contain this")
+    parser.add_argument("pages", nargs="+", type=Path)
+    given = parser.parse_args()
+    model = str(Path(given.model).resolve()) if Path(given.model).exists() else given.model
+    make_work_folder(given.work, given.data)
+    printed: dict[str, str] = {}
+    for page in given.pages:
+        for command in find_commands(page.read_text(encoding="utf-8")):
+            if given.only in command:
+                if command not in printed:
+                    printed[command] = run(command, model, given.work)
+                page.write_text(refresh(page.read_text(encoding="utf-8"), printed), encoding="utf-8")
+
+
+def make_work_folder(folder: Path, data: Path) -> None:
+    """Give the commands what the pages take for granted."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = ROOT / "docs" / "pictures"
+    pictures.mkdir(exist_ok=True)
+    targets = [data / "corpus", data / "tasks", pictures, ROOT / "examples", ROOT / "benchmarks"]
+    for target in targets:
+        link = folder / target.name
+        if not link.exists():
+            link.symlink_to(target.resolve())
+
+
+def find_commands(page: str) -> list[str]:
+    """Give the commands of a page that belong to a model, in order."""
+    return [
+        found["command"]
+        for block in BLOCK.finditer(page)
+        if PLACEHOLDER in block["code"]
+        for found in COMMAND.finditer(block["code"])
+    ]
+
+
+def refresh(page: str, printed: Mapping[str, str]) -> str:
+    """Give a page with what its commands print now, as far as that is known."""
+
+    def refresh_command(found: re.Match[str]) -> str:
+        shown = printed.get(found["command"], found["shown"])
+        return f"$ {found['command']}\n{shown}"
+
+    return BLOCK.sub(lambda block: f"```console\n{COMMAND.sub(refresh_command, block['code'])}```", page)
+
+
+def split(command: str) -> list[str]:
+    """Give the words of a command, which may go on behind a backslash."""
+    return shlex.split(command.replace("\\\n", " "))
+
+
+def run(command: str, model: str, folder: Path) -> str:
+    """Run a command of a page and give what it prints; the line of JSON that programs read is left out."""
+    words = [model if word == PLACEHOLDER else word for word in split(command)]
+    program = {"elmo": [sys.executable, "-m", "elmo"], "python": [sys.executable]}[words[0]]
+    started = time.perf_counter()
+    print(f"$ {command}", flush=True)
+    ended = subprocess.run(
+        [*program, *words[1:]], cwd=folder, stdout=subprocess.PIPE, encoding="utf-8", check=True
+    )
+    print(f"{time.perf_counter() - started:.1f} s\n{ended.stdout}", flush=True)
+    lines = [line for line in ended.stdout.replace(model, PLACEHOLDER).splitlines() if not line.startswith("{")]
+    return "".join(f"{line}\n" for line in lines)
+
+
+if __name__ == "__main__":
+    main()

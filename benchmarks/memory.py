@@ -1,0 +1,105 @@
+"""What embedding costs as the text grows: words a second and memory, for streams, one long sentence, many at once.
+
+Every case is a process of its own, so that its peak of memory is its own. The model has random weights.
+"""
+
+import argparse
+import json
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from elmo import Elmo
+from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
+from elmo.heap import reuse_large_blocks
+
+MEBIBYTE = 2**20
+NUM_KINDS_OF_WORDS = 30_000
+CASES = {
+    "stream": (5_000, 15_000, 45_000),  # sentences of 20 words
+    "one sentence": (10_000, 100_000),  # words
+    "many at once": (10_000, 100_000),  # sentences of 10 words
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    parser.add_argument("--count", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--model", type=Path, help="a model's folder; one of 1024 cells, 128 values if not given")
+    parser.add_argument("--precision", default="float32")
+    arguments = parser.parse_args()
+    if arguments.case:
+        print(json.dumps(run_case(arguments.case, arguments.count, arguments.model, arguments.precision)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        model = arguments.model or save_model(Path(folder))
+        found = []
+        print(f"{'case':14} {'count':>8} {'words':>10} {'words/s':>8} {'above the model':>19} {'result':>9}")
+        for case, counts in CASES.items():
+            for count in counts:
+                options = ["--case", case, "--count", str(count), "--model", str(model)]
+                command = [sys.executable, __file__, *options, "--precision", arguments.precision]
+                done = subprocess.run(command, check=True, capture_output=True, text=True)
+                found.append(json.loads(done.stdout))
+                print_line(found[-1])
+    print(json.dumps({"benchmark": "memory", "precision": arguments.precision, "cases": found}))
+
+
+def save_model(folder: Path) -> Path:
+    config = ModelConfig(
+        encoder=EncoderConfig(cell_dim=1024, output_dim=128), characters=CharacterConfig(num_highways=1)
+    )
+    Elmo.from_config(config).save_pretrained(folder / "model")
+    return folder / "model"
+
+
+def run_case(case: str, count: int, folder: Path, precision: str) -> dict[str, object]:
+    reuse_large_blocks()
+    model = Elmo.from_pretrained(folder, precision=precision)
+    model.embed([["word"] * 50] * 64)
+    before, start = peak_mebibytes(), time.perf_counter()
+    num_words = num_bytes = 0
+    if case == "stream":
+        for vectors in model.embed_iter(invent_sentences(count, 20)):
+            num_words += len(vectors)
+    else:
+        shape = (1, count) if case == "one sentence" else (count, 10)
+        for vectors in model.embed([*invent_sentences(*shape)]):
+            num_words += len(vectors)
+            num_bytes += vectors.nbytes
+    return {
+        "case": case,
+        "count": count,
+        "num_words": num_words,
+        "words_per_second": round(num_words / (time.perf_counter() - start)),
+        "mebibytes": round(peak_mebibytes() - before),
+        "result_mebibytes": round(num_bytes / MEBIBYTE),
+    }
+
+
+def invent_sentences(num_sentences: int, num_words: int) -> Iterator[list[str]]:
+    draw = random.Random(0)
+    for _ in range(num_sentences):
+        yield [f"w{int(draw.paretovariate(0.6)) % NUM_KINDS_OF_WORDS}" for _ in range(num_words)]
+
+
+def peak_mebibytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def print_line(found: dict[str, object]) -> None:
+    print(
+        f"{found['case']:14} {found['count']:>8,} {found['num_words']:>10,} {found['words_per_second']:>8,}"
+        f" {found['mebibytes']:>15,} MiB {found['result_mebibytes']:>5,} MiB",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""Throughput of `elmo serve` under many clients, against bulk encode of the same model in the same run.
+
+    python benchmarks/serve.py --model my-model --seconds 60
+    python benchmarks/serve.py --model my-model --sizes 1 --seconds 10
+
+Starts the server on a free port of the loopback. Clients ask /v1/embeddings for base64, one request after another,
+each with some sentences of mixed lengths, and compare every vector with what encode gave. Bulk encode is measured
+before and after, with the server idle. Prints a table for people, then one JSON line for programs.
+"""
+
+import argparse
+import asyncio
+import base64
+import itertools
+import json
+import random
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import orjson
+
+from elmo import Elmo
+from elmo.heap import reuse_large_blocks
+
+NUM_SENTENCES = 2048
+MAX_REQUESTS = 200_000
+LARGEST_DIFFERENCE = {"float32": 2e-5, "bfloat16": 0.1, "int8": 0.25}
+LETTERS = "etaoinshrdlcumwfgypbvkjxqz"
+
+
+@dataclass
+class Outcome:
+    """What all clients saw."""
+
+    seconds: list[float] = field(default_factory=list)
+    num_words: int = 0
+    num_sentences: int = 0
+    largest_difference: float = 0.0
+    failures: list[str] = field(default_factory=list)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--precision", default="float32")
+    parser.add_argument("--text", type=Path, help="sentences, one a line; else they are invented")
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--bulk-seconds", type=float, default=8, help="of each of the two measurements")
+    parser.add_argument("--sizes", default="1,2,4,8,16,32", help="sentences a request, drawn from these")
+    parser.add_argument("--at-once", type=int, default=1024, help="sentences that bulk encode is given at a time")
+    parser.add_argument("serve", nargs="*", help="options of elmo serve, after --")
+    asked = parser.parse_args()
+    sentences = read_sentences(asked.text)
+    model = Elmo.from_pretrained(asked.model, precision=asked.precision)
+    reuse_large_blocks()
+    lengths = [len(model.tokenize(text)) for text in sentences]
+    expected = model.encode(sentences)
+    sizes = [int(size) for size in asked.sizes.split(",")]
+    command = [sys.executable, "-m", "elmo", "serve", f"model={asked.model}", "--port", "0"]
+    command += ["--precision", asked.precision, *asked.serve]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        port = wait_until_serving(server)
+        before = measure_bulk(model, sentences, lengths, asked.at_once, asked.bulk_seconds)
+        outcome, elapsed = asyncio.run(ask_for(asked, port, sentences, lengths, expected, sizes))
+        memory = int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{server.pid}/status").read_text())[1]) // 1024
+        after = measure_bulk(model, sentences, lengths, asked.at_once, asked.bulk_seconds)
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(60)
+    report(asked, outcome, elapsed, before, after, memory, model)
+
+
+def read_sentences(path: Path | None) -> list[str]:
+    """Give sentences of 1 to about 60 words; invented ones have words as rare as those of a language."""
+    if path is not None:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        return list(itertools.islice(itertools.cycle(lines), NUM_SENTENCES))
+    draw = random.Random(0)
+    words = [
+        "".join(draw.choices(LETTERS, range(26, 0, -1), k=1 + rank.bit_length() // 2)) for rank in range(20_000)
+    ]
+    weights = [1 / (rank + 1) for rank in range(len(words))]
+    lengths = [max(1, min(60, round(draw.lognormvariate(2.8, 0.6)))) for _ in range(NUM_SENTENCES)]
+    return [" ".join(draw.choices(words, weights, k=length)) for length in lengths]
+
+
+def wait_until_serving(server: subprocess.Popen) -> int:
+    for line in server.stderr:
+        if found := re.search(r"serving at http://127\.0\.0\.1:(\d+)/", line):
+            return int(found[1])
+        sys.stderr.write(line)
+    raise SystemExit("The server did not start.")
+
+
+def measure_bulk(model: Elmo, sentences: list[str], lengths: list[int], at_once: int, seconds: float) -> float:
+    """Give words a second of encode, over and over the same sentences."""
+    model.encode(sentences[:at_once])
+    num_words, start = 0, time.perf_counter()
+    for first in itertools.cycle(range(0, len(sentences), at_once)):
+        model.encode(sentences[first : first + at_once])
+        num_words += sum(lengths[first : first + at_once])
+        elapsed = time.perf_counter() - start
+        if elapsed >= seconds:
+            return num_words / elapsed
+    raise AssertionError
+
+
+async def ask_for(
+    asked: argparse.Namespace,
+    port: int,
+    sentences: list[str],
+    lengths: list[int],
+    expected: np.ndarray,
+    sizes: list[int],
+) -> tuple[Outcome, float]:
+    """Let all clients ask until the time is up."""
+    outcome, start = Outcome(), time.perf_counter()
+    counter = itertools.count()
+    limit = LARGEST_DIFFERENCE[asked.precision]
+
+    async def client(number: int) -> None:
+        draw = random.Random(number)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while time.perf_counter() - start < asked.seconds and next(counter) < MAX_REQUESTS:
+            chosen = draw.sample(range(len(sentences)), draw.choice(sizes))
+            body = orjson.dumps({"input": [sentences[each] for each in chosen], "encoding_format": "base64"})
+            began = time.perf_counter()
+            head = f"POST /v1/embeddings HTTP/1.1\r\nhost: loopback\r\ncontent-length: {len(body)}\r\n\r\n"
+            writer.write(head.encode() + body)
+            status, answer = await read_answer(reader)
+            outcome.seconds.append(time.perf_counter() - began)
+            if status != 200:
+                outcome.failures.append(f"{status} {answer[:200]!r}")
+                continue
+            entries = orjson.loads(answer)["data"]
+            if [entry["index"] for entry in entries] != list(range(len(chosen))):
+                outcome.failures.append("an answer was lost")
+                continue
+            found = np.stack([np.frombuffer(base64.b64decode(entry["embedding"]), "<f4") for entry in entries])
+            difference = float(np.abs(found - expected[chosen]).max())
+            outcome.largest_difference = max(outcome.largest_difference, difference)
+            if not difference <= limit:
+                outcome.failures.append(f"a vector differs by {difference:.3g}")
+            outcome.num_sentences += len(chosen)
+            outcome.num_words += sum(lengths[each] for each in chosen)
+        writer.close()
+
+    await asyncio.gather(*(client(number) for number in range(asked.clients)))
+    return outcome, time.perf_counter() - start
+
+
+async def read_answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    head = await reader.readuntil(b"\r\n\r\n")
+    (length,) = re.findall(rb"content-length: (\d+)", head)
+    return int(head[9:12]), await reader.readexactly(int(length))
+
+
+def report(
+    asked: argparse.Namespace,
+    outcome: Outcome,
+    elapsed: float,
+    before: float,
+    after: float,
+    memory: int,
+    model: Elmo,
+) -> None:
+    bulk = (before + after) / 2
+    rate = outcome.num_words / elapsed
+    percentiles = statistics.quantiles(outcome.seconds, n=100)
+    p50, p99 = percentiles[49], percentiles[98]
+    numbers = {
+        "clients": asked.clients,
+        "sizes": asked.sizes,
+        "precision": model.precision,
+        "dim": model.dim,
+        "elapsed_seconds": round(elapsed, 1),
+        "num_requests": len(outcome.seconds),
+        "num_sentences": outcome.num_sentences,
+        "words_per_second": round(rate),
+        "bulk_words_per_second": [round(before), round(after)],
+        "share_of_bulk": round(rate / bulk, 3),
+        "p50_seconds": round(p50, 4),
+        "p99_seconds": round(p99, 4),
+        "largest_difference": outcome.largest_difference,
+        "num_failures": len(outcome.failures),
+        "server_memory_mb": memory,
+    }
+    for name, value in numbers.items():
+        print(f"{name:>24}  {value}")
+    for failure in outcome.failures[:5]:
+        print(f"{'failure':>24}  {failure}")
+    print(json.dumps(numbers))
+    raise SystemExit(1 if outcome.failures else 0)
+
+
+if __name__ == "__main__":
+    main()

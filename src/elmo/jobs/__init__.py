@@ -1,0 +1,34 @@
+"""Corpora of any size -> folders of vectors that survive a crash, and the way back.
+
+1. `inputs` finds the files and what identifies them; `rows` reads them row by row, whatever their format, a row
+   that cannot be read as a BrokenRow with its reason.
+2. `parts` cuts the rows into numbered parts: a fixed function of the input, whatever the number of workers.
+3. An engine (`engines`, `ray_engine`) hands the parts to workers, each with the model opened once. `part_writer`
+   makes the vectors of a part (`embedding`), in batches that depend on the part alone, and writes its files
+   (`formats`) aside; then they get their names, then there is a record. A part with a record is never done again.
+4. `job` writes the manifest last, from the records. `vectors` reads the folder back, `verification` compares it.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from elmo.jobs.job import run_job as run_job
+    from elmo.jobs.settings import JobSettings as JobSettings
+    from elmo.jobs.vectors import open_vectors as open
+
+__all__ = ["JobSettings", "open", "run_job"]
+
+_PLACES = {
+    "JobSettings": ("elmo.jobs.settings", "JobSettings"),
+    "open": ("elmo.jobs.vectors", "open_vectors"),
+    "run_job": ("elmo.jobs.job", "run_job"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    module, attribute = _PLACES[name]
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,229 @@
+"""Sentences of many requests -> one call of the model, and each request's part of the answer back to it.
+
+One thread computes. While it does, requests gather; when it was idle, it waits a few milliseconds for more. What
+waits is bounded in words and in requests. A long request is cut, so that short ones need not wait for all of it.
+"""
+
+import asyncio
+import contextlib
+import math
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from elmo.serve.metrics import Metrics
+from elmo.serve.problems import Problem
+
+Words = Sequence[str]
+# The share of a batch that one request may fill while others wait.
+LARGEST_SHARE = 0.5
+IDLE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is to be done with sentences: all with the same key are handed over together."""
+
+    key: Hashable
+    compute: Callable[[list[Words]], Sequence[Any]]  # one result a sentence
+
+
+@dataclass(eq=False)
+class _Job:
+    work: Work
+    sentences: Sequence[Words]
+    answer: "asyncio.Future[list[Any]]"
+    arrived: float
+    results: list[Any] = field(default_factory=list)
+    num_taken: int = 0  # sentences that are computed or being computed
+
+
+@dataclass(frozen=True)
+class _Part:
+    job: _Job
+    sentences: Sequence[Words]
+    is_last: bool
+
+
+class Batcher:
+    """Gathers the sentences of requests; made, asked and closed in the event loop's thread."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        *,
+        batch_words: int,
+        wait_seconds: float,
+        queue_words: int,
+        queue_requests: int,
+        when_idle: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`when_idle` is called in the computing thread when nothing came for some seconds."""
+        self._metrics, self._when_idle = metrics, when_idle
+        self._batch_words, self._wait_seconds = batch_words, wait_seconds
+        self._queue_words, self._queue_requests = queue_words, queue_requests
+        self._waiting: dict[_Job, int] = {}  # in order of arrival, with the words that are left of each
+        self._num_words = 0
+        self._words_per_second = 0.0
+        self._is_closing = False
+        self._changed = threading.Condition()
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="elmo-compute", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether work is still taken."""
+        return self._thread.is_alive() and not self._is_closing
+
+    @property
+    def is_full(self) -> bool:
+        """Whether one word more would be refused."""
+        return self._num_words >= self._queue_words or len(self._waiting) >= self._queue_requests
+
+    def submit(self, work: Work, sentences: Sequence[Words]) -> "asyncio.Future[list[Any]]":
+        """Ask for the results of sentences, one each, in their order. A cancelled future is forgotten."""
+        num_words = sum(map(_weigh, sentences))
+        with self._changed:
+            if self._is_closing:
+                raise _refuse("stopping", "The server is stopping; ask another one, or again later.", 5)
+            if self._num_words + num_words > self._queue_words or len(self._waiting) >= self._queue_requests:
+                self._metrics.refused.labels("queue_full").inc()
+                raise _refuse(
+                    "overloaded",
+                    f"{self._num_words} words of {len(self._waiting)} requests wait already; try again later.",
+                    self._expected_seconds(),
+                )
+            job = _Job(work, sentences, self._loop.create_future(), time.monotonic())
+            self._waiting[job] = num_words
+            self._count(num_words)
+            self._changed.notify()
+        job.answer.add_done_callback(lambda _: self._forget(job))
+        return job.answer
+
+    async def close(self) -> None:
+        """Take no more work, finish what waits, and end the thread."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify()
+        await asyncio.to_thread(self._thread.join)
+
+    def _forget(self, job: _Job) -> None:
+        """Let go of a job that was answered or whose client has left."""
+        with self._changed:
+            self._count(-self._waiting.pop(job, 0))
+
+    def _count(self, num_words: int) -> None:
+        self._num_words += num_words
+        self._metrics.waiting_words.set(self._num_words)
+        self._metrics.waiting_requests.set(len(self._waiting))
+
+    def _expected_seconds(self) -> int:
+        rate = self._words_per_second
+        return max(1, min(60, math.ceil(self._num_words / rate))) if rate else 1
+
+    def _run(self) -> None:
+        while parts := self._take():
+            start = time.monotonic()
+            num_words = sum(_weigh(sentence) for part in parts for sentence in part.sentences)
+            done = list(self._compute(parts))
+            elapsed = time.monotonic() - start
+            rate = num_words / max(elapsed, 1e-6)
+            self._words_per_second = 0.8 * self._words_per_second + 0.2 * rate if self._words_per_second else rate
+            self._metrics.observe_batch(sum(len(part.sentences) for part in parts), num_words, elapsed)
+            with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits for these
+                self._loop.call_soon_threadsafe(_deliver, done)
+
+    def _take(self) -> list[_Part]:
+        """Wait for work and give a batch of it; nothing when the server stops and nothing waits."""
+        with self._changed:
+            while self._wait_for_work():
+                ready = next(iter(self._waiting)).arrived + self._wait_seconds
+                while self._num_words < self._batch_words and (remaining := ready - time.monotonic()) > 0:
+                    self._changed.wait(remaining)
+                if parts := list(self._cut()):
+                    return parts
+            return []
+
+    def _wait_for_work(self) -> bool:
+        if not self._changed.wait_for(self._has_news, IDLE_SECONDS):
+            self._changed.release()
+            try:
+                self._when_idle()
+            finally:
+                self._changed.acquire()
+            self._changed.wait_for(self._has_news)
+        return bool(self._waiting)
+
+    def _has_news(self) -> bool:
+        return bool(self._waiting) or self._is_closing
+
+    def _cut(self) -> Iterator[_Part]:
+        """Give parts of the jobs in their order until the batch is full; the rest of a job waits at the end."""
+        room = self._batch_words
+        share = self._batch_words * (LARGEST_SHARE if len(self._waiting) > 1 else 1.0)
+        for job in list(self._waiting):
+            if room <= 0:
+                return
+            num_words, start = 0, job.num_taken
+            while job.num_taken < len(job.sentences) and (not num_words or num_words < min(room, share)):
+                num_words += _weigh(job.sentences[job.num_taken])
+                job.num_taken += 1
+            room -= num_words
+            is_last = job.num_taken == len(job.sentences)
+            left = self._waiting.pop(job) - num_words
+            if not is_last:
+                self._waiting[job] = left
+            self._count(-num_words)
+            yield _Part(job, job.sentences[start : job.num_taken], is_last)
+
+    def _compute(self, parts: list[_Part]) -> Iterator[tuple[_Part, Sequence[Any] | Exception]]:
+        groups: dict[Hashable, list[_Part]] = {}
+        for part in parts:
+            groups.setdefault(part.job.work.key, []).append(part)
+        for group in groups.values():
+            try:
+                yield from _compute_together(group)
+            except Exception as error:
+                if len(group) == 1:
+                    yield group[0], error
+                    continue
+                # One request must not fail for another one's sentences.
+                for part in group:
+                    try:
+                        yield from _compute_together([part])
+                    except Exception as own:
+                        yield part, own
+
+
+def _weigh(sentence: Words) -> int:
+    # Boundaries are read too, so an empty sentence is some work as well.
+    return len(sentence) + 2
+
+
+def _compute_together(parts: list[_Part]) -> list[tuple[_Part, Sequence[Any]]]:
+    results = parts[0].job.work.compute([sentence for part in parts for sentence in part.sentences])
+    found, start = [], 0
+    for part in parts:
+        found.append((part, results[start : start + len(part.sentences)]))
+        start += len(part.sentences)
+    return found
+
+
+def _deliver(done: list[tuple[_Part, Sequence[Any] | Exception]]) -> None:
+    for part, found in done:
+        answer = part.job.answer
+        if answer.done():
+            continue
+        if isinstance(found, Exception):
+            answer.set_exception(found)
+            continue
+        part.job.results.extend(found)
+        if part.is_last:
+            answer.set_result(part.job.results)
+
+
+def _refuse(code: str, message: str, seconds: int) -> Problem:
+    return Problem(503, code, message, headers={"Retry-After": str(seconds)})

@@ -1,0 +1,61 @@
+// Requests to the server this page came from; what goes wrong becomes one sentence.
+import { say } from "./language.js";
+import { recall, remember } from "./storage.js";
+
+const KEY = "elmo-key";
+
+export class ApiError extends Error {}
+
+export async function ask(path, body, signal) {
+  for (;;) {
+    const answer = await send(path, body, signal);
+    if (answer.status !== 401) return read(answer);
+    await askForKey();
+  }
+}
+
+async function send(path, body, signal) {
+  const headers = { "Content-Type": "application/json" };
+  const key = recall(KEY, "sessionStorage");
+  if (key) headers.Authorization = `Bearer ${key}`;
+  try {
+    return await fetch(path, body ? { method: "POST", headers, body: JSON.stringify(body), signal } : { headers, signal });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(say("offline"));
+  }
+}
+
+async function read(answer) {
+  let content = null;
+  try {
+    content = await answer.json();
+  } catch {
+    throw new ApiError(say("offline"));
+  }
+  if (answer.ok) return content;
+  if (answer.status === 503) {
+    throw new ApiError(say("overloaded", { seconds: answer.headers.get("Retry-After") ?? "1" }));
+  }
+  throw new ApiError(say("refused", { message: content?.error?.message ?? `HTTP ${answer.status}` }));
+}
+
+let waiting = null;
+
+function askForKey() {
+  // Several requests may be refused at once; one dialog answers for all.
+  waiting ??= new Promise((resolve) => {
+    const dialog = document.getElementById("key-dialog");
+    dialog.showModal();
+    dialog.addEventListener(
+      "close",
+      () => {
+        remember(KEY, document.getElementById("key").value.trim(), "sessionStorage");
+        waiting = null;
+        resolve();
+      },
+      { once: true },
+    );
+  });
+  return waiting;
+}

@@ -1,0 +1,33 @@
+// Which language the page speaks: chosen, or the browser's.
+import { STRINGS } from "./strings.js";
+import { recall, remember } from "./storage.js";
+
+let current = "en";
+
+export function chooseLanguage(given) {
+  const wanted = given ?? recall("elmo-language") ?? (navigator.language.startsWith("zh") ? "zh" : "en");
+  current = wanted in STRINGS ? wanted : "en";
+  document.documentElement.lang = current === "zh" ? "zh-CN" : "en";
+  for (const element of document.querySelectorAll("[data-text]")) element.textContent = say(element.dataset.text);
+  const other = otherLanguage();
+  const button = document.getElementById("language");
+  button.textContent = STRINGS[other].name;
+  button.lang = other;
+}
+
+export function switchLanguage() {
+  remember("elmo-language", otherLanguage());
+  chooseLanguage(otherLanguage());
+}
+
+export function language() {
+  return current;
+}
+
+export function say(name, values = {}) {
+  return STRINGS[current][name].replace(/\{(\w+)\}/g, (_, key) => values[key]);
+}
+
+function otherLanguage() {
+  return current === "en" ? "zh" : "en";
+}

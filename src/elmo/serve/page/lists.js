@@ -1,0 +1,96 @@
+// For each marked word: what else could stand there, and where words are used alike.
+import { ask } from "./api.js";
+import { byId, make, options } from "./dom.js";
+import { say } from "./language.js";
+import { exists, state } from "./state.js";
+import { show } from "./vectors.js";
+
+const SHOWN_SUBSTITUTES = 8;
+const SHOWN_NEIGHBORS = 6;
+let requests = new AbortController();
+
+export function setUpLists(model, refresh) {
+  byId("substitutes-card").hidden = !model.predicts_words;
+  byId("neighbors-card").hidden = !model.index;
+  if (!model.index) return;
+  const layerName = (layer) => (layer === "average" ? say("averageLayer") : say("layer", { number: layer }));
+  const layers = model.index.layers.map((layer) => [String(layer), layerName(layer)]);
+  const words = [["any", say("anyWord")], ["same", say("sameWord")], ["other", say("otherWord")]];
+  options(byId("neighbor-layer"), layers, byId("neighbor-layer").value || layers.at(-1)[0]);
+  options(byId("neighbor-words"), words, byId("neighbor-words").value || "any");
+  byId("neighbor-layer").onchange = refresh;
+  byId("neighbor-words").onchange = refresh;
+}
+
+export async function showLists(model, told) {
+  requests.abort();
+  requests = new AbortController();
+  const { signal } = requests;
+  const marks = state.marks.filter(exists);
+  const shown = [];
+  if (model.predicts_words) shown.push(fill("substitutes", marks, (mark, side) => substitutes(model, mark, side, signal)));
+  if (model.index) shown.push(fill("neighbors", marks, (mark, side) => neighbors(model, mark, side, signal)));
+  try {
+    await Promise.all(shown);
+  } catch (error) {
+    if (error.name !== "AbortError") told(error);
+  }
+}
+
+async function fill(id, marks, find) {
+  const columns = await Promise.all(marks.map((mark, position) => find(mark, "ab"[position])));
+  byId(id).replaceChildren(...(columns.length ? columns : [make("p", { class: "hint" }, say("pickTwo"))]));
+}
+
+async function substitutes(model, mark, side, signal) {
+  const title = drawTitle(mark, side); // the words may be others when the answer comes
+  const found = await ask("substitutes", { ...pointed(mark), model: model.name, top_k: SHOWN_SUBSTITUTES }, signal);
+  const rows = found.substitutes.map(({ word, log_probability: log }) => {
+    const share = Math.exp(log);
+    return row(percent(share), make("span", { class: "bar", "--share": share.toFixed(4) }, make("span", {}, word)));
+  });
+  return column(title, side, rows);
+}
+
+async function neighbors(model, mark, side, signal) {
+  const title = drawTitle(mark, side);
+  const layer = byId("neighbor-layer").value;
+  const asked = {
+    ...pointed(mark),
+    model: model.name,
+    top_k: SHOWN_NEIGHBORS,
+    layers: [layer === "average" ? layer : Number(layer)],
+    words: byId("neighbor-words").value,
+  };
+  const found = await ask("neighbors", asked, signal);
+  const rows = found.layers[0].neighbors.map((each) => {
+    const [start, end] = each.characters;
+    const parts = [each.text.slice(0, start), make("mark", {}, each.text.slice(start, end)), each.text.slice(end)];
+    return row(show(each.cosine), make("span", { class: "sentence-text" }, ...parts));
+  });
+  return column(title, side, rows);
+}
+
+function pointed([sentence, word]) {
+  return { sentence: state.read[sentence].words.map(({ text }) => text), index: word };
+}
+
+function drawTitle([sentence, index], side) {
+  const { words } = state.read[sentence];
+  const before = words.slice(Math.max(0, index - 4), index).map(({ text }) => text).join(" ");
+  const after = words.slice(index + 1, index + 5).map(({ text }) => text).join(" ");
+  return make("h3", {}, `${before} `, make("span", { class: `mark-${side}` }, words[index].text), ` ${after}`);
+}
+
+function column(title, side, rows) {
+  const list = rows.length ? make("ol", { class: "ranks" }, ...rows) : make("p", { class: "hint" }, say("none"));
+  return make("div", { class: `side-${side}` }, title, list);
+}
+
+function row(number, content) {
+  return make("li", {}, make("span", { class: "share" }, number), content);
+}
+
+function percent(share) {
+  return share >= 0.1 ? `${(100 * share).toFixed(0)} %` : `${(100 * share).toFixed(1)} %`;
+}

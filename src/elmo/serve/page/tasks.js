@@ -1,0 +1,126 @@
+// The tab of trained tasks: fields by family, and predictions in colour and in words.
+import { ask } from "./api.js";
+import { byId, make, options } from "./dom.js";
+import { say } from "./language.js";
+
+const HUES = 8;
+const FIELDS = {
+  tagging: [["text", "Ann Lee went to New York with Google in May"]],
+  classification: [["text", "A warm and funny film, one of the best of the year"]],
+  pairs: [["firstText", "A man plays a guitar"], ["secondText", "Somebody makes music"]],
+  relations: [["relationText", "The <e1>arm</e1> of the <e2>chair</e2> is broken"]],
+  spans: [["question", "Where did she go?"], ["passage", "In May she went to Rome by train."]],
+  senses: [["senseText", "I sat by the [bank] of the river"], ["lemma", "bank"], ["pos", "NOUN"]],
+};
+let tasks = [];
+
+export function setUpTasks(served, told) {
+  tasks = served;
+  const select = byId("task");
+  options(select, tasks.map((task) => [task.name, `${task.name} · ${task.family}`]), select.value);
+  select.onchange = () => drawForm(told);
+  if (tasks.length) drawForm(told);
+}
+
+function chosen() {
+  return tasks.find((task) => task.name === byId("task").value) ?? tasks[0];
+}
+
+function drawForm(told) {
+  const task = chosen();
+  const form = byId("task-form");
+  const kept = new Map([...form.querySelectorAll("[name]")].map((field) => [`${form.dataset.family} ${field.name}`, field.value]));
+  const fields = FIELDS[task.family].map(([name, example]) => {
+    const field = make("textarea", { name, rows: name === "passage" ? 4 : 1, required: true });
+    field.value = kept.get(`${task.family} ${name}`) ?? example;
+    return make("label", {}, say(name), field);
+  });
+  form.dataset.family = task.family;
+  form.replaceChildren(...fields, make("button", { class: "main", type: "submit" }, say("run")));
+  form.onsubmit = (event) => {
+    event.preventDefault();
+    predict(task, [...form.querySelectorAll("[name]")].map((field) => field.value.trim()), told);
+  };
+  byId("task-answer").replaceChildren();
+}
+
+async function predict(task, values, told) {
+  try {
+    const { predictions } = await ask(`tasks/${encodeURIComponent(task.name)}`, { items: [toItem(task, values)] });
+    byId("task-answer").replaceChildren(SHOW[task.family](predictions[0], values, task));
+    told(null);
+  } catch (error) {
+    told(error);
+  }
+}
+
+function toItem({ family }, values) {
+  if (family !== "senses") return values.length > 1 ? values : values[0];
+  const [text, lemma, pos] = values;
+  const words = text.split(/\s+/);
+  const place = Math.max(0, words.findIndex((word) => /^\[.*\]/.test(word)));
+  return [words.map((word) => word.replace(/^\[(.*)\]/, "$1")), [[place, place + 1, lemma, pos]]];
+}
+
+function showTags(found, [text], task) {
+  const { tags, spans, offsets } = found;
+  const marksSpans = task.labels.some((label) => /^[BIELSU]-/.test(label));
+  const pieces = marksSpans
+    ? spans
+    : tags.map((type, index) => ({ type, start: index, end: index + 1 }));
+  if (!pieces.length) return make("p", { class: "tagged" }, text, make("br"), make("small", { class: "hint" }, say("noTags")));
+  const letters = [...text]; // offsets count characters, not the halves of them that JavaScript counts
+  const cut = (from, to) => letters.slice(from, to).join("");
+  const parts = [];
+  let end = 0;
+  for (const piece of pieces) {
+    const [from, to] = [offsets[piece.start][0], offsets[piece.end - 1][1]];
+    parts.push(cut(end, from), entity(cut(from, to), piece.type, task));
+    end = to;
+  }
+  return make("p", { class: "tagged" }, ...parts, cut(end));
+}
+
+function entity(text, type, task) {
+  const kinds = [...new Set(task.labels.map((label) => label.replace(/^[BIELSU]-/, "")))].sort();
+  return make("span", { class: `entity hue-${Math.max(0, kinds.indexOf(type)) % HUES}` }, text, make("small", {}, type));
+}
+
+function showLabel({ label, probabilities, score }) {
+  if (score !== undefined) return make("p", { class: "tagged" }, `${say("score")}: ${score.toFixed(2)}`);
+  const ranked = Object.entries(probabilities).sort(([, one], [, other]) => other - one).slice(0, 8);
+  const rows = ranked.map(([name, share]) =>
+    make(
+      "li",
+      {},
+      make("span", { class: "share" }, `${(100 * share).toFixed(1)} %`),
+      make("span", { class: "bar", "--share": share.toFixed(4) }, make("span", {}, name)),
+    ),
+  );
+  return make("div", { class: "side-a" }, make("p", { class: "tagged" }, label), make("ol", { class: "ranks" }, ...rows));
+}
+
+function showAnswer({ text, start, probability }, [, passage]) {
+  const letters = [...passage];
+  const end = start + [...text].length;
+  return make(
+    "p",
+    { class: "tagged" },
+    letters.slice(0, start).join(""),
+    make("span", { class: "entity hue-0" }, text, make("small", {}, `${say("answer")} · ${(100 * probability).toFixed(0)} %`)),
+    letters.slice(end).join(""),
+  );
+}
+
+function showSense({ keys }) {
+  return make("p", { class: "tagged" }, keys[0] ?? say("unknownSense"));
+}
+
+const SHOW = {
+  tagging: showTags,
+  classification: showLabel,
+  pairs: showLabel,
+  relations: showLabel,
+  spans: showAnswer,
+  senses: showSense,
+};

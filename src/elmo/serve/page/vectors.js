@@ -1,0 +1,57 @@
+// Layers of vectors as the server sends them -> mixes and cosines.
+
+export function decode(sentence) {
+  // shape [L+1, T, 2D], bytes of little-endian float32
+  const text = atob(sentence.vectors);
+  const bytes = Uint8Array.from(text, (character) => character.charCodeAt(0));
+  const [numLayers, numWords, dim] = sentence.shape;
+  const values = new Float32Array(bytes.buffer);
+  const vector = (layer, word) => {
+    const start = (layer * numWords + word) * dim;
+    return values.subarray(start, start + dim);
+  };
+  return Array.from({ length: numWords }, (_, word) =>
+    Array.from({ length: numLayers }, (_, layer) => vector(layer, word)),
+  );
+}
+
+export function shares(weights) {
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  return weights.map((weight) => (total > 0 ? weight / total : 1 / weights.length));
+}
+
+export function mix(layers, weights, gamma) {
+  const mixed = new Float64Array(layers[0].length);
+  shares(weights).forEach((share, layer) => {
+    const vector = layers[layer];
+    for (let i = 0; i < mixed.length; i += 1) mixed[i] += gamma * share * vector[i];
+  });
+  return mixed;
+}
+
+export function dot(a, b) {
+  let sum = 0;
+  for (let i = 0; i < a.length; i += 1) sum += a[i] * b[i];
+  return sum;
+}
+
+export function norm(a) {
+  return Math.sqrt(dot(a, a));
+}
+
+export function cosine(a, b) {
+  const lengths = norm(a) * norm(b);
+  return lengths > 0 ? Math.max(-1, Math.min(1, dot(a, b) / lengths)) : 0;
+}
+
+// Two decimals as people write them: a real minus, and no minus before zero.
+export function show(value, digits = 2) {
+  const text = value.toFixed(digits);
+  return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
+}
+
+export function distance(a, b) {
+  let sum = 0;
+  for (let i = 0; i < a.length; i += 1) sum += (a[i] - b[i]) ** 2;
+  return Math.sqrt(sum);
+}

@@ -1,0 +1,149 @@
+"""Names on the command line -> opened models, indexes and tasks. No request adds to them."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from elmo.analysis.corpus_index import CorpusIndex
+from elmo.analysis.neighbors import find_neighbors
+from elmo.errors import ConfigError, InputError
+from elmo.inference.word_probabilities import require_softmax
+from elmo.model import Elmo
+from elmo.serve.problems import Problem, unknown_name
+from elmo.serve.settings import Settings
+from elmo.tasks.bilm_identity import content_hash
+from elmo.tasks.task import Task, load
+
+DEFAULT_NAME = "default"
+
+
+@dataclass
+class ServedModel:
+    """A model under a name, and its index if it has one."""
+
+    name: str
+    elmo: Elmo
+    index: CorpusIndex | None = None
+
+    @property
+    def predicts_words(self) -> bool:
+        """Whether it can score and substitute."""
+        try:
+            require_softmax(self.elmo.bilm, self.elmo.vocabulary)
+        except InputError:
+            return False
+        return True
+
+    def describe(self) -> dict[str, Any]:
+        """Give what GET /models says of it."""
+        index = None
+        if self.index is not None:
+            index = {"num_occurrences": self.index.num_occurrences, "layers": list(self.index.manifest.layers)}
+        return {
+            "name": self.name,
+            "dim": self.elmo.dim,
+            "num_layers": self.elmo.num_layers,
+            "precision": str(self.elmo.precision),
+            "predicts_words": self.predicts_words,
+            "index": index,
+        }
+
+
+@dataclass
+class Served:
+    """All that requests can ask for by name; the first model is the one meant without a name."""
+
+    models: dict[str, ServedModel]
+    tasks: dict[str, Task] = field(default_factory=dict)
+
+    @property
+    def has_index(self) -> bool:
+        """Whether any model has one."""
+        return any(model.index is not None for model in self.models.values())
+
+    def model(self, name: str | None) -> ServedModel:
+        """Give the model of a name."""
+        if name is None:
+            return next(iter(self.models.values()))
+        if name not in self.models:
+            raise unknown_name("model", name, list(self.models), "model")
+        return self.models[name]
+
+    def model_with_index(self, name: str | None) -> ServedModel:
+        """Give the model of a name if it has an index; without a name, the first that has one."""
+        indexed = [model for model in self.models.values() if model.index is not None]
+        model = self.model(name) if name is not None else indexed[0]
+        if model.index is None:
+            known = ", ".join(each.name for each in indexed)
+            raise Problem(404, "index_not_found", f"{model.name} has no index here; {known} has.", field="model")
+        return model
+
+    def task(self, name: str) -> Task:
+        """Give the task of a name."""
+        if name not in self.tasks:
+            raise unknown_name("task", name, list(self.tasks), None)
+        return self.tasks[name]
+
+
+def open_served(settings: Settings) -> Served:
+    """Open all that the settings name; ElmoError says what cannot be."""
+    models: dict[str, ServedModel] = {}
+    for given in settings.models or ("",):
+        name, source = split_name(given)
+        elmo = Elmo.from_pretrained(
+            source or None,
+            precision=settings.precision,
+            device=settings.device,
+            num_threads=settings.threads,
+            local_files_only=settings.local_files_only,
+        )
+        _put(models, name or DEFAULT_NAME, ServedModel(name or DEFAULT_NAME, elmo), "models")
+    tasks: dict[str, Task] = {}
+    for given in settings.tasks:
+        name, source = split_name(given)
+        _put(tasks, name, load(source, device=settings.device), "tasks")
+    if settings.indexes:
+        _attach(models, settings.indexes)
+    served = Served(models, tasks)
+    _warm(served)
+    return served
+
+
+def split_name(given: str) -> tuple[str, str]:
+    """Give the name and the place: both are told as NAME=PLACE, else the last part of the place is the name."""
+    name, separator, source = given.partition("=")
+    if separator and name and "/" not in name:
+        return name, source
+    stem = Path(given).name
+    for ending in (".hdf5", ".h5", ".zip"):
+        stem = stem.removesuffix(ending)
+    return stem, given
+
+
+def _put(known: dict[str, Any], name: str, value: Any, what: str) -> None:
+    if name in known:
+        raise ConfigError(f"Two {what} would have the name {name!r}; give one another name, as in NAME={name}.")
+    known[name] = value
+
+
+def _attach(models: dict[str, ServedModel], folders: tuple[str, ...]) -> None:
+    hashes = {content_hash(model.elmo): model for model in models.values()}
+    for folder in folders:
+        index = CorpusIndex(folder)
+        if index.manifest.model_hash not in hashes:
+            raise ConfigError(
+                f"{folder} was made with another model than those served "
+                f"({index.manifest.model or 'the default one'}); serve that one too."
+            )
+        model = hashes[index.manifest.model_hash]
+        if model.index is not None:
+            raise ConfigError(f"{model.index.folder} and {folder} are both of the model {model.name}; give one.")
+        model.index = index
+
+
+def _warm(served: Served) -> None:
+    """Lay out weights and open the files of indexes now, so that no request has to."""
+    for model in served.models.values():
+        model.elmo.embed([["the"]])
+        if model.index is not None:
+            find_neighbors(model.elmo, ["the"], model.index, index=0, top_k=1)

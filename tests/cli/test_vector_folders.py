@@ -1,0 +1,171 @@
+"""`elmo embed` and `encode` into a folder, and `elmo info` of one."""
+
+import json
+
+import numpy as np
+import pytest
+
+from elmo import jobs
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def text_file(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("I went to the bank\n\nby the river bank\n")
+    return path
+
+
+def test_words_into_a_folder_and_what_info_says(run: Run, model_folder, tiny_model, text_file, tmp_path):
+    output = tmp_path / "vectors"
+    answer = run("embed", text_file, "-m", model_folder, "-o", output)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out == f"Wrote {output} (rows: 3, words: 9, vectors: 9).\n"
+    vectors = jobs.open(output)
+    np.testing.assert_allclose(vectors[2].vectors, tiny_model.embed("by the river bank"), atol=1e-6)
+    lines = dict(line.split(maxsplit=1) for line in run("info", output).out.splitlines())
+    assert lines["format"] == "vectors in parquet files, 1 part"
+    assert lines["vectors"] == "9, of every word: 12 float32"
+    assert lines["rows"] == "3 of 3 in the input"
+    assert lines["verified"] == "all files have their size and checksum"
+    found = json.loads(run("info", output, "--json", "--no-checksums").out)
+    assert found["counts"]["num_written"] == 3 and found["verified"] == "sizes"
+    assert found["inputs"][0]["num_rows"] == 3 and found["num_parts"] == 1
+
+
+def test_sentences_into_a_folder(run: Run, model_folder, tiny_model, tmp_path):
+    path, output = tmp_path / "rows.jsonl", tmp_path / "vectors"
+    path.write_text('{"body": "I went", "key": "a"}\n{"body": ["I", "went"], "key": "b"}\n')
+    answer = run(
+        "encode", path, "--column", "body", "--id-column", "key", "--normalize", "--layers", "top",
+        "--file-format", "npy", "--dtype", "float16", "-m", model_folder, "-o", output,
+    )  # fmt: skip
+    assert answer.code == 0, answer
+    vectors = jobs.open(output)
+    assert [row.id for row in vectors] == ["a", "b"]
+    expected = tiny_model.encode("I went", normalize=True, layers="top")
+    for row in vectors:
+        assert row.vectors.dtype == np.float16
+        np.testing.assert_allclose(row.vectors, expected, atol=1e-3)
+
+
+def test_only_some_words_or_spans(run: Run, model_folder, tiny_model, text_file, tmp_path):
+    answer = run("embed", text_file, "--only", "bank", "--only", "river", "-m", model_folder, "-o", tmp_path / "a")
+    expected = "(rows: 2, words: 9, vectors: 3, rows without a chosen word: 1)"
+    assert answer.out == f"Wrote {tmp_path / 'a'} {expected}.\n"
+    assert [row.spans for row in jobs.open(tmp_path / "a")] == [[(4, 5)], [(2, 3), (3, 4)]]
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"text": "by the river bank", "at": [[2, 4]]}\n{"text": "short", "at": [[0, 2]]}\n')
+    command = ("embed", path, "--spans", "at", "-m", model_folder, "-o", tmp_path / "b")
+    assert run(*command).message() == (
+        f"{path}, line 2, has the span [0, 2], which does not lie in its 1 words; --on-error reject leaves such "
+        "rows out."
+    )
+    assert "rejected rows, see rejects.jsonl: 1)" in run(*command, "--on-error", "reject").out
+    (row,) = jobs.open(tmp_path / "b")
+    np.testing.assert_allclose(row.vectors, tiny_model.embed_spans("by the river bank", [(2, 4)]), atol=1e-6)
+
+
+def test_standard_input_is_copied_so_that_it_can_go_on(run: Run, model_folder, tmp_path):
+    command = ("embed", "-", "-m", model_folder, "-o", tmp_path / "out")
+    assert run(*command, stdin=b"one\ntwo\n").out == f"Wrote {tmp_path / 'out'} (rows: 2, words: 2, vectors: 2).\n"
+    assert not (tmp_path / "out" / ".job").exists()
+    assert run(*command, stdin=b"one\ntwo\n").code == 0
+    assert "its 1 input files are not the 1 given now" in run(*command, stdin=b"one\nthree\n").message()
+
+
+LONG = b"word " * 2_000_000  # 10 MB
+# One row for each kind of oddity; those that cannot be read are named by line and reason.
+ODD = {
+    b"tab\there": None,
+    b"nul\0 \0": None,
+    b"and/or ../up": None,
+    b"": None,
+    "שלום עולם".encode(): None,
+    b"windows\r": None,
+    b"na\xefve": "is not UTF-8 (byte 0xef at position 2)",
+    LONG: "has 2,000,000 words, more than 32,768",
+    b"last": None,
+}
+
+
+@pytest.mark.parametrize("file_format", [pytest.param("parquet", id="with a line of 10 MB"), "npy", "hdf5"])
+def test_odd_text_passes_or_is_rejected_by_name(run: Run, model_folder, tmp_path, file_format):
+    path, output = tmp_path / "odd.txt", tmp_path / "out"
+    odd = {line: reason for line, reason in ODD.items() if line is not LONG or file_format == "parquet"}
+    path.write_bytes(b"\n".join(odd))
+    command = ("embed", path, "--split-on-spaces", "-m", model_folder, "-o", output, "--file-format", file_format)
+    assert run(*command).message() == (
+        f"{path}, line 7, is not UTF-8 (byte 0xef at position 2); convert the text first, for example with iconv; "
+        "--on-error reject leaves such rows out."
+    )
+    assert run(*command, "--on-error", "reject").code == 0
+    passed = [number for number, reason in enumerate(odd.values()) if reason is None]
+    vectors = jobs.open(output)
+    assert [row.index for row in vectors] == passed
+    texts = [line.decode().removesuffix("\r") for line, reason in odd.items() if reason is None]
+    assert [" ".join(row.words) for row in vectors] == texts
+    rejects = [json.loads(line) for line in (output / "rejects.jsonl").read_text().splitlines()]
+    broken = [number for number, reason in enumerate(odd.values()) if reason is not None]
+    assert [each["index"] for each in rejects] == broken
+    assert [(each["line"], each["input"]) for each in rejects] == [(number + 1, str(path)) for number in broken]
+    for reject, reason in zip(rejects, filter(None, odd.values()), strict=True):
+        assert reject["reason"].startswith(reason)
+    assert vectors.manifest.values["counts"]["num_rows"] == len(odd)
+
+
+def test_damage_is_told_by_info(run: Run, model_folder, text_file, tmp_path):
+    output = tmp_path / "vectors"
+    run("embed", text_file, "-m", model_folder, "-o", output)
+    part = output / "part-00000.parquet"
+    content = bytearray(part.read_bytes())
+    content[100] ^= 1
+    part.write_bytes(content)
+    expected = f"{output} is damaged: part-00000.parquet has other bytes than were written; copy it anew, or run"
+    assert run("info", output).message().startswith(expected)
+    assert run("info", output, "--no-checksums").code == 0
+    (output / "part-00009.parquet").touch()
+    part.unlink()
+    message = run("info", output).message()
+    assert "part-00000.parquet is missing; part-00009.parquet does not belong to it" in message
+    (output / "manifest.json").unlink()
+    (output / ".job").mkdir()
+    (output / ".job" / "plan.json").write_text("{}")
+    assert "is not finished: 0 parts are there" in run("info", output).message()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--text", "I", "-o", "{}"],
+            "--text goes with standard output or one file; name files, or -, to fill a folder",
+        ),
+        (["-o", "{}"], "Nothing to read; name files, or - for standard input"),
+        (["-", "--state", "carry", "-o", "{}"], "--state carry reads one sentence after another"),
+        (["-", "--workers", "0", "-o", "{}"], "--workers is 0; give 1 or more"),
+        (
+            ["-", "--workers", "1", "--threads", "3", "-o", "{}"],
+            "--threads is 3, but a worker uses at most 2, and --workers is 1",
+        ),
+        (["-", "--address", "auto", "-o", "{}"], "An address is that of a Ray cluster; give the engine ray too"),
+        (["none.txt", "-o", "{}"], "There is no file 'none.txt'"),
+        (["-", "--dtype", "int8"], "--dtype is for folders of vectors, but --output names none"),
+        (["-", "--only", "bank", "-o", "x.npz"], "--only is for folders of vectors"),
+        (["-", "--on-error", "reject"], "--on-error is for folders of vectors"),
+    ],
+)
+def test_mistakes(run: Run, model_folder, tmp_path, arguments, message):
+    output = tmp_path / "out"
+    arguments = [argument.replace("{}", str(output)) for argument in arguments]
+    assert message in run("embed", *arguments, "-m", model_folder).message()
+    assert not output.exists()
+
+
+def test_json_lines_and_patterns_are_read_for_standard_output_too(run: Run, model_folder, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "I went"}\n{"tokens": ["a b"]}\n')
+    (tmp_path / "b.csv").write_text("text,x\nthree,1\n")
+    answer = run("embed", tmp_path / "[ab].*", "-m", model_folder)
+    assert [json.loads(line)["words"] for line in answer.out.splitlines()] == [["I", "went"], ["a b"], ["three"]]
+    answer = run("encode", "-", "--input-format", "jsonl", "--column", "x", "-m", model_folder, stdin=b'{"y": 1}')
+    assert answer.message() == ("standard input, line 1, has no column 'x', only 'y'; choose one with --column.")

@@ -1,0 +1,27 @@
+"""A text of several parts, and what a folder holds to the last byte."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+SENTENCES = [f"Sentence {number} is about the bank / river{' and more' * (number % 5)}" for number in range(60)]
+SENTENCES[7] = ""
+SENTENCES[9] = SENTENCES[8]
+PART_BYTES = 600  # several parts of several sentences
+
+
+@pytest.fixture
+def text_file(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
+    return path
+
+
+def read_all(folder: Path) -> dict[str, str]:
+    """Give the checksum of every file, hidden ones too."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }

@@ -1,0 +1,102 @@
+"""Small models behind the real application: in this process, or as a process of its own on the loopback."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra modern-elmo[serve] is not installed")
+import httpx
+from fastapi.testclient import TestClient
+
+from elmo import Elmo
+from elmo.serve.app import create_app
+from elmo.serve.served import Served, ServedModel
+from elmo.serve.settings import Settings
+from tests.language_models import make_language_model
+
+
+@pytest.fixture(scope="session")
+def language_model() -> Elmo:
+    """A random model that predicts words, not to be changed."""
+    return make_language_model()
+
+
+@pytest.fixture(scope="session")
+def language_folder(language_model: Elmo, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("served") / "tiny"
+    language_model.save_pretrained(folder)
+    return folder
+
+
+@contextmanager
+def serving(model: Elmo, *, tasks: dict | None = None, index=None, **settings) -> Iterator[TestClient]:
+    """The application in this process."""
+    served = Served({"tiny": ServedModel("tiny", model, index)}, tasks or {})
+    with TestClient(create_app(Settings(**settings), served), raise_server_exceptions=False) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client(language_model: Elmo) -> Iterator[TestClient]:
+    with serving(language_model) as client:
+        yield client
+
+
+@dataclass
+class Process:
+    """`elmo serve` as users start it."""
+
+    process: subprocess.Popen
+    address: str
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rstrip("/").rpartition(":")[2])
+
+    def memory_mb(self) -> float:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(30)
+
+
+@contextmanager
+def start_process(*arguments: str | Path, **environment: str) -> Iterator[Process]:
+    """Start the command on a free port of the loopback, and end it."""
+    command = [sys.executable, "-m", "elmo", "serve", *map(str, arguments), "--port", "0", "--threads", "1"]
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(command, stderr=said, env={**os.environ, **environment})
+        try:
+            yield Process(process, _wait_until_ready(process, said))
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+def _wait_until_ready(process: subprocess.Popen, said: TextIO) -> str:
+    for _ in range(600):
+        said.seek(0)
+        text = said.read()
+        if process.poll() is not None:
+            raise AssertionError(text)
+        if found := re.search(r"serving at (http://\S+/)", text):
+            with contextlib.suppress(httpx.TransportError):
+                if httpx.get(f"{found[1]}readyz", timeout=60).status_code == 200:
+                    return found[1]
+        time.sleep(0.1)
+    raise AssertionError(text)

@@ -1,0 +1,58 @@
+"""docs/serve.md tells of every route, option, code and counter there is."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from elmo.serve.metrics import Metrics
+from elmo.serve.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
+FLAGS = {"indexes": "--index", "tasks": "--task", "cors_origins": "--cors-origin", "models": "elmo serve my-model",
+         "api_key": "ELMO_SERVE_API_KEY"}  # fmt: skip
+OF_ALL_COMMANDS = ("precision", "device", "local_files_only")  # told in docs/cli.md
+
+
+def test_every_option_is_told():
+    for field in dataclasses.fields(Settings):
+        if field.name not in OF_ALL_COMMANDS:
+            assert FLAGS.get(field.name, f"--{field.name.replace('_', '-')}") in PAGE, field.name
+
+
+def test_limits_are_told_with_their_defaults():
+    defaults = Settings()
+    rows = re.findall(r"^\| (`--[^|]+) \| ([^|]+) \|", PAGE, flags=re.MULTILINE)
+    told = {}
+    for names, values in rows:
+        told.update(zip(re.findall(r"`--([\w-]+)`", names), values.strip().split(", "), strict=True))
+    told["max-body-bytes"] = {"4 MiB": str(4 * 2**20)}[told["max-body-bytes"]]
+    assert {name: float(value) for name, value in told.items()} == {
+        name: float(getattr(defaults, name.replace("-", "_"))) for name in told
+    }
+    assert len(told) == 11
+
+
+def test_every_code_is_told():
+    source = "".join(path.read_text() for path in (ROOT / "src/elmo/serve").glob("*.py"))
+    codes = set(re.findall(r'Problem\(\s*\d{3},\s*"(\w+)"', source)) | set(
+        re.findall(r'_refuse\(\s*"(\w+)"', source)
+    )
+    codes -= {"client_gone", "failed", "http_error", "method_not_allowed", "not_alive"}
+    assert codes and not {code for code in codes if f"`{code}`" not in PAGE}
+
+
+def test_every_counter_is_told():
+    metrics = Metrics()
+    assert isinstance(metrics.registry, CollectorRegistry)
+    metrics.watch_cache("model", lambda: 1.0)
+    for family in metrics.registry.collect():
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        assert f"`{name}`" in PAGE, name
+
+
+def test_every_route_is_told(client):
+    for path in client.get("/openapi.json").json()["paths"]:
+        assert f"`{path}`" in PAGE, path

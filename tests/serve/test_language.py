@@ -1,0 +1,100 @@
+"""What the language model, an index and trained tasks say over HTTP is what they say in Python."""
+
+from pathlib import Path
+
+import pytest
+
+from elmo.analysis import build_index, find_neighbors
+from elmo.tasks.run_folder import TaskInputs, start
+from elmo.tasks.task import load
+from elmo.tasks.training import train_task
+from elmo.tasks.workbench import Workbench
+from tests.serve.conftest import serving
+from tests.tasks.toys import small, write_toy
+
+TEXT = "I went to the bank .\nthe river went to the money\nthe bank of the river\n"
+
+
+def test_substitutes_are_those_of_the_model(client, language_model):
+    asked = {"sentence": "I went to the [bank]", "top_k": 4}
+    answer = client.post("/substitutes", json=asked).json()
+    expected = language_model.substitutes("I went to the [bank]", top_k=4)
+    assert [each["word"] for each in answer["substitutes"]] == [each.word for each in expected]
+    logs = [each["log_probability"] for each in answer["substitutes"]]
+    assert logs == pytest.approx([each.log_probability for each in expected], abs=1e-6)
+    assert (answer["words"], answer["index"]) == (["I", "went", "to", "the", "bank"], 4)
+
+
+def test_scores_are_those_of_the_model(client, language_model):
+    sentences = ["I went to the bank", "unheard words", ""]
+    answer = client.post("/score", json={"sentences": sentences}).json()
+    for found, expected in zip(answer["sentences"], language_model.score(sentences), strict=True):
+        assert found["perplexity"] == pytest.approx(expected.perplexity, rel=1e-5)
+        assert found["left_to_right"] == pytest.approx(expected.left_to_right.tolist(), abs=1e-5)
+        assert found["right_to_left"] == pytest.approx(expected.right_to_left.tolist(), abs=1e-5)
+        assert found["is_unknown"] == expected.is_unknown.tolist()
+
+
+@pytest.mark.parametrize("path", ["/substitutes", "/score"])
+def test_a_model_without_a_softmax_says_so(tiny_model, path):
+    with serving(tiny_model) as client:
+        body = {"sentence": "the [bank]"} if path == "/substitutes" else {"sentences": "the bank"}
+        answer = client.post(path, json=body)
+        assert answer.status_code == 400 and "has no softmax" in answer.json()["error"]["message"]
+        assert client.get("/models").json()["models"][0]["predicts_words"] is False
+
+
+def test_one_word_is_substituted(client):
+    answer = client.post("/substitutes", json={"sentence": "I [went to]"})
+    assert answer.json()["error"]["message"].startswith("The brackets hold 2 words; mark one")
+
+
+def test_neighbors_where_an_index_is_given(language_model, tmp_path: Path):
+    pytest.importorskip("faiss")
+    (tmp_path / "text.txt").write_text(TEXT)
+    index = build_index(language_model, tmp_path / "index", [str(tmp_path / "text.txt")])
+    with serving(language_model, index=index) as client:
+        described = client.get("/models").json()["models"][0]["index"]
+        assert described == {"num_occurrences": index.num_occurrences, "layers": [1, 2]}
+        asked = {"sentence": "by the [bank]", "top_k": 2, "layers": [2]}
+        answer = client.post("/neighbors", json=asked).json()
+        expected = find_neighbors(language_model, "by the [bank]", index, layers=[2], top_k=2).to_dict()
+        (layer,) = answer["layers"]
+        assert [each["text"] for each in layer["neighbors"]] == [
+            each["text"] for each in expected["layers"][0]["neighbors"]
+        ]
+        for each in layer["neighbors"]:
+            assert each["text"][slice(*each["characters"])] == each["word"]
+        wrong = client.post("/neighbors", json={"sentence": "by the [bank]", "layers": [0, 9]})
+        assert wrong.status_code == 400
+
+
+@pytest.fixture(scope="module")
+def tagger(language_folder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("task")
+    files = [str(write_toy("tagging", folder, name, seed=seed)) for seed, name in enumerate(("train", "dev"))]
+    inputs = TaskInputs("tagging", *files, None, model=str(language_folder), cache_folder=str(folder / "cache"))
+    settings = small("tagging", fit__num_epochs=4)
+    start(inputs, settings, folder / "places")
+    train_task(Workbench(inputs), settings, folder / "places")
+    return folder / "places"
+
+
+def test_tasks_predict(language_model, tagger: Path):
+    task = load(tagger)
+    with serving(language_model, tasks={"places": task}) as client:
+        (described,) = client.get("/models").json()["tasks"]
+        assert described == {"name": "places", "family": "tagging", "labels": ["B-place", "I-place", "O"]}
+        items = ["I like Oslo city .", ["you", "like", "Rome", "city", "."]]
+        answer = client.post("/tasks/places", json={"items": items}).json()
+        for item, found, expected in zip(items, answer["predictions"], task.predict(items), strict=True):
+            assert found["tags"] == list(expected.tags)
+            assert found["spans"] == [{"type": t, "start": s, "end": e} for t, s, e in expected.spans]
+            if isinstance(item, str):
+                assert [item[start:end] for start, end in found["offsets"]] == found["words"]
+        unknown = client.post("/tasks/people", json={"items": ["a"]})
+        assert unknown.json()["error"] == {
+            "code": "task_not_found", "message": "There is no task 'people' here; known: places.", "field": None
+        }  # fmt: skip
+        assert client.post("/tasks/places", json={"items": [5]}).json()["error"]["code"] == "invalid_input"
+        assert client.post("/tasks/places", json={"items": []}).status_code == 422

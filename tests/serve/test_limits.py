@@ -1,0 +1,283 @@
+"""Too much, too many, too slow, without the key: each is refused in words, and the next request is answered."""
+
+import asyncio
+import json
+import threading
+
+import numpy as np
+import pytest
+
+from elmo.errors import ConfigError, InputError
+from elmo.serve.app import create_app
+from elmo.serve.served import Served, ServedModel
+from elmo.serve.settings import Settings
+from tests.serve.conftest import serving
+
+
+@pytest.mark.parametrize(
+    ("limit", "asked", "message"),
+    [
+        ({"max_sentences": 2}, {"input": ["a", "b", "c"]}, "input has 3 entries, but at most 2 are read at once"),
+        ({"max_words": 4}, {"input": ["a b c", "d e"]}, "input has 5 words or more, but at most 4"),
+        ({"max_words": 4}, {"input": "a,b,c"}, "input has 5 words or more, but at most 4"),
+        ({"max_sentence_words": 3}, {"input": ["a b", "a b c d"]}, "input has a sentence of 4 words"),
+        ({"max_body_bytes": 20}, {"input": "twenty letters or more"}, "The body is longer than 20 bytes"),
+        ({"max_values": 20}, {"input": ["a", "b"]}, "The answer would have 24 numbers, but at most 20 are sent"),
+    ],
+)
+def test_too_much_is_refused(language_model, limit, asked, message):
+    with serving(language_model, **limit) as client:
+        answer = client.post("/v1/embeddings", json=asked)
+        assert answer.status_code == 413 and message in answer.json()["error"]["message"]
+        assert client.post("/v1/embeddings", json={"input": "a"}).status_code == 200
+
+
+def test_the_values_of_all_layers_count(language_model):
+    with serving(language_model, max_values=40) as client:
+        assert client.post("/embed", json={"sentences": "a b", "layers": "all"}).status_code == 413
+        assert client.post("/embed", json={"sentences": "a b", "layers": "top"}).status_code == 200
+
+
+def test_a_body_without_a_length_is_counted_while_it_comes(language_model):
+    sent = 0
+
+    def body():
+        nonlocal sent
+        for _ in range(1000):
+            sent += 1
+            yield b" " * 1000
+
+    with serving(language_model, max_body_bytes=5000) as client:
+        assert client.post("/v1/embeddings", content=body()).status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": "Bearer schlüssel".encode()}, 401),
+        ({"Authorization": "Basic secret"}, 401),
+        ({"Authorization": "bearer secret"}, 200),
+        ({"X-API-Key": "secret"}, 200),
+        ({"X-API-Key": "secret2"}, 401),
+    ],
+)
+def test_the_key_is_asked_for(language_model, headers, status):
+    with serving(language_model, api_key="secret") as client:
+        answer = client.post("/v1/embeddings", json={"input": "a"}, headers=headers)
+        assert answer.status_code == status
+        if status == 401:
+            assert answer.json()["error"]["code"] == "unauthorized"
+            assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_the_page_and_health_need_no_key_but_the_rest_does(language_model):
+    with serving(language_model, api_key="secret") as client:
+        for path in ("/", "/docs", "/page/main.js", "/healthz", "/readyz", "/openapi.json"):
+            assert client.get(path).status_code == 200, path
+        for path in ("/models", "/v1/models", "/metrics", "/page/../models"):
+            assert client.get(path).status_code == 401, path
+
+
+def test_other_sites_may_not_ask_unless_told(language_model):
+    origin = {"Origin": "https://example.org"}
+    with serving(language_model) as client:
+        assert "access-control-allow-origin" not in client.get("/models", headers=origin).headers
+    with serving(language_model, cors_origins=("https://example.org",), api_key="secret") as client:
+        preflight = {**origin, "Access-Control-Request-Method": "POST"}
+        allowed = client.options("/v1/embeddings", headers=preflight)
+        assert allowed.status_code == 200
+        assert allowed.headers["access-control-allow-origin"] == "https://example.org"
+
+
+def test_metrics_count(language_model):
+    with serving(language_model) as client:
+        client.post("/v1/embeddings", json={"input": ["I went", "a"]})
+        client.post("/v1/embeddings", json={})
+        text = client.get("/metrics").text
+        assert 'elmo_requests_total{route="/v1/embeddings",status="200"} 1.0' in text
+        assert 'elmo_requests_total{route="/v1/embeddings",status="422"} 1.0' in text
+        assert "elmo_sentences_total 2.0" in text and "elmo_words_total 7.0" in text
+        assert 'elmo_word_cache_hit_rate{model="tiny"}' in text
+
+
+def test_no_file_is_reached_by_a_path(client):
+    for path in ("/page/../settings.py", "/page/%2e%2e/settings.py", "/page//etc/passwd", "/page/index.html/x"):
+        assert client.get(path).status_code == 404, path
+
+
+def test_a_page_that_is_known_is_not_sent_again(client):
+    first = client.get("/")
+    assert first.headers["content-security-policy"].startswith("default-src 'none'")
+    again = client.get("/", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+async def call(app, *messages, path="/v1/embeddings", method="POST"):
+    """One request with the messages of the client as they come; None waits for ever."""
+    sent = []
+    waiting = iter(messages)
+
+    async def receive():
+        message = next(waiting, None)
+        if message is None:
+            await asyncio.Event().wait()
+        return message
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "path": path,
+             "raw_path": path.encode(), "root_path": "", "query_string": b"", "headers": [], "scheme": "http",
+             "server": ("127.0.0.1", 80), "client": ("127.0.0.1", 1)}  # fmt: skip
+    await app(scope, receive, send)
+    return sent[0]["status"], json.loads(sent[1]["body"]).get("error", {}).get("code")
+
+
+BODY = {"type": "http.request", "body": b'{"input": "a"}', "more_body": False}
+
+
+class BlockedModel:
+    """A model that computes when it is let."""
+
+    def __init__(self, model):
+        self.model, self.may_compute, self.num_calls = model, threading.Event(), 0
+
+    def __getattr__(self, name):
+        return getattr(self.model, name)
+
+    def encode(self, sentences):
+        self.num_calls += 1
+        assert self.may_compute.wait(20)
+        return self.model.encode(sentences)
+
+
+def blocked_app(language_model, **settings):
+    model = BlockedModel(language_model)
+    return model, create_app(Settings(**settings), Served({"tiny": ServedModel("tiny", model)}))
+
+
+def test_a_body_that_does_not_come_is_given_up(language_model):
+    async def run():
+        app = blocked_app(language_model, max_seconds=0.1)[1]
+        return await call(app, {"type": "http.request", "body": b"{", "more_body": True})
+
+    assert asyncio.run(run()) == (408, "too_slow")
+
+
+def test_who_leaves_is_not_computed_for(language_model):
+    model, app = blocked_app(language_model)
+
+    async def run():
+        async with app.router.lifespan_context(app):
+            first = asyncio.ensure_future(call(app, BODY))
+            while not model.num_calls:
+                await asyncio.sleep(0.01)
+            gone = await call(app, BODY, {"type": "http.disconnect"})
+            model.may_compute.set()
+            return gone, await first
+
+    assert asyncio.run(run()) == ((499, "client_gone"), (200, None))
+    assert model.num_calls == 1
+
+
+def test_an_answer_that_takes_too_long_is_given_up(language_model):
+    model, app = blocked_app(language_model, max_seconds=0.1)
+
+    async def run():
+        async with app.router.lifespan_context(app):
+            answer = await call(app, BODY)
+            model.may_compute.set()
+            return answer
+
+    assert asyncio.run(run()) == (504, "too_slow")
+
+
+@pytest.mark.parametrize("limit", [{"queue_requests": 1}, {"queue_words": 3, "max_words": 3, "max_sentences": 1}])
+def test_a_full_queue_refuses_and_then_takes_again(language_model, limit):
+    model, app = blocked_app(language_model, **limit)
+
+    async def run():
+        async with app.router.lifespan_context(app):
+            computing = asyncio.ensure_future(call(app, BODY))
+            while not model.num_calls:
+                await asyncio.sleep(0.01)
+            waiting = asyncio.ensure_future(call(app, BODY))
+            await asyncio.sleep(0.05)
+            refused = await call(app, BODY)
+            model.may_compute.set()
+            return refused, await computing, await waiting, await call(app, BODY)
+
+    assert asyncio.run(run()) == ((503, "overloaded"), (200, None), (200, None), (200, None))
+
+
+def test_settings_that_cannot_be_are_refused_together():
+    with pytest.raises(ConfigError) as error:
+        Settings(port=70_000, max_words=0, max_seconds=float("inf"), api_key="has space", batch_wait_ms=-1)
+    for part in (
+        "port is 70000",
+        "max_words is 0",
+        "max_seconds is inf",
+        "api_key is empty",
+        "batch_wait_ms is -1",
+    ):
+        assert part in str(error.value)
+    with pytest.raises(ConfigError, match="queue_words is 5, but one request may have max_words, 10"):
+        Settings(queue_words=5, max_words=10)
+
+
+def test_health_and_readiness(language_model):
+    with serving(language_model) as client:
+        assert client.get("/healthz").json() == {"status": "ok"}
+        assert client.get("/readyz").json() == {"status": "ready"}
+
+
+def test_readiness_ends_while_the_queue_is_full_and_health_with_the_batcher(language_model):
+    model, app = blocked_app(language_model, queue_requests=1)
+
+    async def ask(path):
+        return (await call(app, path=path, method="GET"))[0]
+
+    async def run():
+        async with app.router.lifespan_context(app):
+            computing = asyncio.ensure_future(call(app, BODY))
+            while not model.num_calls:
+                await asyncio.sleep(0.01)
+            waiting = asyncio.ensure_future(call(app, BODY))
+            await asyncio.sleep(0.05)
+            states = [await ask("/readyz"), await ask("/healthz")]
+            model.may_compute.set()
+            await computing
+            await waiting
+            states.append(await ask("/readyz"))
+        return [*states, await ask("/readyz"), await ask("/healthz")]
+
+    assert asyncio.run(run()) == [503, 200, 200, 503, 503]
+
+
+def test_one_bad_request_does_not_fail_those_computed_with_it(language_model):
+    class Choosy(BlockedModel):
+        def encode(self, sentences):
+            if any("bad" in sentence for sentence in sentences):
+                raise InputError("A bad word came.")
+            return super().encode(sentences)
+
+    model = Choosy(language_model)
+    app = create_app(Settings(batch_wait_ms=200), Served({"tiny": ServedModel("tiny", model)}))
+    model.may_compute.set()
+
+    async def run():
+        async with app.router.lifespan_context(app):
+            bad = {**BODY, "body": b'{"input": "a bad bank"}'}
+            return await asyncio.gather(call(app, BODY), call(app, bad), call(app, BODY))
+
+    assert asyncio.run(run()) == [(200, None), (400, "invalid_input"), (200, None)]
+
+
+def test_a_long_request_is_cut_and_comes_back_whole(language_model):
+    texts = [f"the bank {number} " * (1 + number % 5) for number in range(40)]
+    with serving(language_model, batch_words=16) as client:
+        answer = client.post("/v1/embeddings", json={"input": texts}).json()
+        vectors = np.array([entry["embedding"] for entry in answer["data"]])
+        np.testing.assert_allclose(vectors, language_model.encode(texts), atol=1e-5)

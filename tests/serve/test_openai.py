@@ -1,0 +1,37 @@
+"""The official client of OpenAI works against a running server as it is."""
+
+import numpy as np
+import pytest
+
+openai = pytest.importorskip("openai")
+
+from tests.serve.conftest import start_process  # noqa: E402
+
+TEXTS = ["I went to the bank", "the river", "", "the money . the bank went to the river I went"]
+
+
+@pytest.mark.slow
+def test_the_official_client_gets_the_vectors_of_encode(language_folder, language_model):
+    with start_process(language_folder, ELMO_SERVE_API_KEY="secret") as server:
+        client = openai.OpenAI(base_url=f"{server.address}v1", api_key="secret", max_retries=0)
+        expected = language_model.encode(TEXTS)
+        for options in ({}, {"encoding_format": "float"}, {"encoding_format": "base64"}):
+            answer = client.embeddings.create(model="tiny", input=TEXTS, **options)
+            vectors = [entry.embedding for entry in answer.data]
+            if options.get("encoding_format") == "base64":
+                continue  # whoever asks for base64 gets it as it came
+            np.testing.assert_allclose(np.array(vectors), expected, atol=1e-6)
+            assert answer.usage.prompt_tokens == 18 and answer.model == "tiny"
+        single = client.embeddings.create(model="tiny", input=TEXTS[0]).data[0].embedding
+        np.testing.assert_allclose(single, expected[0], atol=1e-6)
+        assert [model.id for model in client.models.list()] == ["tiny"]
+        with pytest.raises(openai.NotFoundError, match="There is no model 'ada' here"):
+            client.embeddings.create(model="ada", input="a")
+        with pytest.raises(openai.UnprocessableEntityError, match="are not cut"):
+            client.embeddings.create(model="tiny", input="a", dimensions=5)
+        with pytest.raises(openai.UnprocessableEntityError, match="ids of tokens"):
+            client.embeddings.create(model="tiny", input=[[1, 2]])
+        with pytest.raises(openai.AuthenticationError, match="The key is missing or wrong"):
+            openai.OpenAI(base_url=f"{server.address}v1", api_key="wrong").embeddings.create(
+                model="tiny", input="a"
+            )

@@ -1,0 +1,50 @@
+"""The OpenAPI document: whole, and what is sent by it, or against it, is never answered with a failure."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.serve.conftest import serving, start_process
+
+
+def test_the_document_names_every_route_and_body(client):
+    document = client.get("/openapi.json").json()
+    posts = {path for path, verbs in document["paths"].items() if "post" in verbs}
+    assert posts == {"/v1/embeddings", "/embed", "/similarity", "/substitutes", "/score"}
+    text = json.dumps(document)
+    for path in posts:
+        body = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]
+        assert body["schema"]["$ref"].rpartition("/")[2] in document["components"]["schemas"]
+    for reference in {part.split('"')[0] for part in text.split('"#/components/schemas/')[1:]}:
+        assert reference in document["components"]["schemas"], reference
+
+
+def test_the_examples_of_the_document_work(language_model):
+    with serving(language_model) as client:
+        document = client.get("/openapi.json").json()
+        for path, verbs in document["paths"].items():
+            if "post" in verbs:
+                example = verbs["post"]["requestBody"]["content"]["application/json"]["example"]
+                assert client.post(path, json=example).status_code == 200, path
+
+
+@pytest.mark.slow
+def test_schemathesis_finds_no_failure(language_folder, tmp_path):
+    pytest.importorskip("schemathesis")
+    program = Path(sys.executable).parent / "schemathesis"
+    checks = "not_a_server_error,response_schema_conformance,status_code_conformance"
+    with start_process(language_folder) as server:
+        found = subprocess.run(
+            [program, "run", f"{server.address}openapi.json", "--checks", checks, "--max-examples", "40",
+             "--seed", "1", "--phases", "examples,coverage,fuzzing", "--no-color"],
+            capture_output=True, text=True, timeout=280, cwd=tmp_path,
+        )  # fmt: skip
+        assert found.returncode == 0, found.stdout[-6000:] + found.stderr[-2000:]
+        assert httpx.get(f"{server.address}readyz").status_code == 200
+        failures = re.findall(r'status="5\d\d"} [1-9]', httpx.get(f"{server.address}metrics").text)
+        assert not failures

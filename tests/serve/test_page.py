@@ -1,0 +1,288 @@
+"""The page in a real browser: what is typed, pointed at and moved shows the numbers the server gives.
+
+Needs Playwright and a Chromium of the system, or of ELMO_CHROMIUM.
+"""
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import uvicorn
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+
+from elmo.analysis import build_index  # noqa: E402
+from elmo.serve.app import create_app  # noqa: E402
+from elmo.serve.running import bind  # noqa: E402
+from elmo.serve.served import Served, ServedModel  # noqa: E402
+from elmo.serve.settings import Settings  # noqa: E402
+
+expect = sync_api.expect
+CHROMIUM = os.environ.get("ELMO_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is here; install one, or name it in ELMO_CHROMIUM"),
+]
+TEXT = "I went to the bank .\nthe river went to the money\nthe bank of the river\n"
+
+
+class Tagger:
+    """A task that finds places by heart."""
+
+    family = "tagging"
+
+    class description:  # noqa: N801
+        labels = {"tags": ["B-place", "I-place", "O"]}  # noqa: RUF012
+
+    def predict(self, items):
+        from elmo.tasks.families.tagging import TagPrediction
+        from elmo.text.tokenize import tokenize
+
+        words = [tuple(word.text for word in tokenize(item)) for item in items]
+        return [TagPrediction(row, tuple("B-place" if word == "Oslo" else "O" for word in row)) for row in words]
+
+
+@pytest.fixture(scope="module")
+def address(language_model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    pytest.importorskip("faiss")
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "text.txt").write_text(TEXT)
+    index = build_index(language_model, folder / "index", [str(folder / "text.txt")])
+    served = Served({"tiny": ServedModel("tiny", language_model, index)}, {"places": Tagger()})
+    yield from run_server(Settings(port=0), served)
+
+
+def run_server(settings: Settings, served: Served) -> Iterator[str]:
+    listener = bind(settings)
+    server = uvicorn.Server(uvicorn.Config(create_app(settings, served), lifespan="on", log_level="error"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    server.should_exit = True
+    thread.join(20)
+    listener.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[sync_api.Browser]:
+    with sync_api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser, address) -> Iterator[sync_api.Page]:
+    context = browser.new_context(locale="en-US", viewport={"width": 1280, "height": 860})
+    page = context.new_page()
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    page.foreign = []
+    page.on("request", lambda request: request.url.startswith(address) or page.foreign.append(request.url))
+    page.goto(address)
+    page.wait_for_selector("#word-1-3")
+    yield page
+    assert not page.foreign  # everything came from the server itself
+    assert not [fault for fault in faults if not fault.startswith("Failed to load resource")]
+    context.close()
+
+
+def ask(address: str, path: str, **body) -> dict:
+    return httpx.post(address + path, json=body).raise_for_status().json()
+
+
+def shown_cosine(page) -> float:
+    return float(page.inner_text("#pair-cosine").replace("−", "-"))
+
+
+def move(page, slider: str, value: float) -> None:
+    page.eval_on_selector(
+        slider, "(input, value) => { input.value = value; input.dispatchEvent(new Event('input')) }", value
+    )
+
+
+BANKS = {"sentence_a": "I went to the [bank] to deposit money", "sentence_b": "I sat by the [bank] of the river"}
+
+
+def test_the_first_view_compares_two_banks(page, address):
+    expected = ask(address, "similarity", **BANKS)
+    assert shown_cosine(page) == pytest.approx(expected["cosine"], abs=6e-4)
+    label = page.get_attribute("svg.chart", "aria-label")
+    for layer, value in enumerate(expected["cosine_by_layer"]):
+        assert f"layer {layer} {value:.3f}".replace("-", "−") in label
+
+
+def test_sliders_mix_as_the_server_does(page, address):
+    lengths = page.inner_text("#pair-lengths")
+    for layer, value in enumerate((0.2, 0.0, 0.6)):
+        move(page, f"#s-{layer}", value)
+    assert page.inner_text("#s-2-value") == "0.75"
+    expected = ask(address, "similarity", **BANKS, layers=[0.25, 0, 0.75])
+    assert shown_cosine(page) == pytest.approx(expected["cosine"], abs=6e-4)
+    cosine, distance = shown_cosine(page), float(page.inner_text("#pair-distance"))
+    move(page, "#gamma", 3)
+    assert shown_cosine(page) == cosine
+    assert float(page.inner_text("#pair-distance")) == pytest.approx(3 * distance, abs=0.03)
+    assert page.inner_text("#pair-lengths") != lengths
+    page.get_by_role("button", name="word alone").click()
+    assert shown_cosine(page) == 1.0
+
+
+def test_hovering_shades_by_similarity(page, address, language_model):
+    page.hover("#word-0-7")
+    layers = language_model.embed([BANKS["sentence_a"].replace("[", "").replace("]", "")])[0]
+    from elmo.inference.cosine import cosine
+
+    for word in range(7):
+        shown = float(page.get_attribute(f"#word-0-{word}", "data-cosine"))
+        assert shown == pytest.approx(float(cosine(layers[7], layers[word])), abs=1e-5)
+    heats = [
+        float(page.eval_on_selector(f"#word-{place}", "word => word.style.getPropertyValue('--alike')"))
+        for place in ("0-0", "0-1", "0-2", "1-1", "1-7")
+    ]
+    assert all(0 <= heat <= 1 for heat in heats) and len(set(heats)) > 1
+    assert page.inner_text("#word-0-7 .score") == ""
+    page.mouse.move(5, 5)
+    assert page.get_attribute("#word-1-4", "class") == "word active"  # back to the word marked last
+
+
+def test_typing_is_read_by_the_server(page, address):
+    page.fill("#sentence-1", "the money went to the bank")
+    expect(page.locator("#word-1-1")).to_contain_text("money")
+    page.click("#word-1-1")
+    page.click("#word-0-4")
+    asked = {"sentence_a": "the [money] went to the bank", "sentence_b": BANKS["sentence_a"]}
+    expected = ask(address, "similarity", **asked)
+    expect(page.locator("#pair")).to_contain_text("A money")
+    assert shown_cosine(page) == pytest.approx(expected["cosine"], abs=6e-4)
+    page.click("#add")
+    page.fill("#sentence-2", "我去了银行 😀 了")
+    page.wait_for_selector("#word-2-6")
+    assert page.inner_text("#words-2").replace("\n", "").startswith("我")
+    assert page.inner_text("#word-2-6 span:first-child") == "了"
+    page.get_by_role("button", name="Remove sentence 3").click()
+    expect(page.locator("#sentence-2")).to_have_count(0)
+
+
+def test_substitutes_and_neighbors_are_those_of_the_server(page, address):
+    page.wait_for_selector("#substitutes .side-b li")
+    found = ask(address, "substitutes", sentence=BANKS["sentence_b"], top_k=8)
+    shown = page.locator("#substitutes .side-b .bar").all_inner_texts()
+    assert shown == [each["word"] for each in found["substitutes"]]
+    page.select_option("#neighbor-words", "same")
+    found = ask(address, "neighbors", sentence=BANKS["sentence_a"], layers=[2], words="same", top_k=6)
+    texts = [each["text"] for each in found["layers"][0]["neighbors"]]
+    expect(page.locator("#neighbors .side-a .sentence-text")).to_have_text(texts)
+
+
+def test_the_keyboard_is_enough(page):
+    page.focus("#word-0-0")
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
+        page.keyboard.press(key)
+    assert page.evaluate("document.activeElement.id") == "word-1-2"
+    assert "most like" in page.inner_text("#status")
+    page.keyboard.press("Escape")
+    assert page.locator("[data-mark]").count() == 0
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press(" ")
+    marks = page.eval_on_selector_all("[data-mark]", "words => words.map(word => [word.id, word.dataset.mark])")
+    assert sorted(marks) == [["word-0-2", "B"], ["word-1-2", "A"]]
+    assert page.get_attribute("#word-1-2", "aria-pressed") == "true"
+    assert page.get_attribute("#word-0-3", "aria-label").startswith("the, ")
+
+
+def test_a_link_shows_the_same_again(page, browser):
+    page.fill("#sentence-0", "the money & the river")
+    expect(page.locator("#word-0-1")).to_contain_text("money")
+    move(page, "#s-0", 0)
+    move(page, "#gamma", 2)
+    page.click("#word-0-1")
+    assert "gamma=2" in page.url
+    seen = {name: page.inner_text(name) for name in ("#pair", "#pair-cosine", "#pair-distance", "#s-2-value")}
+    second = browser.new_page()
+    second.goto(page.url)
+    second.wait_for_selector("#pair-cosine")
+    assert {name: second.inner_text(name) for name in seen} == seen
+    second.close()
+
+
+def test_chinese_and_themes(page):
+    page.click("#language")
+    assert page.inner_text("#sentences-title") == "句子" and page.get_attribute("html", "lang") == "zh-CN"
+    assert page.locator("[data-text]:visible").evaluate_all("all => all.every(each => each.textContent.trim())")
+    paper = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(paper)
+    page.click("#theme")
+    assert page.evaluate(paper) == light
+    page.click("#theme")
+    assert page.evaluate(paper) != light and "深色" in page.inner_text("#theme")
+    page.reload()
+    page.wait_for_selector("#word-1-3")
+    assert page.evaluate(paper) != light and page.inner_text("#sentences-title") == "句子"
+
+
+def test_errors_are_told_in_words(page, address):
+    page.route("**/embed", lambda route: route.abort())
+    page.fill("#sentence-0", "gone")
+    page.wait_for_selector("#error:not([hidden])")
+    assert page.inner_text("#error") == "The server cannot be reached. Is it still running?"
+    page.unroute("**/embed")
+    page.fill("#sentence-0", "a " * 9000)
+    expect(page.locator("#error")).to_contain_text("9000 words")
+    page.fill("#sentence-0", "back again")
+    page.wait_for_selector("#error[hidden]", state="attached")
+    page.unroute_all()
+
+
+def test_the_task_tab_colours_entities(page):
+    page.click("#tab-tasks")
+    page.fill("#task-form textarea", "I like Oslo 😀 in May")
+    page.get_by_role("button", name="Predict").click()
+    page.wait_for_selector(".entity")
+    assert page.locator(".entity").all_inner_texts() == ["Oslo\nplace"]
+    assert page.inner_text(".tagged").replace("\n", "").replace(" ", "") == "IlikeOsloplace😀inMay"
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1280])
+def test_nothing_is_wider_than_the_screen(page, width):
+    page.set_viewport_size({"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_page_of_the_api_lists_every_route(page, address):
+    page.goto(address + "docs")
+    page.wait_for_selector("details")
+    paths = page.locator("summary code").all_inner_texts()
+    assert {"/v1/embeddings", "/embed", "/neighbors", "/tasks/{name}", "/metrics"} <= set(paths)
+
+
+def test_a_key_is_asked_for_once(browser, language_model):
+    served = Served({"tiny": ServedModel("tiny", language_model)})
+    for address in run_server(Settings(port=0, api_key="secret"), served):
+        page = browser.new_page()
+        page.goto(address)
+        page.fill("#key", "wrong")
+        page.click("dialog button")
+        expect(page.locator("#key-dialog")).to_have_attribute("open", "")
+        page.fill("#key", "secret")
+        page.click("dialog button")
+        page.wait_for_selector("#pair-cosine")
+        assert not page.is_visible("#neighbors-card") and not page.is_visible(".tabs")
+        page.close()
+
+
+def test_the_page_is_part_of_the_package():
+    from importlib.resources import files
+
+    names = {file.name for file in (files("elmo.serve") / "page").iterdir()}
+    written = {path.name for path in (Path(__file__).parents[2] / "src/elmo/serve/page").iterdir()}
+    assert names == written and {"index.html", "main.js", "style.css", "docs.html"} <= names

@@ -1,0 +1,171 @@
+"""A server as a process of its own, treated badly: it answers or refuses, goes on, and its memory returns."""
+
+import json
+import signal
+import socket
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import numpy as np
+import pytest
+
+from elmo.cli import main
+from tests.serve.conftest import Process, start_process
+
+
+def connect(server: Process) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), timeout=30)
+
+
+def read_all(connection: socket.socket) -> bytes:
+    parts = []
+    while part := connection.recv(65536):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def post(body: bytes, *, length: int | None = None) -> bytes:
+    head = (
+        f"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body) if length is None else length}\r\n"
+    )
+    return head.encode() + b"\r\n" + body
+
+
+def is_fine(server: Process) -> bool:
+    """Whether a request is answered, at the latest when those that wait have been."""
+    for _ in range(100):
+        status = httpx.post(f"{server.address}v1/embeddings", json={"input": "a bank"}).status_code
+        if status != 503:
+            return status == 200
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.slow
+def test_bad_clients_do_not_hurt_the_others(language_folder, language_model):
+    with start_process(language_folder, "--max-seconds", "8", "--queue-requests", "8") as server:
+        url = f"{server.address}v1/embeddings"
+        warm = {"input": ["the bank went to the river"] * 1000, "encoding_format": "base64"}
+        for _ in range(3):
+            assert httpx.post(url, json=warm).status_code == 200
+        before = server.memory_mb()
+
+        for body in (b"{", b"\x00" * 1000, b'{"input": [[1, 2]]}', b"[" * 1_000_000):
+            assert 400 <= httpx.post(url, content=body).status_code < 500
+        assert httpx.post(url, content=b" " * 100_000_000, timeout=60).status_code == 413
+        assert httpx.post(url, content=(b" " * 1_000_000 for _ in range(100)), timeout=60).status_code == 413
+        assert httpx.post(url, json={"input": "a " * 1_000_000}, timeout=60).status_code == 413
+        assert is_fine(server)
+
+        for count in (0, 10, 500):  # clients that leave before, while and after they ask
+            for _ in range(20):
+                with connect(server) as leaving:
+                    leaving.sendall(post(json.dumps(warm).encode())[:count] or b"P")
+        for _ in range(20):
+            with connect(server) as leaving:
+                leaving.sendall(post(json.dumps(warm).encode()))
+        assert is_fine(server)
+
+        with connect(server) as slow_head, connect(server) as slow_body, connect(server) as slow_reader:
+            slow_head.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost:")
+            slow_body.sendall(post(b'{"inp', length=1000))
+            many = json.dumps({"sentences": ["the bank " * 4000] * 8, "layers": "all"}).encode()
+            slow_reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            slow_reader.sendall(post(many).replace(b"/v1/embeddings", b"/embed"))
+            assert is_fine(server)
+            for connection in (slow_head, slow_body):
+                answer = read_all(connection)
+                assert answer.startswith(b"HTTP/1.1 408") and b'"code":"too_slow"' in answer
+        assert is_fine(server)
+
+        with ThreadPoolExecutor(40) as pool:  # more than may wait
+            asked = {"input": ["the bank went to the river"] * 500}
+            answers = list(pool.map(lambda _: httpx.post(url, json=asked, timeout=60), range(80)))
+        statuses = {answer.status_code for answer in answers}
+        assert 200 in statuses and statuses <= {200, 503, 504}
+        expected = language_model.encode("the bank went to the river")
+        for answer in answers:
+            if answer.status_code == 200:
+                np.testing.assert_allclose(answer.json()["data"][-1]["embedding"], expected, atol=1e-5)
+            elif answer.status_code == 503:
+                assert int(answer.headers["retry-after"]) >= 1
+        assert is_fine(server)
+
+        deadline = time.monotonic() + 40  # memory is given back when nobody asks
+        while server.memory_mb() > before + 60 and time.monotonic() < deadline:
+            time.sleep(1)
+        assert server.memory_mb() < before + 60
+        assert server.stop() in (0, -signal.SIGTERM)
+
+
+@pytest.mark.slow
+def test_sigterm_finishes_what_is_being_answered(language_folder):
+    with start_process(language_folder) as server:
+        body = json.dumps({"input": ["the bank went to the river " * 20] * 300}).encode()
+        answers = []
+
+        def ask() -> None:
+            answers.append(httpx.post(f"{server.address}v1/embeddings", content=body, timeout=60).status_code)
+
+        threads = [threading.Thread(target=ask) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        while "elmo_waiting_requests 0.0" in httpx.get(f"{server.address}metrics").text and not answers:
+            time.sleep(0.01)
+        server.process.send_signal(signal.SIGTERM)
+        for thread in threads:
+            thread.join(60)
+        assert answers == [200] * 6
+        assert server.process.wait(30) in (0, -signal.SIGTERM)
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"{server.address}healthz")
+
+
+@pytest.mark.slow
+def test_too_many_connections_are_refused_in_words(language_folder):
+    with start_process(language_folder, "--max-connections", "4") as server:
+        idle = [connect(server) for _ in range(4)]
+        with connect(server) as fifth:
+            answer = read_all(fifth)
+        assert answer.startswith(b"HTTP/1.1 503") and b'"code":"too_many_connections"' in answer
+        for connection in idle:
+            connection.close()
+        time.sleep(0.2)
+        assert is_fine(server)
+
+
+@pytest.mark.slow
+def test_several_workers_serve_together_and_count_together(language_folder):
+    with start_process(language_folder, "--workers", "2") as server:
+        for _ in range(20):
+            assert is_fine(server)
+        text = httpx.get(f"{server.address}metrics").text
+        assert 'elmo_requests_total{route="/v1/embeddings",status="200"} 20.0' in text
+        server.stop()
+
+
+def test_what_cannot_be_served_is_told_in_one_line(language_folder, tmp_path, capsys):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        cases = [
+            ((tmp_path / "nothing",), "nothing"),
+            ((language_folder, "--port", taken.getsockname()[1]), "cannot be listened on"),
+            ((language_folder, "--max-words", "0"), "max_words is 0; it must be above 0"),
+            ((language_folder, "--task", tmp_path), "is no trained task"),
+            ((language_folder, "--index", tmp_path), "is no index"),
+            ((language_folder, "--api-key-file", tmp_path / "none"), "No such file"),
+        ]
+        for arguments, message in cases:
+            assert main(["serve", *map(str, arguments)]) == 2
+            said = capsys.readouterr().err
+            assert message in said and said.startswith("elmo: ") and said.count("\n") == 1
+
+
+def test_a_missing_package_is_named_with_its_extra(language_folder, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "orjson", None)
+    assert main(["serve", str(language_folder)]) == 2
+    assert "pip install 'modern-elmo[serve]'" in capsys.readouterr().err

@@ -1,0 +1,140 @@
+"""Vectors over HTTP are those of the model, in OpenAI's shape and in ours."""
+
+import base64
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+SENTENCES = ["I went to the bank", "by the river", "", "the money . the bank went to the river I went"]
+
+
+def decode(text: str) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(text), dtype="<f4")
+
+
+def test_embeddings_are_those_of_encode(client, language_model):
+    answer = client.post("/v1/embeddings", json={"input": SENTENCES, "model": "tiny"}).json()
+    assert answer["object"] == "list" and answer["model"] == "tiny"
+    assert [entry["index"] for entry in answer["data"]] == [0, 1, 2, 3]
+    vectors = np.array([entry["embedding"] for entry in answer["data"]], dtype=np.float32)
+    np.testing.assert_allclose(vectors, language_model.encode(SENTENCES), atol=1e-6)
+    assert answer["usage"] == {"prompt_tokens": 19, "total_tokens": 19}
+
+
+def test_one_string_is_one_text_and_base64_is_float32(client, language_model):
+    asked = {"input": "I went to the bank", "encoding_format": "base64"}
+    (entry,) = client.post("/v1/embeddings", json=asked).json()["data"]
+    np.testing.assert_allclose(decode(entry["embedding"]), language_model.encode("I went to the bank"), atol=1e-6)
+
+
+@pytest.mark.parametrize("layers", ["average", "top", "all", "concat", 0, -1, [0.5, 0.25, 2]])
+@pytest.mark.parametrize("encoding", ["float", "base64"])
+def test_word_vectors_by_any_layer(client, language_model, layers, encoding):
+    asked = {"sentences": SENTENCES, "layers": layers, "encoding_format": encoding}
+    answer = client.post("/embed", json=asked).json()
+    expected = language_model.embed(SENTENCES, layers=layers)
+    for found, array in zip(answer["sentences"], expected, strict=True):
+        assert tuple(found["shape"]) == array.shape
+        vectors = (
+            decode(found["vectors"]) if encoding == "base64" else np.array(found["vectors"], dtype=np.float32)
+        )
+        np.testing.assert_allclose(vectors.reshape(array.shape), array, atol=1e-6)
+
+
+def test_words_come_with_their_offsets(client):
+    text = "I don't bank."
+    (found,) = client.post("/embed", json={"sentences": text}).json()["sentences"]
+    assert [word["text"] for word in found["words"]] == ["I", "don", "'t", "bank", "."]
+    assert all(text[word["start"] : word["end"]] == word["text"] for word in found["words"])
+    (found,) = client.post("/embed", json={"sentences": [["New York", ""]]}).json()["sentences"]
+    assert found["words"] == [{"text": text, "start": None, "end": None} for text in ("New York", "")]
+    (found,) = client.post("/embed", json={"sentences": "don't!", "split_on_spaces": True}).json()["sentences"]
+    assert found["words"] == [{"text": "don't!", "start": 0, "end": 6}]
+
+
+@pytest.mark.parametrize("layers", ["average", "top", "concat", 1, [0.1, 0.2, 3]])
+def test_similarity_is_that_of_the_model(client, language_model, layers):
+    a, b = "I went to the [bank]", "the [river bank] ."
+    answer = client.post("/similarity", json={"sentence_a": a, "sentence_b": b, "layers": layers}).json()
+    assert answer["cosine"] == pytest.approx(language_model.similarity(a, b, layers=layers), abs=1e-6)
+    by_layer = [language_model.similarity(a, b, layers=layer) for layer in range(3)]
+    assert answer["cosine_by_layer"] == pytest.approx(by_layer, abs=1e-6)
+    assert (answer["words_a"], answer["words_b"]) == (["bank"], ["river", "bank"])
+
+
+def test_similarity_by_index(client, language_model):
+    asked = {"sentence_a": ["the", "bank"], "index_a": 1, "sentence_b": "to the river", "index_b": -1}
+    answer = client.post("/similarity", json=asked).json()
+    expected = language_model.similarity(["the", "bank"], "to the river", index_a=1, index_b=-1)
+    assert answer["cosine"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_many_clients_at_once_each_get_their_own(client, language_model):
+    words = ["I", "went", "to", "the", "bank", "river", "money", "."]
+    texts = [" ".join(words[(number * 7 + k) % 8] for k in range(1 + number % 23)) for number in range(60)]
+    expected = language_model.encode(texts)
+
+    def ask(number: int) -> None:
+        if number % 3:
+            (entry,) = client.post("/v1/embeddings", json={"input": texts[number]}).json()["data"]
+            np.testing.assert_allclose(entry["embedding"], expected[number], atol=1e-5)
+        else:
+            (found,) = client.post("/embed", json={"sentences": texts[number]}).json()["sentences"]
+            np.testing.assert_allclose(np.mean(found["vectors"], axis=0), expected[number], atol=1e-5)
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(ask, range(len(texts))))
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field", "message"),
+    [
+        ("/v1/embeddings", [], None, "The body must be a JSON object"),
+        ("/v1/embeddings", {}, "input", "input is missing; it is needed."),
+        ("/v1/embeddings", {"input": []}, "input", "input must be a string or a list"),
+        ("/v1/embeddings", {"input": [5, 7]}, "input", "ids of tokens belong to another"),
+        ("/v1/embeddings", {"input": [[5]]}, "input", "ids of tokens belong to another"),
+        ("/v1/embeddings", {"input": ["a", None]}, "input", "input has null at 1"),
+        ("/v1/embeddings", {"input": "a", "dimensions": 5}, "dimensions", "have 12 values and are not cut"),
+        ("/v1/embeddings", {"input": "a", "encoding_format": "x"}, "encoding_format", "'float' or 'base64'"),
+        ("/v1/embeddings", {"input": "a", "inputs": 1}, "inputs", "inputs is not a field of this request"),
+        ("/embed", {"sentences": [["a", 5]]}, "sentences", "which are strings, not a list"),
+        ("/embed", {"sentences": "a", "layers": "most"}, "layers", "layers must be average"),
+        ("/embed", {"sentences": "a", "layers": [1e300]}, "layers", "beyond 1e+06"),
+        ("/similarity", {"sentence_a": "[a]", "sentence_b": "[b]", "layers": "all"}, "layers", "are compared"),
+        ("/substitutes", {"sentence": "[a]", "top_k": 0}, "top_k", "greater than or equal to 1"),
+    ],
+)
+def test_a_wrong_field_is_named(client, path, body, field, message):
+    answer = client.post(path, json=body)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"], error["field"]) == (422, "invalid_request", field)
+    assert message in error["message"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"{", b"", b"\xff\xfe", b'{"input": "\\ud800"}', b"[" * 100_000, b'{"input": NaN']
+)
+def test_broken_json_is_told(client, body):
+    answer = client.post("/v1/embeddings", content=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_json")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code", "message"),
+    [
+        ("/embed", {"sentences": "a", "layers": 7}, 400, "invalid_input", "a number from 0 to 2"),
+        ("/embed", {"sentences": "a", "layers": [1, 2]}, 400, "invalid_input", "has 3 layers"),
+        ("/similarity", {"sentence_a": "a", "sentence_b": "[b]"}, 400, "invalid_input", "has 0 marked words"),
+        ("/v1/embeddings", {"input": "a", "model": "ada"}, 404, "model_not_found", "known: tiny."),
+        ("/nothing", {}, 404, "not_found", "/nothing is not served here"),
+        ("/neighbors", {}, 404, "not_found", "start the server with --index"),
+        ("/tasks/ner", {}, 404, "not_found", "start the server with --task"),
+        ("/models", {}, 405, "method_not_allowed", "/models does not take POST"),
+    ],
+)
+def test_other_mistakes_have_the_same_shape(client, path, body, status, code, message):
+    answer = client.post(path, json=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    assert message in answer.json()["error"]["message"]
