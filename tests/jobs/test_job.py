@@ -47,15 +47,15 @@ def test_a_folder_holds_a_row_a_sentence_in_order(tiny_model, text_file, tmp_pat
     )
 
 
+NUMBERS = [("float32", "all"), ("float16", "top"), ("int8", "all"), ("int8", (0.5, 0.25, 0.25))]
 FORMS = [
-    (file_format, dtype, layers)
-    for file_format in ("parquet", "npy", "hdf5")
-    for dtype, layers in [("float32", "all"), ("float16", "top"), ("int8", "all"), ("int8", (0.5, 0.25, 0.25))]
+    *(("parquet", dtype, layers, unit) for dtype, layers in NUMBERS for unit in ("words", "sentences", "spans")),
+    *((form, "int8", "all", unit) for form in ("npy", "hdf5") for unit in ("words", "sentences", "spans")),
+    *((form, "float16", "concat", "words") for form in ("npy", "hdf5")),
 ]
 
 
-@pytest.mark.parametrize(("file_format", "dtype", "layers"), FORMS)
-@pytest.mark.parametrize("unit", ["words", "sentences", "spans"])
+@pytest.mark.parametrize(("file_format", "dtype", "layers", "unit"), FORMS)
 def test_every_form_reads_back_what_the_model_gives(
     tiny_model, text_file, tmp_path, file_format, dtype, layers, unit
 ):

@@ -32,9 +32,15 @@ def _gather(stream: RowStream, part_bytes: int) -> Iterator[tuple[list[Entry], s
     for entry in stream:
         entries.append(entry)
         size += len(entry.row.reason) if isinstance(entry.row, BrokenRow) else entry.row.num_bytes
-        digest.update(repr(entry).encode("utf-8", "surrogatepass"))
+        digest.update(_identify(entry).encode("utf-8", "surrogatepass"))
         if size >= part_bytes:
             yield entries, digest.hexdigest()
             entries, size, digest = [], 0, hashlib.sha256()
     if entries:
         yield entries, digest.hexdigest()
+
+
+def _identify(entry: Entry) -> str:
+    row = entry.row
+    held = row.reason if isinstance(row, BrokenRow) else (row.content, row.id, row.spans)
+    return f"{entry.index} {entry.source} {row.number} {held!r}\n"

@@ -42,7 +42,7 @@ class Columns:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Row:
     """One sentence: a text to be tokenized, or its words."""
 
@@ -59,7 +59,7 @@ class Row:
         return sum(len(word.encode()) + 1 for word in self.content) + 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BrokenRow:
     """A row of which no vectors can be made, and why: the end of a sentence that begins with its place."""
 

@@ -15,7 +15,7 @@ Rows = Iterator[Row | BrokenRow]
 ROW_UNITS = {"txt": "line", "jsonl": "line", "csv": "line", "tsv": "line", "conllu": "line", "parquet": "row"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Entry:
     """A row and its place in the whole input."""
 
@@ -29,20 +29,25 @@ class RowStream:
 
     def __init__(self, sources: Sequence[Source], columns: Columns) -> None:
         self.sources, self.columns = sources, columns
-        self.bytes_read = 0
         self.num_rows = [0] * len(sources)
+        self._bytes_before = 0
+        self._bytes_of_file: Callable[[], int] = lambda: 0
+
+    @property
+    def bytes_read(self) -> int:
+        """How much of all files was read so far, as they are on the disk."""
+        return self._bytes_before + self._bytes_of_file()
 
     def __iter__(self) -> Iterator[Entry]:
-        index = bytes_before = 0
+        index = 0
         for number, source in enumerate(self.sources):
-            with open_rows(source, self.columns) as (rows, bytes_read):
+            with open_rows(source, self.columns) as (rows, self._bytes_of_file):
                 for row in rows:
                     self.num_rows[number] += 1
-                    self.bytes_read = bytes_before + bytes_read()
                     yield Entry(index, number, row)
                     index += 1
-            bytes_before += source.path.stat().st_size
-            self.bytes_read = bytes_before
+            self._bytes_of_file = lambda: 0
+            self._bytes_before += source.path.stat().st_size
 
 
 @contextmanager

@@ -4,9 +4,19 @@ import { say } from "./language.js";
 import { MAX_SENTENCES, exists, same, state, toggleMark } from "./state.js";
 import { cosine, show } from "./vectors.js";
 
+const FIELDS_GROW = CSS.supports("field-sizing", "content");
+
+// Where the browser does not do it itself, a field is made as high as its text.
+function fit(field) {
+  if (FIELDS_GROW) return;
+  field.style.height = "auto";
+  field.style.height = `${field.scrollHeight + 2}px`;
+}
+
 export function drawFields(events) {
   const rows = state.sentences.map((text, number) => drawRow(text, number, events));
   byId("sentences").replaceChildren(...rows);
+  for (const field of document.querySelectorAll(".entry textarea")) fit(field);
   byId("add").hidden = state.sentences.length >= MAX_SENTENCES;
 }
 
@@ -16,7 +26,10 @@ function drawRow(text, number, events) {
     id: `sentence-${number}`,
     spellcheck: "false",
     placeholder: say("placeholder"),
-    oninput: () => events.typed(number, field.value),
+    oninput: () => {
+      fit(field);
+      events.typed(number, field.value);
+    },
     // One sentence is one line.
     onkeydown: (event) => event.key === "Enter" && event.preventDefault(),
   });
