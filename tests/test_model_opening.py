@@ -10,6 +10,7 @@ import torch
 
 import elmo
 from elmo import ConfigError, Elmo, ElmoLayer, InputError
+from elmo.checkpoint.embedded import EMBEDDED
 from elmo.config import EncoderConfig, ModelConfig, SoftmaxConfig, WordConfig
 
 SENTENCES = ["the cat sat", ["語", "", "x" * 100], ""]
@@ -71,14 +72,26 @@ def test_training_an_opened_model_leaves_its_files_alone_until_it_is_saved(own_m
         np.testing.assert_allclose(again, expected, rtol=0, atol=1e-5)
 
 
-def test_the_stand_in_warns_that_it_is_random(caplog):
+def test_the_default_model_is_part_of_the_package_and_knows_money_from_rivers(caplog):
     with caplog.at_level(logging.WARNING):
         model = Elmo.from_pretrained()
-    (record,) = caplog.records
-    assert (record.levelname, record.name) == ("WARNING", "elmo.model")
-    assert "a tiny random one stands in" in record.getMessage()
-    assert "no meaning" in record.getMessage()
-    assert_equal_bits(model.embed(SENTENCES), Elmo.from_pretrained().embed(SENTENCES))
+    assert caplog.records == []
+    money, cash = "I went to the [bank] to deposit money", "I deposited cash in the [bank]"
+    assert model.similarity(money, cash) > model.similarity(money, "I sat by the [bank] of the river") + 0.02
+    assert model.substitutes("the cat sat on the mat", 1)
+
+
+def test_the_default_model_has_a_name_and_is_small():
+    folder = EMBEDDED["en-small"]
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 40e6
+    assert_equal_bits(Elmo.from_pretrained("en-small").embed(SENTENCES), Elmo.from_pretrained().embed(SENTENCES))
+
+
+def test_a_folder_called_like_the_default_model_does_not_stand_in_its_way(tmp_path, monkeypatch, tiny_model):
+    tiny_model.save_pretrained(tmp_path / "en-small")
+    monkeypatch.chdir(tmp_path)
+    assert Elmo.from_pretrained().config == Elmo.from_pretrained(EMBEDDED["en-small"]).config
+    assert Elmo.from_pretrained("en-small").config == tiny_model.config
 
 
 def test_opening_a_real_model_warns_of_nothing(tiny_model, tmp_path, caplog):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -15,13 +14,15 @@ import torch
 
 from elmo.build import build_bilm
 from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.embedded import DEFAULT_MODEL
 from elmo.checkpoint.folder import write_folder
 from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo.checkpoint.hub import push_folder
 from elmo.checkpoint.location import as_path
 from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.recognition import Format
-from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
+from elmo.checkpoint.storage import Storage
+from elmo.config import ModelConfig
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.inference.cosine import cosine
 from elmo.inference.layers import LayerChoice, Layers, choose_layers
@@ -36,16 +37,10 @@ from elmo.text.marks import read_pointed
 from elmo.text.sentence_input import Sentence, Tokenizer, read_sentence, read_sentences
 from elmo.text.tokenize import Word, split_on_spaces, tokenize
 
-logger = logging.getLogger(__name__)
-
 Array = npt.NDArray[np.float32]
 # Products are fastest with this many sentences side by side; the tokens bound the memory of a batch's vectors.
 SENTENCES_PER_BATCH, TOKENS_PER_BATCH = 128, 16384
 SENTENCES_READ_AHEAD, WORDS_READ_AHEAD = 1024, 65536
-STAND_IN_CONFIG = ModelConfig(
-    encoder=EncoderConfig(num_layers=2, cell_dim=64, output_dim=32),
-    characters=CharacterConfig(filters=((1, 16), (2, 16), (3, 32)), embedding_dim=8, num_highways=1),
-)
 
 
 class Elmo:
@@ -111,15 +106,13 @@ class Elmo:
         if source is None:
             for name in (name for name, value in given.items() if value is not None):
                 raise InputError(f"{name} was given without a model; say which model is meant, or leave it out.")
-            checkpoint = _make_stand_in()
-        else:
-            checkpoint = open_checkpoint(
-                source,
-                format=format,
-                token_embeddings=token_embeddings,
-                revision=revision,
-                local_files_only=local_files_only,
-            )
+        checkpoint = open_checkpoint(
+            DEFAULT_MODEL if source is None else source,
+            format=format,
+            token_embeddings=token_embeddings,
+            revision=revision,
+            local_files_only=local_files_only,
+        )
         return cls(
             checkpoint,
             precision=precision,
@@ -371,12 +364,22 @@ class Elmo:
         """Give the model as it is now, ready to be written in any format."""
         return replace(self._checkpoint, weights=self.bilm.state_dict())
 
-    def save_pretrained(self, folder: str | Path, *, format: Literal["elmo", "hdf5"] = "elmo") -> None:
-        """Write the model to a folder that from_pretrained opens; "hdf5" is what bilm-tf and AllenNLP read."""
+    def save_pretrained(
+        self, folder: str | Path, *, format: Literal["elmo", "hdf5"] = "elmo", storage: Storage = "float32"
+    ) -> None:
+        """Write the model to a folder that from_pretrained opens; "hdf5" is what bilm-tf and AllenNLP read.
+
+        `storage`: "float32"; "float16", half as large; or "compact", with the softmax in 8 bits besides.
+        """
         if format not in ("elmo", "hdf5"):
             raise CheckpointError(f"format is {format!r}; a model is saved as 'elmo' or 'hdf5'.")
-        write = write_folder if format == "elmo" else write_hdf5
-        write(self.checkpoint(), as_path(folder, "The folder to save to"))
+        path = as_path(folder, "The folder to save to")
+        if format == "elmo":
+            write_folder(self.checkpoint(), path, storage=storage)
+        elif storage == "float32":
+            write_hdf5(self.checkpoint(), path)
+        else:
+            raise CheckpointError(f"storage is {storage!r}, but HDF5 models are stored in float32; leave it out.")
 
     def push_to_hub(self, name: str, *, private: bool = False, token: str | None = None) -> str:
         """Upload the model to the Hugging Face hub as `name` and give its address."""
@@ -443,11 +446,3 @@ def _is_span(span: object, num_words: int) -> bool:
     start, end = span
     whole = isinstance(start, int | np.integer) and isinstance(end, int | np.integer)
     return whole and bool(0 <= start < end <= num_words)
-
-
-def _make_stand_in() -> Checkpoint:
-    logger.warning(
-        "No trained default model is part of this version: a tiny random one stands in, so the vectors have the "
-        "right shape but no meaning. Give the path or name of a model for real ones."
-    )
-    return Elmo.from_config(STAND_IN_CONFIG).checkpoint()

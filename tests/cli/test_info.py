@@ -110,11 +110,10 @@ def test_a_converted_model_remembers_its_origin(run: Run, model_folder, tmp_path
     assert old["content_hash"] == new["content_hash"]
 
 
-def test_the_default_model_warns_in_one_line(run: Run):
+def test_without_a_model_the_default_one_is_described(run: Run):
     answer = run("info")
-    assert answer.code == 0 and "parameters" in answer.out and "files         " in answer.out
-    assert answer.err.startswith("elmo: warning: No trained default model is part of this version")
-    assert answer.err.count("\n") == 1
+    assert answer.code == 0 and answer.err == ""
+    assert "parameters" in answer.out and "40,000 words" in answer.out
 
 
 def test_no_such_model(run: Run, tmp_path):

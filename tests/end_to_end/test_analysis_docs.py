@@ -3,6 +3,8 @@
 import runpy
 from pathlib import Path
 
+import pytest
+
 from elmo.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +24,12 @@ def test_every_option_of_the_page_exists(capsys):
             assert main([*arguments, "--help"]) == 0, capsys.readouterr().err
         else:
             assert (ROOT / arguments[0]).is_file()
+
+
+@pytest.mark.parametrize("page", ["docs/analysis.md", "README.md", "README.zh-CN.md"])
+def test_outputs_are_shown(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert [command for command in find_commands(text) if f"$ {command}\n```" in text] == []
 
 
 def test_only_outputs_change():

@@ -32,9 +32,9 @@ def test_the_python_of_the_readme_runs(code):
     names: dict[str, object] = {}
     exec(compile(code, "README.md", "exec"), names)
     for name, shape in (
-        ("vectors", (8, 64)),
-        ("layers", (3, 5, 64)),
-        ("sentences", (2, 64)),
+        ("vectors", (8, 512)),
+        ("layers", (3, 5, 512)),
+        ("sentences", (2, 512)),
         ("scores", (2, 5, 17)),
     ):
         if name in names:

@@ -286,3 +286,16 @@ def test_threads_are_shared_between_workers(monkeypatch):
     assert share_threads(None, None, on_cpu=False) == (1, 1)
     with pytest.raises(InputError, match="but a worker uses at most 2, and --workers is 1; give --workers 4, or"):
         share_threads(1, 8)
+
+
+def test_calls_that_contradict_themselves(tiny_model, text_file, tmp_path):
+    with pytest.raises(InputError, match="threads are shared by workers, but none were asked for"):
+        run_job(tiny_model, [text_file], tmp_path / "out", SETTINGS, threads=2)
+    with pytest.raises(InputError, match="The engine 'spark' is not known; choose local or ray"):
+        run_job(tiny_model, [text_file], tmp_path / "out", SETTINGS, engine="spark")
+    with pytest.raises(InputError, match="on_error is 'skip'; choose 'stop' or 'reject'"):
+        run_job(tiny_model, [text_file], tmp_path / "out", SETTINGS, on_error="skip")
+    carrying = Elmo(tiny_model.checkpoint(), state="carry")
+    with pytest.raises(InputError, match="use a model of state='zero'"):
+        run_job(carrying, [text_file], tmp_path / "out", SETTINGS)
+    assert not (tmp_path / "out").exists()

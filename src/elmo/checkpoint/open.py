@@ -9,6 +9,7 @@ from typing import get_args
 
 from elmo.checkpoint.archive import is_archive, open_archive
 from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.embedded import EMBEDDED
 from elmo.checkpoint.folder import read_folder
 from elmo.checkpoint.formats import hdf5, manylangs, tensorflow
 from elmo.checkpoint.hub import fetch_from_hub
@@ -51,12 +52,14 @@ def find_model(source: str | Path, *, revision: str | None = None, local_files_o
         is_local = path.exists() or path.parent.joinpath(f"{path.name}.index").exists()
     except OSError as error:
         raise unreadable(path, error) from error
-    if revision is not None and (is_local or name in OFFICIAL):
+    if revision is not None and (is_local or name in EMBEDDED or name in OFFICIAL):
         raise CheckpointError(
             f"revision was given, but {name!r} is no model of the hub, which alone has revisions; leave it out."
         )
     if is_local:
         return best_checkpoint(path) if is_run else path
+    if name in EMBEDDED:
+        return EMBEDDED[name]
     if name in OFFICIAL:
         return fetch_official(name, local_files_only=local_files_only)
     if isinstance(source, str) and _may_be_on_hub(name):
@@ -69,7 +72,7 @@ def find_model(source: str | Path, *, revision: str | None = None, local_files_o
             ) from error.__cause__
     raise CheckpointError(
         f"No model was found at {name!r}; give a folder, an .hdf5 or .zip file, a hub id such as 'name/model', "
-        f"or one of {', '.join(OFFICIAL)}."
+        f"or one of {', '.join([*EMBEDDED, *OFFICIAL])}."
     )
 
 

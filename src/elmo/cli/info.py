@@ -1,4 +1,4 @@
-"""`elmo info`: what a model is made of, and where it came from."""
+"""`elmo info`: what a model is made of, and where it came from; or what a folder of vectors holds."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ import typer
 from elmo.cli import options
 from elmo.cli.json_lines import to_json
 from elmo.cli.opening import open_model_files
+from elmo.errors import InputError
 
 if TYPE_CHECKING:
     from elmo.checkpoint.checkpoint import Checkpoint
@@ -22,31 +23,45 @@ def info(
         typer.Argument(
             metavar="MODEL",
             help="A folder, an .hdf5 or .zip file, an alias such as 'small', or a hub id; without it, the "
-            "default model.",
+            "default model. Or a folder of vectors.",
             show_default=False,
         ),
     ] = None,
     json: options.AsJson = False,
     format: options.ModelFormat = None,
     local_files_only: options.LocalFilesOnly = False,
+    checksums: Annotated[
+        bool, typer.Option(help="Of a folder of vectors: read all of it, to compare the checksums.")
+    ] = True,
 ) -> None:
-    """Tell what a model is: layers, sizes, input, files.
+    """Describe a model, or a folder of vectors, and check it.
 
     \b
-    Example:
+    Examples:
       elmo info small
+      elmo info vectors
     """
-    checkpoint = open_model_files(model, format=format, local_files_only=local_files_only)
-    path = None if model is None else _locate(model)
-    found = describe_model(checkpoint, _list_files(path))
-    if path is not None:
-        from elmo.checkpoint.archive import is_archive
-        from elmo.checkpoint.folder import check_content_hash
+    if model is not None and format is None and Path(model).is_dir():
+        from elmo.jobs.manifest import is_vector_folder
 
-        if is_archive(path):
-            found["format"] = "zip"
-        elif format in (None, "elmo"):
-            check_content_hash(path, found["content_hash"])
+        if is_vector_folder(Path(model)):
+            from elmo.cli.vector_folder_info import describe_vector_folder, vector_folder_lines
+
+            held = describe_vector_folder(Path(model), checksums=checksums)
+            print(to_json(held) if json else "\n".join(vector_folder_lines(held)))
+            return
+    if not checksums:
+        raise InputError("--no-checksums is for folders of vectors; leave it out for a model.")
+    checkpoint = open_model_files(model, format=format, local_files_only=local_files_only)
+    path = _locate(model)
+    found = describe_model(checkpoint, _list_files(path))
+    from elmo.checkpoint.archive import is_archive
+    from elmo.checkpoint.folder import check_content_hash
+
+    if is_archive(path):
+        found["format"] = "zip"
+    elif format in (None, "elmo"):
+        check_content_hash(path, found["content_hash"])
     print(to_json(found) if json else "\n".join(_to_lines(found)))
 
 
@@ -99,17 +114,18 @@ def _describe_input(config: "ModelConfig") -> dict[str, Any]:
     }
 
 
-def _locate(model: str) -> Path:
+def _locate(model: str | None) -> Path:
+    from elmo.checkpoint.embedded import DEFAULT_MODEL
     from elmo.checkpoint.open import find_model
 
-    path = find_model(model, local_files_only=True)  # it was opened a moment ago, so it is here
+    path = find_model(
+        DEFAULT_MODEL if model is None else model, local_files_only=True
+    )  # it was opened a moment ago, so it is here
     return path if path.exists() else path.parent  # the prefix of a TensorFlow checkpoint
 
 
-def _list_files(path: Path | None) -> dict[str, int]:
+def _list_files(path: Path) -> dict[str, int]:
     """Give the sizes of a model's files, by name, where it was opened from."""
-    if path is None:
-        return {}
     files = [path] if path.is_file() else [entry for entry in path.iterdir() if entry.is_file()]
     return {file.name: file.stat().st_size for file in sorted(files)}
 

@@ -42,8 +42,11 @@ def open_model_files(
     name: str | None, *, format: str | None = None, local_files_only: bool = False
 ) -> "Checkpoint":
     """Read a model without building its network."""
-    if name is None:
-        return open_model(None).checkpoint()
+    from elmo.checkpoint.embedded import DEFAULT_MODEL
     from elmo.checkpoint.open import open_checkpoint
 
-    return open_checkpoint(name, format=cast("Format | None", format), local_files_only=local_files_only)
+    return open_checkpoint(
+        DEFAULT_MODEL if name is None else name,
+        format=cast("Format | None", format),
+        local_files_only=local_files_only,
+    )

@@ -77,8 +77,8 @@ def run_job(
 
     `workers`: processes that compute, by default this one alone, with `model` as it is; `threads`: of all
     together. `engine="ray"`: workers of the Ray cluster at `address`, by default one for two of its cores.
-    `on_error`: what a broken row does. A folder that
-    holds this very job is opened as it is, one with another job is refused unless `force` is true.
+    `on_error`: what a broken row does. A folder that holds this very job is opened as it is, one with another job
+    is refused unless `force` is true.
     Raises InputError or ConfigError for what the caller can mend.
     """
     settings, output = settings or JobSettings(), Path(output)
@@ -89,6 +89,8 @@ def run_job(
             "The parts of a folder do not follow each other in one worker; use a model of state='zero'."
         )
     _check_engine(engine, address)
+    if threads is not None and workers is None and engine == "local":
+        raise InputError("threads are shared by workers, but none were asked for; give workers too.")
     open_format(settings.file_format)
     sources = find_inputs([str(name) for name in inputs], output / WORK / "stdin", kind=input_format)
     with _full_disk_told(output), locked(output):
