@@ -87,7 +87,8 @@ def test_new_words_take_little_from_the_old_ones(checkpoint):
 def test_adding_words_changes_no_vector(checkpoint):
     larger = Elmo(change_vocabulary(checkpoint, [*VOCABULARY, "fish"]))
     for words in (WORDS, ["a", "fish"]):
-        np.testing.assert_array_equal(larger.embed([words])[0], Elmo(checkpoint).embed([words])[0])
+        # Words that are remembered were encoded beside others: up to rounding.
+        np.testing.assert_allclose(larger.embed([words])[0], Elmo(checkpoint).embed([words])[0], atol=1e-6)
 
 
 def test_the_same_words_give_the_same_model_and_back_again_too(checkpoint):

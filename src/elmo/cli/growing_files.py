@@ -3,12 +3,26 @@
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from elmo.model import Array
 
 _HDF5_ROWS_AT_ONCE = 1024
+
+
+@contextmanager
+def writing_archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Give a zip archive to add members to; what stops the writing is what is told of it."""
+    with path.open("wb") as file:
+        archive = zipfile.ZipFile(file, "w")
+        try:
+            yield archive
+        except BaseException:
+            archive.fp = None  # closing it would complain of a member that is half written
+            raise
+        archive.close()
 
 
 def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:

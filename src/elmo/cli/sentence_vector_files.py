@@ -2,14 +2,13 @@
 
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elmo.cli.growing_files import growing_array, growing_dataset, open_member
+from elmo.cli.growing_files import growing_array, growing_dataset, open_member, writing_archive
 from elmo.cli.vector_files import Add, Writer, add_lines
 from elmo.jobs.formats.hdf5_output import open_hdf5_output
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def _write_npz(path: Path, shape: tuple[int, ...]) -> Iterator[Add]:
-    with zipfile.ZipFile(path, "w") as archive, tempfile.TemporaryFile(dir=path.parent) as file:
+    with writing_archive(path) as archive, tempfile.TemporaryFile(dir=path.parent) as file:
         with growing_array(file, shape) as add_vector:
             yield lambda words, vector: add_vector(vector)
         file.seek(0)

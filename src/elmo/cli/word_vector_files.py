@@ -2,13 +2,12 @@
 
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elmo.cli.growing_files import growing_dataset, open_member, write_header
+from elmo.cli.growing_files import growing_dataset, open_member, write_header, writing_archive
 from elmo.cli.json_lines import to_json
 from elmo.cli.vector_files import Add, Writer, add_lines
 from elmo.jobs.formats.hdf5_output import open_hdf5_output
@@ -22,7 +21,7 @@ def _write_npz(path: Path) -> Iterator[Add]:
     import numpy as np
 
     num_sentences = 0
-    with zipfile.ZipFile(path, "w") as archive, tempfile.TemporaryFile(dir=path.parent) as lines:
+    with writing_archive(path) as archive, tempfile.TemporaryFile(dir=path.parent) as lines:
 
         def add(words: list[str], array: "Array") -> None:
             nonlocal num_sentences
