@@ -21,10 +21,17 @@ import httpx
 from fastapi.testclient import TestClient
 
 from elmo import Elmo
+from elmo.analysis import build_index
 from elmo.serve.app import create_app
 from elmo.serve.served import Served, ServedModel
 from elmo.serve.settings import Settings
+from elmo.tasks.run_folder import TaskInputs, start
+from elmo.tasks.training import train_task
+from elmo.tasks.workbench import Workbench
 from tests.language_models import make_language_model
+from tests.tasks.toys import small, write_toy
+
+TEXT = "I went to the bank .\nthe river went to the money\nthe bank of the river\n"
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +45,26 @@ def language_folder(language_model: Elmo, tmp_path_factory: pytest.TempPathFacto
     folder = tmp_path_factory.mktemp("served") / "tiny"
     language_model.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def index_folder(language_model: Elmo, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("faiss")
+    folder = tmp_path_factory.mktemp("indexed")
+    (folder / "text.txt").write_text(TEXT)
+    build_index(language_model, folder / "index", [str(folder / "text.txt")])
+    return folder / "index"
+
+
+@pytest.fixture(scope="session")
+def tagger(language_folder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("task")
+    files = [str(write_toy("tagging", folder, name, seed=seed)) for seed, name in enumerate(("train", "dev"))]
+    inputs = TaskInputs("tagging", *files, None, model=str(language_folder), cache_folder=str(folder / "cache"))
+    settings = small("tagging", fit__num_epochs=4)
+    start(inputs, settings, folder / "places")
+    train_task(Workbench(inputs), settings, folder / "places")
+    return folder / "places"
 
 
 @contextmanager

@@ -4,15 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from elmo.analysis import build_index, find_neighbors
-from elmo.tasks.run_folder import TaskInputs, start
+from elmo.analysis import CorpusIndex, find_neighbors
 from elmo.tasks.task import load
-from elmo.tasks.training import train_task
-from elmo.tasks.workbench import Workbench
 from tests.serve.conftest import serving
-from tests.tasks.toys import small, write_toy
-
-TEXT = "I went to the bank .\nthe river went to the money\nthe bank of the river\n"
 
 
 def test_substitutes_are_those_of_the_model(client, language_model):
@@ -49,10 +43,8 @@ def test_one_word_is_substituted(client):
     assert answer.json()["error"]["message"].startswith("The brackets hold 2 words; mark one")
 
 
-def test_neighbors_where_an_index_is_given(language_model, tmp_path: Path):
-    pytest.importorskip("faiss")
-    (tmp_path / "text.txt").write_text(TEXT)
-    index = build_index(language_model, tmp_path / "index", [str(tmp_path / "text.txt")])
+def test_neighbors_where_an_index_is_given(language_model, index_folder: Path):
+    index = CorpusIndex(index_folder)
     with serving(language_model, index=index) as client:
         described = client.get("/models").json()["models"][0]["index"]
         assert described == {"num_occurrences": index.num_occurrences, "layers": [1, 2]}
@@ -67,17 +59,6 @@ def test_neighbors_where_an_index_is_given(language_model, tmp_path: Path):
             assert each["text"][slice(*each["characters"])] == each["word"]
         wrong = client.post("/neighbors", json={"sentence": "by the [bank]", "layers": [0, 9]})
         assert wrong.status_code == 400
-
-
-@pytest.fixture(scope="module")
-def tagger(language_folder, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("task")
-    files = [str(write_toy("tagging", folder, name, seed=seed)) for seed, name in enumerate(("train", "dev"))]
-    inputs = TaskInputs("tagging", *files, None, model=str(language_folder), cache_folder=str(folder / "cache"))
-    settings = small("tagging", fit__num_epochs=4)
-    start(inputs, settings, folder / "places")
-    train_task(Workbench(inputs), settings, folder / "places")
-    return folder / "places"
 
 
 def test_tasks_predict(language_model, tagger: Path):

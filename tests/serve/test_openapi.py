@@ -34,11 +34,12 @@ def test_the_examples_of_the_document_work(language_model):
 
 
 @pytest.mark.slow
-def test_schemathesis_finds_no_failure(language_folder, tmp_path):
+def test_schemathesis_finds_no_failure(language_folder, index_folder, tagger, tmp_path):
     pytest.importorskip("schemathesis")
     program = Path(sys.executable).parent / "schemathesis"
     checks = "not_a_server_error,response_schema_conformance,status_code_conformance"
-    with start_process(language_folder) as server:
+    with start_process(language_folder, "--index", index_folder, "--task", tagger) as server:
+        assert {"/neighbors", "/tasks/{name}"} <= set(httpx.get(f"{server.address}openapi.json").json()["paths"])
         found = subprocess.run(
             [program, "run", f"{server.address}openapi.json", "--checks", checks, "--max-examples", "40",
              "--seed", "1", "--phases", "examples,coverage,fuzzing", "--no-color"],
