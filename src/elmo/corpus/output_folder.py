@@ -59,12 +59,17 @@ def is_finished(output: Path, description: Mapping[str, Any]) -> bool:
     return True
 
 
-def _differences(manifest: Mapping[str, Any], description: Mapping[str, Any]) -> Iterator[str]:
+def differing_settings(manifest: Mapping[str, Any], description: Mapping[str, Any]) -> Iterator[str]:
+    """Say of each setting and each version of a library that is not as it was, what it was and what it is."""
     for group in ("settings", "made_with"):
         old, new = manifest[group], description[group]
         for name in sorted(old.keys() | new.keys()):
             if old.get(name) != new.get(name):
                 yield f"{name} was {json.dumps(old.get(name))} and is now {json.dumps(new.get(name))}"
+
+
+def _differences(manifest: Mapping[str, Any], description: Mapping[str, Any]) -> Iterator[str]:
+    yield from differing_settings(manifest, description)
     old_files, new_files = ([_identity(file) for file in each["inputs"]] for each in (manifest, description))
     if old_files != new_files:
         yield f"its {len(old_files)} input files are not the {len(new_files)} given now"

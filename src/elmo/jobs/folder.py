@@ -9,6 +9,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from elmo.corpus.output_folder import differing_settings
 from elmo.durable import list_asides, replace_file, sync
 from elmo.errors import InputError
 from elmo.jobs.manifest import MANIFEST, REJECTS, read_manifest
@@ -73,11 +74,7 @@ def check_same_job(output: Path, description: Mapping[str, Any]) -> None:
 
 
 def _differences(plan: Mapping[str, Any], description: Mapping[str, Any]) -> Iterator[str]:
-    for group in ("settings", "made_with"):
-        old, new = plan[group], description[group]
-        for name in sorted(old.keys() | new.keys()):
-            if old.get(name) != new.get(name):
-                yield f"{name} was {json.dumps(old.get(name))} and is now {json.dumps(new.get(name))}"
+    yield from differing_settings(plan, description)
     for name, value in plan["model"].items():
         if value != description["model"].get(name):
             yield f"the model's {name} was {value} and is now {description['model'].get(name)}"
