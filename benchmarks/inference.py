@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from asking import AskedProcess
 
 from elmo import Elmo
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
@@ -44,35 +45,15 @@ class Worker:
     """One program, opened in a process of its own."""
 
     def __init__(self, python: Path | str, script: str, order: dict[str, Any], log: Path) -> None:
-        self._log = log
-        with log.open("w") as errors:
-            self._process = subprocess.Popen(
-                [str(python), "-W", "ignore", str(HERE / script), json.dumps(order)],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-            )  # fmt: skip
-        self.opening_seconds = float(self._answer()["seconds"])
+        command = [str(python), "-W", "ignore", str(HERE / script), json.dumps(order)]
+        self._process = AskedProcess(command, log)
+        self.opening_seconds = float(self._process.receive()["seconds"])
 
     def ask(self, function: str, **arguments: Any) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"function": function, "arguments": arguments}) + "\n")
-        self._process.stdin.flush()
-        return self._answer()
+        return self._process.send({"function": function, "arguments": arguments})
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(timeout=60)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            sys.exit(f"A program stopped; its messages are in {self._log}:\n{self._log.read_text()[-2000:]}")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        self._process.close()
 
 
 @dataclass

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from asking import AskedProcess
 
 from elmo.config import EncoderConfig
 from elmo.corpus.prepare import PrepareSettings, prepare_corpus
@@ -109,36 +110,16 @@ class PeerTrainer:
         folder.mkdir(parents=True, exist_ok=True)
         order = folder / "worker.json"
         order.write_text(json.dumps({**given, "folder": str(folder)}))
-        self._log = folder / "worker.log"
         worker = Path(__file__).with_name("bilm_tf_worker.py")
-        with self._log.open("w") as log:
-            self._process = subprocess.Popen(
-                [python, worker, order], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
-            )
-        self.tensorflow = str(self._answer()["tensorflow"])
+        self._process = AskedProcess([str(python), str(worker), str(order)], folder / "worker.log")
+        self.tensorflow = str(self._process.receive()["tensorflow"])
 
     def run(self, num_updates: int) -> Block:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"num_updates": num_updates}) + "\n")
-        self._process.stdin.flush()
-        answer = self._answer()
+        answer = self._process.send({"num_updates": num_updates})
         return Block(answer["seconds"], answer["losses"])
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(timeout=60)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            sys.exit(f"The peer stopped; its messages are in {self._log}:\n{self._log.read_text()[-2000:]}")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        self._process.close()
 
 
 @dataclass
