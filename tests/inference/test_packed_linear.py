@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from elmo.inference import packed_linear
 from elmo.inference.packed_linear import BFloat16Linear, Float32Linear, Int8Linear
-from elmo.inference.precision import is_supported
+from elmo.inference.precision import has_onednn, is_supported
 
 needs_int8 = pytest.mark.skipif(not is_supported("int8"), reason="needs a CPU with FBGEMM's kernels")
 
@@ -47,7 +47,7 @@ def check(kind, num_rows, tolerance):
     assert relative_error(total - before, product) < tolerance
 
 
-@pytest.mark.parametrize("num_rows", [1, 2, 7, 70])
+@pytest.mark.parametrize("num_rows", [1, 2, 7, 70, 203, 600])
 @pytest.mark.parametrize("onednn", [True, False])
 def test_float32_is_exact(monkeypatch, num_rows, onednn):
     if not onednn:
@@ -55,9 +55,26 @@ def test_float32_is_exact(monkeypatch, num_rows, onednn):
     check(Float32Linear, num_rows, 1e-6)
 
 
-@pytest.mark.parametrize("num_rows", [1, 7])
+@pytest.mark.parametrize("num_rows", [1, 7, 70])
 def test_bfloat16_is_near(plain_bfloat16, num_rows):
     check(BFloat16Linear, num_rows, 6e-3)
+
+
+@pytest.mark.skipif(not has_onednn(), reason="needs a torch with oneDNN")
+def test_onednn_meets_few_numbers_of_rows_for_it_keeps_a_kernel_for_each(monkeypatch):
+    met = set()
+    product = torch.ops.mkldnn._linear_pointwise
+
+    def watch(inputs, *others):
+        met.add(len(inputs))
+        return product(inputs, *others)
+
+    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", watch)
+    packed, inputs = Float32Linear(draw(24, 40), draw(24)), draw(1500, 40)
+    for num_rows in range(1, 1501):
+        assert packed(inputs[:num_rows]).shape == (num_rows, 24)
+    assert 1 < len(met) < 100
+    assert all(size < num_rows * 1.1 + 1 for size, num_rows in zip(sorted(met)[1:], sorted(met), strict=False))
 
 
 @needs_int8

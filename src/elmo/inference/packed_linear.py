@@ -13,6 +13,8 @@ from torch import Tensor
 from elmo.inference.precision import INT8_PRODUCT, Precision, has_onednn, multiplies_bytes_exactly
 
 _TYPICAL_ROWS = 64  # what oneDNN chooses the order of the weights by; any number of rows may come
+# From so many rows on, laying the weights out costs little beside the product, and plain weights are as fast.
+_PLAIN_FROM_ROWS = 512
 _SMALLEST_SCALE = 1e-30
 _ROWS_QUANTIZED_AT_ONCE = 1024
 
@@ -68,10 +70,9 @@ class Float32Linear(PackedLinear):
             if self._transposed is None:
                 self._transposed = self._plain.t().contiguous()
             return inputs @ self._transposed if bias is None else torch.addmm(bias, inputs, self._transposed)
-        if self._reordered is None:
+        if self._reordered is None or len(inputs) >= _PLAIN_FROM_ROWS:
             return F.linear(inputs, self._plain, bias)
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(inputs, self._reordered, bias, "none", [], "")
-        return product
+        return _multiply_reordered(inputs, self._reordered, bias)
 
 
 class BFloat16Linear(PackedLinear):
@@ -91,8 +92,18 @@ class BFloat16Linear(PackedLinear):
         total += self._multiply(inputs)
 
     def _multiply(self, inputs: Tensor) -> Tensor:
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(inputs.bfloat16(), self._weight, None, "none", [], "")
-        return product
+        return _multiply_reordered(inputs.bfloat16(), self._weight, None)
+
+
+def _multiply_reordered(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Give the product by oneDNN, which keeps a kernel for each number of rows it has met: let those be few."""
+    num_rows = len(inputs)
+    step = 2 ** max(0, num_rows.bit_length() - 5)
+    num_missing = -num_rows % step
+    if num_missing:
+        inputs = F.pad(inputs, (0, 0, 0, num_missing))
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
+    return product[:num_rows]
 
 
 class Int8Linear(PackedLinear):
