@@ -24,7 +24,12 @@ def train(
         Path | None, typer.Option("--output", "-o", metavar="RUN", help="The new folder of the run.")
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Go on with a run from its last checkpoint, exactly.")
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            help="Go on with a run from its last checkpoint, exactly; with --output and --set in a new folder, "
+            "with other settings.",
+        ),
     ] = None,
     preset: Annotated[
         str | None, typer.Option(help="Settings to start from: tiny, en-small, small, medium or original.")
@@ -66,6 +71,7 @@ def train(
     Examples:
       elmo train corpus --preset small --validation valid.txt --output run
       elmo train --resume run
+      elmo train --resume run --output cooled --set max_updates=9000 --set optimizer.cooldown_steps=1000
       torchrun --nproc-per-node 8 -m elmo train corpus --preset original --output run --device cuda
     """
     reuse_large_blocks()
@@ -95,20 +101,24 @@ def _open(
     device: str,
 ) -> "Run":
     from elmo.pretrain import launch
+    from elmo.pretrain.branch import branch
     from elmo.pretrain.settings import read_settings
 
     if resume is not None:
         given = [
             name
             for name, value in (
-                ("CORPUS", corpus), ("--output", output), ("--preset", preset), ("--config", config),
-                ("--set", changes), ("--validation", validation), ("--init", init),
-                ("--word-vectors", word_vectors), ("--teacher", teacher),
+                ("CORPUS", corpus), ("--preset", preset), ("--config", config), ("--validation", validation),
+                ("--init", init), ("--word-vectors", word_vectors), ("--teacher", teacher),
             )
             if value
         ]  # fmt: skip
         if given:
             raise InputError(f"--resume goes on with the settings of the run, so it takes no {', '.join(given)}.")
+        if output is not None:
+            return branch(resume, output, read_changes(changes or []), device=device)
+        if changes:
+            raise InputError("--resume goes on exactly; to change a setting give a new folder too, by --output.")
         return launch.resume(resume, device=device)
     if corpus is None or output is None:
         raise InputError("Give CORPUS and --output RUN for a new run, or --resume RUN to go on with one.")

@@ -76,6 +76,11 @@ def start(folder: Path, inputs: Inputs, settings: TrainSettings, *, device: str 
 
 def resume(folder: Path, *, device: str = "cpu") -> Run:
     """Open a run where its last checkpoint was written; from the beginning if it wrote none."""
+    return reopen(folder, Processes(device))
+
+
+def reopen(folder: Path, processes: Processes) -> Run:
+    """Do what resume does, as one of some processes."""
     record = read_run(folder)
     settings = parse(TrainSettings, record["settings"], f"The settings in {folder / RUN_FILE}")
     corpus = PreparedCorpus.open(record["corpus"])
@@ -87,7 +92,7 @@ def resume(folder: Path, *, device: str = "cpu") -> Run:
     # What training began with is in the checkpoints, if there is one already.
     start_from = None if list_checkpoints(folder) else record["start_from"]
     inputs = Inputs(record["corpus"], tuple(record["validation"]), start_from, record["word_vectors"])
-    run = _make(folder, inputs, settings, corpus, Processes(device))
+    run = _make(folder, inputs, settings, corpus, processes)
     if not run.resume() and inputs.word_vectors is not None:
         _set_word_vectors(run, Path(inputs.word_vectors))
     return run

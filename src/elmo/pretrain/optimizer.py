@@ -29,8 +29,9 @@ def rate_at(update: int, num_updates: int, settings: OptimizerSettings) -> float
     """Give the learning rate of an update, counted from 0, in a run of num_updates."""
     if update < settings.warmup_steps:
         return settings.learning_rate * (update + 1) / settings.warmup_steps
+    rate = settings.learning_rate * min(1.0, (num_updates - update) / (settings.cooldown_steps + 1))
     if settings.decay == "none":
-        return settings.learning_rate
+        return rate
     done = (update - settings.warmup_steps) / max(1, num_updates - settings.warmup_steps)
     share = FINAL_RATE_SHARE + (1 - FINAL_RATE_SHARE) * (1 + math.cos(math.pi * min(1.0, done))) / 2
-    return settings.learning_rate * share
+    return rate * share

@@ -3,6 +3,7 @@
 The size of the vocabulary is not a setting: it is that of the prepared corpus.
 """
 
+import copy
 import dataclasses
 import sys
 from collections.abc import Mapping
@@ -28,13 +29,14 @@ class OptimizerSettings:
     learning_rate: float = 0.2
     warmup_steps: int = 0  # the rate rises linearly from 0 over these
     decay: Literal["none", "cosine"] = "none"  # to a tenth, over the whole run
+    cooldown_steps: int = 0  # the rate falls linearly towards 0 over these, the last of the run
     weight_decay: float = 0.0  # of adamw
     clip_norm: float = 10.0  # of the gradient of all weights together
 
     def faults(self) -> list[str]:
         """What is wrong with these settings, a phrase each."""
         found = list_not_positive(self, "learning_rate", "clip_norm")
-        for name in ("warmup_steps", "weight_decay"):
+        for name in ("warmup_steps", "cooldown_steps", "weight_decay"):
             if getattr(self, name) < 0:
                 found.append(f"{name} is {getattr(self, name)}; it must be 0 or more")
         if self.weight_decay and self.kind != "adamw":
@@ -165,13 +167,7 @@ def read_settings(
 
     The file may name its own preset. All faults are told in one ConfigError.
     """
-    stated = _read_toml(file) if file is not None else {}
-    for dotted, value in (changes or {}).items():
-        *path, last = dotted.split(".")
-        nested: dict[str, Any] = {last: value}
-        for key in reversed(path):
-            nested = {key: nested}
-        _merge(stated, nested)
+    stated = change(_read_toml(file) if file is not None else {}, changes or {})
     named_in_file = stated.pop("preset", None)
     name = preset or named_in_file
     if name is not None and name not in PRESETS:
@@ -189,6 +185,18 @@ def read_settings(
     _merge(values, stated)
     source = f"The settings of {file}" if file else "The settings of the training"
     return parse(TrainSettings, values, source)
+
+
+def change(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a mapping of settings with single ones, by dotted name, put in their places."""
+    changed = copy.deepcopy(dict(settings))
+    for dotted, value in changes.items():
+        *path, last = dotted.split(".")
+        nested: dict[str, Any] = {last: value}
+        for key in reversed(path):
+            nested = {key: nested}
+        _merge(changed, nested)
+    return changed
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

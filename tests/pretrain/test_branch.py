@@ -1,0 +1,77 @@
+"""A run that goes on in a new folder with other settings."""
+
+import json
+
+import pytest
+
+from elmo import CheckpointError, ConfigError
+from elmo.checkpoint.run_folder import list_checkpoints
+from elmo.pretrain import launch
+from elmo.pretrain.branch import branch
+from elmo.pretrain.metrics import read_metrics
+from elmo.pretrain.run import Watcher
+
+
+@pytest.fixture
+def source(corpus_folder, tmp_path, tiny_settings):
+    run = launch.start(tmp_path / "run", launch.Inputs(str(corpus_folder)), tiny_settings(max_updates=20))
+    run.train(Watcher())
+    run.close()
+    return tmp_path / "run"
+
+
+def go_on(source, folder, **changes):
+    run = branch(source, folder, changes)
+    run.train(Watcher())
+    run.close()
+    return [line for line in read_metrics(folder) if line["kind"] == "train"]
+
+
+def without_times(lines):
+    return [{name: value for name, value in line.items() if name != "time"} for line in lines]
+
+
+def test_it_goes_on_as_the_run_itself_would(source, corpus_folder, tmp_path, tiny_settings):
+    found = go_on(source, tmp_path / "longer", max_updates=30)
+    whole = launch.start(tmp_path / "whole", launch.Inputs(str(corpus_folder)), tiny_settings(max_updates=30))
+    whole.train(Watcher())
+    whole.close()
+    expected = [line for line in read_metrics(tmp_path / "whole") if line["kind"] == "train"]
+    assert without_times(found) == without_times(expected)
+    assert [folder.name for folder in list_checkpoints(source)] == ["update-00000010", "update-00000020"]
+
+
+def test_settings_that_were_changed_count_from_there(source, tmp_path):
+    changes = {"max_updates": 24, "optimizer.cooldown_steps": 4, "optimizer.learning_rate": 0.5, "dropout": 0.0}
+    found = go_on(source, tmp_path / "cooled", **changes)
+    assert [line["learning_rate"] for line in found[-4:]] == pytest.approx([0.4, 0.3, 0.2, 0.1])
+    record = json.loads((tmp_path / "cooled" / "run.json").read_text())
+    assert record["branched_from"] == str(source.resolve())
+    assert record["settings"]["dropout"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"num_rows": 8}, "cannot go on with another num_rows; leave that as it is, or begin a new run"),
+        ({"model.encoder.cell_dim": 32, "optimizer.kind": "adamw"}, "another model, optimizer.kind;"),
+        ({"teacher.model": "an-encoder"}, "another teacher.model, teacher.heads;"),
+        ({"dropout": 2.0}, "dropout is 2.0; it must be at least 0"),
+        ({"max_updats": 30}, "max_updats"),
+        ({"max_updates": 20}, "stands at update 20 and max_updates is 20; give more"),
+    ],
+)
+def test_what_a_checkpoint_does_not_fit_is_refused_and_nothing_is_written(source, tmp_path, changes, said):
+    with pytest.raises(ConfigError, match=said):
+        branch(source, tmp_path / "new", changes)
+    assert not (tmp_path / "new").exists()
+
+
+def test_folders_that_do_not_do_are_told(source, corpus_folder, tmp_path, tiny_settings):
+    with pytest.raises(ConfigError, match="is there already; give a new folder"):
+        branch(source, source, {})
+    with pytest.raises(CheckpointError, match="holds no training run"):
+        branch(tmp_path / "nothing", tmp_path / "new", {})
+    launch.start(tmp_path / "fresh", launch.Inputs(str(corpus_folder)), tiny_settings()).close()
+    with pytest.raises(CheckpointError, match="has no checkpoint yet"):
+        branch(tmp_path / "fresh", tmp_path / "new", {})
