@@ -6,6 +6,7 @@ import pytest
 
 from elmo import CheckpointError, ConfigError
 from elmo.checkpoint.run_folder import list_checkpoints
+from elmo.cli.run import main
 from elmo.pretrain import launch
 from elmo.pretrain.branch import branch
 from elmo.pretrain.metrics import read_metrics
@@ -75,3 +76,12 @@ def test_folders_that_do_not_do_are_told(source, corpus_folder, tmp_path, tiny_s
     launch.start(tmp_path / "fresh", launch.Inputs(str(corpus_folder)), tiny_settings()).close()
     with pytest.raises(CheckpointError, match="has no checkpoint yet"):
         branch(tmp_path / "fresh", tmp_path / "new", {})
+
+
+def test_the_command_branches_and_says_what_it_needs(source, tmp_path, capsys):
+    assert (
+        main(["train", "--resume", str(source), "--output", str(tmp_path / "new"), "--set", "max_updates=21"]) == 0
+    )
+    assert [folder.name for folder in list_checkpoints(tmp_path / "new")] == ["update-00000020", "update-00000021"]
+    assert main(["train", "--resume", str(source), "--set", "max_updates=30"]) == 2
+    assert "to change a setting give a new folder too, by --output." in capsys.readouterr().err
