@@ -77,7 +77,7 @@ def test_the_default_model_is_part_of_the_package_and_knows_money_from_rivers(ca
         model = Elmo.from_pretrained()
     assert caplog.records == []
     money, cash = "I went to the [bank] to deposit money", "I deposited cash in the [bank]"
-    assert model.similarity(money, cash) > model.similarity(money, "I sat by the [bank] of the river") + 0.02
+    assert model.similarity(money, cash) > model.similarity(money, "I sat by the [bank] of the river") + 0.05
     assert model.substitutes("the cat sat on the mat", 1)
 
 
