@@ -1,0 +1,221 @@
+"""The evaluation in a model card: perplexity, senses, parts of speech, similarity, neighbours, speed.
+
+    python benchmarks/en_small.py MODEL DATA OUTPUT --sense-index index.sense
+    python benchmarks/en_small.py MODEL DATA OUTPUT --only senses,tagging --threads 1
+
+Every number comes from a command of the project, run with --json; what it printed is kept in OUTPUT, so that a run
+that was ended goes on (another model needs another OUTPUT). DATA holds corpus/ and tasks/. index.sense is that of
+WordNet, in Debian's package wordnet-sense-index. Writes report.md, prints it, then one JSON line for programs.
+"""
+
+import argparse
+import json
+import lzma
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from elmo.durable import replace_file
+from elmo.text.sentences import split_sentences
+
+PLAYS = ("Chico Ruiz made a spectacular [play] on the ground ball", "She signed to do a Broadway [play]")
+BANKS = (
+    "I went to the [bank] to deposit money",
+    "I deposited cash in the [bank]",
+    "I sat by the [bank] of the river",
+)
+NUM_PLAYS = 3000
+
+
+def list_commands(data: Path, output: Path, sense_index: str, max_sense_words: int) -> dict[str, list[str]]:
+    """Give the commands by the names of their results."""
+    corpus, tasks, plays = data / "corpus", data / "tasks", output / "plays.txt"
+    wikipedia, books = str(corpus / "wikipedia_en.valid.txt"), str(corpus / "books_en.valid.txt")
+    senses = ["--train", f"{tasks}/wsd/semcor.data.xml.xz", "--test", f"{tasks}/wsd/all.data.xml"]
+    tags = ["--train", f"{tasks}/pos/ewt-train.conllu", "--test", f"{tasks}/pos/ewt-test.conllu"]
+    pairs = ["--train", f"{tasks}/similarity/stsb-train.csv", "--test", f"{tasks}/similarity/stsb-test.csv"]
+    near = ["--corpus", str(plays), "--split", "lines", "--words", "same", "--top-k", "5"]
+    limit = ["--max-train-words", str(max_sense_words)]
+    return {
+        "banks": ["similarity", *BANKS],
+        "banks_by_layer": ["similarity", *BANKS, "--by-layer"],
+        "play_game": ["neighbors", PLAYS[0], *near],
+        "play_stage": ["neighbors", PLAYS[1], *near],
+        "similarity": ["probe", "similarity", *pairs],
+        "tagging": ["probe", "tagging", *tags, "--column", "tag=xpos", "--max-train-words", "50000"],
+        "senses": ["probe", "senses", *senses, "--sense-index", sense_index, *limit],
+        "wikipedia_sentences": ["evaluate", wikipedia, "--split", "sentences"],
+        "books_sentences": ["evaluate", books, "--split", "sentences"],
+        "wikipedia_lines": ["evaluate", wikipedia],
+        "speed": ["bench", wikipedia, "--at-once", "1", "--at-once", "1024"],
+    }
+
+
+def gather_plays(corpus: Path, output: Path) -> None:
+    """Write the first sentences of the training text that have the word "play", one a line."""
+    found: list[str] = []
+    with lzma.open(corpus / "wikipedia_en.train.txt.xz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            if re.search(r"\bplay\b", line):
+                found += [" ".join(text.split()) for text in split_sentences(line) if re.search(r"\bplay\b", text)]
+            if len(found) >= NUM_PLAYS:
+                break
+    replace_file(output, "".join(f"{text}\n" for text in found[:NUM_PLAYS]).encode())
+
+
+def complete(command: list[str], model: str) -> list[str]:
+    """Give the arguments of `elmo`."""
+    given = [command[0], model, *command[1:]] if command[0] == "evaluate" else [*command, "--model", model]
+    return [*given, "--json"]
+
+
+def run(name: str, command: list[str], model: str, output: Path, threads: str | None) -> None:
+    """Run a command and keep what it printed."""
+    kept = output / f"{name}.json"
+    if kept.exists():
+        return
+    environment = {**os.environ, "OMP_NUM_THREADS": threads} if threads else None
+    started = time.perf_counter()
+    print(f"{name} ...", end="", file=sys.stderr, flush=True)
+    ended = subprocess.run(
+        [sys.executable, "-m", "elmo", *complete(command, model)],
+        stdout=subprocess.PIPE,
+        check=True,
+        env=environment,
+    )
+    print(f" {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
+    replace_file(kept, ended.stdout)
+
+
+def report(found: dict[str, Any]) -> str:
+    """Give the tables in Markdown of what was measured so far."""
+    parts = [
+        _perplexities(found),
+        _probes(found),
+        _similarity(found),
+        _banks(found),
+        *(_neighbors(found[name]) for name in ("play_game", "play_stage") if name in found),
+        _speed(found),
+    ]
+    return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
+
+
+def _perplexities(found: dict[str, Any]) -> list[str]:
+    names = {"wikipedia": "Wikipedia, held out", "books": "books, held out"}
+    rows = []
+    for unit in ("sentences", "lines"):
+        for name, title in names.items():
+            if one := found.get(f"{name}_{unit}"):
+                rows.append(
+                    f"| {title} | {unit}: {one['num_sentences']:,} | {one['num_words']:,} | "
+                    f"{one['unknown_rate']:.1%} | {one['perplexity']:.1f} | "
+                    f"{one['left_to_right_perplexity']:.1f} | {one['right_to_left_perplexity']:.1f} |"
+                )
+    head = "| text | read by | words | unknown | perplexity | left to right | right to left |"
+    return [head, "|---|---|---:|---:|---:|---:|---:|", *rows] if rows else []
+
+
+def _probes(found: dict[str, Any]) -> list[str]:
+    titles = {"tagging": ("part of speech, EWT", "tag"), "senses": ("word senses, ALL", "senses")}
+    measured = {name: _scores(found[name], key) for name, (_, key) in titles.items() if name in found}
+    kinds = list(dict.fromkeys(kind for scores in measured.values() for kind in scores))
+    lines = [
+        "| | " + " | ".join(titles[name][0] for name in measured) + " |",
+        "|---" + "|---:" * len(measured) + "|",
+    ]
+    for kind in sorted(kinds, key=lambda kind: "most" not in kind and "first" not in kind):
+        lines.append(f"| {kind} | " + " | ".join(scores.get(kind, "") for scores in measured.values()) + " |")
+    return lines if measured else []
+
+
+def _similarity(found: dict[str, Any]) -> list[str]:
+    if "similarity" not in found:
+        return []
+    pearson, spearman = (_scores(found["similarity"], name) for name in ("pearson", "spearman"))
+    rows = [f"| {kind} | {score} | {spearman[kind]} |" for kind, score in pearson.items()]
+    return ["| STS benchmark, test | Pearson | Spearman |", "|---|---:|---:|", *rows]
+
+
+def _scores(result: dict[str, Any], name: str) -> dict[str, str]:
+    rows = {row["name"]: row["scores"][name] for row in result["rows"]}
+    return {
+        kind: f"{score['mean']:.1f}" + (f" ± {score['spread']:.1f}" if score["spread"] is not None else "")
+        for kind, score in rows.items()
+    }
+
+
+def _banks(found: dict[str, Any]) -> list[str]:
+    if not {"banks", "banks_by_layer"} <= set(found):
+        return []
+    names = {(0, 1): "money ~ money", (0, 2): "money ~ river", (1, 2): "cash ~ river"}
+    by_layer = {(pair["a"], pair["b"]): pair["cosine_by_layer"] for pair in found["banks_by_layer"]["pairs"]}
+    mean = {(pair["a"], pair["b"]): pair["cosine"] for pair in found["banks"]["pairs"]}
+    heads = [f"layer {number}" for number in range(len(by_layer[0, 1]))]
+    lines = [f'| "bank" | average | {" | ".join(heads)} |', "|---|---:" + "|---:" * len(heads) + "|"]
+    for key, name in names.items():
+        cells = " | ".join(f"{cosine:.3f}" for cosine in (mean[key], *by_layer[key]))
+        lines.append(f"| {name} | {cells} |")
+    return lines
+
+
+def _neighbors(found: dict[str, Any]) -> list[str]:
+    query = " ".join(found["query"]["words"])
+    static = ", ".join(each["word"] for each in found["static"][:8])
+    lines = [f"| {query} | among {found['num_occurrences']:,} |", "|---|---|", f"| layer 0 | {static} |"]
+    for layer in found["layers"]:
+        for each in layer["neighbors"]:
+            lines.append(f"| layer {layer['layer']}, {each['cosine']:.2f} | {_shorten(each)} |")
+    return lines
+
+
+def _shorten(neighbor: dict[str, Any], num_characters: int = 48) -> str:
+    left, word, right = re.split(r"\b(play)\b", neighbor["text"], maxsplit=1, flags=re.IGNORECASE)
+    left = f"…{left[-num_characters:]}" if len(left) > num_characters else left
+    right = f"{right[:num_characters]}…" if len(right) > num_characters else right
+    return f"{left}**{word}**{right}".replace("|", " ")
+
+
+def _speed(found: dict[str, Any]) -> list[str]:
+    if "speed" not in found:
+        return []
+    rows = [
+        f"| {one['precision']} | {one['at_once']:,} | {one['words_per_second']:,.0f} |"
+        for one in found["speed"]["measurements"]
+    ]
+    threads = found["speed"]["num_threads"]
+    return [f"| {threads} thread(s) | sentences at once | words/s |", "|---|---:|---:|", *rows]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("data", type=Path)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--sense-index", default="/usr/share/wordnet/index.sense")
+    parser.add_argument("--max-sense-words", type=int, default=1_000_000, help="so many words of SemCor")
+    parser.add_argument("--only", help="names joined by commas; without it, all")
+    parser.add_argument("--threads", help="of torch, in every command")
+    given = parser.parse_args()
+    given.output.mkdir(parents=True, exist_ok=True)
+    commands = list_commands(given.data, given.output, given.sense_index, given.max_sense_words)
+    chosen = given.only.split(",") if given.only else list(commands)
+    if wrong := set(chosen) - set(commands):
+        parser.error(f"there is no {', '.join(sorted(wrong))}; choose of {', '.join(commands)}")
+    for name in chosen:
+        if name.startswith("play") and not (given.output / "plays.txt").exists():
+            gather_plays(given.data / "corpus", given.output / "plays.txt")
+        run(name, commands[name], given.model, given.output, given.threads)
+    files = {name: given.output / f"{name}.json" for name in commands}
+    found = {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
+    table = report(found)
+    replace_file(given.output / "report.md", table.encode())
+    print(table)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
