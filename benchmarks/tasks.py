@@ -1,7 +1,8 @@
 """The tables of docs/tasks.md: every task, with and without ELMo, on the same seeds. Killed, it goes on.
 
     python benchmarks/tasks.py DATA OUTPUT --model en-small --word-vectors glove.txt
-    python benchmarks/tasks.py DATA OUTPUT --only sst5,squad --seeds 2
+    python benchmarks/tasks.py DATA OUTPUT --only senses --seeds 2 --sense-index index.sense
+    python benchmarks/tasks.py DATA OUTPUT --model en-small --evaluate-in int8
     python benchmarks/tasks.py DATA OUTPUT --table
 
 DATA has the folders pos, ner, sentiment, entailment, similarity, relations, qa and wsd. OUTPUT gets a folder a
@@ -11,12 +12,15 @@ are used, if it is installed. Prints the table for people, then one JSON line fo
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from elmo.durable import replace_file
+from elmo.tasks.compare import VARIANTS, Row, summarize
 
 
 @dataclass(frozen=True)
@@ -28,44 +32,51 @@ class Benchmark:
     train: str
     dev: str | None
     test: str
+    epochs: int
     options: tuple[str, ...] = ()
     paper: str = ""
 
 
+# A small network trained for a few epochs, alike for all variants; with layers on disk, minutes on one core.
+SETTINGS = (
+    "network.dim=64", "fit.cooling=true", "fit.learning_rate=0.002", "words.dropout=0.2", "network.dropout=0.3",
+    "elmo.dropout=0", "words.num_kept=0",
+)  # fmt: skip
+
 BENCHMARKS = {
     "ewt": Benchmark(
-        "EWT part of speech", "tagging", "pos/ewt-train.conllu", "pos/ewt-dev.conllu", "pos/ewt-test.conllu",
+        "EWT part of speech", "tagging", "pos/ewt-train.conllu", "pos/ewt-dev.conllu", "pos/ewt-test.conllu", 2,
         ("--words", "pretrained,characters"),
     ),
     "wnut17": Benchmark(
-        "WNUT17 entities", "tagging", "ner/wnut17-train.conll", "ner/wnut17-dev.conll", "ner/wnut17-test.conll",
+        "WNUT17 entities", "tagging", "ner/wnut17-train.conll", "ner/wnut17-dev.conll", "ner/wnut17-test.conll", 6,
         ("--words", "pretrained,characters"), "21% (CoNLL 2003)",
     ),
     "sst5": Benchmark(
         "SST-5 sentiment", "classification", "sentiment/sst-train.txt", "sentiment/sst-dev.txt",
-        "sentiment/sst-test.txt", (), "7%",
+        "sentiment/sst-test.txt", 2, (), "7%",
     ),
     "snli": Benchmark(
         "SNLI-small entailment", "pairs", "entailment/snli-small-train.jsonl", "entailment/snli-small-dev.jsonl",
-        "entailment/snli-small-test.jsonl", (), "6% (all of SNLI)",
+        "entailment/snli-small-test.jsonl", 3, (), "6% (all of SNLI)",
     ),
     "sick": Benchmark(
         "SICK entailment", "pairs", "entailment/sick-train.tsv", "entailment/sick-dev.tsv",
-        "entailment/sick-test.tsv",
+        "entailment/sick-test.tsv", 8,
     ),
     "stsb": Benchmark(
         "STS-B similarity", "pairs", "similarity/stsb-train.csv", "similarity/stsb-dev.csv",
-        "similarity/stsb-test.csv",
+        "similarity/stsb-test.csv", 5,
     ),
     "semeval": Benchmark(
         "SemEval-2010 relations", "relations", "relations/semeval2010-train.txt", None,
-        "relations/semeval2010-test.txt",
+        "relations/semeval2010-test.txt", 6,
     ),
     "squad": Benchmark(
         "SQuAD-small answers", "spans", "qa/squad-small-train.json", "qa/squad-small-dev.json",
-        "qa/squad-small-test.json", (), "25% (all of SQuAD)",
+        "qa/squad-small-test.json", 5, (), "25% (all of SQuAD)",
     ),
-    "senses": Benchmark("ALL word senses", "senses", "wsd/semcor.data.xml.xz", None, "wsd/all.data.xml"),
+    "senses": Benchmark("ALL word senses", "senses", "wsd/semcor.data.xml.xz", None, "wsd/all.data.xml", 1),
 }  # fmt: skip
 
 
@@ -94,7 +105,10 @@ def train(name: str, arguments: argparse.Namespace, vectors: Path) -> None:
     command += [part for flag, file in files if file for part in (flag, str(data / file))]
     command += ["--word-vectors", str(vectors), "--compare", "--variants", arguments.variants]
     command += ["--seeds", str(arguments.seeds), "--fractions", arguments.fractions]
-    command += ["--output", str(output / name), *benchmark.options]
+    command += ["--output", str(output / name), "--keep-runs", "--epochs", str(benchmark.epochs)]
+    command += [*benchmark.options, *(part for change in SETTINGS for part in ("--set", change))]
+    if benchmark.family == "senses" and arguments.sense_index:
+        command += ["--sense-index", arguments.sense_index]
     command += ["--model", arguments.model] if arguments.model else []
     command += ["--precision", arguments.precision] if arguments.precision else []
     command += [part for change in arguments.set for part in ("--set", change)]
@@ -102,38 +116,72 @@ def train(name: str, arguments: argparse.Namespace, vectors: Path) -> None:
     subprocess.run(command, check=True)
 
 
+def measure_precision(name: str, arguments: argparse.Namespace) -> None:
+    """Measure the kept `learned` runs once more, with the biLM in another precision."""
+    from elmo import Elmo, tasks
+    from elmo.tasks.data import read_examples
+
+    output = Path(arguments.output)
+    model, examples, scores = Elmo.from_pretrained(arguments.model, precision=arguments.evaluate_in), None, {}
+    for run in sorted((output / name / "runs").glob("learned-1-*")):
+        task = tasks.load(run, bilm=model)
+        if examples is None:
+            examples, _ = read_examples(
+                str(Path(arguments.data) / BENCHMARKS[name].test), task.family, task.description.read
+            )
+        before = json.loads((run / "scores.json").read_text())["test"][task.metric]
+        scores[run.name] = {"float32": before, arguments.evaluate_in: task.evaluate(examples)[task.metric]}
+        print(name, run.name, scores[run.name], flush=True)
+    replace_file(output / name / f"{arguments.evaluate_in}.json", json.dumps(scores, indent=1).encode())
+
+
 def make_tables(output: Path) -> tuple[str, dict[str, object]]:
-    """Give the tables of all results there are, and the numbers in them."""
-    numbers = {
-        name: json.loads((output / name / "results.json").read_text())["rows"]
-        for name in BENCHMARKS
-        if (output / name / "results.json").exists()
-    }
-    variants = list(dict.fromkeys(row["variant"] for rows in numbers.values() for row in rows))
-    lines = [
-        "| task | score | " + " | ".join(variants) + " | error reduction | paper | s_j | γ |",
-        "|---" * (len(variants) + 6) + "|",
-    ]
-    for name, rows in numbers.items():
-        full = {row["variant"]: row for row in rows if row["fraction"] == 1}
-        cells = [_cell(full.get(variant)) for variant in variants]
-        shown = full.get("learned") or next(iter(full.values()))
-        mixes = shown["mixes"]
-        shares = "; ".join(" ".join(f"{share:.2f}" for share in mix["weights"]) for mix in mixes)
-        gammas = "; ".join(f"{mix['gamma']:.2f}" for mix in mixes)
-        reduction = "" if shown["error_reduction"] is None else f"{shown['error_reduction']:.1f}%"
-        lines.append(
-            f"| {BENCHMARKS[name].title} | {shown['metric']} | {' | '.join(cells)} | "
-            f"{reduction} | {BENCHMARKS[name].paper} | {shares} | {gammas} |"
-        )
-    return "\n".join(lines) + "\n", dict(numbers)
+    """Give the table of all runs there are, and the numbers in it."""
+    tables = {name: _read_rows(output / name) for name in BENCHMARKS}
+    shown = [variant for variant in VARIANTS if any(variant in rows for rows in tables.values())]
+    heads = ["task", "score", *shown, "error reduction", "paper", "s_j", "γ", "in int8"]
+    lines, numbers = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"], {}
+    for name, benchmark in BENCHMARKS.items():
+        rows = tables[name]
+        if "learned" not in rows:
+            continue
+        learned, numbers[name] = rows["learned"], [asdict(row) for row in rows.values()]
+        cells = [
+            benchmark.title,
+            learned.metric,
+            *(_cell(rows.get(variant)) for variant in shown),
+            "" if learned.error_reduction is None else f"{learned.error_reduction:.1f}%",
+            benchmark.paper,
+            "; ".join(" ".join(f"{share:.2f}" for share in mix["weights"]) for mix in learned.mixes),
+            "; ".join(f"{mix['gamma']:.2f}" for mix in learned.mixes),
+            _int8_cell(output / name / "int8.json"),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n", numbers
 
 
-def _cell(row: dict[str, float] | None) -> str:
+def _read_rows(folder: Path) -> dict[str, Row]:
+    """Give what each variant scored with all of the training data."""
+    runs: list[dict[str, Any]] = []
+    for path in sorted(folder.glob("runs/*/scores.json")):
+        variant, fraction, seed = path.parent.name.rsplit("-", 2)
+        scores = json.loads(path.read_text())
+        runs.append({"variant": variant, "fraction": float(fraction), "seed": int(seed), **scores})
+    return {row.variant: row for row in summarize(runs) if row.fraction == 1}
+
+
+def _int8_cell(path: Path) -> str:
+    if not path.exists():
+        return ""
+    runs = json.loads(path.read_text()).values()
+    return f"{statistics.mean(run['int8'] - run['float32'] for run in runs):+.2f}"
+
+
+def _cell(row: Row | None) -> str:
     if row is None:
         return ""
-    spread = f" ± {row['spread']:.2f}" if row["spread"] is not None else ""
-    return f"{row['mean']:.2f}{spread}"
+    spread = f" ± {row.spread:.2f}" if row.spread is not None else ""
+    return f"{row.mean:.2f}{spread} ({row.num_seeds})"
 
 
 def main() -> None:
@@ -141,8 +189,10 @@ def main() -> None:
     parser.add_argument("data")
     parser.add_argument("output")
     parser.add_argument("--model", help="the biLM; without it, the default one")
-    parser.add_argument("--precision")
+    parser.add_argument("--precision", help="of the biLM in training")
+    parser.add_argument("--evaluate-in", help="measure what was trained again, with the biLM in this precision")
     parser.add_argument("--word-vectors")
+    parser.add_argument("--sense-index", help="WordNet's index.sense, for lemmas that SemCor lacks")
     parser.add_argument("--only", default=",".join(BENCHMARKS), help="names joined by commas")
     parser.add_argument("--variants", default="baseline,top,learned")
     parser.add_argument("--seeds", type=int, default=3)
@@ -152,7 +202,10 @@ def main() -> None:
     arguments = parser.parse_args()
     output = Path(arguments.output)
     output.mkdir(parents=True, exist_ok=True)
-    if not arguments.table:
+    if arguments.evaluate_in:
+        for name in arguments.only.split(","):
+            measure_precision(name, arguments)
+    elif not arguments.table:
         vectors = Path(arguments.word_vectors or output / "glove-6b-50d.txt")
         if not vectors.exists() and not arguments.word_vectors:
             write_package_vectors(vectors)

@@ -34,6 +34,14 @@ def test_error_reduction_is_the_share_of_the_baselines_error_that_is_gone():
     assert last == "| learned | 100% (10) | f1 85.00 | ± 1.41 | 25.0% | 0.30 0.70 | 1.50 |"
 
 
+def test_runs_are_kept_as_tasks_only_if_asked_for(toy_inputs, tmp_path):
+    settings, request = small("classification", fit__num_epochs=1), Request(("learned",), (0,))
+    for keep in (True, False):
+        folder = tmp_path / f"kept-{keep}"
+        run_comparison(Workbench(toy_inputs("classification")), settings, folder, request, keep=keep)
+        assert (folder / "runs" / "learned-1-0" / "task.json").exists() == keep
+
+
 def test_a_comparison_goes_on_where_it_stopped_and_draws_its_curve(toy_inputs, tmp_path, monkeypatch):
     settings = small("classification", fit__num_epochs=1)
     request = Request(("baseline", "top"), (0, 1), (0.5, 1.0))

@@ -90,6 +90,17 @@ def test_training_stops_when_the_dev_score_no_longer_rises(train_toy):
     assert len(scores["history"]) == scores["best_epoch"] + 2 < 30
 
 
+def test_a_cooling_learning_rate_falls_to_almost_nothing(train_toy, monkeypatch):
+    rates = []
+    monkeypatch.setattr(
+        "elmo.tasks.training.save_state",
+        lambda path, state: rates.append(state.optimizer["param_groups"][0]["lr"]),
+    )
+    train_toy("tagging", fit__num_epochs=2, fit__patience=2, fit__cooling=True, fit__learning_rate=0.01)
+    assert 0.005 < rates[0] < 0.008
+    assert 0 < rates[1] < 0.003
+
+
 def test_changed_data_is_not_gone_on_with(toy_inputs, tmp_path):
     inputs = toy_inputs("tagging")
     start(inputs, small("tagging"), tmp_path / "run")
@@ -116,6 +127,10 @@ def test_a_folder_opens_only_with_its_own_bilm(train_toy, bilm_folder, tmp_path)
     with pytest.raises(CheckpointError, match="The biLM of .* could not be opened"):
         load(folder)
     assert load(folder, bilm=bilm_folder).predict([["Rome"]])
+    opened = Elmo.from_pretrained(bilm_folder)
+    assert load(folder, bilm=opened).predict([["Rome"]]) == load(folder, bilm=bilm_folder).predict([["Rome"]])
+    with pytest.raises(CheckpointError, match="another biLM than the model given"):
+        load(folder, bilm=Elmo.from_config(TINY_CONFIG, seed=3))
 
 
 def test_a_carried_bilm_makes_the_folder_whole(train_toy):

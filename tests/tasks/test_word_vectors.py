@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from elmo import InputError
-from elmo.tasks.word_vectors import CharacterCnn, character_ids, read_pretrained
+from elmo.tasks.word_vectors import CharacterCnn, read_pretrained, spell
 
 SENTENCES = [("The", "cat"), ("Zebra",)]
 
@@ -44,8 +44,9 @@ def test_a_file_that_holds_no_vectors_is_told_of(tmp_path, content, message):
 def test_a_words_characters_give_the_same_vector_wherever_it_stands():
     torch.manual_seed(0)
     network = CharacterCnn(7)
-    ids = torch.from_numpy(np.stack([character_ids(("cat", "é"), 3), character_ids(("é", "dog", "cat"), 3)]))
-    vectors = network(ids)
+    vectors = network(spell([("cat", "é"), ("é", "dog", "cat")], 3))
     assert vectors.shape == (2, 3, 7)
     assert torch.equal(vectors[0, 0], vectors[1, 2]) and torch.equal(vectors[0, 1], vectors[1, 0])
     assert not torch.equal(vectors[0, 0], vectors[1, 1])
+    beside_a_longer_word = network(spell([("cat", "dromedaries")], 2))
+    assert torch.allclose(beside_a_longer_word[0, 0], vectors[0, 0])

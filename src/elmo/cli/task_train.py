@@ -102,6 +102,9 @@ def train(
     fractions: Annotated[
         str, typer.Option(help="Of --compare: shares of the training data, for a learning curve.")
     ] = "1",
+    keep_runs: Annotated[
+        bool, typer.Option("--keep-runs", help="Of --compare: keep each run as a task, not its scores alone.")
+    ] = False,
     precision: task_options.Precision = None,
     cache: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="Where layers of the frozen biLM are kept.")
@@ -161,7 +164,7 @@ def train(
         device=device,
     )  # fmt: skip
     if compare:
-        return _compare(inputs, settings, output, variants, seeds, fractions, as_json=as_json)
+        return _compare(inputs, settings, output, variants, seeds, fractions, keep=keep_runs, as_json=as_json)
     run_folder.check_new(output)
     _train_one(inputs, settings, output, as_json=as_json, is_new=True)
 
@@ -198,6 +201,7 @@ def _compare(
     num_seeds: int,
     fractions: str,
     *,
+    keep: bool,
     as_json: bool,
 ) -> None:
     from dataclasses import asdict
@@ -216,7 +220,7 @@ def _compare(
         bench = Workbench(inputs, on_words=report.on_words)
         for note in bench.parts.notes:
             report.say(note)
-        rows = run_comparison(bench, settings, folder, request, on_run=report.on_run)
+        rows = run_comparison(bench, settings, folder, request, keep=keep, on_run=report.on_run)
     if len(request.fractions) > 1:
         draw_learning_curve(rows, folder / "learning-curve.png", f"{inputs.family}: {Path(inputs.train).name}")
     if as_json:

@@ -60,9 +60,7 @@ class Row:
     spread: float | None  # standard deviation; None for one seed
     num_seeds: int
     num_train: int
-    error_reduction: (
-        float | None
-    )  # percent of the baseline's error; None where it is the baseline, or none was run
+    error_reduction: float | None  # percent of the baseline's error; None for the baseline, or without one
     mixes: list[dict[str, Any]]  # s_j and γ, means over the seeds
 
 
@@ -72,9 +70,13 @@ def run_comparison(
     folder: Path,
     request: Request,
     *,
+    keep: bool = False,
     on_run: Callable[[str, int, int], Watcher] = lambda name, number, total: Watcher(),
 ) -> list[Row]:
-    """Do every run that is not done yet and write results.json; `on_run` is told which one begins."""
+    """Do every run that is not done yet and write results.json; `on_run` is told which one begins.
+
+    With `keep` each run's folder becomes a task to load; without it, only its scores stay.
+    """
     _check_same(bench, settings, folder, request)
     wanted = [
         (variant, fraction, seed)
@@ -91,7 +93,7 @@ def run_comparison(
             changed = make_settings(bench.inputs.family, {**_flat(settings.to_dict()), **changes})
             if not (run / TRAINING).exists():
                 start(bench.inputs, changed, run)
-            train_task(bench, changed, run, watcher=on_run(name, number, len(wanted)), keep=False)
+            train_task(bench, changed, run, watcher=on_run(name, number, len(wanted)), keep=keep)
         results.append({"variant": variant, "fraction": fraction, "seed": seed, **read_json(run / SCORES_FILE)})
     rows = summarize(results)
     content = {"rows": [asdict(row) for row in rows], "runs": results}

@@ -127,8 +127,6 @@ class Fitting:
     ) -> float:
         fit, head = self.settings.fit, cast(TaskNetwork, self.network)
         self.network.train()
-        for group in optimizer.param_groups:
-            group["lr"] = group["full_rate"] * state.rate
         draw = random.Random(f"{fit.seed} {state.epoch}")
         batches: list[list[int]] = []
         while len(batches) < fit.min_batches:
@@ -137,6 +135,9 @@ class Fitting:
         total = 0.0
         mixes = head.encoder.mixes
         for number, batch in enumerate(batches, start=1):
+            done = (state.epoch - 1 + (number - 1) / len(batches)) / fit.num_epochs if fit.cooling else 0.0
+            for group in optimizer.param_groups:
+                group["lr"] = group["full_rate"] * state.rate * (1 - done)
             loss = head.loss([train[index] for index in batch], self.batcher)
             total += loss.item()
             if mixes is not None and self.settings.elmo.mix_penalty:

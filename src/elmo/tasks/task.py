@@ -94,12 +94,13 @@ class RecentLayers:
 
 
 def load(
-    folder: str | Path, *, bilm: str | Path | None = None, precision: str | None = None, device: str = "cpu"
+    folder: str | Path, *, bilm: str | Path | Elmo | None = None, precision: str | None = None, device: str = "cpu"
 ) -> Task:
     """Open a trained task.
 
-    `bilm` says where its biLM is now, if not where it was in training; it must be the same one. `precision` is
-    that of the biLM, else the one of training; `device` is where the biLM runs.
+    `bilm` says where its biLM is now, if not where it was in training, or is the opened model, which several
+    tasks may share; it must be the same one. `precision` is that of the biLM, else the one of training; `device`
+    is where the biLM runs.
     """
     folder = Path(folder)
     description, words, weights = read_task(folder)
@@ -134,16 +135,18 @@ def split_bilm(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def _open_bilm(
-    folder: Path, reference: BilmReference, given: str | Path | None, precision: str | None, device: str
+    folder: Path, reference: BilmReference, given: str | Path | Elmo | None, precision: str | None, device: str
 ) -> Elmo:
-    if given is None:
-        source: str | Path | None = folder / BILM_FOLDER if reference.is_carried else reference.source
+    source: str | Path | None
+    if isinstance(given, Elmo):
+        model, source = given, "the model given"
     else:
-        source = given
-    try:
-        model = Elmo.from_pretrained(source, precision=precision or reference.precision, device=device)
-    except CheckpointError as error:
-        raise CheckpointError(f"The biLM of {folder} could not be opened: {error}") from error
+        carried = folder / BILM_FOLDER if reference.is_carried else reference.source
+        source = carried if given is None else given
+        try:
+            model = Elmo.from_pretrained(source, precision=precision or reference.precision, device=device)
+        except CheckpointError as error:
+            raise CheckpointError(f"The biLM of {folder} could not be opened: {error}") from error
     found = content_hash(model)
     if found != reference.hash:
         raise CheckpointError(

@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.errors import InputError
@@ -110,7 +112,7 @@ class WordInput(nn.Module):
             + (settings.character_filters if self.characters is not None else 0)
         )
 
-    def forward(self, learned_ids: Tensor, pretrained_ids: Tensor, characters: Tensor | None) -> Tensor:
+    def forward(self, learned_ids: Tensor, pretrained_ids: Tensor, characters: "Characters | None") -> Tensor:
         """Put the vectors of all kinds side by side."""
         parts = []
         if self.learned is not None:
@@ -130,19 +132,39 @@ class CharacterCnn(nn.Module):
         self.embedding = nn.Embedding(NUM_BYTES + 1, 16, padding_idx=0)
         self.filters = nn.Conv1d(16, num_filters, kernel_size=3, padding=1)
 
-    def forward(self, characters: Tensor) -> Tensor:
-        """(B, T, C) -> (B, T, num_filters)."""
-        distinct, where = torch.unique(characters.flatten(0, 1), dim=0, return_inverse=True)
-        features = self.filters(self.embedding(distinct).transpose(1, 2)).amax(dim=2).tanh()
-        vectors: Tensor = features[where].view(*characters.shape[:2], -1)
-        return vectors
+    def forward(self, characters: "Characters") -> Tensor:
+        """Give the vectors (B, T, num_filters)."""
+        features = self.filters(self.embedding(characters.distinct).transpose(1, 2)).amax(dim=2).tanh()
+        return F.embedding(characters.where, features)
 
 
-def character_ids(words: Sequence[str], length: int) -> npt.NDArray[np.int64]:
-    """Give the bytes of each word plus 1, padded with 0: (length, MAX_CHARACTERS)."""
-    ids = np.zeros((length, MAX_CHARACTERS), dtype=np.int64)
-    for row, word in enumerate(words):
-        content = np.frombuffer(word.encode("utf-8", "surrogatepass")[:MAX_CHARACTERS], dtype=np.uint8)
+@dataclass(frozen=True)
+class Characters:
+    """The characters of a batch: distinct words (U, C), and which of them stands where (B, T)."""
+
+    distinct: Tensor
+    where: Tensor
+
+
+def spell(sentences: Sequence[Sequence[str]], length: int) -> Characters:
+    """Spell each distinct word once; where a sentence is padded, there is the empty word."""
+    numbers = {"": 0}
+    rows = [
+        [numbers.setdefault(word, len(numbers)) for word in words] + [0] * (length - len(words))
+        for words in sentences
+    ]
+    return Characters(torch.from_numpy(character_ids(list(numbers))), torch.tensor(rows, dtype=torch.int64))
+
+
+def character_ids(words: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Give the bytes of each word plus 1, one word a row, and at least two zeros behind them.
+
+    So a filter of three bytes sees nothing but zeros somewhere in every word, whatever the longest one is.
+    """
+    contents = [word.encode("utf-8", "surrogatepass")[:MAX_CHARACTERS] for word in words]
+    ids = np.zeros((len(words), max(map(len, contents)) + 2), dtype=np.int64)
+    for row, encoded in enumerate(contents):
+        content = np.frombuffer(encoded, dtype=np.uint8)
         ids[row, : len(content)] = content
         ids[row, : len(content)] += 1
     return ids

@@ -15,7 +15,7 @@ from elmo.tasks.examples import LabelledText, Span, Words
 from elmo.tasks.families.family import GIVEN, Labels, MakeEncoder
 from elmo.tasks.metrics import score_labels
 from elmo.tasks.networks.encoder import Batcher
-from elmo.tasks.networks.pooling import AttentionPooling, pool_max, pool_mean, span_mask
+from elmo.tasks.networks.pooling import AttentionPooling, pool_ranges, span_mask
 from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import read_sentence
 from elmo.text.tokenize import tokenize
@@ -131,11 +131,10 @@ class Classifier(nn.Module):
     def _pool(self, states: Tensor, spans: Sequence[tuple[int, Span]]) -> Tensor:
         """Give what is known of each span of a row: (N, dim)."""
         rows = torch.tensor([row for row, _ in spans])
-        inside = span_mask([span for _, span in spans], states.shape[1])
-        chosen = states[rows]
         if self.attention is not None:
-            pooled = self.attention(chosen, inside)
+            inside = span_mask([span for _, span in spans], states.shape[1])
+            pooled = self.attention(states[rows], inside)
         else:
-            pooled = torch.cat([pool_max(chosen, inside), pool_mean(chosen, inside)], dim=-1)
+            pooled = pool_ranges(states, rows, [span for _, span in spans])
         hidden: Tensor = self.dropout(F.relu(self.hidden(pooled)))
         return hidden

@@ -14,7 +14,7 @@ from elmo.layer import ElmoLayer, LayerMixes
 from elmo.tasks.examples import Words
 from elmo.tasks.networks.between import build_between
 from elmo.tasks.settings import TaskSettings
-from elmo.tasks.word_vectors import WordInput, WordList, character_ids
+from elmo.tasks.word_vectors import Characters, WordInput, WordList, spell
 
 LayersOf = Callable[[Words], npt.NDArray[np.float16]]
 
@@ -27,7 +27,7 @@ class WordBatch:
     mask: Tensor  # (B, T)
     learned_ids: Tensor  # (B, T)
     pretrained_ids: Tensor  # (B, T)
-    characters: Tensor | None  # (B, T, C)
+    characters: Characters | None
     layers: Tensor | None  # (L+1, B, T, 2D) of a frozen biLM
 
 
@@ -45,15 +45,12 @@ class Batcher:
         """Make one batch of the sentences, in the order given."""
         length = max(1, *(len(words) for words in sentences))
         lengths = torch.tensor([len(words) for words in sentences])
-        characters = None
-        if self._with_characters:
-            characters = torch.from_numpy(np.stack([character_ids(words, length) for words in sentences]))
         return WordBatch(
             tuple(sentences),
             torch.arange(length) < lengths[:, None],
             _pad([self._learned.ids(words) for words in sentences], length),
             _pad([self._pretrained.ids(words) for words in sentences], length),
-            characters,
+            spell(sentences, length) if self._with_characters else None,
             None if self._layers_of is None else self._stack(sentences, length, self._layers_of),
         )
 
@@ -79,7 +76,8 @@ class Encoder(nn.Module):
         self._where = settings.elmo.where
         elmo_dim = 0 if elmo is None else elmo.output_dim
         self.input_dim = words.dim + extra_dim + (elmo_dim if self._where in ("input", "both") else 0)
-        self.input_dropout = nn.Dropout(settings.words.dropout)
+        # Dropped features are the same at every word of a sentence (B, D, T), as suits a recurrent network.
+        self.input_dropout = nn.Dropout1d(settings.words.dropout)
         self.output_dropout = nn.Dropout(settings.network.dropout)
         self.between = build_between(settings.network, self.input_dim)
         self.output_dim = settings.network.dim + (elmo_dim if self._where in ("output", "both") else 0)
@@ -92,7 +90,8 @@ class Encoder(nn.Module):
     def forward(self, batch: WordBatch, extra: Tensor | None = None) -> Tensor:
         """Give h (B, T, output_dim), zero where padded; `extra` (B, T, extra_dim) goes in with the words."""
         mixes = self._mixes(batch)
-        states = self.between(self.input_dropout(self._inputs(batch, mixes, extra)), batch.mask)
+        inputs = self._inputs(batch, mixes, extra)
+        states = self.between(self.input_dropout(inputs.transpose(1, 2)).transpose(1, 2), batch.mask)
         if self._where in ("output", "both"):
             states = torch.cat([states, mixes[-1]], dim=-1)
         dropped: Tensor = self.output_dropout(states)

@@ -1,6 +1,9 @@
 """Many vectors -> one, over real positions alone; and attention of one sequence over another."""
 
+from collections.abc import Sequence
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 _VERY_LOW = -1e9
@@ -16,6 +19,27 @@ def pool_mean(states: Tensor, mask: Tensor) -> Tensor:
     """(…, T, D) and (…, T) -> (…, D); zeros where nothing is real."""
     real = mask[..., None].to(states.dtype)
     return (states * real).sum(dim=-2) / real.sum(dim=-2).clamp(min=1)
+
+
+def pool_ranges(states: Tensor, rows: Tensor, spans: Sequence[tuple[int, int]]) -> Tensor:
+    """Max and mean of N half-open ranges of rows of (B, T, D): (N, 2D); long ones cost no more than short ones."""
+    starts, ends = torch.tensor(spans, dtype=torch.int64).view(-1, 2).unbind(dim=1)
+    lengths = (ends - starts).clamp(min=1)
+    # One table holds the best of 1, 2, 4, … words from each word on; any range is two of these that overlap.
+    tables, width = [states], 1
+    while 2 * width <= int(lengths.max()):
+        wider = torch.maximum(tables[-1][:, :-width], tables[-1][:, width:])
+        tables.append(torch.cat([wider, tables[-1][:, -width:]], dim=1))
+        width *= 2
+    level = lengths.log2().floor().to(torch.int64)
+    flat, (num_rows, num_words, dim) = torch.stack(tables).view(-1, states.shape[-1]), states.shape
+    at = (level * num_rows + rows) * num_words
+    last = starts + lengths - 2**level
+    best = torch.maximum(flat.index_select(0, at + starts), flat.index_select(0, at + last))
+    sums = F.pad(states.cumsum(dim=1), (0, 0, 1, 0)).reshape(-1, dim)
+    at = rows * (num_words + 1)
+    total = sums.index_select(0, at + ends) - sums.index_select(0, at + starts)
+    return torch.cat([best, total / lengths[:, None]], dim=-1)
 
 
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:

@@ -77,7 +77,9 @@ class TableReader:
         name = self.columns.get(role)
         value = None if name is None else record.fields.get(name)
         if value is None and (self._labelled or role != TARGETS[self._family]):
-            raise InputError(f"{record.place}: the {role} ({name!r}) is missing.")
+            raise InputError(
+                f"{record.place}: the {role} ({name!r}) is missing; give one, or take the example out."
+            )
         return value
 
     def _words(self, record: Record, role: str) -> tuple[str, ...]:
@@ -94,7 +96,9 @@ class TableReader:
         value = self._field(record, "label")
         if value is None or (not self._labelled and value == ""):
             return None
-        if isinstance(value, list | dict) or not str(value).strip():
+        if not str(value).strip():
+            raise InputError(f"{record.place}: the label is empty; give one, or take the example out.")
+        if isinstance(value, list | dict):
             raise InputError(f"{record.place}: the label is {value!r:.60}; a name or a number was expected.")
         return str(value).strip()
 
