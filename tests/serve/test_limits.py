@@ -9,6 +9,8 @@ import pytest
 
 from elmo.errors import ConfigError, InputError
 from elmo.serve.app import create_app
+from elmo.serve.batching import Batcher, Work
+from elmo.serve.metrics import Metrics
 from elmo.serve.served import Served, ServedModel
 from elmo.serve.settings import Settings
 from tests.serve.conftest import serving
@@ -281,3 +283,22 @@ def test_a_long_request_is_cut_and_comes_back_whole(language_model):
         answer = client.post("/v1/embeddings", json={"input": texts}).json()
         vectors = np.array([entry["embedding"] for entry in answer["data"]])
         np.testing.assert_allclose(vectors, language_model.encode(texts), atol=1e-5)
+
+
+def test_a_batch_holds_no_more_than_its_words_but_for_one_long_sentence():
+    lengths = [2, 20, 20, 2, 2, 2, 2, 14, 5, 5, 5]  # and two boundaries each; a batch takes 16
+    batches = []
+
+    def compute(sentences):
+        batches.append([len(sentence) for sentence in sentences])
+        return batches[-1]
+
+    async def run():
+        batcher = Batcher(Metrics(), batch_words=16, wait_seconds=0, queue_words=10_000, queue_requests=10)
+        try:
+            return await batcher.submit(Work("lengths", compute), [["a"] * length for length in lengths])
+        finally:
+            await batcher.close()
+
+    assert asyncio.run(run()) == lengths
+    assert batches == [[2], [20], [20], [2, 2, 2, 2], [14], [5, 5], [5]]

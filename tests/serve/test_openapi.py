@@ -39,13 +39,13 @@ def test_schemathesis_finds_no_failure(language_folder, index_folder, tagger, tm
     program = Path(sys.executable).parent / "schemathesis"
     checks = "not_a_server_error,response_schema_conformance,status_code_conformance"
     with start_process(language_folder, "--index", index_folder, "--task", tagger) as server:
-        assert {"/neighbors", "/tasks/{name}"} <= set(httpx.get(f"{server.address}openapi.json").json()["paths"])
+        assert {"/neighbors", "/tasks/{name}"} <= set(httpx.get(f"{server.address}openapi.json", timeout=60).json()["paths"])
         found = subprocess.run(
             [program, "run", f"{server.address}openapi.json", "--checks", checks, "--max-examples", "40",
              "--seed", "1", "--phases", "examples,coverage,fuzzing", "--no-color"],
             capture_output=True, text=True, timeout=280, cwd=tmp_path,
         )  # fmt: skip
         assert found.returncode == 0, found.stdout[-6000:] + found.stderr[-2000:]
-        assert httpx.get(f"{server.address}readyz").status_code == 200
-        failures = re.findall(r'status="5\d\d"} [1-9]', httpx.get(f"{server.address}metrics").text)
+        assert httpx.get(f"{server.address}readyz", timeout=60).status_code == 200
+        failures = re.findall(r'status="5\d\d"} [1-9]', httpx.get(f"{server.address}metrics", timeout=60).text)
         assert not failures

@@ -96,7 +96,7 @@ def page(browser, address) -> Iterator[sync_api.Page]:
 
 
 def ask(address: str, path: str, **body) -> dict:
-    return httpx.post(address + path, json=body).raise_for_status().json()
+    return httpx.post(address + path, json=body, timeout=60).raise_for_status().json()
 
 
 def shown_cosine(page) -> float:

@@ -35,10 +35,10 @@ def post(body: bytes, *, length: int | None = None) -> bytes:
 
 
 def is_fine(server: Process) -> bool:
-    """Whether a request is answered, at the latest when those that wait have been."""
+    """Whether a request is answered, at the latest when those before it have been, however slow the machine."""
     for _ in range(100):
-        status = httpx.post(f"{server.address}v1/embeddings", json={"input": "a bank"}).status_code
-        if status != 503:
+        status = httpx.post(f"{server.address}v1/embeddings", json={"input": "a bank"}, timeout=60).status_code
+        if status not in (503, 504):
             return status == 200
         time.sleep(0.1)
     return False
@@ -50,11 +50,11 @@ def test_bad_clients_do_not_hurt_the_others(language_folder, language_model):
         url = f"{server.address}v1/embeddings"
         warm = {"input": ["the bank went to the river"] * 1000, "encoding_format": "base64"}
         for _ in range(3):
-            assert httpx.post(url, json=warm).status_code == 200
+            assert httpx.post(url, json=warm, timeout=60).status_code == 200
         before = server.memory_mb()
 
         for body in (b"{", b"\x00" * 1000, b'{"input": [[1, 2]]}', b"[" * 1_000_000):
-            assert 400 <= httpx.post(url, content=body).status_code < 500
+            assert 400 <= httpx.post(url, content=body, timeout=60).status_code < 500
         assert httpx.post(url, content=b" " * 100_000_000, timeout=60).status_code == 413
         assert httpx.post(url, content=(b" " * 1_000_000 for _ in range(100)), timeout=60).status_code == 413
         assert httpx.post(url, json={"input": "a " * 1_000_000}, timeout=60).status_code == 413
@@ -72,7 +72,7 @@ def test_bad_clients_do_not_hurt_the_others(language_folder, language_model):
         with connect(server) as slow_head, connect(server) as slow_body, connect(server) as slow_reader:
             slow_head.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost:")
             slow_body.sendall(post(b'{"inp', length=1000))
-            many = json.dumps({"sentences": ["the bank " * 4000] * 8, "layers": "all"}).encode()
+            many = json.dumps({"sentences": ["the bank " * 40] * 800, "layers": "all"}).encode()
             slow_reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             slow_reader.sendall(post(many).replace(b"/v1/embeddings", b"/embed"))
             assert is_fine(server)
@@ -113,7 +113,7 @@ def test_sigterm_finishes_what_is_being_answered(language_folder):
         threads = [threading.Thread(target=ask) for _ in range(6)]
         for thread in threads:
             thread.start()
-        while "elmo_waiting_requests 0.0" in httpx.get(f"{server.address}metrics").text and not answers:
+        while "elmo_waiting_requests 0.0" in httpx.get(f"{server.address}metrics", timeout=60).text and not answers:
             time.sleep(0.01)
         server.process.send_signal(signal.SIGTERM)
         for thread in threads:
@@ -142,7 +142,7 @@ def test_several_workers_serve_together_and_count_together(language_folder):
     with start_process(language_folder, "--workers", "2") as server:
         for _ in range(20):
             assert is_fine(server)
-        text = httpx.get(f"{server.address}metrics").text
+        text = httpx.get(f"{server.address}metrics", timeout=60).text
         assert 'elmo_requests_total{route="/v1/embeddings",status="200"} 20.0' in text
         server.stop()
 

@@ -168,9 +168,14 @@ class Batcher:
             if room <= 0:
                 return
             num_words, start = 0, job.num_taken
-            while job.num_taken < len(job.sentences) and (not num_words or num_words < min(room, share)):
-                num_words += _weigh(job.sentences[job.num_taken])
+            for sentence in job.sentences[start:]:
+                # A sentence is never cut: the first one of a batch may be longer than all of it.
+                if num_words + _weigh(sentence) > min(room, share) and (num_words or room < self._batch_words):
+                    break
+                num_words += _weigh(sentence)
                 job.num_taken += 1
+            if job.num_taken == start:
+                return
             room -= num_words
             is_last = job.num_taken == len(job.sentences)
             left = self._waiting.pop(job) - num_words
