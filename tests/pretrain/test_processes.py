@@ -36,14 +36,48 @@ def test_a_run_killed_at_any_moment_goes_on_with_the_same_losses(corpus_folder, 
     finish(start(corpus_folder, "-o", tmp_path / "whole", *settings))
     process = start(corpus_folder, "-o", tmp_path / "cut", *settings)
     for kills_at in (30, 75):
-        while len(train_lines(tmp_path / "cut")) < kills_at:
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.005)
+        wait_for_updates(tmp_path / "cut", kills_at, process)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         process = start("--resume", tmp_path / "cut")
     finish(process)
     assert train_lines(tmp_path / "cut") == train_lines(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_a_run_that_is_told_to_stop_saves_first(corpus_folder, tmp_path, number):
+    settings = [*SETTINGS, "--set", "max_updates=400", "--set", "checkpoint_every=1000"]
+    finish(start(corpus_folder, "-o", tmp_path / "whole", *settings))
+    process = start(corpus_folder, "-o", tmp_path / "cut", *settings)
+    wait_for_updates(tmp_path / "cut", 1, process)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=240)
+    assert process.returncode == 128 + number
+    (saved,) = (tmp_path / "cut" / "checkpoints").iterdir()
+    last = train_lines(tmp_path / "cut")[-1]["update"]
+    assert saved.name == f"update-{last:08}" and last < 400
+    assert f"stopped after update {last}, which is saved; go on with elmo train --resume" in err
+    finish(start("--resume", tmp_path / "cut"))
+    assert train_lines(tmp_path / "cut") == train_lines(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_processes_that_are_told_to_stop_save_first(corpus_folder, tmp_path):
+    settings = [*SETTINGS, "--set", "max_updates=100000", "--set", "checkpoint_every=100000"]
+    launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
+    process = start(corpus_folder, "-o", tmp_path / "run", *settings, launcher=launcher)
+    wait_for_updates(tmp_path / "run", 20, process)
+    process.send_signal(signal.SIGTERM)  # torchrun hands it on
+    _, err = process.communicate(timeout=240)
+    (saved,) = (tmp_path / "run" / "checkpoints").iterdir()
+    assert saved.name == f"update-{train_lines(tmp_path / 'run')[-1]['update']:08}"
+    assert err.count("which is saved") == 1
+
+
+def wait_for_updates(folder, number, process):
+    while len(train_lines(folder)) < number:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.005)
 
 
 def test_two_processes_give_the_losses_of_one(corpus_folder, tmp_path):

@@ -113,7 +113,8 @@ def test_sigterm_finishes_what_is_being_answered(language_folder):
         threads = [threading.Thread(target=ask) for _ in range(6)]
         for thread in threads:
             thread.start()
-        while "elmo_waiting_requests 0.0" in httpx.get(f"{server.address}metrics", timeout=60).text and not answers:
+        metrics = f"{server.address}metrics"
+        while "elmo_waiting_requests 0.0" in httpx.get(metrics, timeout=60).text and not answers:
             time.sleep(0.01)
         server.process.send_signal(signal.SIGTERM)
         for thread in threads:

@@ -1,5 +1,6 @@
 """`elmo train`: a prepared corpus -> a trained model, or a run that goes on where it stopped."""
 
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,6 +68,8 @@ def train(
 ) -> None:
     """Train a bidirectional language model. Killed at any moment, --resume goes on exactly.
 
+    Ctrl-C and SIGTERM save the update that is being made, and stop.
+
     \b
     Examples:
       elmo train corpus --preset small --validation valid.txt --output run
@@ -74,15 +77,26 @@ def train(
       elmo train --resume run --output cooled --set max_updates=9000 --set optimizer.cooldown_steps=1000
       torchrun --nproc-per-node 8 -m elmo train corpus --preset original --output run --device cuda
     """
+    from elmo.pretrain.stopping import StopRequest
+
     reuse_large_blocks()
     run = _open(corpus, output, resume, preset, config, set_, validation, init, word_vectors, teacher, device)
     is_sampled = run.settings.num_samples > 0
     report = TrainingReport(run.num_updates, run.num_words_planned, is_sampled=is_sampled, is_shown=run.is_first)
+    watcher = report.watcher(run.state.num_updates, run.state.num_words)
     try:
-        with report:
-            run.train(report.watcher(run.state.num_updates, run.state.num_words))
+        with report, StopRequest() as stop:
+            is_done = run.train(watcher, should_stop=stop.is_asked)
     finally:
         run.close()
+    if not is_done:
+        if run.is_first:
+            print(
+                f"stopped after update {run.state.num_updates:,}, which is saved; go on with "
+                f"elmo train --resume {run.folder}",
+                file=sys.stderr,
+            )
+        raise typer.Exit(128 + (stop.signal or signal.SIGTERM))
     if run.is_first:
         print(f"{run.folder} is done: {report.summary()} Open it with Elmo.from_pretrained({str(run.folder)!r}).")
 

@@ -2,6 +2,7 @@
 
 import os
 
+import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -55,6 +56,14 @@ class Processes:
         """Go on when all processes are here."""
         if self.count > 1:
             dist.barrier()
+
+    def any(self, here: bool) -> bool:
+        """Whether it is true in any process; each calls this."""
+        if self.count == 1:
+            return here
+        found = torch.tensor(int(here), device=self.device)
+        dist.all_reduce(found, dist.ReduceOp.MAX)
+        return bool(found)
 
     def leave(self) -> None:
         """Part from the others at the end."""

@@ -125,8 +125,11 @@ class Run:
                 self._best = (best["perplexity"], best["checkpoint"])
         return bool(found)
 
-    def train(self, watcher: Watcher) -> None:
-        """Update the weights until the run is done, validating and saving on the way."""
+    def train(self, watcher: Watcher, *, should_stop: Callable[[], bool] = lambda: False) -> bool:
+        """Update the weights until the run is done, validating and saving on the way, and tell whether it is.
+
+        When `should_stop` says so, to any of the processes, all of them save and stop after the update.
+        """
         settings, state = self.settings, self.state
         characters = self.config.characters
         lessons = None
@@ -159,10 +162,14 @@ class Run:
                     num_words=len(self.corpus.vocabulary),
                 )
                 self._after(report, metrics, watcher)
+                if state.num_updates < self.num_updates and self._processes.any(should_stop()):
+                    self._save(None, watcher)
+                    return False
         finally:
             batches.close()
             if metrics is not None:
                 metrics.close()
+        return True
 
     def _after(self, report: StepReport, metrics: MetricsWriter | None, watcher: Watcher) -> None:
         settings, update = self.settings, report.update
