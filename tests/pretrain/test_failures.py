@@ -8,13 +8,14 @@ import sys
 import time
 
 import pytest
+from filelock import FileLock
 
 from elmo import Elmo
 from elmo.checkpoint.run_folder import list_checkpoints
 from elmo.cli.run import main
 from elmo.pretrain import launch
 from elmo.pretrain.metrics import read_metrics
-from elmo.pretrain.run import Watcher
+from elmo.pretrain.run import LOCK_FILE, Watcher
 from elmo.pretrain.settings import read_settings
 
 CHANGES = {
@@ -276,6 +277,15 @@ def test_what_a_killed_process_left_of_a_checkpoint_is_removed(stopped, capsys):
     (stopped / "checkpoints" / ".update-00000020.saving-1").mkdir()
     assert elmo_train(capsys, "--resume", stopped) == (0, [])
     assert list_all(stopped / "checkpoints") == ["update-00000020", "update-00000024"]
+
+
+def test_a_run_is_trained_by_one_command_at_a_time(stopped, whole, capsys):
+    with FileLock(stopped / LOCK_FILE):  # as another process holds it
+        code, said = elmo_train(capsys, "--resume", stopped)
+    assert code == 2
+    assert said[-1] == f"elmo: Another process is training in {stopped}; wait for it, or stop it first."
+    assert elmo_train(capsys, "--resume", stopped) == (0, [])
+    assert losses(stopped) == whole
 
 
 def test_a_loss_that_is_no_number_leaves_the_last_checkpoint(stopped, whole, capsys):
