@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError
 from elmo.analysis import CorpusIndex, Part, build_index, find_neighbors
@@ -160,6 +161,15 @@ def test_what_does_not_fit_an_index_is_refused(model, tiny_model, texts, index, 
         build_index(model, tmp_path, texts)
     with pytest.raises(CheckpointError, match="no index of occurrences"):
         CorpusIndex(tmp_path / "nothing")
+
+
+def test_a_second_build_is_refused_and_does_not_open_the_first_ones_lock(model, texts, tmp_path):
+    (tmp_path / "index").mkdir()
+    with FileLock(tmp_path / "index" / ".lock"):  # as a build has it before its first segment
+        for _ in range(2):
+            with pytest.raises(InputError, match="Another process is building"):
+                build_index(model, tmp_path / "index", texts)
+    assert build_index(model, tmp_path / "index", texts).manifest.num_occurrences
 
 
 def test_an_empty_corpus_leaves_nothing_behind(model, tmp_path):

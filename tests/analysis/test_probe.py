@@ -7,8 +7,9 @@ from elmo import InputError
 from elmo.analysis import probe
 from elmo.analysis.linear_probe import LabelledVectors, LinearSettings, train_linear_probe
 from elmo.analysis.probe_tagging import LabelledSentence, draw_sentences, read_features
-from elmo.analysis.sense_memory import SenseMemory, learn_mix, read_first_senses
+from elmo.analysis.sense_memory import SenseMemory, learn_mix
 from elmo.tasks.examples import SenseTarget
+from elmo.tasks.readers.wsd import read_first_senses
 
 CONLLU = "{number}\t{word}\t_\t{tag}\t_\t{features}\t_\t_\t_\t_\n"
 
@@ -181,7 +182,7 @@ def test_the_index_of_wordnet_is_read_or_refused(tmp_path):
     path.write_text("good%5:00:00:moral:00 1 1 3\nwell%4:02:00:: 2 2 3\nNew_York%1:15:00:: 3 1 0\n")
     assert read_first_senses(path) == {"good#ADJ": "good%5:00:00:moral:00", "new_york#NOUN": "New_York%1:15:00::"}
     path.write_text("not an index\n")
-    with pytest.raises(InputError, match=r"index.sense, line 1: .* no line of WordNet's index.sense"):
+    with pytest.raises(InputError, match=r"index.sense, line 1: .* is not a line of WordNet's index.sense"):
         read_first_senses(path)
 
 
@@ -191,6 +192,16 @@ def test_the_index_of_wordnet_is_read_or_refused(tmp_path):
         ("tagging", {"train": None}, "The probe tagging learns from examples; name a file of them with --train."),
         ("tagging", {"sense_index": "x"}, "The index of senses is for the probe senses; leave it out."),
         ("tagging", {"seeds": ()}, "A probe needs at least one seed."),
+        (
+            "similarity",
+            {"max_test_words": 9},
+            "The probe similarity reads all pairs; leave the limits of words out.",
+        ),
+        (
+            "senses",
+            {"max_test_words": 9},
+            "The probe senses reads all words of the test file; leave their limit out.",
+        ),
         (
             "tags",
             {},

@@ -41,6 +41,8 @@ def test_few_or_equal_vectors_are_one_cluster(num_vectors):
 
 def test_a_given_number_is_kept():
     assert find_clusters(make_groups((40,)), num_clusters=3).num_clusters == 3
+    with pytest.raises(InputError, match=r"1 different context\(s\) cannot be cut into 3 senses; ask for fewer"):
+        find_clusters(np.ones((20, 4), dtype=np.float32), num_clusters=3)
 
 
 @pytest.mark.slow

@@ -102,10 +102,12 @@ def test_mistakes(run: Run, arguments, message, tmp_path, monkeypatch):
         (["a [b]", "--layer", "7"], "The layer is '7'; this model has the layers 0 to 2, 'top' and 'average'"),
         (["a [b]", "--sentences", "5:2"], "The sentences 5:2 are none; give FIRST:LAST"),
         (["a [b]", "--sentences", "x"], "The sentences are 'x'; give FIRST:LAST, as in 0:1000."),
+        (["a [b]", "--split", "lines"], "INDEX is an index, whose text was read when it was built; leave --split"),
         (["a [b]", "--source", "nothing*"], "This part of the corpus has no words; name one that has some."),
     ],
 )
 def test_mistakes_with_an_index(run: Run, index, arguments, message):
+    message = message.replace("INDEX", str(index))
     assert run("neighbors", *arguments, "--corpus", index).message().startswith(message)
 
 

@@ -93,6 +93,12 @@ def test_a_comparison_prints_a_table_and_draws_a_curve(train, tmp_path):
         (["tagging", "--train", "bad.conll", "--output", "run", "--column", "tag"], "is not NAME=VALUE"),
         (["tagging", "--train", "bad.conll", "-o", "run", "--compare", "--fractions", "2"], "--fractions is '2'"),
         (["--resume", "nothing"], "is no run to go on with"),
+        (["--resume", "x", "--carry-bilm", "--cache", "y"], "so it takes no --cache, --carry-bilm"),
+        (["tagging", "--train", "bad.conll", "-o", "run", "--seeds", "2"], "--seeds belongs to --compare"),
+        (
+            ["tagging", "--train", "bad.conll", "-o", "run", "--word-vectors", "v.txt", "--words", "learned"],
+            "--word-vectors is for pretrained words",
+        ),
         (["tagging", "--resume", "nothing"], "so it takes no FAMILY"),
     ],
 )  # fmt: skip

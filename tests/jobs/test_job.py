@@ -1,6 +1,7 @@
 import json
 import pickle
 import shutil
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -299,3 +300,13 @@ def test_calls_that_contradict_themselves(tiny_model, text_file, tmp_path):
     with pytest.raises(InputError, match="use a model of state='zero'"):
         run_job(carrying, [text_file], tmp_path / "out", SETTINGS)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_finished_folder_is_not_removed_for_a_call_that_cannot_be(tiny_model, text_file, tmp_path, monkeypatch):
+    run_job(tiny_model, [text_file], tmp_path / "out", SETTINGS)
+    before = read_all(tmp_path / "out")
+    monkeypatch.setitem(sys.modules, "ray", None)
+    for wrong in ({"workers": 0}, {"workers": 1, "threads": 64}, {"engine": "ray"}):
+        with pytest.raises(InputError):
+            run_job(tiny_model, [text_file], tmp_path / "out", SETTINGS, force=True, **wrong)
+        assert read_all(tmp_path / "out") == before

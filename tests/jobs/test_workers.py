@@ -71,6 +71,7 @@ def test_a_part_whose_workers_always_die_ends_the_job(tiny_model, text_file, tmp
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_a_killed_command_goes_on_to_the_same_folder(tiny_model, text_file, tmp_path, num_workers):
     tiny_model.save_pretrained(tmp_path / "model")
+    text_file.write_text(text_file.read_text() * 20)  # so much that nobody is done before the last kill
     run_job(tiny_model, [text_file], tmp_path / "whole", replace(SETTINGS, part_bytes=100))
     output = tmp_path / "out"
     command = [sys.executable, "-m", "elmo", "embed", text_file, "--output", output, "--model", tmp_path / "model"]

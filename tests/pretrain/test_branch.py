@@ -59,7 +59,9 @@ def test_settings_that_were_changed_count_from_there(source, tmp_path):
         ({"teacher.model": "an-encoder"}, "another teacher.model, teacher.heads;"),
         ({"dropout": 2.0}, "dropout is 2.0; it must be at least 0"),
         ({"max_updats": 30}, "max_updats"),
-        ({"max_updates": 20}, "stands at update 20 and max_updates is 20; give more"),
+        ({"max_updates": 20}, r"stands at update 20, and by max_updates \(20\) .* the run ends at 20; give more"),
+        ({"max_updates": None, "num_epochs": 0.01}, r"num_epochs \(0.01\) the run ends at \d+; give more"),
+        ({"max_updates": 40, "windows_per_update": 2}, "another windows_per_update;"),
     ],
 )
 def test_what_a_checkpoint_does_not_fit_is_refused_and_nothing_is_written(source, tmp_path, changes, said):
@@ -85,3 +87,13 @@ def test_the_command_branches_and_says_what_it_needs(source, tmp_path, capsys):
     assert [folder.name for folder in list_checkpoints(tmp_path / "new")] == ["update-00000020", "update-00000021"]
     assert main(["train", "--resume", str(source), "--set", "max_updates=30"]) == 2
     assert "to change a setting give a new folder too, by --output." in capsys.readouterr().err
+
+
+def test_the_decay_of_weights_can_be_changed(corpus_folder, tmp_path, tiny_settings):
+    settings = tiny_settings(**{"optimizer.kind": "adamw", "optimizer.learning_rate": 0.01})
+    run = launch.start(tmp_path / "run", launch.Inputs(str(corpus_folder)), settings)
+    run.train(Watcher())
+    run.close()
+    changed = branch(tmp_path / "run", tmp_path / "decaying", {"max_updates": 30, "optimizer.weight_decay": 0.5})
+    assert [group["weight_decay"] for group in changed.state.optimizer.param_groups] == [0.5]
+    changed.close()

@@ -44,21 +44,18 @@ def test_a_run_killed_at_any_moment_goes_on_with_the_same_losses(corpus_folder, 
     assert train_lines(tmp_path / "cut") == train_lines(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_is_told_to_stop_saves_first(corpus_folder, tmp_path, number):
-    settings = [*SETTINGS, "--set", "max_updates=400", "--set", "checkpoint_every=1000"]
-    finish(start(corpus_folder, "-o", tmp_path / "whole", *settings))
-    process = start(corpus_folder, "-o", tmp_path / "cut", *settings)
-    wait_for_updates(tmp_path / "cut", 1, process)
+    settings = [*SETTINGS, "--set", "max_updates=1000000", "--set", "checkpoint_every=1000000"]
+    process = start(corpus_folder, "-o", tmp_path / "run", *settings)
+    wait_for_updates(tmp_path / "run", 1, process)
     process.send_signal(number)
     _, err = process.communicate(timeout=240)
     assert process.returncode == 128 + number
-    (saved,) = (tmp_path / "cut" / "checkpoints").iterdir()
-    last = train_lines(tmp_path / "cut")[-1]["update"]
-    assert saved.name == f"update-{last:08}" and last < 400
-    assert f"stopped after update {last}, which is saved; go on with elmo train --resume" in err
-    finish(start("--resume", tmp_path / "cut"))
-    assert train_lines(tmp_path / "cut") == train_lines(tmp_path / "whole")
+    (saved,) = (tmp_path / "run" / "checkpoints").iterdir()
+    last = train_lines(tmp_path / "run")[-1]["update"]
+    assert saved.name == f"update-{last:08}"
+    assert f"stopped after update {last:,}, which is saved; go on with elmo train --resume" in err
 
 
 @pytest.mark.slow

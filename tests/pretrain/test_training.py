@@ -1,5 +1,6 @@
 """A run learns, can be adapted to other text, and its model is a model like any other."""
 
+import json
 import math
 
 import numpy as np
@@ -189,3 +190,27 @@ def test_a_run_that_cannot_start_leaves_no_folder(corpus_folder, tmp_path, tiny_
     with pytest.raises(InputError, match="holds no whole prepared corpus"):
         launch.start(tmp_path / "run", launch.Inputs(str(tmp_path / "none")), tiny_settings())
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_is_stopped_goes_on_with_the_same_losses(corpus_folder, tmp_path, tiny_settings):
+    train(tmp_path / "whole", corpus_folder, tiny_settings(dropout=0.2))
+    run = launch.start(tmp_path / "run", launch.Inputs(str(corpus_folder)), tiny_settings(dropout=0.2))
+    assert not run.train(Watcher(), should_stop=lambda: run.state.num_updates == 7)
+    run.close()
+    assert [folder.name for folder in list_checkpoints(tmp_path / "run")] == ["update-00000007"]
+    run = launch.resume(tmp_path / "run")
+    assert run.train(Watcher(), should_stop=lambda: run.state.num_updates == 20)  # too late: it is done
+    run.close()
+    assert losses(tmp_path / "run") == losses(tmp_path / "whole")
+
+
+def test_the_best_checkpoint_is_known_though_its_record_was_not_written(
+    corpus_folder, validation_file, tmp_path, tiny_settings
+):
+    settings = tiny_settings(validate_every=5, keep_checkpoints=4)
+    train(tmp_path / "run", corpus_folder, settings, validation=(str(validation_file),))
+    expected = (tmp_path / "run" / "best.json").read_text()
+    (tmp_path / "run" / "best.json").unlink()  # as if killed just before
+    run = launch.resume(tmp_path / "run")
+    assert run._best == tuple(json.loads(expected)[name] for name in ("perplexity", "checkpoint"))
+    run.close()

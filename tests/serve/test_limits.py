@@ -40,19 +40,6 @@ def test_the_values_of_all_layers_count(language_model):
         assert client.post("/embed", json={"sentences": "a b", "layers": "top"}).status_code == 200
 
 
-def test_a_body_without_a_length_is_counted_while_it_comes(language_model):
-    sent = 0
-
-    def body():
-        nonlocal sent
-        for _ in range(1000):
-            sent += 1
-            yield b" " * 1000
-
-    with serving(language_model, max_body_bytes=5000) as client:
-        assert client.post("/v1/embeddings", content=body()).status_code == 413
-
-
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -118,11 +105,14 @@ def test_a_page_that_is_known_is_not_sent_again(client):
 
 async def call(app, *messages, path="/v1/embeddings", method="POST"):
     """One request with the messages of the client as they come; None waits for ever."""
+    return await call_with(app, iter(messages), path=path, method=method)
+
+
+async def call_with(app, messages, *, path="/v1/embeddings", method="POST"):
     sent = []
-    waiting = iter(messages)
 
     async def receive():
-        message = next(waiting, None)
+        message = next(messages, None)
         if message is None:
             await asyncio.Event().wait()
         return message
@@ -160,6 +150,13 @@ def blocked_app(language_model, **settings):
     return model, create_app(Settings(**settings), Served({"tiny": ServedModel("tiny", model)}))
 
 
+def test_a_body_without_a_length_is_counted_while_it_comes(language_model):
+    app = blocked_app(language_model, max_body_bytes=5000)[1]
+    parts = iter([{"type": "http.request", "body": b" " * 1000, "more_body": True}] * 100)
+    assert asyncio.run(call_with(app, parts))[0] == 413
+    assert len(list(parts)) > 90  # which nobody asked for
+
+
 def test_a_body_that_does_not_come_is_given_up(language_model):
     async def run():
         app = blocked_app(language_model, max_seconds=0.1)[1]
@@ -185,7 +182,7 @@ def test_who_leaves_is_not_computed_for(language_model):
 
 
 def test_an_answer_that_takes_too_long_is_given_up(language_model):
-    model, app = blocked_app(language_model, max_seconds=0.1)
+    model, app = blocked_app(language_model, max_seconds=1)
 
     async def run():
         async with app.router.lifespan_context(app):
@@ -206,7 +203,8 @@ def test_a_full_queue_refuses_and_then_takes_again(language_model, limit):
             while not model.num_calls:
                 await asyncio.sleep(0.01)
             waiting = asyncio.ensure_future(call(app, BODY))
-            await asyncio.sleep(0.05)
+            while (await call(app, path="/readyz", method="GET"))[0] != 503:
+                await asyncio.sleep(0.01)
             refused = await call(app, BODY)
             model.may_compute.set()
             return refused, await computing, await waiting, await call(app, BODY)
@@ -247,7 +245,8 @@ def test_readiness_ends_while_the_queue_is_full_and_health_with_the_batcher(lang
             while not model.num_calls:
                 await asyncio.sleep(0.01)
             waiting = asyncio.ensure_future(call(app, BODY))
-            await asyncio.sleep(0.05)
+            while (await call(app, path="/readyz", method="GET"))[0] != 503:
+                await asyncio.sleep(0.01)
             states = [await ask("/readyz"), await ask("/healthz")]
             model.may_compute.set()
             await computing

@@ -7,6 +7,7 @@ import pytest
 from elmo.errors import ConfigError
 from elmo.serve.served import open_served, split_name
 from elmo.serve.settings import Settings, read_settings, variable_of
+from elmo.tasks import load
 
 
 def test_flags_count_more_than_the_environment():
@@ -81,6 +82,14 @@ def test_the_key_comes_from_a_file(tmp_path):
     path = tmp_path / "key"
     path.write_text("secret\n")
     assert Settings(api_key_file=os.fspath(path)).read_api_key() == "secret"
-    path.write_text("two words\n")
-    with pytest.raises(ConfigError, match="holds no key"):
-        Settings(api_key_file=os.fspath(path)).read_api_key()
+    for wrong in (b"two words\n", b"\xff\xfekey\n"):
+        path.write_bytes(wrong)
+        with pytest.raises(ConfigError, match="holds no key"):
+            Settings(api_key_file=os.fspath(path)).read_api_key()
+
+
+def test_a_task_shares_the_served_model_it_was_trained_with(language_folder, tagger):
+    served = open_served(Settings(models=(str(language_folder),), tasks=(str(tagger),), threads=1))
+    task, model = served.tasks["places"], served.models["tiny"].elmo
+    assert task._layers._model is model
+    assert task.predict([["Rome"]]) == load(tagger).predict([["Rome"]])

@@ -1,14 +1,16 @@
 """A comparison: the same seeds for each variant, a table, and going on after a kill."""
 
 import json
+import shutil
 
 import pytest
 
-from elmo import ConfigError, InputError
+from elmo import ConfigError, Elmo, InputError
 from elmo.tasks import compare
 from elmo.tasks.compare import Request, format_table, run_comparison, summarize
 from elmo.tasks.learning_curve import draw_learning_curve
 from elmo.tasks.workbench import Workbench
+from tests.conftest import TINY_CONFIG
 from tests.tasks.toys import small
 
 
@@ -88,3 +90,14 @@ def test_other_settings_do_not_mix_into_an_old_comparison(toy_inputs, tmp_path):
 def test_a_variant_that_is_not_known_is_refused():
     with pytest.raises(ConfigError, match="There is no variant 'frozen'; known are baseline, top"):
         Request(("frozen",))
+
+
+def test_runs_with_another_bilm_do_not_mix_into_an_old_comparison(toy_inputs, tmp_path):
+    Elmo.from_config(TINY_CONFIG, seed=1).save_pretrained(tmp_path / "moving")
+    inputs, settings = toy_inputs("classification", model=str(tmp_path / "moving")), small("classification")
+    request = Request(("learned",), (0,))
+    run_comparison(Workbench(inputs), settings, tmp_path / "c", request)
+    shutil.rmtree(tmp_path / "moving")
+    Elmo.from_config(TINY_CONFIG, seed=2).save_pretrained(tmp_path / "moving")
+    with pytest.raises(InputError, match="holds runs with another biLM than .*moving is now; give a new folder"):
+        run_comparison(Workbench(inputs), settings, tmp_path / "c", Request(("learned", "top"), (0,)))

@@ -4,6 +4,7 @@ import logging
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from elmo import Elmo
 from elmo.tasks import layer_store
@@ -101,3 +102,13 @@ def test_what_does_not_fit_is_kept_in_memory_with_a_warning(own_model, tmp_path,
     assert "do not fit the cache" in caplog.text
     check(store, own_model)
     assert not list(tmp_path.rglob("layers.f16"))
+
+
+def test_a_store_that_is_being_filled_is_not_removed(own_model, tmp_path):
+    size = sum(map(len, SENTENCES)) * own_model.num_layers * own_model.dim * 2
+    other = Elmo.from_config(TINY_CONFIG, seed=1)
+    LayerStore(other, tmp_path).add(SENTENCES)
+    folder = tmp_path / f"{content_hash(other)[:32]}-float32"
+    with FileLock(folder / ".lock"):
+        LayerStore(own_model, tmp_path, max_bytes=size + 200).add(SENTENCES)
+    assert (folder / "layers.f16").exists()

@@ -1,5 +1,6 @@
 """Every format is read, told apart, and written again with predictions in it."""
 
+import gzip
 import json
 import lzma
 from types import SimpleNamespace
@@ -191,6 +192,7 @@ def test_senses_have_their_keys_from_the_file_beside_compressed_or_not(tmp_path)
         ("classification", "a.csv", "text,label\na b c,x\nd e f,\n", "line 3: the label is empty"),
         ("classification", "a.jsonl", '{"text": "a", "label": "x"}\n{"text"\n', "line 2: not valid JSON"),
         ("classification", "a.jsonl", '{"text": "a", "label": 1}\n{"label": 1}', "line 2: the text ('text')"),
+        ("classification", "a.json", '[{"text": "a", "label": 1},\n', "line 1: the array ends without its ]"),
         ("classification", "a.txt", "(3 (2 It) (4 's)\n", "line 1: the tree has an opening bracket too many"),
         ("classification", "a.csv", "", "is empty"),
         ("pairs", "a.csv", "sentence1,sentence2\na b c,d e f\n", "no column was found for the label"),
@@ -225,6 +227,22 @@ def test_a_format_of_another_family_is_refused(tmp_path):
     path = written(tmp_path / "a.conllu", CONLLU)
     with pytest.raises(InputError, match="is conllu, but pairs reads csv, tsv, jsonl, json"):
         read(path, "pairs")
+
+
+def test_a_damaged_archive_is_told(tmp_path):
+    content = bytearray(gzip.compress(b"a\tO\n" * 5000))
+    content[20] ^= 255
+    path = tmp_path / "a.conll.gz"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"a.conll.gz could not be read: "):
+        read(path, "tagging")
+
+
+@pytest.mark.parametrize("role", ["word", "tag"])
+def test_columns_are_counted_from_one(tmp_path, role):
+    path = written(tmp_path / "a.conll", "a\tO\n")
+    with pytest.raises(InputError, match=f"--column {role}=0 is not the number of a column, from 1"):
+        read(path, "tagging", columns={role: "0"})
 
 
 def test_a_role_that_is_not_there_is_refused(tmp_path):

@@ -1,16 +1,20 @@
 """Runs: exact resume, nothing half-written, and folders that know what they were trained with."""
 
 import json
+import math
+import shutil
 import signal
 import subprocess
 import sys
 
 import pytest
+import torch
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError
 from elmo.tasks import load
 from elmo.tasks.data import draw_training, read_parts
-from elmo.tasks.fit import Watcher
+from elmo.tasks.families.family import choose_family
+from elmo.tasks.fit import FitState, Fitting, Watcher
 from elmo.tasks.readers.formats import ReadSettings
 from elmo.tasks.run_folder import SCORES_FILE, TRAINING, read_run, start
 from elmo.tasks.settings import make_settings
@@ -107,6 +111,27 @@ def test_changed_data_is_not_gone_on_with(toy_inputs, tmp_path):
     write_toy("tagging", tmp_path, "train", seed=7)
     with pytest.raises(InputError, match="has changed since the run"):
         read_run(tmp_path / "run")
+
+
+def test_another_bilm_is_not_gone_on_with(toy_inputs, tmp_path):
+    Elmo.from_config(TINY_CONFIG, seed=1).save_pretrained(tmp_path / "moving")
+    inputs, settings = toy_inputs("tagging", model=str(tmp_path / "moving")), small("tagging", **DROPOUT)
+    start(inputs, settings, tmp_path / "run")
+    interrupt(tmp_path / "run", inputs, settings)
+    shutil.rmtree(tmp_path / "moving")
+    Elmo.from_config(TINY_CONFIG, seed=2).save_pretrained(tmp_path / "moving")
+    with pytest.raises(InputError, match="moving is not the biLM that the run in .*run began with"):
+        train_task(Workbench(inputs), settings, tmp_path / "run")
+
+
+def test_scores_below_nothing_or_without_a_number_keep_some_weights(toy_inputs):
+    fitting = Fitting(torch.nn.Linear(1, 1), choose_family("classification"), {}, small("classification"), None)
+    state, best = FitState(), []
+    for epoch, score in enumerate([math.nan, -40.0, -60.0, -20.0, math.nan], start=1):
+        state.epoch = epoch
+        fitting._note(state, 0.0, {"accuracy": score})
+        best.append(state.best_epoch)
+    assert best == [1, 2, 2, 4, 4]
 
 
 def test_a_folder_that_holds_something_is_not_overwritten(toy_inputs, tmp_path):

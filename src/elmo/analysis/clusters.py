@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.analysis.layer_choice import Array, normalize
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, InputError
 
 FEWEST = 10  # below, there is nothing to tell apart
 MOST_SENSES = 8
@@ -48,7 +48,11 @@ def find_clusters(vectors: Array, *, num_clusters: int | None = None, seed: int 
     expected = None
     if num_clusters is None:
         num_clusters, expected = _choose_number(points, seed)
-    if num_clusters == 1 or len(points) < num_clusters:
+    elif num_clusters > max(1, len(points)):
+        raise InputError(
+            f"{len(points)} different context(s) cannot be cut into {num_clusters} senses; ask for fewer."
+        )
+    if num_clusters == 1:
         return Clusters(np.zeros(len(vectors), dtype=np.int64), None, None, reduced)
     numbers, silhouette = _cut(points, num_clusters, seed)
     return Clusters(_by_size(numbers[place]), silhouette, expected, reduced)

@@ -66,17 +66,19 @@ def build_index(
         reading or ReadingSettings(),
     )  # fmt: skip
     wanted.reading.to_prepare()  # a wrong setting is told before anything is made
-    manifest = _open_manifest(folder, wanted, layers_given=bool(layers))
+    _open_manifest(folder, wanted, layers_given=bool(layers))  # another index is told before anything is made
     folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / ".lock", timeout=0)
     try:
-        with FileLock(folder / ".lock", timeout=0):
-            build = _Build(
-                model, folder, manifest, max_words=max_words, segment_size=segment_size, advance=advance
-            )
-            build.run(sources)
+        lock.acquire()
     except Timeout as error:
         raise InputError(f"Another process is building {folder}; wait until it is done.") from error
+    try:
+        manifest = _open_manifest(folder, wanted, layers_given=bool(layers))  # as it is now that we are alone
+        build = _Build(model, folder, manifest, max_words=max_words, segment_size=segment_size, advance=advance)
+        build.run(sources)
     finally:
+        lock.release()
         if not is_index(folder):  # nothing came of it, so nothing stays
             (folder / ".lock").unlink(missing_ok=True)
             with suppress(OSError):

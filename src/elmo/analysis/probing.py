@@ -7,11 +7,11 @@ from elmo.analysis.probe_results import ProbeResult
 from elmo.analysis.probe_senses import probe_senses
 from elmo.analysis.probe_similarity import probe_similarity
 from elmo.analysis.probe_tagging import LabelledSentence, probe_linear, read_features, read_tags
-from elmo.analysis.sense_memory import read_first_senses
 from elmo.errors import InputError
 from elmo.model import Elmo
 from elmo.tasks.data import read_examples
 from elmo.tasks.readers.formats import ReadSettings, open_reader
+from elmo.tasks.readers.wsd import read_first_senses
 
 ProbeKind: TypeAlias = Literal["tagging", "features", "classification", "senses", "similarity"]
 KINDS: tuple[ProbeKind, ...] = get_args(ProbeKind)
@@ -51,6 +51,10 @@ def probe(
         raise InputError(f"The probe {kind} learns from examples; name a file of them with --train.")
     if sense_index is not None and kind != "senses":
         raise InputError("The index of senses is for the probe senses; leave it out.")
+    if kind == "similarity" and (max_train_words or max_test_words):
+        raise InputError("The probe similarity reads all pairs; leave the limits of words out.")
+    if kind == "senses" and max_test_words:
+        raise InputError("The probe senses reads all words of the test file; leave their limit out.")
     limit = max_train_words or DEFAULT_MAX_TRAIN_WORDS.get(kind)
     read = ReadSettings(format, dict(columns or {}), pair_target="score" if kind == "similarity" else "auto")
     if kind == "similarity":

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -12,12 +11,10 @@ import torch.nn.functional as F
 from elmo.analysis.layer_choice import Array
 from elmo.tasks.examples import SenseTarget
 from elmo.tasks.families.senses import entry_of
-from elmo.tasks.readers.lines import Lines
 
 MIX_EXAMPLES = 1000
 _MIX_STEPS = 150
 _SHARPNESS = 10.0
-_PARTS_OF_SPEECH = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
 
 
 @dataclass
@@ -98,17 +95,3 @@ def _case_loss(weights: torch.Tensor, vector: torch.Tensor, means: torch.Tensor,
     mixed = torch.einsum("l,ld->d", weights, vector)
     cosines = F.cosine_similarity(torch.einsum("l,sld->sd", weights, means), mixed[None], dim=-1)
     return -F.log_softmax(_SHARPNESS * cosines, dim=0)[right]
-
-
-def read_first_senses(path: str | Path) -> dict[str, str]:
-    """Read WordNet's index.sense: the key of the first sense of each lemma, as in bank#NOUN."""
-    first: dict[str, str] = {}
-    lines = Lines(path)
-    for line in lines:
-        parts = line.split()
-        lemma, _, rest = (parts or [""])[0].partition("%")
-        if len(parts) != 4 or rest[:1] not in _PARTS_OF_SPEECH or not parts[2].isdigit():
-            raise lines.fail(f"{line!r:.60} is no line of WordNet's index.sense.")
-        if parts[2] == "1":
-            first[f"{lemma.lower()}#{_PARTS_OF_SPEECH[rest[:1]]}"] = parts[0]
-    return first

@@ -84,8 +84,8 @@ def make_part(sources: list[str] | None, sentences: str | None) -> "Part":
     return Part(tuple(sources or ()), first, last)
 
 
-def open_corpus(names: list[str] | None) -> "CorpusIndex | list[str]":
-    """Give the index, or the names of text files."""
+def open_corpus(names: list[str] | None, reading: "ReadingSettings") -> "CorpusIndex | list[str]":
+    """Give the index, or the names of text files; an index has been read already, in its own way."""
     from elmo.analysis.corpus_index import CorpusIndex
     from elmo.analysis.corpus_text import find_corpus
     from elmo.analysis.index_manifest import is_index
@@ -100,6 +100,11 @@ def open_corpus(names: list[str] | None) -> "CorpusIndex | list[str]":
         raise InputError(
             f"{indexes[0]} is an index, so it must be the only --corpus; add files to it with "
             f"elmo neighbors --build {indexes[0]} --corpus FILE."
+        )
+    if reading != type(reading)():
+        raise InputError(
+            f"{indexes[0]} is an index, whose text was read when it was built; leave --split, --language, --field "
+            "and --split-on-spaces out."
         )
     return CorpusIndex(indexes[0])
 

@@ -86,7 +86,7 @@ def neighbors(
     check_text(sentence, "The sentence")
     if max_words is not None:
         raise InputError("--max-words belongs to --build; for a part of the corpus give --sentences FIRST:LAST.")
-    opened = analysis_options.open_corpus(corpus)
+    opened = analysis_options.open_corpus(corpus, reading)
     part = analysis_options.make_part(source, sentences)
     elmo = analysis_options.open_model_of(
         opened, model, format=format, device=device, local_files_only=local_files_only

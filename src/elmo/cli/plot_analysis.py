@@ -116,9 +116,9 @@ def plot_map(
         occurrences = draw_occurrences(read_labelled(labelled, word)[word], max_occurrences, seed)
         elmo = open_model(model, format=format, device=device, local_files_only=local_files_only)
     else:
-        opened = analysis_options.open_corpus(corpus)
-        part = analysis_options.make_part(source, sentences)
         reading = analysis_options.make_reading(split, language, field, split_on_spaces)
+        opened = analysis_options.open_corpus(corpus, reading)
+        part = analysis_options.make_part(source, sentences)
         occurrences, _ = analysis_options.find_word(opened, word, part, reading, max_occurrences, seed)
         elmo = analysis_options.open_model_of(
             opened, model, format=format, device=device, local_files_only=local_files_only

@@ -94,9 +94,9 @@ def senses(
         occurrences, num_found = draw_occurrences(all_occurrences, max_occurrences, seed), len(all_occurrences)
         elmo = open_it()
     else:
-        opened = analysis_options.open_corpus(corpus)
-        part = analysis_options.make_part(source, sentences)
         reading = analysis_options.make_reading(split, language, field, split_on_spaces)
+        opened = analysis_options.open_corpus(corpus, reading)
+        part = analysis_options.make_part(source, sentences)
         occurrences, num_found = analysis_options.find_word(opened, word, part, reading, max_occurrences, seed)
         elmo = analysis_options.open_model_of(
             opened, model, format=format, device=device, local_files_only=local_files_only

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from elmo.tasks.run_folder import TaskInputs
     from elmo.tasks.settings import TaskSettings
 
+VARIANTS, NUM_SEEDS, CACHE_GIGABYTES = "baseline,top,learned,tuned", 3, 20.0
+
 
 def train(
     family: Annotated[
@@ -97,8 +99,8 @@ def train(
     ] = False,
     variants: Annotated[
         str, typer.Option(help="Of --compare: baseline, top, learned, concat, output, both, tuned.")
-    ] = "baseline,top,learned,tuned",
-    seeds: Annotated[int, typer.Option(help="Of --compare: how many, from --seed on.", min=1)] = 3,
+    ] = VARIANTS,
+    seeds: Annotated[int, typer.Option(help="Of --compare: how many, from --seed on.", min=1)] = NUM_SEEDS,
     fractions: Annotated[
         str, typer.Option(help="Of --compare: shares of the training data, for a learning curve.")
     ] = "1",
@@ -109,7 +111,7 @@ def train(
     cache: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="Where layers of the frozen biLM are kept.")
     ] = None,
-    cache_gigabytes: Annotated[float, typer.Option(help="How large that may become.", min=0)] = 20,
+    cache_gigabytes: Annotated[float, typer.Option(help="How large that may become.", min=0)] = CACHE_GIGABYTES,
     carry_bilm: Annotated[
         bool, typer.Option("--carry-bilm", help="Copy the biLM into RUN, so that RUN needs nothing else.")
     ] = False,
@@ -137,7 +139,16 @@ def train(
         "--elmo": elmo, "--layers": layers, "--tune": tune, "--network": network, "--words": words,
         "--word-vectors": word_vectors, "--seed": seed, "--epochs": epochs, "--set": set_, "--format": format,
         "--column": column, "--map-label": map_label, "--compare": compare, "--precision": precision,
+        "--header": header is not None, "--target": target != "auto", "--split-on-spaces": split_on_spaces,
+        "--cache": cache, "--cache-gigabytes": cache_gigabytes != CACHE_GIGABYTES, "--carry-bilm": carry_bilm,
+        "--sense-index": sense_index, "--device": device != "cpu",
     }  # fmt: skip
+    of_compare = {
+        "--variants": variants != VARIANTS, "--seeds": seeds != NUM_SEEDS, "--fractions": fractions != "1",
+        "--keep-runs": keep_runs,
+    }  # fmt: skip
+    if not compare and (others := [name for name, is_given in of_compare.items() if is_given]):
+        raise InputError(f"{', '.join(others)} belongs to --compare; give that too, or leave it out.")
     if resume is not None:
         if others := [name for name, value in given.items() if value]:
             raise InputError(f"--resume goes on with the settings of the run, so it takes no {', '.join(others)}.")
@@ -151,6 +162,8 @@ def train(
         )
     changes = _changes(elmo, layers, tune, network, words, word_vectors, seed, epochs)
     settings = make_settings(family, {**changes, **read_changes(set_ or [])})
+    if word_vectors is not None and "pretrained" not in settings.words.kinds:
+        raise InputError("--word-vectors is for pretrained words, but --words has none; add them there.")
     inputs = run_folder.TaskInputs(
         family, train, dev, test, model,
         precision=precision or "float32",

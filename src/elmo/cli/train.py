@@ -139,6 +139,9 @@ def _open(
     single = read_changes(changes or [])
     if teacher is not None:
         single["teacher.model"] = teacher
+    of_model = [name for name in single if name.split(".")[0] in ("model", "share_softmax", "softmax_bias")]
+    if init is not None and of_model:
+        raise InputError(f"--init brings its model as it is, so it takes no --set {', '.join(of_model)}.")
     settings = read_settings(preset=preset, file=config, changes=single)
     inputs = launch.Inputs(str(corpus), tuple(validation or ()), init, word_vectors)
     return launch.start(output, inputs, settings, device=device)

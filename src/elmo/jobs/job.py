@@ -89,6 +89,7 @@ def run_job(
             "The parts of a folder do not follow each other in one worker; use a model of state='zero'."
         )
     _check_engine(engine, address)
+    share_threads(workers, threads, on_cpu=model.device.type == "cpu")  # what cannot be is told first
     if threads is not None and workers is None and engine == "local":
         raise InputError("threads are shared by workers, but none were asked for; give workers too.")
     open_format(settings.file_format)
@@ -147,6 +148,10 @@ def _check_engine(engine: str, address: str | None) -> None:
         raise InputError(f"The engine {engine!r} is not known; choose local or ray.")
     if engine == "local" and address is not None:
         raise InputError("An address is that of a Ray cluster; give the engine ray too.")
+    if engine == "ray":
+        from elmo.jobs.ray_engine import check_cluster
+
+        check_cluster(address)
 
 
 def _choose_engine(

@@ -117,13 +117,18 @@ def _import_ray() -> Any:
     return ray
 
 
+def check_cluster(address: str | None) -> None:
+    """Raise InputError if there is no Ray, or nobody listens at the address."""
+    if not _import_ray().is_initialized():
+        _check_reachable(address)
+
+
 @contextmanager
 def _connected(ray: Any, address: str | None) -> Iterator[None]:
     """Be a client of the cluster, or of the one that the caller is connected to already."""
     if ray.is_initialized():
         yield
         return
-    _check_reachable(address)
     try:
         ray.init(address=address, log_to_driver=False, logging_level="error")
     except (ConnectionError, ValueError, RuntimeError) as error:

@@ -7,18 +7,20 @@ from typing import Any
 
 from elmo.checkpoint.folder import write_json
 from elmo.checkpoint.run_folder import CHECKPOINTS, RUN_FILE, list_checkpoints
+from elmo.corpus.prepared import PreparedCorpus
 from elmo.durable import writing_aside
 from elmo.errors import CheckpointError, ConfigError
 from elmo.parsing import parse
 from elmo.pretrain import launch
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.metrics import METRICS_FILE
-from elmo.pretrain.run import Run
+from elmo.pretrain.run import Run, count_updates
 from elmo.pretrain.settings import TrainSettings, change
 
-# What a checkpoint's tensors and positions are made for, or what only counts at the start.
+# What a checkpoint's tensors, positions and numbers of updates are made for, or what only counts at the start.
 FIXED = (
-    "model", "share_softmax", "softmax_bias", "num_rows", "optimizer.kind", "teacher.model", "teacher.heads",
+    "model", "share_softmax", "softmax_bias", "num_rows", "num_steps", "windows_per_update", "optimizer.kind",
+    "teacher.model", "teacher.heads",
 )  # fmt: skip
 
 
@@ -40,16 +42,20 @@ def _copy(source: Path, folder: Path, changes: Mapping[str, Any]) -> None:
         raise CheckpointError(f"The training run in {source} has no checkpoint yet; wait for the first one.")
     where = f"The settings for {folder}"
     before = parse(TrainSettings, record["settings"], where).to_dict()
-    after = parse(TrainSettings, change(record["settings"], changes), where).to_dict()
+    settings = parse(TrainSettings, change(record["settings"], changes), where)
+    after = settings.to_dict()
     moved = [name for name in FIXED if _at(before, name) != _at(after, name)]
     if moved:
         raise ConfigError(
             f"A run cannot go on with another {', '.join(moved)}; leave that as it is, or begin a new run with "
             f"this one's weights by --init {source}."
         )
-    done, last = int(found[-1].name.rpartition("-")[2]), after["max_updates"]
-    if last is not None and last <= done:
-        raise ConfigError(f"{source} stands at update {done} and max_updates is {last}; give more.")
+    done = int(found[-1].name.rpartition("-")[2])
+    if (last := count_updates(settings, PreparedCorpus.open(record["corpus"]))) <= done:
+        raise ConfigError(
+            f"{source} stands at update {done}, and by max_updates ({settings.max_updates}) and num_epochs "
+            f"({settings.num_epochs:g}) the run ends at {last}; give more of them."
+        )
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with writing_aside(folder) as aside:

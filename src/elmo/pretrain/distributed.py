@@ -1,6 +1,7 @@
 """One process or many: which rows are ours, where the network is, how gradients meet. Started by torchrun."""
 
 import os
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -25,7 +26,8 @@ class Processes:
         self.device = open_device(device)
         self._joined = False
         if self.count > 1 and not dist.is_initialized():
-            dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo")
+            # The others wait while the first one validates, which may take longer than torch's own limit.
+            dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo", timeout=timedelta(days=1))
             self._joined = True
 
     @property

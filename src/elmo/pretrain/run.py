@@ -16,7 +16,7 @@ from elmo.build import build_bilm
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import write_json
 from elmo.checkpoint.location import read_json
-from elmo.checkpoint.run_folder import BEST_FILE, list_checkpoints
+from elmo.checkpoint.run_folder import BEST_FILE, checkpoint_folder, list_checkpoints
 from elmo.config import ModelConfig, SoftmaxConfig
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.errors import ConfigError
@@ -26,7 +26,7 @@ from elmo.pretrain.distillation import Distillation
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.first_weights import set_frequency_bias
 from elmo.pretrain.loop import StepReport, TrainState, train_step
-from elmo.pretrain.metrics import MetricsWriter
+from elmo.pretrain.metrics import MetricsWriter, read_metrics
 from elmo.pretrain.objective import Objective
 from elmo.pretrain.optimizer import build_optimizer
 from elmo.pretrain.saving import remove_old, restore, save_checkpoint
@@ -63,7 +63,7 @@ class Run:
         self.folder, self.corpus, self.settings = folder, corpus, settings
         self._validation, self._processes = validation, processes
         self.config = _complete(settings, corpus)
-        self.num_updates = _count_updates(settings, corpus)
+        self.num_updates = count_updates(settings, corpus)
         self._best: tuple[float, str] | None = None
         teacher = settings.teacher
         self._distillation = None
@@ -123,11 +123,21 @@ class Run:
         found = list_checkpoints(self.folder)
         if found:
             restore(self.state, found[-1])
-            record = self.folder / BEST_FILE
-            if record.is_file():
-                best = read_json(record)
-                self._best = (best["perplexity"], best["checkpoint"])
+            self._best = self._find_best([folder.name for folder in found])
         return bool(found)
+
+    def _find_best(self, names: Sequence[str]) -> tuple[float, str] | None:
+        """Read which checkpoint is the best; a process killed before it wrote that left it in the metrics."""
+        measured = [
+            (line["perplexity"], checkpoint_folder(self.folder, line["update"]).name)
+            for line in read_metrics(self.folder)
+            if line["kind"] == "validation"
+        ]
+        found = [each for each in measured if each[1] in names]
+        if (self.folder / BEST_FILE).is_file():
+            best = read_json(self.folder / BEST_FILE)
+            found.append((best["perplexity"], best["checkpoint"]))
+        return min(found, default=None)
 
     def train(self, watcher: Watcher, *, should_stop: Callable[[], bool] = lambda: False) -> bool:
         """Update the weights until the run is done, validating and saving on the way, and tell whether it is.
@@ -247,7 +257,8 @@ def _complete(settings: TrainSettings, corpus: PreparedCorpus) -> ModelConfig:
     return replace(config, words=words, softmax=SoftmaxConfig(num_words, shared=settings.share_softmax))
 
 
-def _count_updates(settings: TrainSettings, corpus: PreparedCorpus) -> int:
+def count_updates(settings: TrainSettings, corpus: PreparedCorpus) -> int:
+    """Give how many updates a run of these settings has."""
     per_update = settings.num_rows * settings.num_steps * settings.windows_per_update
     updates = math.ceil(settings.num_epochs * corpus.num_tokens / per_update)
     return updates if settings.max_updates is None else min(updates, settings.max_updates)

@@ -92,7 +92,11 @@ def restore(state: TrainState, folder: Path) -> None:
     first = num_rows * (dist.get_rank() if dist.is_initialized() else 0)
     own = slice(first, first + num_rows)
     state.bilm.load_state_dict(dict(weights))
+    # What the settings say of the optimizer counts; a run that branched off may have other ones.
+    stated = [{name: group[name] for name in group if name != "params"} for group in state.optimizer.param_groups]
     state.optimizer.load_state_dict(_load(training / OPTIMIZER_FILE))
+    for group, values in zip(state.optimizer.param_groups, stated, strict=True):
+        group.update(values)
     if state.heads is not None:
         _load_heads(state.heads, training / HEADS_FILE)
     state.position = Position(tuple(block[own]), tuple(offset[own]))

@@ -5,6 +5,7 @@ The size of the vocabulary is not a setting: it is that of the prepared corpus.
 
 import copy
 import dataclasses
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -106,6 +107,10 @@ class TrainSettings:
             found.append(f"num_samples is {self.num_samples}; it must be 0 (the whole vocabulary) or more")
         if not 0 <= self.dropout < 1:
             found.append(f"dropout is {self.dropout}; it must be at least 0 and below 1")
+        if self.seed < 0:
+            found.append(f"seed is {self.seed}; it must be 0 or more")
+        if not math.isfinite(self.num_epochs):
+            found.append(f"num_epochs is {self.num_epochs}; give a number, and max_updates to stop at")
         return found
 
     def to_dict(self) -> dict[str, Any]:

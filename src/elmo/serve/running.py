@@ -22,7 +22,7 @@ TURN_SECONDS = 0.0005
 
 
 def run(settings: Settings, announce: Callable[[str], None]) -> None:
-    """Serve until told to stop; `announce` is told the address when it is ready."""
+    """Serve until told to stop; `announce` is told the address when it is ready (several processes: before)."""
     if settings.workers > 1:
         _run_workers(settings, announce)
         return

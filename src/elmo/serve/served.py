@@ -12,6 +12,7 @@ from elmo.model import Elmo
 from elmo.serve.problems import Problem, unknown_name
 from elmo.serve.settings import Settings
 from elmo.tasks.bilm_identity import content_hash
+from elmo.tasks.folder import read_task
 from elmo.tasks.task import Task, load
 
 DEFAULT_NAME = "default"
@@ -101,12 +102,28 @@ def open_served(settings: Settings) -> Served:
     tasks: dict[str, Task] = {}
     for given in settings.tasks:
         name, source = split_name(given)
-        _put(tasks, name, load(source, device=settings.device), "tasks")
+        _put(tasks, name, _open_task(source, models, settings), "tasks")
     if settings.indexes:
         _attach(models, settings.indexes)
     served = Served(models, tasks)
     _warm(served)
     return served
+
+
+def _open_task(folder: str, models: dict[str, ServedModel], settings: Settings) -> Task:
+    """Open a task on the served model it was trained with, or on one more where that is not served."""
+    description, *_ = read_task(Path(folder))
+    if description.bilm is not None:
+        for model in models.values():
+            if content_hash(model.elmo) == description.bilm.hash:
+                return load(folder, bilm=model.elmo)
+    return load(
+        folder,
+        precision=None if description.settings.elmo.tune else settings.precision,
+        device=settings.device,
+        num_threads=settings.threads,
+        local_files_only=settings.local_files_only,
+    )
 
 
 def split_name(given: str) -> tuple[str, str]:

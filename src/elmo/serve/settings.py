@@ -70,7 +70,7 @@ class Settings:
         """Give the key, from its file if it has one."""
         if self.api_key_file is None:
             return self.api_key
-        key = Path(self.api_key_file).read_text(encoding="utf-8").strip()
+        key = Path(self.api_key_file).read_text(encoding="utf-8", errors="replace").strip()
         if not _is_key(key):
             raise ConfigError(
                 f"{self.api_key_file} holds no key: one line of ASCII letters without spaces was expected."

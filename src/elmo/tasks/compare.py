@@ -13,6 +13,7 @@ from typing import Any
 
 from elmo.durable import replace_file
 from elmo.errors import ConfigError, InputError
+from elmo.tasks.bilm_identity import content_hash
 from elmo.tasks.fit import Watcher
 from elmo.tasks.folder import read_json
 from elmo.tasks.run_folder import SCORES_FILE, TRAINING, hash_inputs, is_done, start
@@ -78,6 +79,7 @@ def run_comparison(
     With `keep` each run's folder becomes a task to load; without it, only its scores stay.
     """
     _check_same(bench, settings, folder, request)
+    _check_same_bilm(bench, folder, request)
     wanted = [
         (variant, fraction, seed)
         for fraction in sorted(request.fractions)
@@ -180,6 +182,16 @@ def _check_same(bench: Workbench, settings: TaskSettings, folder: Path, request:
         raise InputError(f"{folder} is not empty and holds no comparison; give a new folder.")
     folder.mkdir(parents=True, exist_ok=True)
     replace_file(path, json.dumps(now, indent=1).encode())
+
+
+def _check_same_bilm(bench: Workbench, folder: Path, request: Request) -> None:
+    """Go on only with the biLM of the runs that are done; a name may mean another one than it did."""
+    known = {read_json(path).get("bilm_hash") for path in (folder / RUNS).glob(f"*/{SCORES_FILE}")} - {None}
+    if known and set(request.variants) != {BASELINE} and known != {content_hash(bench.frozen)}:
+        raise InputError(
+            f"{folder} holds runs with another biLM than {bench.inputs.model or 'the default model'} is now; give "
+            "a new folder."
+        )
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -5,6 +5,7 @@ a killed run that goes on gives the same weights and scores.
 """
 
 import logging
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -31,13 +32,14 @@ class FitState:
     """Where training stands after an epoch."""
 
     epoch: int = 0
-    best_score: float = -1.0
+    best_score: float = math.nan  # until there is one
     best_epoch: int = 0
     rate: float = 1.0
     best_weights: Weights = field(default_factory=dict)
     weights: Weights = field(default_factory=dict)
     optimizer: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
+    bilm_hash: str | None = None  # of the one it began with; None without ELMo
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,8 @@ class Fitting:
         fit = self.settings.fit
         lengths = [sum(map(len, self.family.texts(example))) for example in train]
         optimizer = self._make_optimizer()
-        if state is None:
-            state = FitState()
-        else:
+        state = state or FitState()
+        if state.epoch:
             self.network.load_state_dict(state.weights)
             optimizer.load_state_dict(state.optimizer)
         while state.epoch < fit.num_epochs and state.epoch - state.best_epoch < fit.patience:
@@ -158,7 +159,7 @@ class Fitting:
 
     def _note(self, state: FitState, loss: float, scores: dict[str, float]) -> None:
         score = scores[self.family.metric(self.labels)]
-        is_best = score > state.best_score
+        is_best = math.isnan(state.best_score) or score > state.best_score
         if is_best:
             state.best_score, state.best_epoch = score, state.epoch
         elif (state.epoch - state.best_epoch) % max(1, (self.settings.fit.patience + 1) // 2) == 0:

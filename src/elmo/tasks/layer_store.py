@@ -5,6 +5,7 @@ the order sentence, word, layer; and `index.bin`, one record a sentence. An inde
 values are on the disk, so a killed process leaves at most values that nobody refers to.
 """
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from filelock import FileLock, Timeout
 
 from elmo.durable import remove, sync
 from elmo.errors import InputError
@@ -27,7 +29,7 @@ CACHE_VARIABLE = "ELMO_LAYER_CACHE"
 DEFAULT_CACHE_BYTES = 20 * 2**30
 WORDS_AT_ONCE = 16_384
 _RECORD = np.dtype([("hash", "S20"), ("offset", "<u8"), ("num_words", "<u4")])
-_VALUES, _INDEX = "layers.f16", "index.bin"
+_VALUES, _INDEX, _LOCK = "layers.f16", "index.bin", ".lock"
 
 
 def default_cache_folder() -> Path:
@@ -42,8 +44,6 @@ class LayerStore:
 
     def __init__(self, model: Elmo, folder: Path | None = None, *, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
         """`folder` holds the stores of all models, at most `max_bytes` together."""
-        from filelock import FileLock
-
         self._model = model
         self._root = default_cache_folder() if folder is None else folder
         self._max_bytes = max_bytes
@@ -53,7 +53,7 @@ class LayerStore:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"The layer cache {self._folder} cannot be made: {error.strerror}.") from error
-        self._lock = FileLock(self._folder / ".lock")
+        self._lock = FileLock(self._folder / _LOCK)
         self._places: dict[bytes, tuple[int, int]] = {}
         self._values: npt.NDArray[np.float16] = np.zeros(0, dtype=np.float16)
         self._uncached: dict[bytes, Layers] = {}
@@ -149,8 +149,9 @@ class LayerStore:
         total = own + sum(map(_folder_bytes, others))
         while others and total + size > self._max_bytes and own + size <= self._max_bytes:
             oldest = others.pop(0)
-            total -= _folder_bytes(oldest)
-            remove(oldest)
+            with contextlib.suppress(Timeout), FileLock(oldest / _LOCK, timeout=0):  # not while it is being filled
+                total -= _folder_bytes(oldest)
+                remove(oldest)
         if total + size <= self._max_bytes:
             return True
         logger.warning(

@@ -69,8 +69,9 @@ def read_run(folder: Path) -> tuple[TaskInputs, TaskSettings]:
 
 
 def hash_inputs(inputs: TaskInputs) -> dict[str, str]:
-    """Give the hash of each file of examples."""
-    return {path: hash_file(path) for path in (inputs.train, inputs.dev, inputs.test) if path is not None}
+    """Give the hash of each file that is read."""
+    paths = (inputs.train, inputs.dev, inputs.test, inputs.word_vectors, inputs.sense_index)
+    return {path: hash_file(path) for path in paths if path is not None}
 
 
 def hash_file(path: str) -> str:

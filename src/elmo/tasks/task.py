@@ -94,19 +94,27 @@ class RecentLayers:
 
 
 def load(
-    folder: str | Path, *, bilm: str | Path | Elmo | None = None, precision: str | None = None, device: str = "cpu"
+    folder: str | Path,
+    *,
+    bilm: str | Path | Elmo | None = None,
+    precision: str | None = None,
+    device: str = "cpu",
+    num_threads: int | None = None,
+    local_files_only: bool = False,
 ) -> Task:
     """Open a trained task.
 
     `bilm` says where its biLM is now, if not where it was in training, or is the opened model, which several
     tasks may share; it must be the same one. `precision` is that of the biLM, else the one of training; `device`
-    is where the biLM runs.
+    is where the biLM runs, `num_threads` and `local_files_only` are as for Elmo.from_pretrained.
     """
     folder = Path(folder)
     description, words, weights = read_task(folder)
     model = None
     if description.bilm is not None:
-        model = _open_bilm(folder, description.bilm, bilm, precision, device)
+        options = {"device": device, "num_threads": num_threads, "local_files_only": local_files_only}
+        options["precision"] = precision or description.bilm.precision
+        model = _open_bilm(folder, description.bilm, bilm, options)
     settings = description.settings
     network = build_network(
         description.family, settings, description.labels, words,
@@ -135,7 +143,7 @@ def split_bilm(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def _open_bilm(
-    folder: Path, reference: BilmReference, given: str | Path | Elmo | None, precision: str | None, device: str
+    folder: Path, reference: BilmReference, given: str | Path | Elmo | None, options: dict[str, Any]
 ) -> Elmo:
     source: str | Path | None
     if isinstance(given, Elmo):
@@ -144,7 +152,7 @@ def _open_bilm(
         carried = folder / BILM_FOLDER if reference.is_carried else reference.source
         source = carried if given is None else given
         try:
-            model = Elmo.from_pretrained(source, precision=precision or reference.precision, device=device)
+            model = Elmo.from_pretrained(source, **options)
         except CheckpointError as error:
             raise CheckpointError(f"The biLM of {folder} could not be opened: {error}") from error
     found = content_hash(model)

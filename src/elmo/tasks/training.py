@@ -10,13 +10,14 @@ import numpy.typing as npt
 import torch
 
 from elmo.durable import remove, replace_file
+from elmo.errors import InputError
 from elmo.model import Elmo
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.tasks.bilm_identity import content_hash
 from elmo.tasks.build import BilmShape, Vocabularies, build_network, make_batcher
 from elmo.tasks.data import draw_training
 from elmo.tasks.families.family import TaskNetwork
-from elmo.tasks.fit import Fitting, Watcher, warn_of_unknown
+from elmo.tasks.fit import FitState, Fitting, Watcher, warn_of_unknown
 from elmo.tasks.folder import BILM_FOLDER, BilmReference, TaskDescription, write_task
 from elmo.tasks.run_folder import SCORES_FILE, STATE_FILE, TRAINING, TaskInputs, load_state, save_state
 from elmo.tasks.settings import TaskSettings
@@ -43,6 +44,7 @@ def train_task(
     uses_elmo = settings.elmo.where != "none"
     tuned = bench.open_model() if settings.elmo.tune else None
     model = tuned or (bench.frozen if uses_elmo else None)
+    bilm_hash = None if model is None else content_hash(model)
     words, vectors = _choose_words(bench, settings, train)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.fit.seed)
@@ -56,8 +58,14 @@ def train_task(
     if getattr(network, "is_nearest", False):
         state = fitting.absorb(train, dev)
     else:
+        state = load_state(state_path) or FitState(bilm_hash=bilm_hash)
+        if state.bilm_hash != bilm_hash:
+            raise InputError(
+                f"{inputs.model or 'The default model'} is not the biLM that the run in {folder} began with; put "
+                "that one back, or start a new run."
+            )
         state = fitting.run(
-            train, dev, state=load_state(state_path), save=lambda state: save_state(state_path, state),
+            train, dev, state=state, save=lambda state: save_state(state_path, state),
             watcher=watcher,
         )  # fmt: skip
     scores = {
@@ -70,6 +78,7 @@ def train_task(
         "best_epoch": state.best_epoch,
         "history": state.history,
         "settings": settings.to_dict(),
+        "bilm_hash": bilm_hash,
         "elapsed_seconds": round(time.monotonic() - started, 1),
     }
     if keep:

@@ -34,10 +34,9 @@ class ConllReader:
         self._separator = "\t" if "\t" in rows[0] else None
         self._num_columns = len(rows[0].split(self._separator))
         self._word = self._index(columns.get("word", "form" if is_conllu else "1"), "word")
-        default_tag = "upos" if is_conllu else str(max(2, self._num_columns) if labelled else 0)
-        self._tag = self._index(columns.get("tag", default_tag), "tag")
-        if self._tag < 0:
-            self._tag = self._num_columns
+        # Without tags they are to be written behind the last column.
+        last = max(2, self._num_columns) if labelled else self._num_columns + 1
+        self._tag = self._index(columns.get("tag", "upos" if is_conllu else str(last)), "tag")
         self.columns = {"word": str(self._word + 1), "tag": str(self._tag + 1)}
 
     def __iter__(self) -> Iterator[TaggedSentence]:
@@ -105,7 +104,7 @@ class ConllReader:
     def _index(self, name: str, role: str) -> int:
         if self._is_conllu and name.lower() in CONLLU_NAMES:
             return CONLLU_NAMES.index(name.lower())
-        if not name.isdigit():
+        if not name.isdecimal() or not int(name):
             known = f", or one of {', '.join(CONLLU_NAMES)}" if self._is_conllu else ""
             raise InputError(f"--column {role}={name} is not the number of a column, from 1{known}.")
         index = int(name) - 1

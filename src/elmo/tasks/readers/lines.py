@@ -5,6 +5,7 @@ import gzip
 import itertools
 import lzma
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -66,7 +67,7 @@ class Lines:
         try:
             with _OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
                 yield from self._decode(file)
-        except (OSError, EOFError, lzma.LZMAError) as error:
+        except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
             raise InputError(f"{path} could not be read: {error}.") from error
 
     def _decode(self, file: IO[bytes]) -> Iterator[str]:

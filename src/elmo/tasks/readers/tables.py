@@ -140,9 +140,11 @@ class Table:
         while True:
             start = space.match(text, at).end()  # type: ignore[union-attr]
             line += text.count("\n", at, start)
-            if text[start : start + 1] in ("", "]"):
-                return
             place = Place(self._lines.name, line + 1)
+            if start == len(text):
+                raise InputError(f"{place}: the array ends without its ]; the file seems to be cut off.")
+            if text[start] == "]":
+                return
             try:
                 fields, at = decoder.raw_decode(text, start)
             except json.JSONDecodeError as error:

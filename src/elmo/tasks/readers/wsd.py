@@ -80,17 +80,17 @@ class WsdReader:
         return SenseTarget(identifier, span, part.get("lemma", ""), part.get("pos", ""), keys)
 
 
-def read_first_senses(path: str) -> dict[str, str]:
+def read_first_senses(path: str | Path) -> dict[str, str]:
     """Give the first sense of each lemma and part of speech in WordNet's index.sense, as in bank#NOUN."""
     found: dict[str, str] = {}
     lines = Lines(path)
     for line in lines:
         cells = line.split()
         lemma, _, rest = (cells or [""])[0].partition("%")
-        if len(cells) != 4 or rest[:1] not in _PARTS_OF_SPEECH:
+        if len(cells) != 4 or rest[:1] not in _PARTS_OF_SPEECH or not cells[2].isdigit():
             raise lines.fail(f"{line!r:.60} is not a line of WordNet's index.sense: key, offset, number, count.")
         if cells[2] == "1":
-            found[f"{lemma}#{_PARTS_OF_SPEECH[rest[0]]}"] = cells[0]
+            found[f"{lemma.lower()}#{_PARTS_OF_SPEECH[rest[0]]}"] = cells[0]
     return found
 
 
