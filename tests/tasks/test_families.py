@@ -1,12 +1,15 @@
 """Every family learns a toy task, by every way ELMo can enter, and its folder predicts what training measured."""
 
+import dataclasses
+
 import pytest
 
 from elmo import InputError
 from elmo.tasks import load
 from elmo.tasks.data import read_examples
+from elmo.tasks.examples import Place, TaggedSentence
 from elmo.tasks.readers.formats import ReadSettings
-from tests.tasks.toys import PLACES, SUFFIXES
+from tests.tasks.toys import PLACES, SUFFIXES, small
 
 FAMILIES = ("tagging", "classification", "pairs", "relations", "spans", "senses")
 
@@ -86,7 +89,6 @@ def test_similarity_gives_a_number_on_the_scale_of_the_data(toy_inputs, tmp_path
     from elmo.tasks.run_folder import TaskInputs, start
     from elmo.tasks.training import train_task
     from elmo.tasks.workbench import Workbench
-    from tests.tasks.toys import small
 
     rows = [("a cat runs", "a cat runs", "5"), ("a cat runs", "the bug sits", "0.5"), ("a dog", "a dog", "5")]
     path = tmp_path / "scores.csv"
@@ -128,7 +130,6 @@ def test_phrases_teach_the_classifier(tmp_path, bilm_folder):
     from elmo.tasks.run_folder import TaskInputs, start
     from elmo.tasks.training import train_task
     from elmo.tasks.workbench import Workbench
-    from tests.tasks.toys import small
 
     path = tmp_path / "trees.txt"
     path.write_text("(1 (0 bad) (1 (2 but) (1 good)))\n(0 (1 good) (0 (2 but) (0 bad)))\n" * 6)
@@ -162,3 +163,17 @@ def test_one_text_is_not_taken_for_many(train_toy):
     folder, _ = train_toy("classification", fit__num_epochs=1)
     with pytest.raises(InputError, match="put the one text in a list"):
         load(folder).predict("a cat")
+
+
+def test_tags_of_chinese_entities_mark_spans():
+    from elmo.tasks.families.tagging import Tagging, TagPrediction
+
+    tags = ("B-per", "M-per", "E-per", "O", "S-loc", "B-loc", "E-loc")
+    sentence = TaggedSentence(tuple("王小明在京上海"), tags, Place("a.conll", 1))
+    labels = Tagging().learn_labels([sentence], small("tagging"))
+    assert (labels["marks_spans"], labels["strict"], labels["crf"]) == (True, True, True)
+    found = TagPrediction(sentence.words, tags)
+    assert found.spans == [("per", 0, 3), ("loc", 4, 5), ("loc", 5, 7)]
+    assert Tagging().score([sentence], [found], labels)["f1"] == 100
+    broken = dataclasses.replace(sentence, tags=("O", "M-per", "E-per", "O", "O", "O", "O"))
+    assert not Tagging().learn_labels([sentence, broken], small("tagging"))["strict"]

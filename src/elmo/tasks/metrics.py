@@ -13,7 +13,7 @@ _NO_RELATION = frozenset(("other", "no_relation", "none", "na", "no relation", "
 
 
 def tag_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Give the spans that IOB, IOB2, IOBES or BILOU tags mark: type, first word, last word."""
+    """Give the spans that IOB, IOB2, IOBES, BMES or BILOU tags mark: type, first word, last word."""
     spans: list[tuple[str, int, int]] = []
     is_open = False
     for number, tag in enumerate(tags):

@@ -17,7 +17,8 @@ from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import read_sentence
 from elmo.text.tokenize import tokenize
 
-_OUTSIDE, _IS_OPEN, _GOES_ON = "O", ("B", "I"), ("I", "E", "L")
+_OUTSIDE, _PREFIXES = "O", tuple("BIMELSU")  # of IOB, IOB2, IOBES, BMES and BILOU
+_IS_OPEN, _GOES_ON = ("B", "I", "M"), ("I", "M", "E", "L")
 
 
 @dataclass(frozen=True)
@@ -116,11 +117,11 @@ class Tagger(nn.Module):
 def are_span_tags(tags: Sequence[str]) -> bool:
     """Tell tags such as B-person from plain ones."""
     prefixes = [tag.partition("-") for tag in tags if tag != _OUTSIDE]
-    return bool(prefixes) and all(prefix in tuple("BIELSU") and kind for prefix, _, kind in prefixes)
+    return bool(prefixes) and all(prefix in _PREFIXES and kind for prefix, _, kind in prefixes)
 
 
 def follows_scheme(tags: Sequence[str]) -> bool:
-    """Tell whether a sentence's tags begin every span with B- (or S-, U-), as IOB2, IOBES and BILOU do."""
+    """Tell whether a sentence's tags begin every span with B- (or S-, U-), as IOB2, IOBES, BMES and BILOU do."""
     return all(may_follow(one, other) for one, other in zip((_OUTSIDE, *tags), tags, strict=False))
 
 
