@@ -28,6 +28,7 @@ __all__ = [
     "__version__",
 ]
 
+_PARTS = ("analysis", "jobs", "tasks")
 _HOMES = {
     "Elmo": "elmo.model",
     "ElmoLayer": "elmo.layer",
@@ -39,6 +40,8 @@ _HOMES = {
 if not TYPE_CHECKING:  # a type checker shall see misspelled names
 
     def __getattr__(name: str) -> Any:
+        if name in _PARTS:
+            return import_module(f"elmo.{name}")
         if name not in _HOMES:
             raise AttributeError(f"module 'elmo' has no attribute {name!r}")
         return getattr(import_module(_HOMES[name]), name)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.tasks.toys import SMALL, SUFFIXES, write_toy
 
+TAGGED = [(1, "dogs", "NNS"), (2, "run", "VBP"), (3, "fast", "RB")]
 FAST = [part for name, value in SMALL.items() for part in ("--set", f"{name}={value}")]
 
 
@@ -28,7 +29,7 @@ def train(run, model_folder, tmp_path):
 def test_a_tagger_is_trained_measured_and_used(train, run, tmp_path):
     folder, answer = train("tagging")
     assert answer.code == 0, answer
-    assert "is done after" in answer.out and "dev f1 100.00" in answer.out
+    assert "is done, best after epoch" in answer.out and "dev f1 100.00" in answer.out
     test = write_toy("tagging", tmp_path, "test", seed=2)
     scores = json.loads(run("task", "evaluate", folder, test, "--json").out)
     assert scores["f1"] == 100 and scores["num_examples"] == 24
@@ -48,6 +49,36 @@ def test_predictions_are_written_in_the_format_that_came(train, run, tmp_path):
     (tmp_path / "new.csv").write_text('text\n"look, a dog here"\n')
     answer = run("task", "predict", folder, tmp_path / "new.csv")
     assert answer.out == 'text,label\n"look, a dog here",good\n'
+
+
+def test_a_file_is_read_as_in_training_whatever_its_name(train, run, tmp_path):
+    rows = "".join(f"{number}\t{word}\t_\tX\t{tag}\t_\t_\t_\t_\t_\n" for number, word, tag in TAGGED)
+    (tmp_path / "u.conll").write_text(rows + "\n")
+    folder = tmp_path / "xpos"
+    arguments = ("--train", tmp_path / "u.conll", "--dev", tmp_path / "u.conll", "--column", "tag=xpos")
+    assert run("task", "train", "tagging", *arguments, "--elmo", "none", "--output", folder, *FAST).code == 0
+    scores = json.loads(run("task", "evaluate", folder, tmp_path / "u.conll", "--json").out)
+    assert scores["accuracy"] == 100
+    answer = run("task", "predict", folder, tmp_path / "u.conll")
+    assert answer.out == rows + "\n"
+
+
+def test_a_column_that_is_named_takes_the_place_of_the_trained_one(train, run, tmp_path):
+    rows = "".join(f"{label},look at the {word} here\n" for word, label in (("dog", "good"), ("rat", "bad")) * 12)
+    (tmp_path / "nohead.csv").write_text(rows)
+    files = ("--train", tmp_path / "nohead.csv", "--dev", tmp_path / "nohead.csv", "--output", tmp_path / "task")
+    assert run("task", "train", "classification", *files, "--elmo", "none", *FAST).code == 0
+    answer = run("task", "predict", tmp_path / "task", "--column", "text=1", stdin=b"look at the rat here\n")
+    assert answer.out == "look at the rat here,bad\n"
+    answer = run("task", "predict", tmp_path / "task", stdin=b"good,look at the rat here\n")
+    assert answer.out == "bad,look at the rat here\n"
+
+
+def test_half_a_character_is_written_to_a_file_as_to_the_screen(train, run, tmp_path):
+    folder, _ = train("classification", "--epochs", 1)
+    (tmp_path / "half.jsonl").write_text('{"text": "look \\ud83d here"}\n')
+    assert run("task", "predict", folder, tmp_path / "half.jsonl", "-o", tmp_path / "out.jsonl").code == 0
+    assert "look \\ud83d here" in (tmp_path / "out.jsonl").read_text()
 
 
 @pytest.mark.parametrize("family", ["pairs", "relations", "spans", "senses"])

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from elmo import InputError
+from elmo.tasks.data import read_examples
 from elmo.tasks.readers.formats import ReadSettings, open_reader
 from tests.tasks.toys import write_toy
 
@@ -93,6 +94,113 @@ def test_semicolons_are_seen_and_unknown_names_are_guessed_by_content(tmp_path):
         str(written(tmp_path / "a.csv", "remark;verdict\n" + rows)), "classification", ReadSettings()
     )
     assert opened.settings.columns == {"text": "remark", "label": "verdict"}
+
+
+def columns_of(path, family="classification", **settings):
+    return dict(open_reader(str(path), family, ReadSettings(**settings)).settings.columns)
+
+
+ROWS = [("I liked it very much", "pos"), ("it was awful to see", "neg"), ("not for me at all", "neg")] * 9
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "expected"),
+    [
+        (",text,label", "7,{text},{label}", {"text": "text", "label": "label"}),  # as pandas writes it
+        ("Comment,Is it good?", "{text},{label}", {"text": "Comment", "label": "Is it good?"}),
+        ("Comment,Label (final)", "{text},{label}", {"text": "Comment", "label": "Label (final)"}),
+        ("utterance_text,lang,my_class", "{text},en,{label}", {"text": "utterance_text", "label": "my_class"}),
+        ("review_id,review_text,mood", "7,{text},{label}", {"text": "review_text", "label": "mood"}),
+    ],
+)
+def test_headers_of_many_kinds_are_seen(tmp_path, header, row, expected):
+    lines = [header, *(row.format(text=text, label=label) for text, label in ROWS)]
+    path = written(tmp_path / "a.csv", "\n".join(lines) + "\n")
+    assert columns_of(path) == expected
+    assert len(read(path, "classification")[1]) == len(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("first", "row", "expected"),
+    [
+        ("joy\tyay", "{label}\t{text}", {"text": "2", "label": "1"}),
+        # As CoLA: where it is from, 0 or 1, a star or nothing, the sentence.
+        ("gj04\t1\t\tthe first one", "gj04\t{number}\t{star}\t{text}", {"text": "4", "label": "2"}),
+    ],
+)
+def test_tables_without_a_header_are_read_from_the_first_row(tmp_path, first, row, expected):
+    marks = {"pos": {"number": 1, "star": ""}, "neg": {"number": 0, "star": "*"}}
+    rows = [row.format(text=text, label=label, **marks[label]) for text, label in ROWS]
+    path = written(tmp_path / "a.tsv", "\n".join([first, *rows, first]) + "\n")
+    assert columns_of(path) == expected
+    assert len(read(path, "classification")[1]) == len(ROWS) + 2
+
+
+def test_a_file_is_read_with_the_header_that_another_had(tmp_path):
+    path = written(tmp_path / "a.csv", "".join(f"{label},{text}\n" for text, label in ROWS))
+    found = open_reader(str(path), "classification", ReadSettings()).settings
+    assert found.header is False
+    alone = written(tmp_path / "b.csv", "neg,awful\n")
+    reader = open_reader(str(alone), "classification", found, labelled=False).reader
+    assert [example.words for example in reader] == [("awful",)]
+
+
+def test_quoted_cells_of_many_lines_do_not_hide_the_delimiter(tmp_path):
+    rows = "".join(f'"{text}\n\n,more\nand, more";{label}\n' for text, label in ROWS * 3)
+    path = written(tmp_path / "a.csv", "remark;verdict\n" + rows)
+    assert columns_of(path) == {"text": "remark", "label": "verdict"}
+    assert len(read(path, "classification")[1]) == 3 * len(ROWS)
+
+
+def test_columns_are_named_by_number_too_and_one_has_one_role(tmp_path):
+    path = written(tmp_path / "a.csv", "id,said,mood\n1,so it goes,x\n")
+    given = {"text": "2", "label": "3"}
+    assert columns_of(path, columns=given) == {"text": "said", "label": "mood"}
+    with pytest.raises(InputError, match="text, label cannot all be read from said, said"):
+        read(path, "classification", columns={"text": "said", "label": "said"})
+
+
+def test_fields_of_nested_json_have_names_with_dots(tmp_path):
+    row = {"data": {"text": "so it goes", "n": 1}, "annotation": {"label": "x"}}
+    path = written(tmp_path / "a.jsonl", json.dumps(row) + "\n")
+    given = {"text": "data.text", "label": "annotation.label"}
+    reader, examples = read(path, "classification", columns=given)
+    assert (examples[0].words, examples[0].label) == (("so", "it", "goes"), "x")
+    assert json.loads(rewrite(reader, examples, [SimpleNamespace(label="y")])) == {
+        **row,
+        "annotation": {"label": "y"},
+    }
+
+
+def test_words_and_tags_between_spaces_fit_each_other(tmp_path):
+    path = written(tmp_path / "a.csv", "sentence,tags\nU.S. firms ca n't buy Smith's .,B O O O O B O\n")
+    opened = open_reader(str(path), "tagging", ReadSettings())
+    assert opened.settings.split_on_spaces
+    (example,) = opened.reader
+    assert example.words == ("U.S.", "firms", "ca", "n't", "buy", "Smith's", ".")
+
+
+def test_a_table_may_have_one_word_a_row(tmp_path):
+    rows = "Sentence: 1,Thousands,NNS,O\n,of,IN,O\n,Swedes,NNS,B-gpe\nSentence: 2,Hi,UH,O\n"
+    path = written(tmp_path / "a.csv", "Sentence #,Word,POS,Tag\n" + rows)
+    reader, examples = read(path, "tagging", columns={"tag": "Tag"})
+    assert [(example.words, example.tags) for example in examples] == [
+        (("Thousands", "of", "Swedes"), ("O", "O", "B-gpe")),
+        (("Hi",), ("O",)),
+    ]
+    found = [SimpleNamespace(tags=("1", "2", "3")), SimpleNamespace(tags=("4",))]
+    assert rewrite(reader, examples, found).splitlines()[1:] == [
+        "Sentence: 1,Thousands,NNS,1", ",of,IN,2", ",Swedes,NNS,3", "Sentence: 2,Hi,UH,4",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("labels", "mark"), [(("yes", "no", "-"), "-"), ((0, 1, 2, -1), "-1")])
+def test_pairs_without_a_label_are_left_out_and_told(tmp_path, caplog, labels, mark):
+    rows = [{"premise": "a b", "hypothesis": "c", "label": label} for label in labels]
+    path = written(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    examples, _ = read_examples(str(path), "pairs", ReadSettings())
+    assert [example.target for example in examples] == [str(label) for label in labels[:-1]]
+    assert f"1 pair(s) without a label ({mark}) are left out" in caplog.text
 
 
 def test_of_label_and_score_the_one_asked_for_is_taken(tmp_path):
@@ -251,3 +359,51 @@ def test_a_role_that_is_not_there_is_refused(tmp_path):
         read(path, "classification", columns={"tag": "1"})
     with pytest.raises(InputError, match="has no column 'stars' for the label; it has text, label"):
         read(path, "classification", columns={"label": "stars"})
+
+
+def tagged(path, **settings):
+    """What a CoNLL file has: the words and tags of each sentence."""
+    return [
+        list(zip(example.words, example.tags, strict=True)) for example in read(path, "tagging", **settings)[1]
+    ]
+
+
+def test_comments_of_conll_are_not_words_whatever_their_form(tmp_path):
+    multiconer = "# id 0000\tdomain=en\nthe _ _ O\nface _ _ B-X\n\n# id 0001\tdomain=en\nand _ _ O\n"
+    path = written(tmp_path / "a.conll", multiconer)
+    assert tagged(path) == [[("the", "O"), ("face", "B-X")], [("and", "O")]]
+    assert [example.place.line for example in read(path, "tagging")[1]] == [1, 5]
+    path = written(tmp_path / "b.conll", multiconer.replace(" _ _ ", "\t"))  # two cells in the comments as well
+    assert tagged(path) == [[("the", "O"), ("face", "B-X")], [("and", "O")]]
+    document = "#begin document (bc/cctv); part 000\nbc 0 In IN\nbc 1 it PRP\n\n#end document\n"
+    path = written(tmp_path / "c.conll", document + document)
+    assert tagged(path, columns={"word": "3"}) == [[("In", "IN"), ("it", "PRP")]] * 2
+    path = written(tmp_path / "d.conll", "# a longer remark\n\na O\n#end document\n")
+    assert tagged(path) == [[("a", "O")]]
+
+
+@pytest.mark.parametrize("separator", [" ", "\t"])
+def test_hash_signs_and_hashtags_of_conll_are_words(tmp_path, separator):
+    rows = [["# O", "1 B-x"], ["#cool O", "# O", "#begin O"], ["#end O", "#1 O", "# O"]]
+    content = "\n".join("".join(f"{row}\n" for row in sentence) for sentence in rows).replace(" ", separator)
+    path = written(tmp_path / "a.conll", content)
+    assert tagged(path) == [[tuple(row.split()) for row in sentence] for sentence in rows]
+
+
+def test_a_no_break_space_of_conll_is_inside_a_word(tmp_path):
+    path = written(tmp_path / "a.conll", "10\u00a0000 NUM O\nmen  NOUN\tO \n")
+    assert tagged(path) == [[("10\u00a0000", "O"), ("men", "O")]]
+
+
+def test_lines_of_conll_without_words_are_written_in_their_place(tmp_path):
+    content = (
+        "-DOCSTART- -X- O\n\nEU NNP B-ORG\n\n-DOCSTART- -X- O\n\n# a remark of its own\n\n"
+        "# id 1 x y\nyes UH O\n\n#end document\n"
+    )
+    reader, examples = read(
+        written(tmp_path / "a.conll", content), "tagging", labelled=False, columns={"tag": "3"}
+    )
+    assert [example.words for example in examples] == [("EU",), ("yes",)]
+    assert [example.place.line for example in examples] == [3, 9]
+    found = [SimpleNamespace(tags=("X",)), SimpleNamespace(tags=("Y",))]
+    assert rewrite(reader, examples, found) == content.replace("B-ORG", "X").replace("UH O", "UH Y")

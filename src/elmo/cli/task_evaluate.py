@@ -30,7 +30,7 @@ def evaluate(
 
     opened = load(task, bilm=bilm, precision=precision, device=device)
     trained = opened.description
-    read = task_options.choose_read_settings(trained.read, file, format, column, header)
+    read = task_options.choose_read_settings(trained.read, opened.family, file, format, column, header)
     examples, _ = read_examples(file, opened.family, read, trained.label_map)
     scores = opened.evaluate(examples)
     if as_json:

@@ -23,8 +23,8 @@ Columns = Annotated[
         "--column",
         metavar="ROLE=NAME",
         show_default=False,
-        help="Which column has a role: word, tag; text, label; first, second, label; question, passage, answer, "
-        "start. NAME is a name or a number from 1; repeatable.",
+        help="Which column has a role: word, tag, sentence; text, label; first, second, label; question, passage, "
+        "answer, start. NAME is a name, a number from 1, or outer.inner in JSON; repeatable.",
     ),
 ]
 Header = Annotated[
@@ -69,16 +69,21 @@ def make_read_settings(
 
 
 def choose_read_settings(
-    trained: "ReadSettings", path: str, format: str | None, columns: list[str] | None, header: bool | None
+    trained: "ReadSettings",
+    family: str,
+    path: str,
+    format: str | None,
+    columns: list[str] | None,
+    header: bool | None,
 ) -> "ReadSettings":
     """Read as in training where the file is of the same format, else as the options say."""
     import dataclasses
 
-    from elmo.tasks.readers.formats import format_of_name
+    from elmo.tasks.readers.formats import format_of_file
 
-    named = format or format_of_name(path)
+    named = format or format_of_file(path, family)
     given = read_pairs(columns, "--column")
     if named is not None and named != trained.format:
         return dataclasses.replace(trained, format=format, columns=given, header=header)
-    known = trained.columns if not given else {**trained.columns, **given}
+    known = {role: name for role, name in trained.columns.items() if name not in given.values()} | given
     return dataclasses.replace(trained, columns=known, header=trained.header if header is None else header)

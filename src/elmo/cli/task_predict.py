@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -44,7 +44,7 @@ def predict(
     if output is not None and file != "-" and output.exists() and output.samefile(file):
         raise InputError(f"{file} is both input and output; give --output another name.")
     opened = load(task, bilm=bilm, precision=precision, device=device)
-    read = task_options.choose_read_settings(opened.description.read, file, format, column, header)
+    read = task_options.choose_read_settings(opened.description.read, opened.family, file, format, column, header)
     reader = open_reader(file, opened.family, read, labelled=False).reader
     ahead, examples = tee(reader)
     with _writing(output) as write:
@@ -54,10 +54,15 @@ def predict(
         write(reader.end())
 
 
+def _open(path: Path) -> TextIO:
+    # Half of a character that needs two, which JSON may hold, is written as on standard output.
+    return path.open("w", encoding="utf-8", errors="backslashreplace", newline="")
+
+
 @contextmanager
 def _writing(output: Path | None) -> Iterator[Callable[[str], object]]:
     if output is None:
         yield sys.stdout.write
         return
-    with file_written_aside(output) as aside, aside.open("w", encoding="utf-8", newline="") as file:
+    with file_written_aside(output) as aside, _open(aside) as file:
         yield file.write

@@ -202,7 +202,7 @@ def _train_one(
         return
     part = "test" if scores["test"] else "dev"
     listed = ", ".join(f"{name} {value:.2f}" for name, value in scores[part].items())
-    print(f"{folder} is done after {scores['best_epoch']} epochs: {part} {listed}.")
+    print(f"{folder} is done, best after epoch {scores['best_epoch']}: {part} {listed}.")
     print(f"Use it: elmo task predict {folder} FILE, or elmo.tasks.load({str(folder)!r}).predict([…]).")
 
 

@@ -1,6 +1,7 @@
 """Files of labelled examples -> the three parts that training needs, read alike."""
 
 import dataclasses
+import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from typing import Any
 from elmo.errors import InputError
 from elmo.tasks.readers.formats import ReadSettings, open_reader
 from elmo.tasks.settings import FitSettings
+
+logger = logging.getLogger(__name__)
 
 LabelMap = Mapping[str, str]
 
@@ -53,9 +56,22 @@ def read_examples(
     """Read all labelled examples of a file, and give how it was read."""
     opened = open_reader(path, family, read)
     examples = list(map_labels(opened.reader, label_map or {}))
+    if family == "pairs":
+        examples = _leave_out_disputed(examples, path)
     if not examples:
         raise InputError(f"{path} has no examples with a label; nothing can be learned or measured.")
     return examples, opened.settings
+
+
+def _leave_out_disputed(pairs: list[Any], path: str) -> list[Any]:
+    """Leave out pairs whose annotators did not agree: SNLI marks them by -, or by -1 beside 0 to 2."""
+    labels = {pair.target for pair in pairs}
+    mark = "-" if "-" in labels else "-1" if labels == {"-1", "0", "1", "2"} else None
+    kept = [pair for pair in pairs if pair.target != mark]
+    if mark is not None and kept:
+        logger.warning("%s: %d pair(s) without a label (%s) are left out.", path, len(pairs) - len(kept), mark)
+        return kept
+    return pairs
 
 
 def map_labels(examples: Any, label_map: LabelMap) -> Any:

@@ -18,6 +18,7 @@ from elmo.tasks.examples import Words
 from elmo.tasks.families.family import choose_family
 from elmo.tasks.fit import Fitting, warn_of_unknown
 from elmo.tasks.folder import BILM_FOLDER, BilmReference, TaskDescription, read_task
+from elmo.text.tokenize import Word, split_on_spaces
 
 EXAMPLES_AT_ONCE = 256
 _BILM_PREFIX = "encoder.elmo.bilm."
@@ -46,7 +47,18 @@ class Task:
         if isinstance(items, str | bytes):
             raise InputError("predict takes a list of items; put the one text in a list.")
         family = self._fitting.family
+        if self.description.read.split_on_spaces:
+            items = map(self._split, items)
         return list(self.predict_examples(family.from_python(item) for item in items))
+
+    def _split(self, item: Any) -> Any:
+        """Cut the texts of an item at spaces alone, as those of training were."""
+        if isinstance(item, str) and self.family in ("tagging", "classification"):
+            return [word.text for word in split_on_spaces(item)]
+        if isinstance(item, tuple | list) and self.family == "pairs":
+            cut = [split_on_spaces(text) if isinstance(text, str) else text for text in item]
+            return [[word.text if isinstance(word, Word) else word for word in words] for words in cut]
+        return item
 
     def predict_examples(self, examples: Iterable[Any]) -> Iterator[Any]:
         """Give the predictions of examples one by one, in their order; memory is bounded."""

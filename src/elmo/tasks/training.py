@@ -1,6 +1,7 @@
 """A run from files to a task folder: train, measure, write. Killed, it goes on from its last epoch."""
 
 import json
+import logging
 import time
 from pathlib import Path
 from typing import Any, cast
@@ -25,6 +26,8 @@ from elmo.tasks.task import split_bilm
 from elmo.tasks.word_vectors import WordList, choose_words
 from elmo.tasks.workbench import Workbench
 
+logger = logging.getLogger(__name__)
+
 
 def train_task(
     bench: Workbench, settings: TaskSettings, folder: Path, *, watcher: Watcher | None = None, keep: bool = True
@@ -37,6 +40,8 @@ def train_task(
     family, inputs = bench.family, bench.inputs
     train, dev = draw_training(bench.parts, settings.fit)
     labels = family.learn_labels(train, settings)
+    if len(names := list(labels.get("labels") or [])) == 1:
+        logger.warning("All training examples have the label %r; is it in the right column?", names[0])
     if inputs.sense_index is not None:
         labels["first_senses"] = bench.first_senses
     for part, what in ((dev, "dev"), (bench.parts.test, "test")):

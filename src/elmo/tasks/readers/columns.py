@@ -1,11 +1,12 @@
 """Which column of a table has which role: as the user said, else by usual names, else by what stands in them."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from elmo.errors import InputError
 from elmo.tasks.readers import usual_names as names
-from elmo.tasks.readers.tables import Record, Table
+from elmo.tasks.readers.tables import Record, Table, get_field
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Role:
 
 ROLES: dict[str, tuple[Role, ...]] = {
     "tagging": (
+        Role("sentence", names.SENTENCES, needed=False),  # of a table with one word a row
         Role("word", names.WORDS),
         Role("tag", names.TAGS),
     ),
@@ -49,10 +51,12 @@ def find_columns(
     if unknown := [name for name in given if name not in known_roles]:
         known = ", ".join(known_roles)
         raise InputError(f"--column {unknown[0]}=…: there is no such role; {family} has {known}.")
+    if len(set(given.values())) < len(given):
+        raise InputError(f"--column: {', '.join(given)} cannot all be read from {', '.join(given.values())}.")
     found: dict[str, str] = {}
     lower = {name.lower().strip(): name for name in reversed(table.names)}
     for given_role, name in given.items():
-        actual = name if name in table.names else lower.get(name.lower())
+        actual = _find_name(table, name, lower)
         if actual is not None:
             found[given_role] = actual
         elif labelled or given_role != TARGETS[family]:
@@ -64,8 +68,7 @@ def find_columns(
     _find_pair(family, lower, found)
     for role in roles:
         usual = names.SCORES if prefers_scores and role.name == "label" else role.usual
-        match = next((lower[name] for name in usual if name in lower and lower[name] not in found.values()), None)
-        if role.name not in found and match is not None:
+        if role.name not in found and (match := _find_usual(usual, lower, found.values())) is not None:
             found[role.name] = match
     _find_by_content(table, family, found, labelled=labelled)
     for role in roles:
@@ -76,6 +79,27 @@ def find_columns(
                 f"--column {role.name}=NAME."
             )
     return found
+
+
+def _find_name(table: Table, name: str, lower: Mapping[str, str]) -> str | None:
+    """Give the column that a user means: by its name, its number among cells, or its place in nested JSON."""
+    if name in table.names or name.lower() in lower:
+        return name if name in table.names else lower[name.lower()]
+    if table.kind in ("csv", "tsv") and name.isdecimal() and 1 <= int(name) <= len(table.names):
+        return table.names[int(name) - 1]
+    is_nested = any(get_field(row.fields, name) is not None for row in table.first_rows)
+    return name if is_nested else None
+
+
+def _find_usual(usual: Sequence[str], lower: Mapping[str, str], taken: Collection[str]) -> str | None:
+    """Give the column that has one of the names, or a name with one of them in it, as in review_text."""
+    free = {name: actual for name, actual in lower.items() if actual not in taken}
+    for name in usual:
+        if name in free:
+            return free[name]
+    parts = {actual: re.findall(r"[^\W_]+", name) for name, actual in free.items()}
+    fitting = {actual: words for actual, words in parts.items() if not names.NEVER_MEANT.intersection(words)}
+    return next((actual for name in usual for actual, words in fitting.items() if name in words), None)
 
 
 def _find_pair(family: str, lower: Mapping[str, str], found: dict[str, str]) -> None:
@@ -100,8 +124,11 @@ def _find_by_content(table: Table, family: str, found: dict[str, str], *, labell
         found[role] = name
     free = [name for name in free if name not in found.values()]
     if labelled and "label" in {role.name for role in ROLES[family]} and "label" not in found and free:
-        # The column with the fewest different values; of equals, the last.
-        found["label"] = min(reversed(free), key=lambda name: _num_distinct(table.first_rows, name))
+        # The column with the fewest different values, but more than one and none empty; of equals, the last.
+        rows = table.first_rows
+        varied = [name for name in free if _num_distinct(rows, name) > 1]
+        whole = [name for name in varied if all(row.fields.get(name) not in (None, "") for row in rows)]
+        found["label"] = min(reversed(whole or varied or free), key=lambda name: _num_distinct(rows, name))
 
 
 def _mean_words(rows: Sequence[Record], name: str) -> float:

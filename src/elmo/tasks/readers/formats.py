@@ -1,7 +1,7 @@
 """Which format a file is, by its name and by what stands in it, and the reader of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, cast, get_args
 
 from elmo.errors import InputError
@@ -55,9 +55,8 @@ class OpenedReader:
 def open_reader(path: str, family: str, settings: ReadSettings, *, labelled: bool = True) -> OpenedReader:
     """Open a file (or "-", standard input) of examples of a family. `labelled`: their targets must be there."""
     lines = Lines(path)
-    if not any(line.strip() for line in lines.peek(100)):
-        raise InputError(f"{lines.name} is empty; examples were expected.")
-    format = settings.format or _recognize(lines, family)
+    recognized = _recognize(lines, family)  # which tells of an empty file too
+    format = settings.format or recognized
     if format not in get_args(FormatName):
         raise InputError(f"--format {format!r} is not known; choose one of {', '.join(FORMATS[family])}.")
     if format not in FORMATS[family]:
@@ -65,12 +64,12 @@ def open_reader(path: str, family: str, settings: ReadSettings, *, labelled: boo
             f"{lines.name} is {format}, but {family} reads {', '.join(FORMATS[family])}; say which with --format."
         )
     reader = _make_reader(lines, family, cast(FormatName, format), settings, labelled=labelled)
-    target = reader.pair_target if isinstance(reader, TableReader) else settings.pair_target
-    # A file of the same kind is read by the same columns, even where guessing might differ.
-    return OpenedReader(
-        reader,
-        ReadSettings(format, reader.columns, settings.header, target, settings.split_on_spaces),
-    )
+    # A file of the same kind is read in the same way, even where guessing might differ.
+    found = replace(settings, format=format, columns=reader.columns)
+    if isinstance(reader, TableReader):
+        has_header = reader.has_header if format in ("csv", "tsv") else None
+        found = replace(found, header=has_header, pair_target=reader.pair_target, split_on_spaces=reader.on_spaces)
+    return OpenedReader(reader, found)
 
 
 def _make_reader(
@@ -97,15 +96,16 @@ def _make_reader(
             )  # fmt: skip
 
 
-def format_of_name(path: str) -> str | None:
-    """Give the format that a file's ending stands for, if it stands for one."""
-    return None if path == STDIN else _SUFFIXES.get(Lines(path).suffix)
+def format_of_file(path: str, family: str) -> str | None:
+    """Give the format that a file's name and content stand for; None for standard input."""
+    return None if path == STDIN else _recognize(Lines(path), family)
 
 
 def _recognize(lines: Lines, family: str) -> str:
     ahead = [line for line in lines.peek(100) if line.strip()]
-    first = ahead[0].lstrip()
-    format = format_of_name(lines.path) or _recognize_content(first, ahead, family)
+    if not ahead:
+        raise InputError(f"{lines.name} is empty; examples were expected.")
+    format = _SUFFIXES.get(lines.suffix) or _recognize_content(ahead[0].lstrip(), ahead, family)
     if format == "conll" and looks_like_conllu(ahead):
         return "conllu"
     return format

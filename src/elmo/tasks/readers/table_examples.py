@@ -9,7 +9,7 @@ from elmo.tasks.examples import LabelledText, MarkedPair, Place, Question, Sente
 from elmo.tasks.readers.columns import TARGETS, find_columns
 from elmo.tasks.readers.semeval import read_marked
 from elmo.tasks.readers.squad import make_question
-from elmo.tasks.readers.tables import Record, Table
+from elmo.tasks.readers.tables import Record, Table, get_field
 from elmo.text.tokenize import split_on_spaces, tokenize
 
 PairTarget: TypeAlias = Literal["auto", "label", "score"]
@@ -41,25 +41,71 @@ class TableReader:
         }  # fmt: skip
         self.pair_target = pair_target
         if family == "pairs" and pair_target == "auto" and labelled:
-            values = [str(row.fields.get(self._target or "", "")) for row in table.first_rows]
+            values = [str(get_field(row.fields, self._target or "") or "") for row in table.first_rows]
             self.pair_target = "score" if _are_scores(values) else "label"
+        if family == "tagging" and labelled and not on_spaces and "sentence" not in self.columns:
+            self._on_spaces = all(map(self._is_split_already, table.first_rows))
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first row names the columns."""
+        return self._table.has_header
+
+    @property
+    def on_spaces(self) -> bool:
+        """Whether the words are what stands between spaces."""
+        return self._on_spaces
+
+    def _is_split_already(self, record: Record) -> bool:
+        """Whether the tags of a text are as many as the words between its spaces."""
+        text, tags = (get_field(record.fields, self.columns[role]) for role in ("word", "tag"))
+        num_tags = len(tags.split() if isinstance(tags, str) else tags or ())
+        return isinstance(text, str) and len(split_on_spaces(text)) == num_tags
 
     def __iter__(self) -> Iterator[Any]:
+        if "sentence" in self.columns:
+            for group in self._sentences():
+                yield self._tagged_rows(group)
+            return
         make = self._makers[self._family]
         for record in self._table:
             yield make(record)
+
+    def _sentences(self) -> Iterator[list[Record]]:
+        """Give the rows of each sentence: a number is that of all rows until the next one."""
+        rows: list[Record] = []
+        last = None
+        for record in self._table:
+            number = record.fields.get(self.columns["sentence"])
+            if rows and number not in (None, "", last):
+                yield rows
+                rows = []
+            last = number if number not in (None, "") else last
+            rows.append(record)
+        yield rows
+
+    def _tagged_rows(self, rows: list[Record]) -> TaggedSentence:
+        words = tuple(str(self._field(row, "word")).strip() for row in rows)
+        tags = [self._field(row, "tag") for row in rows]
+        if self._labelled and (empty := next((row for row, tag in zip(rows, tags, strict=True) if not tag), None)):
+            raise InputError(f"{empty.place}: the tag is empty; give one, or take the sentence out.")
+        known = tuple(map(str, tags)) if all(tags) else None
+        return TaggedSentence(words, known, rows[0].place, record=rows)
 
     def begin(self) -> str:
         """Give the header, with the target's column even if the input had none."""
         if self._target is None:
             self._target = TARGETS[self._family]
-        if self._target not in self._table.names:
+        if self._target not in self._table.names and not self._is_json:
             self._table.names.append(self._target)
         return self._table.begin()
 
     def write(self, example: Any, prediction: Any) -> str:
         """Give the row with the predicted target, and for an answer also where it starts."""
         assert self._target is not None
+        if "sentence" in self.columns:
+            rows = zip(example.record, prediction.tags, strict=True)
+            return "".join(self._table.write(row, {self._target: tag}) for row, tag in rows)
         changes: dict[str, Any] = {self._target: _target_of(prediction, is_json=self._is_json)}
         if "start" in self.columns:
             changes[self.columns["start"]] = prediction.start
@@ -75,7 +121,7 @@ class TableReader:
 
     def _field(self, record: Record, role: str) -> Any:
         name = self.columns.get(role)
-        value = None if name is None else record.fields.get(name)
+        value = None if name is None else get_field(record.fields, name)
         if value is None and (self._labelled or role != TARGETS[self._family]):
             raise InputError(
                 f"{record.place}: the {role} ({name!r}) is missing; give one, or take the example out."
@@ -136,7 +182,7 @@ class TableReader:
 
     def _answers(self, record: Record) -> list[tuple[str, int | None]]:
         value = self._field(record, "answer")
-        start = record.fields.get(self.columns["start"]) if "start" in self.columns else None
+        start = get_field(record.fields, self.columns["start"]) if "start" in self.columns else None
         if value is None or value == "":
             return []
         if isinstance(value, dict):  # {"text": [...], "answer_start": [...]}

@@ -9,7 +9,7 @@ import io
 import itertools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -20,6 +20,7 @@ from elmo.tasks.readers.usual_names import USUAL_NAMES
 
 TableKind: TypeAlias = Literal["csv", "tsv", "jsonl", "json"]
 ROWS_LOOKED_AT = 200
+MOST_NAME_WORDS = 4
 _DELIMITERS = (",", ";", "\t", "|")
 _NAME_LIKE = re.compile(r"[^\W\d][\w.:#/-]{0,39}")
 
@@ -44,7 +45,8 @@ class Table:
         rows = self._read_delimited(header) if kind in ("csv", "tsv") else self._read_json()
         self.first_rows = list(itertools.islice(rows, ROWS_LOOKED_AT))
         if not self.first_rows:
-            raise InputError(f"{lines.name} has no rows; a table of examples was expected.")
+            where = " below its first one, which is taken for the names of the columns" if self.has_header else ""
+            raise InputError(f"{lines.name} has no rows{where}; a table of examples was expected.")
         self.names = list(dict.fromkeys(name for row in self.first_rows for name in row.fields))
         self._rows = itertools.chain(self.first_rows, rows)
 
@@ -59,7 +61,9 @@ class Table:
 
     def write(self, record: Record, changes: dict[str, Any]) -> str:
         """Give a row with some fields changed; a new one goes behind the last."""
-        fields = {**record.fields, **changes}
+        fields = record.fields
+        for name, value in changes.items():
+            fields = _with_field(fields, name, value)
         if self.kind in ("json", "jsonl"):
             text = json.dumps(fields, ensure_ascii=False)
             self._num_written += 1
@@ -81,7 +85,7 @@ class Table:
 
     def _read_delimited(self, header: bool | None) -> Iterator[Record]:
         if self.kind == "csv":
-            self._delimiter = _find_delimiter(self._lines.peek(20))
+            self._delimiter = _find_delimiter(self._lines.peek(ROWS_LOOKED_AT))
         csv.field_size_limit(2**31 - 1)
         text = (line + "\n" for line in self._lines)
         if self.kind == "tsv":
@@ -91,7 +95,7 @@ class Table:
         first = self._next_row(rows)
         if first is None:
             raise InputError(f"{self._lines.name} is empty; a table of examples was expected.")
-        ahead = list(itertools.islice(iter(lambda: self._next_row(rows), None), 20))
+        ahead = list(itertools.islice(iter(lambda: self._next_row(rows), None), ROWS_LOOKED_AT))
         self.has_header = _is_header(first[1], [row[1] for row in ahead]) if header is None else header
         names = first[1] if self.has_header else [str(number) for number in range(1, len(first[1]) + 1)]
         if len(set(names)) != len(names):
@@ -160,20 +164,19 @@ def _find_delimiter(lines: list[str]) -> str:
     best, most = ",", 1
     for delimiter in _DELIMITERS:
         try:
-            counts = {len(row) for row in csv.reader(lines[:-1] or lines, delimiter=delimiter) if row}
+            rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
         except csv.Error:
             continue
+        counts = set(map(len, rows[:-1] or rows))  # the last one may be looked at in part
         if len(counts) == 1 and max(counts) > most:
             best, most = delimiter, max(counts)
     return best
 
 
 def _is_header(first: list[str], later: list[list[str]]) -> bool:
-    """Tell names from values: short single words above columns of text or numbers."""
+    """Tell names from values: one that columns usually have, or short single words above columns of text."""
     names = [cell.strip() for cell in first]
-    if len(set(names)) != len(names) or not all(_NAME_LIKE.fullmatch(name.replace(" ", "_")) for name in names):
-        return False
-    if any(len(name.split()) > 3 for name in names):
+    if len(set(names)) != len(names) or any(len(name.split()) > MOST_NAME_WORDS for name in names):
         return False
     columns = list(zip(*(row for row in later if len(row) == len(first)), strict=True))
     values = [{cell.strip() for cell in column} for column in columns]
@@ -181,7 +184,25 @@ def _is_header(first: list[str], later: list[list[str]]) -> bool:
         return False
     if any(name.lower() in USUAL_NAMES for name in names):
         return True
-    return not columns or any(
+    if not all(_NAME_LIKE.fullmatch(name.replace(" ", "_")) for name in names):
+        return False
+    return bool(columns) and any(
         len(name.split()) == 1 and sum(len(cell.split()) for cell in column) > 2 * len(column)
         for name, column in zip(names, columns, strict=True)
     )
+
+
+def get_field(fields: Mapping[str, Any], name: str) -> Any:
+    """Give a field; of nested JSON objects `outer.inner` is one too. None if there is none."""
+    if name in fields:
+        return fields[name]
+    outer, dot, inner = name.partition(".")
+    nested = fields.get(outer) if dot else None
+    return get_field(nested, inner) if isinstance(nested, dict) else None
+
+
+def _with_field(fields: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
+    outer, dot, inner = name.partition(".")
+    if name not in fields and dot and isinstance(fields.get(outer), dict):
+        return {**fields, outer: _with_field(fields[outer], inner, value)}
+    return {**fields, name: value}

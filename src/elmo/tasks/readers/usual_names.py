@@ -16,12 +16,28 @@ PAIRS = (
     ("first", "second"), ("s1", "s2"), ("a", "b"), ("text", "hypothesis"), ("question", "sentence"),
     ("query", "document"), ("left", "right"),
 )  # fmt: skip
-WORDS = ("words", "tokens", "token", "text", "sentence")
+WORDS = ("words", "tokens", "token", "word", "form", "text", "sentence")
+SENTENCES = (
+    "sentence #",
+    "sentence_id",
+    "sent_id",
+    "sentence_no",
+    "sentence_num",
+    "sentence_number",
+    "sentence_idx",
+)
 TAGS = ("tags", "labels", "ner_tags", "pos_tags", "upos", "ner", "pos", "tag", "label", "chunk_tags")
 QUESTIONS = ("question", "query")
 PASSAGES = ("context", "passage", "paragraph", "document", "text")
 ANSWERS = ("answers", "answer", "answer_text", "span")
 STARTS = ("answer_start", "start")
+# A column of a name with such a word in it holds something about a text or label, as text_id does.
+NEVER_MEANT = frozenset(
+    ("id", "ids", "idx", "index", "no", "num", "number", "count", "length", "len", "date", "time", "url", "source")
+)
 USUAL_NAMES = frozenset(
-    (*LABELS, *SCORES, *TEXTS, *WORDS, *TAGS, *QUESTIONS, *PASSAGES, *ANSWERS, *STARTS, "id", "idx", "pair_id")
-).union(*PAIRS)
+    (
+        *LABELS, *SCORES, *TEXTS, *WORDS, *SENTENCES, *TAGS, *QUESTIONS, *PASSAGES, *ANSWERS, *STARTS,
+        "id", "idx", "pair_id",
+    )
+).union(*PAIRS)  # fmt: skip
