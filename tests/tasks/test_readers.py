@@ -172,6 +172,14 @@ def test_fields_of_nested_json_have_names_with_dots(tmp_path):
     }
 
 
+def test_whole_numbers_of_json_stay_numbers(tmp_path):
+    path = written(tmp_path / "a.jsonl", '{"text": "so it goes", "label": 1}\n')
+    found = open_reader(str(path), "classification", ReadSettings()).settings
+    unlabelled = written(tmp_path / "b.jsonl", '{"text": "and on"}\n')
+    reader = open_reader(str(unlabelled), "classification", found, labelled=False).reader
+    assert rewrite(reader, list(reader), [SimpleNamespace(label="0")]) == '{"text": "and on", "label": 0}\n'
+
+
 def test_words_and_tags_between_spaces_fit_each_other(tmp_path):
     path = written(tmp_path / "a.csv", "sentence,tags\nU.S. firms ca n't buy Smith's .,B O O O O B O\n")
     opened = open_reader(str(path), "tagging", ReadSettings())

@@ -42,6 +42,7 @@ class ReadSettings:
     header: bool | None = None
     pair_target: PairTarget = "auto"
     split_on_spaces: bool = False
+    integer_labels: bool = False  # JSON had whole numbers for labels, so predictions are written as such
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,13 @@ def open_reader(path: str, family: str, settings: ReadSettings, *, labelled: boo
     found = replace(settings, format=format, columns=reader.columns)
     if isinstance(reader, TableReader):
         has_header = reader.has_header if format in ("csv", "tsv") else None
-        found = replace(found, header=has_header, pair_target=reader.pair_target, split_on_spaces=reader.on_spaces)
+        found = replace(
+            found,
+            header=has_header,
+            pair_target=reader.pair_target,
+            split_on_spaces=reader.on_spaces,
+            integer_labels=reader.has_integer_labels,
+        )
     return OpenedReader(reader, found)
 
 
@@ -93,6 +100,7 @@ def _make_reader(
             return TableReader(
                 table, lines.name, family, columns=settings.columns, labelled=labelled,
                 pair_target=settings.pair_target, on_spaces=settings.split_on_spaces,
+                integer_labels=settings.integer_labels,
             )  # fmt: skip
 
 

@@ -28,6 +28,7 @@ class TableReader:
         labelled: bool,
         pair_target: PairTarget = "auto",
         on_spaces: bool = False,
+        integer_labels: bool = False,
     ) -> None:
         """`on_spaces`: the words are what stands between spaces; else texts are tokenized."""
         self.columns = find_columns(
@@ -35,6 +36,10 @@ class TableReader:
         )
         self._table, self._family, self._labelled, self._on_spaces = table, family, labelled, on_spaces
         self._target = self.columns.get(TARGETS[family])
+        self.has_integer_labels = integer_labels
+        if labelled and self._is_json:
+            values = [get_field(row.fields, self._target or "") for row in table.first_rows]
+            self.has_integer_labels = all(type(value) is int for value in values)
         self._makers: dict[str, Callable[[Record], Any]] = {
             "tagging": self._tagged, "classification": self._text, "pairs": self._pair,
             "relations": self._relation, "spans": self._question,
@@ -106,7 +111,10 @@ class TableReader:
         if "sentence" in self.columns:
             rows = zip(example.record, prediction.tags, strict=True)
             return "".join(self._table.write(row, {self._target: tag}) for row, tag in rows)
-        changes: dict[str, Any] = {self._target: _target_of(prediction, is_json=self._is_json)}
+        target = _target_of(prediction, is_json=self._is_json)
+        if self.has_integer_labels and self._is_json and str(target).removeprefix("-").isdecimal():
+            target = int(target)  # not so where --map-label gave it a name
+        changes: dict[str, Any] = {self._target: target}
         if "start" in self.columns:
             changes[self.columns["start"]] = prediction.start
         return self._table.write(example.record, changes)
