@@ -1,12 +1,12 @@
 """CoNLL and CoNLL-U: a word a line with its columns, an empty line after each sentence.
 
 Columns are named by number from 1, or by name in CoNLL-U. Lines that are no words (comments, -DOCSTART-, ranges
-and empty nodes of CoNLL-U) are kept for writing and not read as words.
+and empty nodes of CoNLL-U) are kept for writing, each in its place, and not read as words.
 """
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from elmo.errors import InputError
 from elmo.tasks.examples import Place, TaggedSentence
@@ -14,6 +14,9 @@ from elmo.tasks.readers.lines import Lines
 
 CONLLU_NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _CONLLU_ROW = re.compile(r"(?:\d+|\d+-\d+|\d+\.\d+)\t")
+_COMMENT = re.compile(r"# \S+ ?= |#(?:begin|end) document\b")
+_MAYBE_COMMENT = re.compile(r"# |#(?:begin|end)\b")  # or the word #, or a hashtag
+_Block: TypeAlias = list[tuple[str, list[str] | None]]  # lines with the cells of those that are words
 
 
 def looks_like_conllu(lines: list[str]) -> bool:
@@ -28,11 +31,13 @@ class ConllReader:
     def __init__(self, lines: Lines, *, is_conllu: bool, columns: Mapping[str, str], labelled: bool) -> None:
         """`labelled`: whether each word must have its tag."""
         self._lines, self._is_conllu, self._labelled = lines, is_conllu, labelled
-        rows = [line for line in lines.peek(1000) if self._is_row(line)]
+        self._rest: _Block = []
+        rows = [line for line in lines.peek(1000) if self._may_be_row(line)]
         if not rows:
             raise InputError(f"{lines.name} has no words; a file in CoNLL form was expected, one word a line.")
-        self._separator = "\t" if "\t" in rows[0] else None
-        self._num_columns = len(rows[0].split(self._separator))
+        row = next((line for line in rows if is_conllu or not _MAYBE_COMMENT.match(line)), rows[0])
+        self._has_tabs = "\t" in row
+        self._num_columns = len(self._cut(row))
         self._word = self._index(columns.get("word", "form" if is_conllu else "1"), "word")
         # Without tags they are to be written behind the last column.
         last = max(2, self._num_columns) if labelled else self._num_columns + 1
@@ -40,17 +45,25 @@ class ConllReader:
         self.columns = {"word": str(self._word + 1), "tag": str(self._tag + 1)}
 
     def __iter__(self) -> Iterator[TaggedSentence]:
-        block: list[tuple[str, list[str] | None]] = []
-        first = 1
+        block: _Block = []
+        first, has_rows = 1, False
         for line in self._lines:
             if line.strip():
-                if not block:
+                if not block or not block[-1][0]:
                     first = self._lines.number
-                block.append((line, self._split(line) if self._is_row(line) else None))
-                continue
-            yield from self._sentence(block, first)
-            block = []
-        yield from self._sentence(block, first)
+                is_row = self._is_row(line, is_head=not has_rows)
+                block.append((line, self._split(line) if is_row else None))
+                has_rows = has_rows or is_row
+            elif has_rows:
+                yield self._sentence(block, first)
+                block, has_rows = [], False
+            elif block and block[-1][0]:
+                # Lines without a word, such as -DOCSTART-, are kept before the next sentence.
+                block.append(("", None))
+        if has_rows:
+            yield self._sentence(block, first)
+        else:
+            self._rest = block
 
     def begin(self) -> str:
         """Give nothing: the first sentence follows at once."""
@@ -66,40 +79,49 @@ class ConllReader:
                 continue
             cells = list(cells)
             cells[self._tag : self._tag + 1] = [next(tags)]
-            written.append(("\t" if self._separator else " ").join(cells))
+            written.append(("\t" if self._has_tabs else " ").join(cells))
         return "\n".join(written) + "\n\n"
 
     def end(self) -> str:
-        """Give nothing."""
-        return ""
+        """Give the lines after the last sentence."""
+        return "".join(line + "\n" for line, _ in self._rest)
 
-    def _sentence(self, block: list[tuple[str, list[str] | None]], first: int) -> Iterator[TaggedSentence]:
+    def _sentence(self, block: _Block, first: int) -> TaggedSentence:
         rows = [cells for _, cells in block if cells is not None]
-        if not rows:
-            return
         tags = tuple(cells[self._tag] for cells in rows) if self._tag < self._num_columns else None
-        if self._labelled:
-            for offset, (_, cells) in enumerate(block):
-                if cells is not None and not cells[self._tag].strip():
-                    raise InputError(f"{self._lines.name}, line {first + offset}: the tag is empty.")
         place = Place(self._lines.name, first)
-        yield TaggedSentence(tuple(cells[self._word] for cells in rows), tags, place, block)
+        return TaggedSentence(tuple(cells[self._word] for cells in rows), tags, place, block)
 
     def _split(self, line: str) -> list[str]:
-        cells = line.split(self._separator)
+        cells = self._cut(line)
         if len(cells) != self._num_columns:
             raise self._lines.fail(
                 f"{len(cells)} column(s) in {line!r:.60}, but the first word has {self._num_columns}; every word "
                 "must have the same."
             )
+        if self._labelled and not cells[self._tag].strip():
+            raise self._lines.fail("the tag is empty.")
         return cells
 
-    def _is_row(self, line: str) -> bool:
+    def _cut(self, line: str) -> list[str]:
+        # Not at every white space: 10\u00a0000 is one word.
+        return line.split("\t") if self._has_tabs else re.split(r"[ \t]+", line.strip(" \t"))
+
+    def _may_be_row(self, line: str) -> bool:
         if not line.strip() or line.startswith("-DOCSTART-"):
             return False
         if self._is_conllu:
             return not line.startswith("#") and not re.match(r"\d+[-.]\d+\t", line)
-        return not re.match(r"# \S+ ?= ", line)
+        return not _COMMENT.match(line)
+
+    def _is_row(self, line: str, *, is_head: bool) -> bool:
+        """Tell words from comments, which may stand at the `head` of a sentence without the shape of its rows."""
+        if not self._may_be_row(line):
+            return False
+        if self._is_conllu or not is_head or not _MAYBE_COMMENT.match(line):
+            return True
+        cells = self._cut(line)
+        return ("\t" in line) == self._has_tabs and len(cells) == self._num_columns and " " not in cells[0]
 
     def _index(self, name: str, role: str) -> int:
         if self._is_conllu and name.lower() in CONLLU_NAMES:
