@@ -1,8 +1,10 @@
 """Every family learns a toy task, by every way ELMo can enter, and its folder predicts what training measured."""
 
 import dataclasses
+import json
 
 import pytest
+import torch
 
 from elmo import InputError
 from elmo.tasks import load
@@ -177,3 +179,53 @@ def test_tags_of_chinese_entities_mark_spans():
     assert Tagging().score([sentence], [found], labels)["f1"] == 100
     broken = dataclasses.replace(sentence, tags=("O", "M-per", "E-per", "O", "O", "O", "O"))
     assert not Tagging().learn_labels([sentence, broken], small("tagging"))["strict"]
+
+
+def test_questions_without_an_answer_are_learned_and_count(toy_inputs, tmp_path, caplog):
+    from elmo.tasks.run_folder import TaskInputs, start
+    from elmo.tasks.training import train_task
+    from elmo.tasks.workbench import Workbench
+
+    answered = [
+        {"question": "Which place ?", "context": f"Ann went to {name} .", "answer": name} for name in PLACES
+    ]
+    unanswered = [{**row, "context": f"Ann has {row['answer']} shoes", "answer": ""} for row in answered]
+    inputs = toy_inputs("spans")
+    scores = {}
+    for name, rows in (("one", answered), ("two", answered + unanswered)):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows * 3))
+        given = TaskInputs("spans", str(path), str(path), model=inputs.model, cache_folder=inputs.cache_folder)
+        settings = small("spans", fit__num_epochs=20, fit__patience=20)
+        start(given, settings, tmp_path / name)
+        scores[name] = train_task(Workbench(given), settings, tmp_path / name)["dev"]
+    assert scores["one"]["f1"] > 90 and scores["two"]["exact"] > 90, scores
+    examples, _ = read_examples(str(tmp_path / "two.jsonl"), "spans", ReadSettings())
+    task = load(tmp_path / "two")
+    assert task.evaluate(examples) == scores["two"]
+    found, none = task.predict([(row["question"], row["context"]) for row in (answered[0], unanswered[0])])
+    assert (found.text, none.text, none.start) == ("Paris", "", 0)
+    assert 0 < none.probability <= 1
+    # A network that never saw such questions has no choice but to be wrong.
+    task = load(tmp_path / "one")
+    assert task.evaluate(examples)["exact"] == scores["one"]["exact"] / 2
+    assert "'no answer' was not among the labels in training (12 such given examples)" in caplog.text
+
+
+def test_a_network_without_unanswered_questions_is_as_it_was(toy_inputs):
+    from elmo.tasks.build import Vocabularies, build_network
+    from elmo.tasks.families.spans import Spans
+    from elmo.tasks.word_vectors import WordList
+
+    examples, _ = read_examples(toy_inputs("spans").train, "spans", ReadSettings())
+    settings = small("spans", elmo__where="none")
+    found = Spans().learn_labels(examples, settings)
+    words = Vocabularies(WordList(["went", "to"]), WordList([]), 0)
+    weights = []
+    for labels in ({"max_words": found["max_words"]}, found, {**found, "no_answer": True}):
+        torch.manual_seed(1)
+        weights.append(build_network("spans", settings, labels, words, None).state_dict())
+    earlier, without, with_none = weights
+    assert earlier.keys() == without.keys() == {name for name in with_none if "no_answer" not in name}
+    assert all(torch.equal(weight, other[name]) for name, weight in earlier.items() for other in weights[1:])
+    assert len(with_none) == len(earlier) + 2

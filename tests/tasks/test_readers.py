@@ -415,3 +415,43 @@ def test_lines_of_conll_without_words_are_written_in_their_place(tmp_path):
     assert [example.place.line for example in examples] == [3, 9]
     found = [SimpleNamespace(tags=("X",)), SimpleNamespace(tags=("Y",))]
     assert rewrite(reader, examples, found) == content.replace("B-ORG", "X").replace("UH O", "UH Y")
+
+
+def test_questions_without_an_answer_are_examples_and_are_written_in_the_form_of_squad_2(tmp_path):
+    qas = [
+        {"id": "a", "question": "Who ?", "answers": [{"text": "Ann", "answer_start": 0}], "is_impossible": False},
+        {"id": "b", "question": "Why ?", "answers": [], "is_impossible": True, "plausible_answers": []},
+        {"id": "c", "question": "How ?", "answers": []},
+        {"id": "d", "question": "When ?", "is_impossible": True},
+    ]
+    content = {"version": "v2.0", "data": [{"title": "t", "paragraphs": [{"context": "Ann went .", "qas": qas}]}]}
+    reader, examples = read(written(tmp_path / "a.json", json.dumps(content)), "spans")
+    assert [(example.answers, example.answer_span) for example in examples] == [
+        (("Ann",), (0, 1)),
+        *[((), None)] * 3,
+    ]
+    none = SimpleNamespace(text="", start=0, probability=0.5)
+    went = SimpleNamespace(text="went", start=4, probability=0.5)
+    new = json.loads(rewrite(reader, examples, [none, went, none, none]))
+    found = [{"text": "went", "answer_start": 4}]
+    assert new["data"][0]["paragraphs"][0]["qas"] == [
+        {**qas[0], "answers": [], "is_impossible": True},
+        {**qas[1], "answers": found, "is_impossible": False},
+        {**qas[2], "answers": []},
+        {**qas[3], "answers": []},
+    ]
+
+
+@pytest.mark.parametrize(
+    "answers", [{"text": [], "answer_start": []}, {"text": [""], "answer_start": [-1]}, [], ""]
+)
+def test_a_table_may_have_questions_without_an_answer(tmp_path, answers):
+    rows = [
+        {"question": "Who ?", "context": "Ann went .", "answers": {"text": ["Ann"], "answer_start": [0]}},
+        {"question": "Why ?", "context": "Ann went .", "answers": answers},
+    ]
+    path = written(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert [example.answers for example in read(path, "spans")[1]] == [("Ann",), ()]
+    path = written(tmp_path / "b.jsonl", '{"question": "Why ?", "context": "Ann went .", "answers": null}\n')
+    with pytest.raises(InputError, match=r"line 1: .*answer"):
+        read(path, "spans")

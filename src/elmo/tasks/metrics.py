@@ -98,7 +98,11 @@ def score_relations(gold: Sequence[str], predicted: Sequence[str]) -> dict[str, 
 
 
 def score_answers(gold: Sequence[Sequence[str]], predicted: Sequence[str]) -> dict[str, float]:
-    """Exact match and word F1 against the nearest of each question's answers, as SQuAD defines them."""
+    """Exact match and word F1 against the nearest of each question's answers, as SQuAD defines them.
+
+    A question without answers (SQuAD 2) is answered rightly by "" alone.
+    """
+    gold = [answers or ("",) for answers in gold]
     exact = [
         max(float(_plain(answer) == _plain(text)) for answer in answers) for answers, text in _zip(gold, predicted)
     ]

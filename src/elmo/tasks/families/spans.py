@@ -1,4 +1,4 @@
-"""Answers: a question and a passage -> the piece of the passage that answers it."""
+"""Answers: a question and a passage -> the piece of the passage that answers it, or none where none does."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from elmo.tasks.families.family import GIVEN, Labels, MakeEncoder
 from elmo.tasks.metrics import score_answers
 from elmo.tasks.networks.between import build_between
 from elmo.tasks.networks.encoder import Batcher
-from elmo.tasks.networks.pooling import AttentionPooling, masked_softmax
+from elmo.tasks.networks.pooling import AttentionPooling, masked_softmax, pool_max
 from elmo.tasks.readers.squad import make_question
 from elmo.tasks.settings import TaskSettings
 
@@ -23,7 +23,7 @@ _VERY_LOW = -1e9
 
 @dataclass(frozen=True)
 class AnswerPrediction:
-    """The answer, the character of the passage where it starts, and its probability."""
+    """The answer, the character of the passage where it starts, and its probability; no answer is "" at 0."""
 
     text: str
     start: int
@@ -40,12 +40,13 @@ class Spans:
         return (example.words, example.passage_words)
 
     def learn_labels(self, examples: Sequence[Question], settings: TaskSettings) -> Labels:
-        """There is nothing to learn of the targets but how long an answer may be."""
-        return {"max_words": settings.network.max_answer_words}
+        """Give how long an answer may be, and whether there are questions without one (SQuAD 2)."""
+        no_answer = any(not example.answers for example in examples)
+        return {"max_words": settings.network.max_answer_words, "no_answer": no_answer}
 
     def unknown_targets(self, example: Question, labels: Labels) -> Iterable[str]:
-        """Any piece of a passage is known."""
-        return []
+        """Any piece of a passage is known; that there is no answer must have been learned."""
+        return [] if example.answers or labels.get("no_answer") else ["no answer"]
 
     def build(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> nn.Module:
         """Make the network."""
@@ -58,7 +59,7 @@ class Spans:
     def score(
         self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction], labels: Labels
     ) -> dict[str, float]:
-        """Give SQuAD's F1 and exact match."""
+        """Give SQuAD's F1 and exact match; where there is no answer, "" alone is right."""
         return score_answers([example.answers for example in examples], [found.text for found in predictions])
 
     def from_python(self, item: Any) -> Question:
@@ -72,7 +73,10 @@ class Spans:
 
 
 class AnswerNetwork(nn.Module):
-    """Passage words that know the question -> scores of being the first and the last word of the answer."""
+    """Passage words that know the question -> scores of being the first and the last word of the answer.
+
+    If training had questions without an answer, one more position stands behind the words: that there is none.
+    """
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
         super().__init__()
@@ -87,24 +91,35 @@ class AnswerNetwork(nn.Module):
         self.first = nn.Linear(state_dim, dim)
         self.last = nn.Linear(state_dim, dim)
         self.scores = nn.Linear(dim, 2)
+        # Tasks of earlier versions do not say whether; theirs always found an answer.
+        self.no_answer = nn.Linear(state_dim + dim, 2) if labels.get("no_answer") else None
 
     def loss(self, examples: Sequence[Question], batcher: Batcher) -> Tensor:
         """Give the cross entropy of the first and of the last word."""
         first, last = self._read(examples, batcher)
+        num_positions = first.shape[1]
+        targets = [example.answer_span for example in examples]
+        if self.no_answer is not None:
+            targets = [
+                span if example.answers else (num_positions - 1, num_positions)
+                for example, span in zip(examples, targets, strict=True)
+            ]
         # An answer may lie between words, in white space; there is nothing to point at then.
-        rows = [row for row, example in enumerate(examples) if example.answer_span is not None]
-        spans = torch.tensor([examples[row].answer_span for row in rows]).view(-1, 2)
+        rows = [row for row, span in enumerate(targets) if span is not None]
+        spans = torch.tensor([targets[row] for row in rows]).view(-1, 2)
         if not rows:
             return first.sum() * 0
         return (F.cross_entropy(first[rows], spans[:, 0]) + F.cross_entropy(last[rows], spans[:, 1] - 1)) / 2
 
     @torch.no_grad()
     def predict(self, examples: Sequence[Question], batcher: Batcher) -> list[AnswerPrediction]:
-        """Give the most probable answer of at most so many words."""
+        """Give the most probable answer of at most so many words, or none if that is more probable."""
         first, last = (torch.log_softmax(scores, dim=-1) for scores in self._read(examples, batcher))
         length = first.shape[1]
         together = first[:, :, None] + last[:, None, :]
         allowed = torch.ones(length, length, dtype=torch.bool).triu().tril(self._max_words - 1)
+        if self.no_answer is not None:
+            allowed[:-1, -1] = False
         best, where = together.masked_fill(~allowed, _VERY_LOW).flatten(1).max(dim=1)
         return [
             _make_answer(example, at // length, at % length, score)
@@ -112,6 +127,7 @@ class AnswerNetwork(nn.Module):
         ]
 
     def _read(self, examples: Sequence[Question], batcher: Batcher) -> tuple[Tensor, Tensor]:
+        """Give the scores (B, T) of the first and of the last word; (B, T + 1) if there may be no answer."""
         questions = batcher([example.words for example in examples])
         passages = batcher([example.passage_words for example in examples])
         asked = self.encoder(questions, questions.mask.new_zeros(*questions.mask.shape, 2).float())
@@ -125,7 +141,12 @@ class AnswerNetwork(nn.Module):
         scores = self.scores(modelled)
         first = scores[..., 0] + (modelled @ self.first(one)[..., None])[..., 0]
         last = scores[..., 1] + (modelled @ self.last(one)[..., None])[..., 0]
-        return first.masked_fill(~passages.mask, _VERY_LOW), last.masked_fill(~passages.mask, _VERY_LOW)
+        first = first.masked_fill(~passages.mask, _VERY_LOW)
+        last = last.masked_fill(~passages.mask, _VERY_LOW)
+        if self.no_answer is not None:
+            none = self.no_answer(torch.cat([one, pool_max(modelled, passages.mask)], dim=-1))
+            first, last = torch.cat([first, none[:, :1]], dim=1), torch.cat([last, none[:, 1:]], dim=1)
+        return first, last
 
 
 def _word_matches(examples: Sequence[Question], length: int) -> Tensor:
@@ -141,5 +162,7 @@ def _word_matches(examples: Sequence[Question], length: int) -> Tensor:
 def _make_answer(example: Question, first: int, last: int, probability: float) -> AnswerPrediction:
     if not example.offsets:
         return AnswerPrediction("", 0, 0.0)
+    if first >= len(example.offsets):
+        return AnswerPrediction("", 0, probability)
     start, end = example.offsets[first][0], example.offsets[last][1]
     return AnswerPrediction(example.passage[start:end], start, probability)

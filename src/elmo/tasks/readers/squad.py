@@ -1,6 +1,7 @@
 """Questions on passages as SQuAD keeps them: JSON with data, paragraphs, context, qas and answers.
 
-The answer of a question is a piece of its passage, found as the words that cover its characters.
+The answer of a question is a piece of its passage, found as the words that cover its characters. A question may
+have none (SQuAD 2): its answers are an empty list.
 """
 
 import json
@@ -23,7 +24,11 @@ def make_question(
     passage_words: Sequence[Word] | None = None,
     record: Any = None,
 ) -> Question:
-    """Make an example of a question; `answers` are texts with the character each starts at, if that is known."""
+    """Make an example of a question; `answers` are texts with the character each starts at, if that is known.
+
+    Where all texts are empty, the passage has no answer.
+    """
+    answers = answers if any(text for text, _ in answers) else ()
     words = tokenize(passage) if passage_words is None else passage_words
     spans = [_find(passage, text, start, f"{place}: {where}") for text, start in answers]
     return Question(
@@ -39,7 +44,7 @@ def make_question(
 
 
 class SquadReader:
-    """Questions of a SQuAD file. Those without an answer in the passage (SQuAD 2) are passed over in training."""
+    """Questions of a SQuAD file, of version 1 or 2."""
 
     def __init__(self, lines: Lines, *, labelled: bool) -> None:
         self._name, self._labelled = lines.name, labelled
@@ -61,11 +66,9 @@ class SquadReader:
                 words = tokenize(passage)
                 questions = self._part(paragraph, "qas", list)
                 for qa in questions:
-                    answers = self._answers(qa)
-                    if self._labelled and not answers:
-                        continue
+                    question = self._part(qa, "question", str)
                     yield make_question(
-                        self._part(qa, "question", str), passage, answers, self._place(qa),
+                        question, passage, self._answers(qa), self._place(qa),
                         f"question {qa.get('id', '')}", passage_words=words,
                         record=(article_number, paragraph_number, qa),
                     )  # fmt: skip
@@ -88,15 +91,16 @@ class SquadReader:
                 before = "]}, "
             before += head
             self._open = (article, paragraph)
-        answer = {"text": prediction.text, "answer_start": prediction.start}
-        return before + json.dumps({**qa, "answers": [answer]}, ensure_ascii=False)
+        answers = [{"text": prediction.text, "answer_start": prediction.start}] if prediction.text else []
+        changes = {"is_impossible": not answers} if "is_impossible" in qa else {}
+        return before + json.dumps({**qa, "answers": answers, **changes}, ensure_ascii=False)
 
     def end(self) -> str:
         """Close what is open."""
         return ("" if self._open is None else "]}]}") + "]}\n"
 
     def _answers(self, qa: dict[str, Any]) -> list[tuple[str, int | None]]:
-        if not self._labelled and not qa.get("answers"):
+        if not qa.get("answers") and (qa.get("is_impossible") is True or not self._labelled):
             return []
         answers = self._part(qa, "answers", list)
         return [(self._part(answer, "text", str), self._part(answer, "answer_start", int)) for answer in answers]

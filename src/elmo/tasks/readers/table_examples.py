@@ -182,11 +182,8 @@ class TableReader:
         return MarkedPair(words, first, second, self._label(record), record.place, record=record)
 
     def _question(self, record: Record) -> Question:
-        answers = self._answers(record)
-        if self._labelled and not answers:
-            raise InputError(f"{record.place}: the answer is missing.")
         question, passage = str(self._field(record, "question")), str(self._field(record, "passage"))
-        return make_question(question, passage, answers, record.place, "", record=record)
+        return make_question(question, passage, self._answers(record), record.place, "", record=record)
 
     def _answers(self, record: Record) -> list[tuple[str, int | None]]:
         value = self._field(record, "answer")
