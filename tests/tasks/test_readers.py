@@ -172,6 +172,15 @@ def test_fields_of_nested_json_have_names_with_dots(tmp_path):
     }
 
 
+def test_answers_are_written_in_the_form_they_had(tmp_path):
+    row = {"question": "who", "context": "it was Ann", "answers": {"text": ["Ann"], "answer_start": [7]}}
+    path = written(tmp_path / "a.jsonl", json.dumps(row) + "\n")
+    for text, expected in (("it", {"text": ["it"], "answer_start": [0]}), ("", {"text": [], "answer_start": []})):
+        reader, examples = read(path, "spans")
+        found = rewrite(reader, examples, [SimpleNamespace(text=text, start=0)])
+        assert json.loads(found)["answers"] == expected
+
+
 def test_whole_numbers_of_json_stay_numbers(tmp_path):
     path = written(tmp_path / "a.jsonl", '{"text": "so it goes", "label": 1}\n')
     found = open_reader(str(path), "classification", ReadSettings()).settings
