@@ -114,9 +114,7 @@ class TableReader:
         target = _target_of(prediction, is_json=self._is_json)
         if self.has_integer_labels and self._is_json and str(target).removeprefix("-").isdecimal():
             target = int(target)  # not so where --map-label gave it a name
-        if isinstance(
-            get_field(example.record.fields, self._target), dict
-        ):  # answers as data sets on the hub have them
+        if isinstance(get_field(example.record.fields, self._target), dict):  # answers as on the hub
             found = [(prediction.text, prediction.start)] if prediction.text else []
             target = {"text": [text for text, _ in found], "answer_start": [start for _, start in found]}
         changes: dict[str, Any] = {self._target: target}
