@@ -81,7 +81,7 @@ class Batcher:
     @property
     def is_full(self) -> bool:
         """Whether one word more would be refused."""
-        return self._num_words >= self._queue_words or len(self._waiting) >= self._queue_requests
+        return self._num_words + _weigh(["word"]) > self._queue_words or len(self._waiting) >= self._queue_requests
 
     def submit(self, work: Work, sentences: Sequence[Words]) -> "asyncio.Future[list[Any]]":
         """Ask for the results of sentences, one each, in their order. A cancelled future is forgotten."""
