@@ -21,6 +21,7 @@ from elmo.analysis.segment_writer import SegmentWriter
 from elmo.corpus.input_files import InputFile, Source
 from elmo.durable import remove, writing_aside
 from elmo.errors import InputError
+from elmo.locking import take_lock
 from elmo.model import Elmo
 from elmo.tasks.bilm_identity import content_hash
 
@@ -53,8 +54,6 @@ def build_index(
     `layers` are numbers, "top" or "average", all above 0 if not given (the words' own vectors, layer 0, are always
     there). `max_words` reads so many words of each file. `advance` is told bytes read and words embedded.
     """
-    from filelock import FileLock, Timeout
-
     require_faiss()
     folder = Path(folder)
     if max_words is not None and max_words < 1:
@@ -68,11 +67,7 @@ def build_index(
     wanted.reading.to_prepare()  # a wrong setting is told before anything is made
     _open_manifest(folder, wanted, layers_given=bool(layers))  # another index is told before anything is made
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / ".lock", timeout=0)
-    try:
-        lock.acquire()
-    except Timeout as error:
-        raise InputError(f"Another process is building {folder}; wait until it is done.") from error
+    lock = take_lock(folder / ".lock", f"Another process is building {folder}; wait until it is done.")
     try:
         manifest = _open_manifest(folder, wanted, layers_given=bool(layers))  # as it is now that we are alone
         build = _Build(model, folder, manifest, max_words=max_words, segment_size=segment_size, advance=advance)

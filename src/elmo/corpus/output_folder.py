@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from elmo.corpus.prepared import MANIFEST, VOCABULARY, PreparedCorpus, read_manifest
 from elmo.corpus.shards import SHARDS
 from elmo.corpus.word_table import BYTES, OFFSETS, TARGETS, TOTALS
 from elmo.durable import list_asides, sync
 from elmo.errors import InputError
+from elmo.locking import take_lock
 
 WORK, PARTS = ".preparing", "parts"  # what is needed on the way, the lock too; removed at the end
 # Besides the manifest, which goes first.
@@ -31,11 +30,7 @@ def locked(output: Path) -> Iterator[None]:
             raise InputError(f"{output} holds other files ({', '.join(others[:3])}); give a new or empty folder.")
     work = output / WORK
     work.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(work / "lock", timeout=0)
-    try:
-        lock.acquire()
-    except Timeout as error:
-        raise InputError(f"Another run is writing to {output}; wait for it or give another folder.") from error
+    lock = take_lock(work / "lock", f"Another run is writing to {output}; wait for it or give another folder.")
     try:
         yield
     finally:

@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from elmo.corpus.output_folder import differing_settings
 from elmo.durable import list_asides, replace_file, sync
 from elmo.errors import InputError
 from elmo.jobs.manifest import MANIFEST, REJECTS, read_manifest
 from elmo.jobs.part_record import WORK
+from elmo.locking import take_lock
 
 PLAN, LOCK = "plan.json", "lock"
 _KEPT_IN_WORK = (PLAN, LOCK)
@@ -31,11 +30,7 @@ def locked(output: Path) -> Iterator[None]:
     is_new = not output.exists()
     work = output / WORK
     work.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(work / LOCK, timeout=0)
-    try:
-        lock.acquire()
-    except Timeout as error:
-        raise InputError(f"Another run is writing to {output}; wait for it or give another folder.") from error
+    lock = take_lock(work / LOCK, f"Another run is writing to {output}; wait for it or give another folder.")
     try:
         yield
     finally:

@@ -3,14 +3,12 @@
 Environment, objects and loop are separate: set_up makes a Run, Run.train goes on until it is done.
 """
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from filelock import FileLock, Timeout
 
 from elmo.build import build_bilm
 from elmo.checkpoint.checkpoint import Checkpoint
@@ -19,8 +17,8 @@ from elmo.checkpoint.location import read_json
 from elmo.checkpoint.run_folder import BEST_FILE, checkpoint_folder, list_checkpoints
 from elmo.config import ModelConfig, SoftmaxConfig
 from elmo.corpus.prepared import PreparedCorpus
-from elmo.errors import ConfigError
 from elmo.inference.evaluation import Evaluation, evaluate_text
+from elmo.locking import take_lock
 from elmo.model import Elmo
 from elmo.pretrain.distillation import Distillation
 from elmo.pretrain.distributed import Processes
@@ -144,8 +142,15 @@ class Run:
 
         When `should_stop` says so, to any of the processes, all of them save and stop after the update.
         """
-        with _others_kept_out(self.folder) if self.is_first else contextlib.nullcontext():
+        if not self.is_first:
             return self._train(watcher, should_stop)
+        # Two runs in one folder would remove each other's checkpoints.
+        refusal = f"Another process is training in {self.folder}; wait for it, or stop it first."
+        lock = take_lock(self.folder / LOCK_FILE, refusal)
+        try:
+            return self._train(watcher, should_stop)
+        finally:
+            lock.release()
 
     def _train(self, watcher: Watcher, should_stop: Callable[[], bool]) -> bool:
         settings, state = self.settings, self.state
@@ -234,20 +239,6 @@ class Run:
         weights = self.state.bilm.state_dict()
         origin = {"format": "trained", "source": self.folder.name}
         return Checkpoint(self.config, weights, vocabulary=self.corpus.vocabulary, origin=origin)
-
-
-@contextlib.contextmanager
-def _others_kept_out(folder: Path) -> Iterator[None]:
-    """Two runs in one folder would remove each other's checkpoints."""
-    lock = FileLock(folder / LOCK_FILE, timeout=0)
-    try:
-        lock.acquire()
-    except Timeout as error:
-        raise ConfigError(f"Another process is training in {folder}; wait for it, or stop it first.") from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _complete(settings: TrainSettings, corpus: PreparedCorpus) -> ModelConfig:
