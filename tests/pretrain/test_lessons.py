@@ -53,6 +53,28 @@ def test_both_directions_find_the_words_that_the_teacher_reads(corpus):
     assert ahead.tolist() == back[::-1].tolist()
 
 
+def test_what_follows_is_known_inside_sentences_and_at_ends_that_were_not_cut(corpus):
+    teacher = AttentiveTeacher()
+    lesson = make_stream(corpus, teacher, predict=True).next_lesson()
+    following = lesson.following
+    expected = [[], []]
+    for words in teacher.sentences:
+        for pairs, read in zip(expected, (words, words[::-1]), strict=True):
+            followed = list(zip(["|", *read], [*read, "|"], strict=True))
+            if len(words) == 9:  # perhaps it was cut after its ninth word
+                followed = followed[:-1] if pairs is expected[0] else followed[1:]
+            pairs += followed
+    for direction, pairs in enumerate(expected):
+        ids = lesson.ids[direction].ravel()[following.places[direction]], following.ids[direction]
+        read, next_words = (
+            ["|" if number == 0 else corpus.words(np.array([number]))[0] for number in each] for each in ids
+        )
+        assert list(zip(read, next_words, strict=True)) == pairs
+    assert following.num_words == len(expected[0])
+    assert {len(words) for words in teacher.sentences} > {9}
+    assert make_stream(corpus, AttentiveTeacher()).next_lesson().following is None
+
+
 def test_a_lesson_follows_from_the_seed_and_its_number(corpus):
     whole = make_stream(corpus, AttentiveTeacher(), windows_per_update=2)
     lessons = [whole.next_lesson() for _ in range(8)]
@@ -80,6 +102,11 @@ def test_processes_share_the_sentences_of_one(corpus):
     found = [sentence for teacher in parts for sentence in teacher.sentences]
     assert sorted(found) == sorted(alone.sentences)
     assert {share.num_words for share in shares} == {lesson.num_words}
+    predicted = [
+        make_stream(corpus, AttentiveTeacher(), rank=rank, num_processes=3, predict=True).next_lesson().following
+        for rank in range(3)
+    ]
+    assert {part.num_words for part in predicted} == {sum(part.ids.shape[1] for part in predicted)}
     few = [make_stream(corpus, AttentiveTeacher(), num_words=1, rank=rank, num_processes=2) for rank in range(2)]
     assert [stream.next_lesson() is None for stream in few] == [False, True]
 

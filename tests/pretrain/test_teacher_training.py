@@ -61,6 +61,7 @@ def cosines(folder, kind="train"):
         {},
         {"optimizer.kind": "adamw", "optimizer.learning_rate": 0.01, "teacher": {"heads": ["top", "average"]}},
         {"windows_per_update": 2, "num_samples": 0},
+        {"teacher": {"predict": True}},
         {"model.encoder": TRANSFORMER, "precision": "bfloat16", "teacher": {"precision": "bfloat16"}},
         {"model.encoder.num_layers": 1, **WORDS},
         {"model.words": {"embedding_dim": 5}, "reset_state": "never", "teacher": {"heads": ["each"]}},
@@ -83,14 +84,9 @@ def test_every_way_to_train_comes_nearer_to_the_teacher(
     assert np.mean(losses[-10:]) < np.mean(losses[:5]) - 0.1
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{}, {"model.encoder": TRANSFORMER}, WORDS, {"model.words": {"embedding_dim": 5}}],
-    ids=["characters", "transformer", "words", "both"],
-)
-def test_what_is_taught_are_the_vectors_that_users_get(corpus_folder, tmp_path, taught_settings, changes):
-    settings = taught_settings(dropout=0.0, teacher={"heads": ["each", "average"], "every": 1}, **changes)
-    run = start(tmp_path / "run", corpus_folder, settings)
+def read_first_batch(run):
+    """Give the sentences of a run's first lesson and its first batch, the teacher's vectors with it."""
+    settings = run.settings
     characters = settings.model.characters
     stream = WindowStream(
         run.corpus,
@@ -108,14 +104,59 @@ def test_what_is_taught_are_the_vectors_that_users_get(corpus_folder, tmp_path, 
     cut = teacher.cut
     teacher.cut = lambda given: sentences.extend(given) or cut(given)
     batch = stream.next_batch()
-    vectors = teacher.vectors(batch.lesson.pieces)
-    answered = replace(batch, lesson=replace(batch.lesson, vectors=vectors))
-    loss = run.state.objective(answered, run.state.bilm_state, None).teacher
+    return sentences, replace(batch, lesson=replace(batch.lesson, vectors=teacher.vectors(batch.lesson.pieces)))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"model.encoder": TRANSFORMER}, WORDS, {"model.words": {"embedding_dim": 5}}],
+    ids=["characters", "transformer", "words", "both"],
+)
+def test_what_is_taught_are_the_vectors_that_users_get(corpus_folder, tmp_path, taught_settings, changes):
+    settings = taught_settings(dropout=0.0, teacher={"heads": ["each", "average"], "every": 1}, **changes)
+    run = start(tmp_path / "run", corpus_folder, settings)
+    sentences, batch = read_first_batch(run)
+    vectors = batch.lesson.vectors
+    loss = run.state.objective(batch, run.state.bilm_state, None).teacher
     layers = np.concatenate(Elmo(run.checkpoint()).embed(sentences, layers="all"), axis=1)
     expected = 1 - run.state.heads(torch.from_numpy(layers), vectors)
     assert len(sentences) > 1 and len(expected) == sum(map(len, sentences))
     torch.testing.assert_close(loss, expected.sum())
     assert len(run.state.heads.maps) == run.state.bilm.num_layers
+
+
+@pytest.mark.parametrize("changes", [{}, {"model.encoder": TRANSFORMER}], ids=["lstm", "transformer"])
+def test_the_language_model_can_learn_from_the_lessons(corpus_folder, tmp_path, taught_settings, changes):
+    """What predicting a lesson adds to the losses is what `score` says of its sentences."""
+    settings = taught_settings(
+        dropout=0.0, num_samples=0, teacher={"every": 1, "predict": True, "max_words": 1000}, **changes
+    )
+    run = start(tmp_path / "run", corpus_folder, settings)
+    sentences, batch = read_first_batch(run)
+    both = run.state.objective(batch, run.state.bilm_state, None)
+    alone = run.state.objective(
+        replace(batch, lesson=replace(batch.lesson, prediction=None)), run.state.bilm_state, None
+    )
+    scores = Elmo(run.checkpoint()).score(sentences)
+    for direction in ("left_to_right", "right_to_left"):
+        added = getattr(both, direction) - getattr(alone, direction)
+        assert added.item() == pytest.approx(
+            sum(getattr(score, f"{direction}_loss") for score in scores), rel=1e-4
+        )
+    torch.testing.assert_close(both.teacher, alone.teacher)
+    assert batch.lesson.prediction.num_words == sum(len(words) + 1 for words in sentences)
+
+
+def test_words_of_lessons_count_where_they_are_predicted(corpus_folder, tmp_path, taught_settings):
+    words = {}
+    for predict in (False, True):
+        settings = taught_settings(max_updates=4, teacher={"every": 2, "predict": predict})
+        words[predict] = train(tmp_path / f"{predict}", corpus_folder, settings).state.num_words
+    windows = 4 * settings.windows_per_update * settings.num_rows * settings.num_steps
+    assert words[False] == windows
+    # Two lessons of at least share * every words of a window, with the boundaries and the rest of a sentence.
+    lessons = 2 * 0.5 * 2 * settings.num_rows * settings.num_steps
+    assert lessons < words[True] - windows < 1.6 * lessons
 
 
 def test_the_loss_is_that_of_words_weighted_beside_the_language_model(corpus_folder, tmp_path, taught_settings):
@@ -241,8 +282,9 @@ def test_a_killed_run_goes_on_with_the_same_losses(corpus_folder, tmp_path, enco
 
 
 @pytest.mark.slow
-def test_two_processes_give_what_one_gives(corpus_folder, tmp_path, encoder_folder):
-    changes = ["max_updates=12", "dropout=0", "checkpoint_every=12"]
+@pytest.mark.parametrize("predict", ["false", "true"])
+def test_two_processes_give_what_one_gives(corpus_folder, tmp_path, encoder_folder, predict):
+    changes = ["max_updates=12", "dropout=0", "checkpoint_every=12", f"teacher.predict={predict}"]
     two = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
     teacher = ["--teacher", encoder_folder]
     finish(start_process(corpus_folder, "-o", tmp_path / "two", *teacher, launcher=two, changes=changes))

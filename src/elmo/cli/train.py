@@ -82,7 +82,7 @@ def train(
     reuse_large_blocks()
     run = _open(corpus, output, resume, preset, config, set_, validation, init, word_vectors, teacher, device)
     is_sampled = run.settings.num_samples > 0
-    report = TrainingReport(run.num_updates, run.num_words_planned, is_sampled=is_sampled, is_shown=run.is_first)
+    report = TrainingReport(run.num_updates, is_sampled=is_sampled, is_shown=run.is_first)
     watcher = report.watcher(run.state.num_updates, run.state.num_words)
     try:
         with report, StopRequest() as stop:

@@ -20,14 +20,14 @@ SECONDS_BETWEEN_LINES = 60.0
 class TrainingReport:
     """A bar on a terminal, else a line a minute; validations and checkpoints always."""
 
-    def __init__(self, num_updates: int, num_words: int, *, is_sampled: bool, is_shown: bool) -> None:
-        self._num_updates, self._num_words, self._is_shown = num_updates, num_words, is_shown
+    def __init__(self, num_updates: int, *, is_sampled: bool, is_shown: bool) -> None:
+        self._num_updates, self._is_shown = num_updates, is_shown
         self._loss_name = "sampled loss" if is_sampled else "loss"
         self._bar: Progress | None = None
         self._loss: float | None = None
         self._cosine: float | None = None
         self._last: Evaluation | None = None
-        self._words = self._start_words = 0
+        self._words = self._start_words = self._start_updates = 0
         self._started = self._told = time.monotonic()
 
     def __enter__(self) -> "TrainingReport":
@@ -51,6 +51,7 @@ class TrainingReport:
         """Give what a run that has done so much already is to call."""
         from elmo.pretrain.run import Watcher
 
+        self._start_updates = done_updates
         self._start_words = self._words = done_words
         self._started = self._told = time.monotonic()
         if done_updates and self._is_shown:
@@ -76,7 +77,8 @@ class TrainingReport:
         now = time.monotonic()
         seconds = max(1e-9, now - self._started)
         rate = (self._words - self._start_words) / seconds
-        left = timedelta(seconds=round((self._num_words - self._words) / rate)) if rate else "unknown time"
+        seconds_per_update = seconds / (report.update - self._start_updates)
+        left = timedelta(seconds=round((self._num_updates - report.update) * seconds_per_update))
         status = (
             f"update {report.update:,} of {self._num_updates:,}, {self._loss_name} {self._loss:.3f}, {taught}"
             f"{rate:,.0f} words/s, {left} left"

@@ -54,6 +54,7 @@ class Distillation:
             self._teacher,
             num_words=max(1, round(own.share * own.every * settings.num_rows * settings.num_steps)),
             max_words=own.max_words,
+            predict=own.predict,
             updates=self._updates,
             windows_per_update=settings.windows_per_update,
             seed=settings.seed,

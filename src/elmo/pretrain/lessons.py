@@ -29,6 +29,7 @@ class Lesson:
     places: Tensor  # (2, N): where the taught words are read, in T·B
     pieces: Pieces  # the teacher's input
     num_words: int  # in all processes
+    prediction: "Prediction | None" = None  # for the language model, if it learns from the same sentences
     vectors: Tensor | None = None  # (N, teacher's dimension), once the teacher has answered
 
     def to(self, device: torch.device) -> "Lesson":
@@ -38,8 +39,35 @@ class Lesson:
             word_index=self.word_index.to(device),
             keep=self.keep.to(device),
             places=self.places.to(device),
+            prediction=None if self.prediction is None else self.prediction.to(device),
             vectors=None if self.vectors is None else self.vectors.to(device),
         )
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the language model predicts in a lesson, a row a direction."""
+
+    places: Tensor  # (2, M): where it is predicted, in T·B
+    targets: Tensor  # (2, M): vocabulary id of the word
+    num_words: int  # in all processes
+
+    def to(self, device: torch.device) -> "Prediction":
+        """Give the same on another device."""
+        return replace(self, places=self.places.to(device), targets=self.targets.to(device))
+
+
+@dataclass(frozen=True)
+class Following:
+    """What follows in a lesson: a Prediction as ids of the corpus."""
+
+    places: Ids  # (2, M)
+    ids: Ids  # (2, M)
+    num_words: int
+
+    def index(self, targets: Ids) -> Prediction:
+        """Give the prediction of these vocabulary ids."""
+        return Prediction(torch.from_numpy(self.places), torch.from_numpy(targets), self.num_words)
 
 
 @dataclass(frozen=True)
@@ -50,11 +78,12 @@ class DrawnLesson:
     places: Tensor
     pieces: Pieces
     num_words: int
+    following: Following | None  # if the language model learns too
 
-    def index(self, word_index: npt.NDArray[np.int64]) -> Lesson:
+    def index(self, word_index: Ids, prediction: Prediction | None) -> Lesson:
         """Give the lesson with its words as those of a window."""
         keep = torch.from_numpy(self.ids[0] != MARK).float()
-        return Lesson(torch.from_numpy(word_index), keep, self.places, self.pieces, self.num_words)
+        return Lesson(torch.from_numpy(word_index), keep, self.places, self.pieces, self.num_words, prediction)
 
 
 class LessonStream:
@@ -67,6 +96,7 @@ class LessonStream:
         *,
         num_words: int,
         max_words: int,
+        predict: bool = False,
         updates: range,
         windows_per_update: int = 1,
         seed: int,
@@ -74,9 +104,13 @@ class LessonStream:
         rank: int = 0,
         num_processes: int = 1,
     ) -> None:
-        """At least `num_words` a lesson over all processes, in those `updates`; so many are `done` already."""
+        """At least `num_words` a lesson over all processes, in those `updates`; so many are `done` already.
+
+        `predict` says what follows each word, too, for the language model.
+        """
         self._corpus, self._blocks, self._teacher = corpus, corpus.blocks(), teacher
         self._num_words, self._max_words, self._seed = num_words, max_words, seed
+        self._predict = predict
         self._updates, self._windows_per_update = updates, windows_per_update
         self._window, self._rank, self._num_processes = done * windows_per_update, rank, num_processes
 
@@ -92,8 +126,34 @@ class LessonStream:
         num_words = sum(map(len, sentences))
         own = [sentences[number] for row in rows for number in row]
         pieces = self._teacher.cut([self._corpus.words(sentence) for sentence in own])
-        ids, places = _lay_out([[sentences[number] for number in row] for row in rows])
-        return DrawnLesson(ids, torch.from_numpy(places)[:, pieces.words], pieces, num_words)
+        laid_out = [[sentences[number] for number in row] for row in rows]
+        ids, places = _lay_out(laid_out)
+        following = None
+        if self._predict:
+            num_predicted = sum(len(sentence) + self._is_whole(sentence) for sentence in sentences)
+            following = Following(*self._follow(laid_out), num_predicted)
+        return DrawnLesson(ids, torch.from_numpy(places)[:, pieces.words], pieces, num_words, following)
+
+    def _follow(self, rows: Sequence[Sequence[Ids]]) -> tuple[Ids, Ids]:
+        """Give the places (2, M), in T·B, at which a word or an end follows, and which."""
+        places: list[Ids] = []
+        ids: list[Ids] = []
+        for column, row in enumerate(rows):
+            start = 0
+            for sentence in row:
+                steps = np.arange(start, start + 1 + len(sentence))
+                ahead, back = np.append(sentence, MARK), np.append(sentence[::-1], MARK)
+                pair = np.stack([steps, steps]), np.stack([ahead, back])
+                if not self._is_whole(sentence):  # what follows the cut is not known, nor is the end before it
+                    pair = np.stack([steps[:-1], steps[1:]]), np.stack([ahead[:-1], back[1:]])
+                places.append(pair[0] * len(rows) + column)
+                ids.append(pair[1])
+                start += len(sentence) + 1
+        return np.concatenate(places, axis=1), np.concatenate(ids, axis=1)
+
+    def _is_whole(self, sentence: Ids) -> bool:
+        """Whether a sentence surely was not cut."""
+        return len(sentence) < self._max_words
 
     def _draw(self, window: int) -> list[Ids]:
         """Draw sentences from all over the corpus: a block, then one of its sentences."""

@@ -78,18 +78,19 @@ def train_step(
         is_last = window + 1 == settings.windows_per_update
         with _apart(state.objective) if not is_last else contextlib.nullcontext():
             result: WindowLoss = state.objective(batch, state.bilm_state, samples)
-            loss = (result.left_to_right + result.right_to_left) / (2 * batch.num_words)
-            taught, num_taught = loss.new_zeros(()), 0
+            lesson = batch.lesson
+            loss = (result.left_to_right + result.right_to_left) / (2 * _words_per_process(batch))
+            taught = loss.new_zeros(())
             if result.teacher is not None:
-                loss, taught = (
-                    loss + _teacher_weight(batch.lesson, settings) * result.teacher,
-                    result.teacher.detach(),
-                )
-                num_taught = 0 if batch.lesson is None else batch.lesson.places.shape[1]
+                loss = loss + _teacher_weight(lesson, settings) * result.teacher
+                taught = result.teacher.detach()
+            num_taught = 0 if lesson is None else lesson.places.shape[1]
+            prediction = None if lesson is None else lesson.prediction
+            num_read = batch.num_words + (0 if prediction is None else prediction.places.shape[1])
             (loss * settings.num_steps / settings.windows_per_update).backward()  # type: ignore[no-untyped-call]
         state.bilm_state, state.position = result.state, batch.position
         summed = [result.left_to_right.detach(), result.right_to_left.detach(), taught]
-        losses += torch.stack([*summed, *loss.new_tensor([batch.num_words, num_taught])])
+        losses += torch.stack([*summed, *loss.new_tensor([num_read, num_taught])])
     if dist.is_initialized():
         dist.all_reduce(losses)
     average_sparse(state.parameters)
@@ -122,12 +123,22 @@ def _apart(objective: nn.Module) -> contextlib.AbstractContextManager[None]:
     return contextlib.nullcontext()
 
 
+def _words_per_process(batch: LMBatch) -> float:
+    """Give how many words are predicted, a process: windows are alike in all of them, lessons are not."""
+    if batch.lesson is None or batch.lesson.prediction is None:
+        return batch.num_words
+    return batch.num_words + batch.lesson.prediction.num_words / _num_processes()
+
+
+def _num_processes() -> int:
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
 def _teacher_weight(lesson: Lesson | None, settings: TrainSettings) -> float:
     """Give the weight of one word's loss; gradients are averaged over processes, words are those of all."""
     if lesson is None or settings.teacher is None:
         return 0.0
-    num_processes = dist.get_world_size() if dist.is_initialized() else 1
-    return settings.teacher.weight * num_processes / lesson.num_words
+    return settings.teacher.weight * _num_processes() / lesson.num_words
 
 
 def _mix(*numbers: int) -> int:

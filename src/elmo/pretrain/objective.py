@@ -15,7 +15,7 @@ from elmo.pretrain.teacher_heads import TeacherHeads
 
 @dataclass(frozen=True)
 class WindowLoss:
-    """Losses summed over the positions of a window, one a direction, and the state after it."""
+    """Losses summed over what is predicted in a window and its lesson, one a direction, and the state after it."""
 
     left_to_right: Tensor
     right_to_left: Tensor
@@ -42,7 +42,6 @@ class Objective(nn.Module):
 
     def forward(self, batch: LMBatch, state: BiLMState, samples: NegativeSamples | None) -> WindowLoss:
         """Give the losses of a window, against sampled words or, without samples, the whole vocabulary."""
-        dropout = self.dropout if self.training else 0.0
         mixed = self.product_dtype != torch.float32
         with torch.autocast(batch.word_index.device.type, self.product_dtype, enabled=mixed):
             distinct = self.bilm.tokens(batch.char_ids, batch.word_ids).float()
@@ -55,26 +54,44 @@ class Objective(nn.Module):
         ):
             words = F.embedding(batch.word_index[direction], distinct)  # (T, B, D)
             top, end = stack.read_window(
-                words, batch.keep, start, dropout=dropout, product_dtype=self.product_dtype
+                words, batch.keep, start, dropout=self._dropout, product_dtype=self.product_dtype
             )
-            tops.append(F.dropout(top, dropout, training=dropout > 0).flatten(0, 1))
+            tops.append(top.flatten(0, 1))
             states.append(end)
+        targets = [*batch.targets.flatten(1)]
+        taught = None
+        if self.heads is not None and batch.lesson is None:
+            taught = self.heads.no_loss()
+        elif self.heads is not None and batch.lesson is not None:
+            layers = self._read(batch.lesson, distinct)
+            taught = self._teach(self.heads, batch.lesson, layers)
+            if (prediction := batch.lesson.prediction) is not None:
+                for direction, places in enumerate(prediction.places):
+                    tops[direction] = torch.cat([tops[direction], layers[direction][-1, places]])
+                    targets[direction] = torch.cat([targets[direction], prediction.targets[direction]])
+        losses = self._predict(tops, targets, samples)
+        return WindowLoss(losses[0], losses[1], BiLMState(states[0], states[1]), taught)
+
+    @property
+    def _dropout(self) -> float:
+        return self.dropout if self.training else 0.0
+
+    def _predict(self, tops: list[Tensor], targets: list[Tensor], samples: NegativeSamples | None) -> list[Tensor]:
+        """Give the loss of each direction, summed over its states (N, D)."""
         softmaxes = self.bilm.softmaxes
         assert softmaxes is not None
         losses = []
-        for softmax, top, targets in zip(softmaxes, tops, batch.targets.flatten(1), strict=True):
+        for softmax, top, wanted in zip(softmaxes, tops, targets, strict=True):
+            states = F.dropout(top, self._dropout, training=self._dropout > 0)
             losses.append(
-                softmax.loss(top, targets)
+                softmax.loss(states, wanted)
                 if samples is None
-                else softmax.sampled_loss(top.to(self.product_dtype), targets, samples)
+                else softmax.sampled_loss(states.to(self.product_dtype), wanted, samples)
             )
-        taught = None if self.heads is None else self._teach(self.heads, batch.lesson, distinct, dropout)
-        return WindowLoss(losses[0], losses[1], BiLMState(states[0], states[1]), taught)
+        return losses
 
-    def _teach(self, heads: TeacherHeads, lesson: Lesson | None, distinct: Tensor, dropout: float) -> Tensor:
-        if lesson is None:
-            return heads.no_loss()
-        assert lesson.vectors is not None
+    def _read(self, lesson: Lesson, distinct: Tensor) -> list[Tensor]:
+        """Give all layers of a lesson's rows, (L+1, T·B, D), one a direction."""
         start = self.bilm.zero_state(lesson.keep.shape[1])
         sides = []
         for direction, (stack, state) in enumerate(
@@ -85,9 +102,14 @@ class Objective(nn.Module):
         ):
             words = F.embedding(lesson.word_index[direction], distinct)  # (T, B, D)
             layers, _ = stack.read_layers(
-                words, lesson.keep, state, dropout=dropout, product_dtype=self.product_dtype
+                words, lesson.keep, state, dropout=self._dropout, product_dtype=self.product_dtype
             )
-            read = torch.stack([words, *layers]).flatten(1, 2)
-            sides.append(read[:, lesson.places[direction]])
-        cosine: Tensor = heads(torch.cat(sides, dim=-1), lesson.vectors)
+            sides.append(torch.stack([words, *layers]).flatten(1, 2))
+        return sides
+
+    def _teach(self, heads: TeacherHeads, lesson: Lesson, layers: list[Tensor]) -> Tensor:
+        """Give 1 - cosine with the teacher, summed over a lesson's words."""
+        assert lesson.vectors is not None
+        read = [side[:, places] for side, places in zip(layers, lesson.places, strict=True)]
+        cosine: Tensor = heads(torch.cat(read, dim=-1), lesson.vectors)
         return (1 - cosine).sum()

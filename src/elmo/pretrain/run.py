@@ -106,12 +106,6 @@ class Run:
         """Whether this process reports."""
         return self._processes.is_first
 
-    @property
-    def num_words_planned(self) -> int:
-        """How many words all processes will have read at the end."""
-        settings = self.settings
-        return self.num_updates * settings.windows_per_update * settings.num_rows * settings.num_steps
-
     def close(self) -> None:
         """Part from the other processes."""
         self._processes.leave()

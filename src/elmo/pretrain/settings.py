@@ -55,6 +55,7 @@ class TeacherSettings:
     weight: float = 10.0  # of 1 - cosine, beside the loss per word of both directions
     share: float = 0.1  # words it teaches for each word that the language model reads
     every: int = 4  # updates from lesson to lesson; few large ones take less time than many small ones
+    predict: bool = False  # whether the language model learns from its sentences, too
     heads: tuple[Literal["top", "each", "average"], ...] = ("top",)  # which of our layers predict its vectors
     begin: float = 0.0  # when it starts to teach, as a share of the run
     end: float = 1.0  # and when it stops

@@ -138,21 +138,27 @@ class WindowStream:
             _set_boundaries(part.reshape(ids.shape), ids)
             for part, ids in zip(np.split(which, [inputs.size]), read, strict=False)
         )
-        begin, end = self._vocabulary.boundaries()
-        wanted = self._corpus.targets[targets].astype(np.int64)
-        for direction, predicted in enumerate((end, begin)):
-            wanted[direction][targets[direction] == MARK] = predicted
+        following = None if drawn is None else drawn.following
+        prediction = None if following is None else following.index(self._wanted(following.ids))
         keep = (inputs[0] != MARK) if self._reset else np.ones(inputs.shape[1:], dtype=bool)
         return LMBatch(
             char_ids=None if self._max_characters is None else self._char_ids(distinct, self._max_characters),
             word_ids=self._word_ids(distinct) if self._read_words else None,
             word_index=torch.from_numpy(word_index),
-            targets=torch.from_numpy(wanted),
+            targets=torch.from_numpy(self._wanted(targets)),
             keep=torch.from_numpy(keep).float(),
             num_words=int(inputs[0].size),
             position=Position(tuple(self._block), tuple(self._offset)),
-            lesson=None if drawn is None else drawn.index(*taught),
+            lesson=None if drawn is None else drawn.index(taught[0], prediction),
         )
+
+    def _wanted(self, following: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Give the vocabulary ids of what follows, (2, ...); each direction ends at its own boundary."""
+        begin, end = self._vocabulary.boundaries()
+        wanted = self._corpus.targets[following].astype(np.int64)
+        for direction, predicted in enumerate((end, begin)):
+            wanted[direction][following[direction] == MARK] = predicted
+        return wanted
 
     def _char_ids(self, distinct: npt.NDArray[np.int64], max_characters: int) -> Tensor:
         boundaries = Utf8Alphabet(max_characters).boundaries()
