@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from elmo.cli.align import align
 from elmo.cli.bench import bench
 from elmo.cli.convert import convert
 from elmo.cli.embed import embed
@@ -36,6 +37,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "convert": convert,
     "prepare": prepare,
     "train": train,
+    "align": align,
     "neighbors": neighbors,
     "senses": senses,
     "probe": probe,
