@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from elmo import CheckpointError, ConfigError, Elmo
 from elmo.checkpoint.run_folder import list_checkpoints
@@ -18,6 +19,7 @@ from elmo.pretrain.metrics import read_metrics
 from elmo.pretrain.run import Watcher
 from elmo.pretrain.settings import read_settings
 from elmo.pretrain.stream import WindowStream
+from elmo.pretrain.teacher_heads import TEACHER_TEMPERATURE, TEMPERATURE, TeacherHeads
 
 from .tiny_encoder import save_encoder
 
@@ -61,7 +63,7 @@ def cosines(folder, kind="train"):
         {},
         {"optimizer.kind": "adamw", "optimizer.learning_rate": 0.01, "teacher": {"heads": ["top", "average"]}},
         {"windows_per_update": 2, "num_samples": 0},
-        {"teacher": {"predict": True}},
+        {"teacher": {"predict": True, "relations": 2.0}},
         {"model.encoder": TRANSFORMER, "precision": "bfloat16", "teacher": {"precision": "bfloat16"}},
         {"model.encoder.num_layers": 1, **WORDS},
         {"model.words": {"embedding_dim": 5}, "reset_state": "never", "teacher": {"heads": ["each"]}},
@@ -145,6 +147,37 @@ def test_the_language_model_can_learn_from_the_lessons(corpus_folder, tmp_path, 
         )
     torch.testing.assert_close(both.teacher, alone.teacher)
     assert batch.lesson.prediction.num_words == sum(len(words) + 1 for words in sentences)
+
+
+def test_relations_are_those_among_occurrences_of_a_word():
+    torch.manual_seed(0)
+    heads = TeacherHeads(["top", "average"], num_layers=3, input_dim=8, output_dim=5)
+    layers, words = torch.randn(3, 12, 8), torch.tensor([1, 1, 1, 1, 2, 2, 3, 3, 3, 4, 5, 6])
+    vectors = F.normalize(torch.randn(12, 5), dim=1)
+    found = heads.relate(layers, vectors, words)
+    assert found.nonzero().flatten().tolist() == [0, 1, 2, 3, 6, 7, 8]  # the others occur less than three times
+    for word in (0, 7):
+        others = [place for place in range(12) if words[place] == words[word] and place != word]
+        wanted = torch.softmax(vectors[others] @ vectors[word] / TEACHER_TEMPERATURE, dim=0)
+        expected = []
+        for own in (layers[2], layers.mean(dim=0)):
+            cosines = F.cosine_similarity(own[others], own[word][None])
+            expected.append((wanted * (wanted / torch.softmax(cosines / TEMPERATURE, dim=0)).log()).sum())
+        assert found[word].item() == pytest.approx(torch.stack(expected).mean().item(), rel=1e-4)
+
+
+def test_relations_come_nearer_to_the_teacher_by_their_own_weight(corpus_folder, tmp_path, taught_settings):
+    """After a run with the weight, the relations of its lesson differ less than after one without."""
+    differ = {}
+    for weight in (0.0, 20.0):
+        settings = taught_settings(max_updates=40, dropout=0.0, teacher={"every": 1, "relations": weight})
+        run = train(tmp_path / f"{weight}", corpus_folder, settings)
+        _, batch = read_first_batch(run)
+        run.state.objective.relates = True
+        differ[weight] = run.state.objective(batch, run.state.bilm_state, None).relations.item()
+    assert differ[20.0] < 0.9 * differ[0.0]
+    with pytest.raises(ConfigError, match="teacher.relations is -1.0; it must be 0 or more"):
+        read_settings(changes={"teacher": {"model": "x", "relations": -1.0}})
 
 
 def test_words_of_lessons_count_where_they_are_predicted(corpus_folder, tmp_path, taught_settings):

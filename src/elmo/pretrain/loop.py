@@ -82,8 +82,10 @@ def train_step(
             loss = (result.left_to_right + result.right_to_left) / (2 * _words_per_process(batch))
             taught = loss.new_zeros(())
             if result.teacher is not None:
-                loss = loss + _teacher_weight(lesson, settings) * result.teacher
+                loss = loss + _teach_weights(lesson, settings)[0] * result.teacher
                 taught = result.teacher.detach()
+            if result.relations is not None:
+                loss = loss + _teach_weights(lesson, settings)[1] * result.relations
             num_taught = 0 if lesson is None else lesson.places.shape[1]
             prediction = None if lesson is None else lesson.prediction
             num_read = batch.num_words + (0 if prediction is None else prediction.places.shape[1])
@@ -134,11 +136,15 @@ def _num_processes() -> int:
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
-def _teacher_weight(lesson: Lesson | None, settings: TrainSettings) -> float:
-    """Give the weight of one word's loss; gradients are averaged over processes, words are those of all."""
+def _teach_weights(lesson: Lesson | None, settings: TrainSettings) -> tuple[float, float]:
+    """Give the weights of one word's cosine and relations.
+
+    Gradients are averaged over processes, words are those of all.
+    """
     if lesson is None or settings.teacher is None:
-        return 0.0
-    return settings.teacher.weight * _num_processes() / lesson.num_words
+        return 0.0, 0.0
+    share = _num_processes() / lesson.num_words
+    return settings.teacher.weight * share, settings.teacher.relations * share
 
 
 def _mix(*numbers: int) -> int:

@@ -21,6 +21,7 @@ class WindowLoss:
     right_to_left: Tensor
     state: BiLMState
     teacher: Tensor | None = None  # 1 - cosine, summed over the words of a lesson; None without a teacher
+    relations: Tensor | None = None  # how far they are from the teacher's, summed alike; None without a lesson
 
 
 class Objective(nn.Module):
@@ -33,10 +34,13 @@ class Objective(nn.Module):
         dropout: float,
         product_dtype: torch.dtype = torch.float32,
         heads: TeacherHeads | None = None,
+        relates: bool = False,
     ) -> None:
+        """`relates` asks for the relations of a lesson's words, too."""
         super().__init__()
         self.bilm = bilm
         self.heads = heads
+        self.relates = relates
         self.dropout = dropout
         self.product_dtype = product_dtype
 
@@ -59,18 +63,18 @@ class Objective(nn.Module):
             tops.append(top.flatten(0, 1))
             states.append(end)
         targets = [*batch.targets.flatten(1)]
-        taught = None
+        taught = relations = None
         if self.heads is not None and batch.lesson is None:
             taught = self.heads.no_loss()
         elif self.heads is not None and batch.lesson is not None:
             layers = self._read(batch.lesson, distinct)
-            taught = self._teach(self.heads, batch.lesson, layers)
+            taught, relations = self._teach(self.heads, batch.lesson, layers)
             if (prediction := batch.lesson.prediction) is not None:
                 for direction, places in enumerate(prediction.places):
                     tops[direction] = torch.cat([tops[direction], layers[direction][-1, places]])
                     targets[direction] = torch.cat([targets[direction], prediction.targets[direction]])
         losses = self._predict(tops, targets, samples)
-        return WindowLoss(losses[0], losses[1], BiLMState(states[0], states[1]), taught)
+        return WindowLoss(losses[0], losses[1], BiLMState(states[0], states[1]), taught, relations)
 
     @property
     def _dropout(self) -> float:
@@ -107,9 +111,12 @@ class Objective(nn.Module):
             sides.append(torch.stack([words, *layers]).flatten(1, 2))
         return sides
 
-    def _teach(self, heads: TeacherHeads, lesson: Lesson, layers: list[Tensor]) -> Tensor:
-        """Give 1 - cosine with the teacher, summed over a lesson's words."""
+    def _teach(self, heads: TeacherHeads, lesson: Lesson, layers: list[Tensor]) -> tuple[Tensor, Tensor | None]:
+        """Give 1 - cosine with the teacher and, if asked for, the relations, both summed over a lesson's words."""
         assert lesson.vectors is not None
-        read = [side[:, places] for side, places in zip(layers, lesson.places, strict=True)]
-        cosine: Tensor = heads(torch.cat(read, dim=-1), lesson.vectors)
-        return (1 - cosine).sum()
+        sides = [side[:, places] for side, places in zip(layers, lesson.places, strict=True)]
+        read = torch.cat(sides, dim=-1)
+        cosine: Tensor = heads(read, lesson.vectors)
+        words = lesson.word_index[0].flatten()[lesson.places[0]]
+        relations = heads.relate(read, lesson.vectors, words).sum() if self.relates else None
+        return (1 - cosine).sum(), relations

@@ -85,7 +85,11 @@ class Run:
         if self._distillation is not None:
             heads = self._distillation.make_heads(num_layers=bilm.num_layers, vector_dim=self.config.vector_dim)
         objective = Objective(
-            bilm, dropout=settings.dropout, product_dtype=DTYPES[settings.precision], heads=heads
+            bilm,
+            dropout=settings.dropout,
+            product_dtype=DTYPES[settings.precision],
+            heads=heads,
+            relates=settings.teacher is not None and settings.teacher.relations > 0,
         )
         parameters = [parameter for parameter in objective.parameters() if parameter.requires_grad]
         rows = processes.share(settings.num_rows)

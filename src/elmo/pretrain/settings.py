@@ -53,6 +53,7 @@ class TeacherSettings:
 
     model: str  # of the Hugging Face kind: a folder, or a name on the hub
     weight: float = 10.0  # of 1 - cosine, beside the loss per word of both directions
+    relations: float = 0.0  # weight of how near the occurrences of a word are to each other, to it and to us
     share: float = 0.1  # words it teaches for each word that the language model reads
     every: int = 4  # updates from lesson to lesson; few large ones take less time than many small ones
     predict: bool = False  # whether the language model learns from its sentences, too
@@ -67,6 +68,8 @@ class TeacherSettings:
         found = list_not_positive(self, "weight", "share", "every", "max_words")
         if not self.model.strip():
             found.append("model is empty; give the folder or the name of an encoder")
+        if self.relations < 0:
+            found.append(f"relations is {self.relations}; it must be 0 or more")
         if not self.heads:
             found.append("heads is empty; give at least one of top, each, average")
         if not 0 <= self.begin < self.end <= 1:

@@ -9,6 +9,10 @@ from torch import Tensor, nn
 from elmo.nn.initialize import draw_glorot
 
 AVERAGE = -1  # in the place of a layer's number
+MIN_OTHERS = 2  # occurrences of a word beside one that is compared with them
+# Of softmaxes over cosines. Ours is higher: it takes larger differences to say the same.
+TEACHER_TEMPERATURE, TEMPERATURE = 0.05, 0.1
+_NEVER = -1e9
 
 
 class TeacherHeads(nn.Module):
@@ -26,11 +30,37 @@ class TeacherHeads(nn.Module):
 
     def forward(self, layers: Tensor, vectors: Tensor) -> Tensor:
         """Layers (L+1, N, 2D) and the teacher's vectors (N, E) of length 1 -> the heads' mean cosine (N,)."""
-        found = []
-        for layer, head in zip(self._layers, self.maps, strict=True):
-            own = layers.mean(dim=0) if layer == AVERAGE else layers[layer]
-            found.append((F.normalize(head(own), dim=-1) * vectors).sum(dim=-1))
+        found = [
+            (F.normalize(head(own), dim=-1) * vectors).sum(dim=-1)
+            for head, own in zip(self.maps, self._choose(layers), strict=True)
+        ]
         return torch.stack(found).mean(dim=0)
+
+    def relate(self, layers: Tensor, vectors: Tensor, words: Tensor) -> Tensor:
+        """Give how far our view of which occurrences of a word are near which is from the teacher's, word by word.
+
+        `words` (N,) says which are the same. It is a KL divergence of what softmaxes make of the cosines, ours
+        without a head; 0 for a word that occurs only once or twice.
+        """
+        others = (words[:, None] == words) & ~torch.eye(len(words), dtype=torch.bool, device=words.device)
+        rows = others.sum(dim=1) >= MIN_OTHERS
+        others = others[rows]
+
+        def look(unit: Tensor, temperature: float) -> Tensor:
+            return (unit[rows] @ unit.T / temperature).masked_fill(~others, _NEVER).log_softmax(dim=-1)
+
+        wanted = look(vectors, TEACHER_TEMPERATURE)
+        found = [
+            F.kl_div(look(F.normalize(own, dim=-1), TEMPERATURE), wanted, reduction="none", log_target=True)
+            for own in self._choose(layers)
+        ]
+        return torch.zeros(len(words), device=words.device).index_add(
+            0, rows.nonzero()[:, 0], torch.stack(found).sum(dim=-1).mean(dim=0)
+        )
+
+    def _choose(self, layers: Tensor) -> list[Tensor]:
+        """Give what learns, (N, 2D) each."""
+        return [layers.mean(dim=0) if layer == AVERAGE else layers[layer] for layer in self._layers]
 
     def no_loss(self) -> Tensor:
         """Give 0 as a function of every weight here, for processes that add up gradients of all weights."""
