@@ -16,10 +16,11 @@ from elmo import CheckpointError, ConfigError, Elmo
 from elmo.checkpoint.run_folder import list_checkpoints
 from elmo.pretrain import launch
 from elmo.pretrain.metrics import read_metrics
+from elmo.pretrain.relations import TEACHER_TEMPERATURE, TEMPERATURE
 from elmo.pretrain.run import Watcher
 from elmo.pretrain.settings import read_settings
 from elmo.pretrain.stream import WindowStream
-from elmo.pretrain.teacher_heads import TEACHER_TEMPERATURE, TEMPERATURE, TeacherHeads
+from elmo.pretrain.teacher_heads import TeacherHeads
 
 from .tiny_encoder import save_encoder
 

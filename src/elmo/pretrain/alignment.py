@@ -17,6 +17,7 @@ from torch import Tensor
 
 from elmo.errors import InputError
 from elmo.model import Elmo
+from elmo.pretrain.relations import compare_relations, find_others
 from elmo.pretrain.teacher import Teacher
 
 SENTENCES_AT_ONCE = 128
@@ -26,12 +27,10 @@ MIN_GROUPS = 20  # of occurrences of a word
 HELD_OUT = 10  # one of so many groups is only measured
 GROUPS_AT_ONCE, GROUP_SIZE, RANDOM_WORDS = 16, 32, 384
 RANDOM_WEIGHT = 0.3  # of the loss among words drawn at random
-TEMPERATURE = 0.05  # of the teacher's cosines; ours has one that is learned, and starts there
 LEARNING_RATE = 2e-3
 SMALLEST = 0.2  # singular value of a matrix, 1 is the largest: the language model still reads what is made small
 STEPS_BETWEEN_BOUNDS = 5
 NONE = -1  # in the place of a place
-_NEVER = -1e9
 
 Places = npt.NDArray[np.int64]
 
@@ -113,17 +112,14 @@ def align(
     dim = read.layers.shape[2] // 2
     matrices = [torch.eye(dim, requires_grad=True) for _ in range(2)]
     before = _measure(read, held_out, *matrices)
-    # One for each kind of vector among occurrences of a word, and one among random words.
-    temperatures = torch.full((read.layers.shape[0] + 1,), TEMPERATURE).log().requires_grad_()
-    optimizer = torch.optim.Adam([*matrices, temperatures], lr=LEARNING_RATE)
+    optimizer = torch.optim.Adam(matrices, lr=LEARNING_RATE)
     for step in range(num_steps):
         for options in optimizer.param_groups:
             options["lr"] = LEARNING_RATE * (1 - step / num_steps)
-        *among_one, among_all = temperatures.exp()
         groups = [taught[number] for number in random.integers(len(taught), size=GROUPS_AT_ONCE)]
-        loss = _differ(read, _choose(groups, random), matrices, among_one)
+        loss = _differ(read, _choose(groups, random), matrices)
         drawn = torch.from_numpy(random.integers(len(read.words), size=(1, RANDOM_WORDS)))
-        loss = loss + RANDOM_WEIGHT * _differ(read, drawn, matrices, [among_all] * len(among_one))
+        loss = loss + RANDOM_WEIGHT * _differ(read, drawn, matrices)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -171,21 +167,15 @@ def _multiply(layers: Tensor, words_matrix: Tensor, layers_matrix: Tensor) -> li
     return [*changed[1:], changed.mean(dim=0)]
 
 
-def _differ(read: ReadWords, places: Tensor, matrices: Sequence[Tensor], temperatures: Sequence[Tensor]) -> Tensor:
-    """Give how far our view of which places of a group (G, n) are near which is from the teacher's: a mean KL."""
+def _differ(read: ReadWords, places: Tensor, matrices: Sequence[Tensor]) -> Tensor:
+    """Give how far our view of which places of a group (G, n) are near which is from the teacher's: a mean."""
     is_there = places != NONE
-    apart = is_there[:, None] & ~torch.eye(places.shape[1], dtype=torch.bool)
-
-    def look(vectors: Tensor, temperature: Tensor | float) -> Tensor:
-        """Give the log of how likely each place of a group finds each other one."""
-        normed = F.normalize(vectors, dim=-1)
-        return (normed @ normed.mT / temperature).masked_fill(~apart, _NEVER).log_softmax(dim=-1)
-
-    wanted = look(read.vectors[places], TEMPERATURE)
-    losses = []
-    for found, temperature in zip(_multiply(read.layers[:, places], *matrices), temperatures, strict=True):
-        different = F.kl_div(look(found, temperature), wanted, reduction="none", log_target=True)
-        losses.append(different.sum(dim=-1)[is_there].mean())
+    others = find_others(is_there) & is_there[:, None]
+    vectors = read.vectors[places]
+    losses = [
+        compare_relations(found, vectors, others)[is_there].mean()
+        for found in _multiply(read.layers[:, places], *matrices)
+    ]
     return torch.stack(losses).mean()
 
 

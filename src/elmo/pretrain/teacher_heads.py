@@ -7,12 +7,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.nn.initialize import draw_glorot
+from elmo.pretrain.relations import compare_relations, find_others
 
 AVERAGE = -1  # in the place of a layer's number
 MIN_OTHERS = 2  # occurrences of a word beside one that is compared with them
-# Of softmaxes over cosines. Ours is higher: it takes larger differences to say the same.
-TEACHER_TEMPERATURE, TEMPERATURE = 0.05, 0.1
-_NEVER = -1e9
 
 
 class TeacherHeads(nn.Module):
@@ -39,24 +37,12 @@ class TeacherHeads(nn.Module):
     def relate(self, layers: Tensor, vectors: Tensor, words: Tensor) -> Tensor:
         """Give how far our view of which occurrences of a word are near which is from the teacher's, word by word.
 
-        `words` (N,) says which are the same. It is a KL divergence of what softmaxes make of the cosines, ours
-        without a head; 0 for a word that occurs only once or twice.
+        `words` (N,) says which are the same. Our vectors are compared as they are, without a head; a word that
+        occurs less than MIN_OTHERS times besides takes no part and gets 0.
         """
-        others = (words[:, None] == words) & ~torch.eye(len(words), dtype=torch.bool, device=words.device)
-        rows = others.sum(dim=1) >= MIN_OTHERS
-        others = others[rows]
-
-        def look(unit: Tensor, temperature: float) -> Tensor:
-            return (unit[rows] @ unit.T / temperature).masked_fill(~others, _NEVER).log_softmax(dim=-1)
-
-        wanted = look(vectors, TEACHER_TEMPERATURE)
-        found = [
-            F.kl_div(look(F.normalize(own, dim=-1), TEMPERATURE), wanted, reduction="none", log_target=True)
-            for own in self._choose(layers)
-        ]
-        return torch.zeros(len(words), device=words.device).index_add(
-            0, rows.nonzero()[:, 0], torch.stack(found).sum(dim=-1).mean(dim=0)
-        )
+        others = find_others(words)
+        losses = [compare_relations(own, vectors, others) for own in self._choose(layers)]
+        return torch.stack(losses).mean(dim=0) * (others.sum(dim=1) >= MIN_OTHERS)
 
     def _choose(self, layers: Tensor) -> list[Tensor]:
         """Give what learns, (N, 2D) each."""
