@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from elmo.cli.align import align
+from elmo.cli.average import average
 from elmo.cli.bench import bench
 from elmo.cli.convert import convert
 from elmo.cli.embed import embed
@@ -38,6 +39,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "prepare": prepare,
     "train": train,
     "align": align,
+    "average": average,
     "neighbors": neighbors,
     "senses": senses,
     "probe": probe,

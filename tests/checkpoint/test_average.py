@@ -1,0 +1,59 @@
+"""The mean of models: of every weight, by shares, and only of models of one form."""
+
+import pytest
+import torch
+
+from elmo import Elmo, InputError
+from elmo.checkpoint.average import average
+from elmo.checkpoint.folder import read_folder
+from elmo.cli import main
+from tests.language_models import VOCABULARY, make_language_model
+
+MODELS = [make_language_model(seed=seed) for seed in (1, 2, 3)]
+
+
+def test_every_weight_is_the_mean_of_all():
+    found = average([model.checkpoint() for model in MODELS])
+    for name, weight in found.weights.items():
+        expected = torch.stack([model.checkpoint().weights[name] for model in MODELS]).mean(dim=0)
+        torch.testing.assert_close(weight, expected)
+        assert weight.dtype == MODELS[0].checkpoint().weights[name].dtype
+    assert found.vocabulary == VOCABULARY
+    name = "left_to_right.layers.0.input_weight"
+    shared = average([model.checkpoint() for model in MODELS[:2]], [3, 1]).weights[name]
+    first, second = (model.checkpoint().weights[name] for model in MODELS[:2])
+    torch.testing.assert_close(shared, 0.75 * first + 0.25 * second)
+
+
+@pytest.mark.parametrize(
+    ("models", "shares", "message"),
+    [
+        (MODELS[:1], None, "1 model was given; two or more were expected"),
+        (MODELS[:2], [1.0], "1 shares were given for 2 models"),
+        (MODELS[:2], [0.0, 0.0], "The shares are 0.0, 0.0; each must be 0 or more, and not all 0"),
+        (MODELS[:2], [2.0, -1.0], "The shares are 2.0, -1.0"),
+        ([MODELS[0], make_language_model(reads_words=True)], None, "The settings of model 2 are not those"),
+        ([MODELS[0], make_language_model(VOCABULARY[::-1])], None, "The vocabulary of model 2 are not those"),
+    ],
+    ids=["one", "shares", "nothing", "negative", "settings", "vocabulary"],
+)
+def test_what_has_no_mean_is_told(models, shares, message):
+    with pytest.raises(InputError, match=message):
+        average([model.checkpoint() for model in models], shares)
+
+
+def test_the_command(tmp_path, capsys):
+    folders = [str(tmp_path / name) for name in ("one", "two")]
+    for model, folder in zip(MODELS, folders, strict=False):
+        model.save_pretrained(folder)
+    arguments = ["average", *folders, "-o", str(tmp_path / "mean"), "--share", "1", "--share", "3"]
+    assert main(arguments) == 0
+    assert capsys.readouterr().out == f"Wrote {tmp_path / 'mean'}, the mean of 2 models.\n"
+    expected = average([model.checkpoint() for model in MODELS[:2]], [1, 3])
+    for name, weight in read_folder(tmp_path / "mean").weights.items():
+        torch.testing.assert_close(weight, expected.weights[name])
+    assert Elmo.from_pretrained(tmp_path / "mean").embed("the bank").shape[0] == 2
+    assert main(arguments) == 2
+    assert "is not empty" in capsys.readouterr().err
+    assert main(["average", *folders, "-o", folders[1], "--force"]) == 2
+    assert "is where MODEL lies" in capsys.readouterr().err
