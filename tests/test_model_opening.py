@@ -77,7 +77,8 @@ def test_the_default_model_is_part_of_the_package_and_knows_money_from_rivers(ca
         model = Elmo.from_pretrained()
     assert caplog.records == []
     money, cash = "I went to the [bank] to deposit money", "I deposited cash in the [bank]"
-    assert model.similarity(money, cash) > model.similarity(money, "I sat by the [bank] of the river") + 0.05
+    river = "I sat by the [bank] of the river"
+    assert model.similarity(money, cash) > max(model.similarity(each, river) for each in (money, cash)) + 0.03
     assert model.substitutes("the cat sat on the mat", 1)
 
 
