@@ -34,10 +34,11 @@ def align(
     format: options.ModelFormat = None,
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:
-    """Bring a model's cosines nearer to a teacher's, in minutes; its predictions stay as they are.
+    """Bring a model's cosines nearer to a teacher's.
 
-    The vectors are written in another basis, one in which occurrences of a word that are near each other for the
-    teacher are nearer. Needs the extra `distill`.
+    It takes a minute or two, and the model predicts what it predicted. The vectors are written in another basis,
+    one in which occurrences of a word that are near each other for the teacher are nearer. Needs the extra
+    `distill`.
 
     \b
     Example:

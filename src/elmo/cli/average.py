@@ -21,10 +21,10 @@ def average(
     format: options.ModelFormat = None,
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:
-    """Average the weights of models that were trained from one another.
+    """Average the weights of related models.
 
-    The mean is often better than either: checkpoints of a run, or a model before and after it learned from a
-    teacher.
+    They were trained from one another, or from a third one. The mean is often better than either: checkpoints of
+    a run, or a model before and after it learned from a teacher.
 
     \b
     Example:
