@@ -95,10 +95,11 @@ def test_the_command_writes_a_model_that_predicts_the_same(folders, encoder_fold
     ("changes", "message"),
     [
         (["--words", "0"], "--words is 0; give 1 or more"),
+        (["--seed", "-1"], "--seed is -1; give 0 or more"),
         (["--words", "40"], "give more text"),
         (["--teacher", "nowhere/at-all", "--local-files-only"], "nowhere/at-all"),
     ],
-    ids=["words", "text", "teacher"],
+    ids=["words", "seed", "text", "teacher"],
 )
 def test_what_cannot_be_is_one_line(folders, encoder_folder, capsys, monkeypatch, changes, message):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

@@ -46,6 +46,8 @@ def align(
     """
     if words < 1:
         raise InputError(f"--words is {words}; give 1 or more, 100000 or so.")
+    if seed < 0:
+        raise InputError(f"--seed is {seed}; give 0 or more.")
     check_model_output(model, output, force=force, source_name="MODEL")
     source = TextInput(texts, None, output=None)
     from elmo.checkpoint.basis import change_basis, check_basis

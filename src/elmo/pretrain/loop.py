@@ -81,11 +81,12 @@ def train_step(
             lesson = batch.lesson
             loss = (result.left_to_right + result.right_to_left) / (2 * _words_per_process(batch))
             taught = loss.new_zeros(())
+            cosine_weight, relations_weight = _teach_weights(lesson, settings)
             if result.teacher is not None:
-                loss = loss + _teach_weights(lesson, settings)[0] * result.teacher
+                loss = loss + cosine_weight * result.teacher
                 taught = result.teacher.detach()
             if result.relations is not None:
-                loss = loss + _teach_weights(lesson, settings)[1] * result.relations
+                loss = loss + relations_weight * result.relations
             num_taught = 0 if lesson is None else lesson.places.shape[1]
             prediction = None if lesson is None else lesson.prediction
             num_read = batch.num_words + (0 if prediction is None else prediction.places.shape[1])
