@@ -7,6 +7,7 @@ import torch
 
 from elmo import Elmo
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
+from elmo.kernels.library import VARIABLE, VARIANTS, find_kernels
 
 TINY_CONFIG = ModelConfig(
     encoder=EncoderConfig(num_layers=2, cell_dim=12, output_dim=6),
@@ -15,6 +16,19 @@ TINY_CONFIG = ModelConfig(
 
 # Products of tiny models are done before a second thread has woken up; on a busy machine it wakes up late.
 torch.set_num_threads(1)
+
+
+def list_variants() -> list[str]:
+    """Name the compiled variants that this processor runs; none where the library was not built."""
+    best = find_kernels().library
+    return [] if best is None else list(VARIANTS[VARIANTS.index(best.variant) :])
+
+
+@pytest.fixture(params=["off", *list_variants()])
+def kernels(request, monkeypatch) -> str:
+    """Plain torch, then each compiled variant of the kernels."""
+    monkeypatch.setenv(VARIABLE, request.param)
+    return request.param
 
 
 @pytest.fixture(scope="session")

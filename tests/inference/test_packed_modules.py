@@ -1,11 +1,13 @@
 """The layers and the character network of the fast path, against the modules they were made of."""
 
+import numpy as np
 import pytest
 import torch
 
 from elmo.inference import packed_char_cnn, packed_lstm
+from elmo.inference.bidirectional_reader import pack_encoder
+from elmo.inference.layers import choose_layers
 from elmo.inference.packed_char_cnn import PackedCharCnn
-from elmo.inference.packed_lstm import PackedLstm
 from elmo.inference.padded_encoder import PaddedEncoder
 from elmo.nn.causal_block import CausalBlock
 from elmo.nn.char_cnn import CharCnn
@@ -49,6 +51,17 @@ def pack(padded):
     return torch.cat([padded[:count, step] for step, count in enumerate(COUNTS)])
 
 
+def read(encoder, words, sources, state, *, num_layers):
+    """Return every layer's packed rows in the order read, and the state at the end."""
+    result = torch.empty(len(sources), num_layers + 1, 2, words.shape[1])[
+        :, :, 1
+    ]  # as one side of a batch's result
+    counts, targets = np.array(COUNTS), np.random.default_rng(0).permutation(len(sources))
+    choice = choose_layers("all", num_layers + 1)
+    reached = encoder.read(words, sources.numpy(), targets, counts, state, choice, result)
+    return result[torch.from_numpy(targets)].transpose(0, 1), reached
+
+
 SETTINGS = [
     {},
     {"clips": (None, None)},
@@ -60,7 +73,9 @@ SETTINGS = [
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("carried", [False, True])
 @pytest.mark.parametrize("at_once", [1, 2**22])
-def test_a_packed_lstm_gives_the_outputs_and_the_state_of_the_module(monkeypatch, settings, carried, at_once):
+def test_a_packed_lstm_gives_the_outputs_and_the_state_of_the_module(
+    kernels, monkeypatch, settings, carried, at_once
+):
     monkeypatch.setattr(packed_lstm, "GATE_VALUES_AT_ONCE", at_once)
     stack = make_lstm(**settings)
     state = None
@@ -68,7 +83,7 @@ def test_a_packed_lstm_gives_the_outputs_and_the_state_of_the_module(monkeypatch
     if carried:
         start.hidden.normal_(), start.cell.normal_()
         state = start
-    check_encoder(PackedLstm(stack, "float32"), stack, start, state)
+    check_encoder(pack_encoder(stack, "float32"), stack, start, state)
 
 
 @pytest.mark.parametrize("make", [make_lstm, make_transformer])
@@ -86,8 +101,9 @@ def check_encoder(encoder, stack, start, state):
     words = torch.randn(5, 6)  # some of which come more than once
     word_index = torch.randint(0, 5, (4, 7))
     expected, end = stack(words[word_index], LENGTHS, start)
-    found, reached = encoder.read(words, pack(word_index), COUNTS, state)
-    for one, other in zip(found, expected, strict=True):
+    found, reached = read(encoder, words, pack(word_index), state, num_layers=stack.num_layers)
+    assert torch.equal(found[0], words[pack(word_index)])
+    for one, other in zip(found[1:], expected, strict=True):
         torch.testing.assert_close(one, pack(other), rtol=0, atol=1e-6)
     for one, other in zip(reached.tensors, end.tensors, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
@@ -95,12 +111,13 @@ def check_encoder(encoder, stack, start, state):
         assert torch.equal(one, other)  # the state that was given is not changed
 
 
-def test_rows_that_are_not_read_keep_their_state():
+def test_rows_that_are_not_read_keep_their_state(kernels):
     stack = make_lstm()
     state = stack.zero_state(5)
     state.hidden.normal_(), state.cell.normal_()
     sources = torch.arange(sum(COUNTS))
-    _, reached = PackedLstm(stack, "float32").read(torch.randn(sum(COUNTS), 6), sources, COUNTS, state)
+    words = torch.randn(sum(COUNTS), 6)
+    _, reached = read(pack_encoder(stack, "float32"), words, sources, state, num_layers=3)
     assert torch.equal(reached.hidden[:, 4], state.hidden[:, 4])
     assert torch.equal(reached.cell[:, 4], state.cell[:, 4])
     assert not torch.allclose(reached.cell[:, 3], state.cell[:, 3])
@@ -110,7 +127,7 @@ def test_rows_that_are_not_read_keep_their_state():
 @pytest.mark.parametrize("num_highways", [0, 2])
 @pytest.mark.parametrize("at_once", [1, 2**21])
 def test_a_packed_character_network_gives_the_features_of_the_module(
-    monkeypatch, activation, num_highways, at_once
+    kernels, monkeypatch, activation, num_highways, at_once
 ):
     monkeypatch.setattr(packed_char_cnn, "VALUES_AT_ONCE", at_once)
     cnn = CharCnn(20, 5, ((1, 3), (2, 4), (5, 6)), activation=activation, num_highways=num_highways)

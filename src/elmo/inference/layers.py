@@ -1,5 +1,6 @@
 """What a caller wants of the L+1 layers: average, top, all, concat, one by number, or a weighting."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
@@ -27,6 +28,11 @@ class LayerChoice:
     def num_vectors(self) -> int:
         """K."""
         return len(self.weights)
+
+    @functools.cached_property
+    def matrix(self) -> Array:
+        """The weights as an array (K, L+1)."""
+        return np.array(self.weights, dtype=np.float32)
 
     def mix(self, layers: Sequence[Tensor]) -> Tensor:
         """L+1 layers (N, D) -> (N, K, D)."""

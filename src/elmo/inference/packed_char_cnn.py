@@ -1,55 +1,88 @@
 """Character ids of distinct words -> features, without gradients, with weights laid out for a precision.
 
-All filters are one product: windows as wide as the widest, where narrower filters have zeros.
+Compiled: a table has every character's products with every place of every filter; a window is a sum of its rows.
+In torch: all filters are one multiplication over windows as wide as the widest; narrower filters have zeros.
 """
 
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.inference.packed_linear import pack_linear
+from elmo.inference.packed_linear import pack_linear, pack_torch_linear
 from elmo.inference.precision import Precision
-from elmo.nn.char_cnn import CharCnn, Highway
+from elmo.kernels.characters import CharTable, run_highway
+from elmo.kernels.library import Library, find_library
+from elmo.nn.char_cnn import CharCnn, Highway, count_before_padding
 
 # Values that are made at once: they should stay in the cache until they are used.
 VALUES_AT_ONCE = 2**21
+# A larger table (alphabets of thousands of characters) would take longer to read than to multiply.
+LARGEST_TABLE_BYTES = 2**25
 
 
 class PackedCharCnn:
-    """What CharCnn gives, up to the rounding of the precision; the convolutions are made in float32."""
+    """What CharCnn computes, up to the rounding of the precision; the convolutions are made in float32."""
 
     def __init__(self, cnn: CharCnn, precision: Precision) -> None:
-        convolutions = [module for module in cnn.convolutions if isinstance(module, nn.Conv1d)]
-        self._embedding = cnn.embedding.weight.detach()
+        library = find_library()
+        rows = sum(module.weight[:, 0].numel() for module in _list_convolutions(cnn))
+        self._pool: Callable[[Tensor], Tensor] = TorchPooling(cnn)
+        if library is not None and 4 * rows * cnn.embedding.num_embeddings <= LARGEST_TABLE_BYTES:
+            self._pool = CompiledPooling(cnn, library)
         self._activation = cnn.activation
-        self._width = cnn.max_width
-        self._channels = [(module.kernel_size[0], module.out_channels) for module in convolutions]
-        weights = [F.pad(module.weight, (0, self._width - module.kernel_size[0])) for module in convolutions]
-        weight = torch.cat(weights).transpose(1, 2).flatten(start_dim=1)  # (F, width·d)
-        bias = torch.cat([module.bias for module in convolutions if module.bias is not None])
-        self._num_features = len(bias)
-        self._convolve = pack_linear(weight, bias, "float32")
         self._highways = [PackedHighway(layer, precision) for layer in cnn.highways if isinstance(layer, Highway)]
 
     def __call__(self, char_ids: Tensor) -> Tensor:
         """(U, C) -> (U, F)."""
-        num_used = _count_before_padding(char_ids.numpy())
-        features = torch.empty(len(char_ids), self._num_features)
-        order = np.argsort(num_used, kind="stable")
-        start = 0
-        while start < len(order):
-            rows = order[start : start + self._num_at_once(num_used[order[start]])]
-            features[torch.from_numpy(rows)] = self._pool(char_ids[rows], int(num_used[rows[-1]]) + 1)
-            start += len(rows)
-        features = self._activation(features)
+        features = self._activation(self._pool(char_ids))
         for highway in self._highways:
             highway.change(features)
         return features
 
+
+class CompiledPooling:
+    """The maximum of each filter over a word, from a table."""
+
+    def __init__(self, cnn: CharCnn, library: Library) -> None:
+        filters = [module.weight for module in _list_convolutions(cnn)]
+        self._table = CharTable(library, cnn.embedding.weight, filters, _join_biases(cnn))
+
+    def __call__(self, char_ids: Tensor) -> Tensor:
+        """(U, C) -> (U, F), before the activation."""
+        # Windows that start in the padding are all alike, so one of them is enough.
+        return self._table.pool(char_ids, count_before_padding(char_ids) + 1)
+
+
+class TorchPooling:
+    """The maximum of each filter over a word, by torch."""
+
+    def __init__(self, cnn: CharCnn) -> None:
+        convolutions = _list_convolutions(cnn)
+        self._embedding = cnn.embedding.weight.detach()
+        self._width = cnn.max_width
+        self._channels = [(module.kernel_size[0], module.out_channels) for module in convolutions]
+        weights = [F.pad(module.weight, (0, self._width - module.kernel_size[0])) for module in convolutions]
+        weight = torch.cat(weights).transpose(1, 2).flatten(start_dim=1)  # (F, width·d)
+        bias = _join_biases(cnn)
+        self._num_features = len(bias)
+        self._convolve = pack_torch_linear(weight, bias, "float32")
+
+    def __call__(self, char_ids: Tensor) -> Tensor:
+        """(U, C) -> (U, F), before the activation."""
+        num_used = count_before_padding(char_ids)
+        features = torch.empty(len(char_ids), self._num_features)
+        order = torch.argsort(num_used, stable=True)
+        start = 0
+        while start < len(order):
+            rows = order[start : start + self._num_at_once(int(num_used[order[start]]))]
+            features[rows] = self._pool(char_ids[rows], int(num_used[rows[-1]]) + 1)
+            start += len(rows)
+        return features
+
     def _num_at_once(self, num_used: int) -> int:
-        return max(1, VALUES_AT_ONCE // (self._num_features * (int(num_used) + 2)))
+        return max(1, VALUES_AT_ONCE // (self._num_features * (num_used + 2)))
 
     def _pool(self, char_ids: Tensor, num_starts: int) -> Tensor:
         """The maximum over windows that start at the first `num_starts` places; the rest are like the last one."""
@@ -66,22 +99,29 @@ class PackedCharCnn:
         return values.amax(dim=1)
 
 
-def _count_before_padding(char_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """(U,): how many ids of each row come before those at its end that are all the same."""
-    differs = (char_ids != char_ids[:, -1:])[:, ::-1]
-    return np.where(differs.any(axis=1), char_ids.shape[1] - differs.argmax(axis=1), 0)
-
-
 class PackedHighway:
-    """One highway; both of its products are made at once."""
+    """One highway; both of its multiplications are made at once."""
 
     def __init__(self, highway: Highway, precision: Precision) -> None:
         weight = torch.cat([highway.transform.weight, highway.gate.weight])
         self._multiply = pack_linear(weight, torch.cat([highway.transform.bias, highway.gate.bias]), precision)
+        self._library = find_library()
 
     def change(self, features: Tensor) -> None:
         """Send (U, F) through, in place."""
         dim = features.shape[1]
         for rows in torch.split(features, max(1, VALUES_AT_ONCE // (2 * dim))):
-            transformed, gate = torch.split(self._multiply(rows), dim, dim=1)
-            rows.lerp_(transformed.relu_(), gate.sigmoid_())
+            products = self._multiply(rows)
+            if self._library is not None:
+                run_highway(self._library, products, rows)
+            else:
+                transformed, gate = torch.split(products, dim, dim=1)
+                rows.lerp_(transformed.relu_(), gate.sigmoid_())
+
+
+def _list_convolutions(cnn: CharCnn) -> list[nn.Conv1d]:
+    return [module for module in cnn.convolutions if isinstance(module, nn.Conv1d)]
+
+
+def _join_biases(cnn: CharCnn) -> Tensor:
+    return torch.cat([module.bias for module in _list_convolutions(cnn) if module.bias is not None])

@@ -5,12 +5,21 @@ A row's result depends on that row alone, up to the rounding of the precision.
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from elmo.inference.precision import INT8_PRODUCT, Precision, has_onednn, multiplies_bytes_exactly
+from elmo.inference.precision import (
+    COMPILED_PRECISIONS,
+    INT8_PRODUCT,
+    Precision,
+    has_onednn,
+    multiplies_bytes_exactly,
+)
+from elmo.kernels.library import find_library
+from elmo.kernels.matrix import PackedMatrix
 
 _TYPICAL_ROWS = 64  # what oneDNN chooses the order of the weights by; any number of rows may come
 # From so many rows on, laying the weights out costs little beside the product, and plain weights are as fast.
@@ -19,24 +28,32 @@ _SMALLEST_SCALE = 1e-30
 _ROWS_QUANTIZED_AT_ONCE = 1024
 
 
-class PackedLinear(ABC):
-    """A product with weights that do not change."""
+class TorchLinear(ABC):
+    """A multiplication with weights that do not change, by torch."""
 
     @abstractmethod
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None: ...
 
     @abstractmethod
     def __call__(self, inputs: Tensor) -> Tensor:
-        """Give x Wᵀ + b, in float32."""
+        """Return x Wᵀ + b, in float32."""
 
     @abstractmethod
     def add_to(self, total: Tensor, inputs: Tensor) -> None:
         """Add x Wᵀ to `total`; the bias is left out."""
 
 
-def pack_linear(weight: Tensor, bias: Tensor | None, precision: Precision) -> PackedLinear:
-    """Lay out the weights (O, I) of a product for a precision that this machine supports."""
-    kinds: dict[Precision, type[PackedLinear]] = {
+def pack_linear(weight: Tensor, bias: Tensor | None, precision: Precision) -> Callable[[Tensor], Tensor]:
+    """Lay out the weights (O, I) of a multiplication for a precision that this machine supports."""
+    library = find_library() if precision in COMPILED_PRECISIONS else None
+    if library is not None:
+        return PackedMatrix(library, weight, bias, int8=precision == "int8")
+    return pack_torch_linear(weight, bias, precision)
+
+
+def pack_torch_linear(weight: Tensor, bias: Tensor | None, precision: Precision) -> TorchLinear:
+    """Lay out the weights for torch's own multiplication."""
+    kinds: dict[Precision, type[TorchLinear]] = {
         "float32": Float32Linear,
         "bfloat16": BFloat16Linear,
         "int8": Int8Linear,
@@ -44,7 +61,7 @@ def pack_linear(weight: Tensor, bias: Tensor | None, precision: Precision) -> Pa
     return kinds[precision](weight.detach(), None if bias is None else bias.detach())
 
 
-class Float32Linear(PackedLinear):
+class Float32Linear(TorchLinear):
     """By oneDNN with reordered weights, where torch was built with it.
 
     For a single row the weights are read once and little else happens; that is fastest when they are transposed.
@@ -58,7 +75,7 @@ class Float32Linear(PackedLinear):
             self._reordered = torch.ops.mkldnn._reorder_linear_weight(weight, _TYPICAL_ROWS)
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """Give x Wᵀ + b."""
+        """Return x Wᵀ + b."""
         return self._multiply(inputs, self._bias)
 
     def add_to(self, total: Tensor, inputs: Tensor) -> None:
@@ -75,7 +92,7 @@ class Float32Linear(PackedLinear):
         return _multiply_reordered(inputs, self._reordered, bias)
 
 
-class BFloat16Linear(PackedLinear):
+class BFloat16Linear(TorchLinear):
     """By oneDNN, both factors rounded to bfloat16."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
@@ -83,7 +100,7 @@ class BFloat16Linear(PackedLinear):
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.bfloat16(), _TYPICAL_ROWS)
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """Give x Wᵀ + b."""
+        """Return x Wᵀ + b."""
         product = self._multiply(inputs).float()
         return product if self._bias is None else product.add_(self._bias)
 
@@ -96,7 +113,7 @@ class BFloat16Linear(PackedLinear):
 
 
 def _multiply_reordered(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Give the product by oneDNN, which keeps a kernel for each number of rows it has met: let those be few."""
+    """Multiply by oneDNN, which keeps a kernel for each number of rows it has met: let those be few."""
     num_rows = len(inputs)
     step = 2 ** max(0, num_rows.bit_length() - 5)
     num_missing = -num_rows % step
@@ -106,7 +123,7 @@ def _multiply_reordered(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> 
     return product[:num_rows]
 
 
-class Int8Linear(PackedLinear):
+class Int8Linear(TorchLinear):
     """By FBGEMM: a scale for each row of the weights and for each row of the input, so no row changes another.
 
     Where sums of two products of 8 bits could overflow, the input has 7 bits.
@@ -130,7 +147,7 @@ class Int8Linear(PackedLinear):
         self._num_levels = 127 if multiplies_bytes_exactly() else 63
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """Give x Wᵀ + b."""
+        """Return x Wᵀ + b."""
         product, scales = self._multiply(inputs)
         return torch.addcmul(self._bias, product, scales, out=product)
 

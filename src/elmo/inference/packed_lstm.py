@@ -1,79 +1,135 @@
 """One direction's LSTM layers over packed rows, without gradients, with weights laid out for a precision.
 
-Packed rows are words in the order of reading_order.py: step by step, without padding.
+Packed rows are words in the order of reading_order.py: step by step, without padding. CompiledLstm runs in the
+compiled kernel, PackedLstm is its twin in torch operations.
 """
 
-import functools
 from collections.abc import Callable, Sequence
+from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from elmo.inference.packed_linear import PackedLinear, pack_linear
+from elmo.inference.layers import LayerChoice
+from elmo.inference.packed_linear import TorchLinear, pack_torch_linear
 from elmo.inference.precision import Precision
-from elmo.inference.reading_order import cut_steps
+from elmo.inference.reading_order import Indices, cut_steps
+from elmo.kernels.library import Library
+from elmo.kernels.lstm import CompiledStack, LayerWeights
 from elmo.nn.projected_lstm import LstmStack, LstmState, ProjectedLstm
+from elmo.nn.reading_state import ReadingState
 
 # The gates of this many values are made at once: they should stay in the cache until they are used.
 GATE_VALUES_AT_ONCE = 2**21
+# The first layer's gates of all distinct words of a window are kept while it is read: at most 64 MB.
+FIRST_GATE_VALUES = 2**24
+
+
+class CompiledLstm:
+    """All layers of one direction in the compiled kernel, in float32 or 8 bits."""
+
+    uses_one_thread = True
+
+    def __init__(self, stack: LstmStack, precision: Precision, library: Library) -> None:
+        layers = [
+            LayerWeights(
+                layer.input_weight,
+                layer.state_weight,
+                _whole_bias(layer),
+                layer.projection_weight,
+                layer.cell_clip,
+                layer.projection_clip,
+            )
+            for layer in _list_layers(stack)
+        ]
+        self._stack = CompiledStack(library, layers, residual=stack.residual, int8=precision == "int8")
+        self.words_at_once = max(1, FIRST_GATE_VALUES // (4 * self._stack.cell_dim))
+        self.num_weights = sum(parameter.numel() for parameter in stack.parameters())
+
+    def read(
+        self,
+        words: Tensor,
+        sources: Indices,
+        targets: Indices,
+        counts: Indices,
+        state: ReadingState | None,
+        choice: LayerChoice,
+        result: Tensor,
+    ) -> LstmState:
+        """Read packed rows; see PackedEncoder."""
+        assert state is None or isinstance(state, LstmState)
+        before = None if state is None else (state.hidden, state.cell)
+        return LstmState(*self._stack.read(words, sources, targets, counts, before, choice.matrix, result))
 
 
 class PackedLstm:
-    """All layers of one direction; what LstmStack gives, up to the rounding of the precision."""
+    """All layers of one direction in torch operations; what LstmStack computes, up to the precision's rounding."""
+
+    uses_one_thread = False
+    words_at_once = 2048
 
     def __init__(self, stack: LstmStack, precision: Precision) -> None:
-        layers = [layer for layer in stack.layers if isinstance(layer, ProjectedLstm)]
-        self._layers = [PackedLayer(layer, precision) for layer in layers]
+        self._layers = [PackedLayer(layer, precision) for layer in _list_layers(stack)]
         self._residual = stack.residual
         self.num_weights = sum(parameter.numel() for parameter in stack.parameters())
 
     def read(
-        self, words: Tensor, sources: Tensor, counts: Sequence[int], state: LstmState | None
-    ) -> tuple[list[Tensor], LstmState]:
-        """Read the packed rows `words[sources]`, (N, D): each layer's outputs (N, D), and all rows' end states.
-
-        The state has at least as many rows as the first step; None starts from zero.
-        """
-        # Words come again and again: the first layer's product is made once for each.
-        distinct, places = torch.unique(sources, return_inverse=True)
-        make_gates = functools.partial(_take_rows, self._layers[0].from_inputs(words[distinct]), places)
+        self,
+        words: Tensor,
+        sources: Indices,
+        targets: Indices,
+        counts: Indices,
+        state: ReadingState | None,
+        choice: LayerChoice,
+        result: Tensor,
+    ) -> LstmState:
+        """Read packed rows; see PackedEncoder."""
+        assert state is None or isinstance(state, LstmState)
+        steps, places = counts.tolist(), torch.from_numpy(sources)
+        # Words come again and again: the first layer multiplies each distinct one once.
+        make_gates: Callable[[slice], Tensor] = partial(_take_rows, self._layers[0].from_inputs(words), places)
         outputs: list[Tensor] = []
         hiddens, cells = [], []
+        ends = _last_rows(counts)
         for number, layer in enumerate(self._layers):
             before = None if state is None else (state.hidden[number], state.cell[number])
             if number > 0:
-                make_gates = functools.partial(_multiply_rows, layer.from_inputs, outputs[-1])
-            result, hidden, cell = layer.read(make_gates, counts, before)
+                make_gates = partial(_multiply_rows, layer.from_inputs, outputs[-1])
+            output, cell = layer.read(make_gates, steps, before)
             # The recurrent state never contains the residual; only what is passed on does.
-            outputs.append(result + outputs[-1] if self._residual and number > 0 else result)
-            hiddens.append(hidden)
+            outputs.append(output + outputs[-1] if self._residual and number > 0 else output)
+            hidden = output[ends]
+            hiddens.append(hidden if before is None else torch.cat([hidden, before[0][len(hidden) :]]))
             cells.append(cell)
-        return outputs, LstmState(torch.stack(hiddens), torch.stack(cells))
+        result[torch.from_numpy(targets)] = choice.mix([words[places], *outputs])
+        return LstmState(torch.stack(hiddens), torch.stack(cells))
 
 
 class PackedLayer:
-    """One layer; see ProjectedLstm for its equations.
+    """One layer in torch operations; see ProjectedLstm for its equations.
 
-    tanh(x) is 2σ(2x) - 1, for σ is faster by far. The factors are put where they cost nothing: into the weights
-    of the candidate and of the projection, and into the cell, which is kept doubled. Powers of 2 round nothing.
+    tanh(x) is 2σ(2x) - 1, because σ is faster by far. The factors are put where they cost nothing: into the
+    weights of the candidate and of the projection, and into the cell, which is kept doubled. Powers of 2 round
+    nothing.
     """
 
     def __init__(self, layer: ProjectedLstm, precision: Precision) -> None:
         self._cell_dim, self._output_dim = layer.cell_dim, layer.output_dim
         self._cell_clip, self._projection_clip = layer.cell_clip, layer.projection_clip
-        bias = layer.bias.detach().clone()
-        bias[layer.cell_dim : 2 * layer.cell_dim] += layer.forget_bias
-        self.from_inputs = pack_linear(_double_candidate(layer.input_weight), _double_candidate(bias), precision)
-        self._from_state = pack_linear(_double_candidate(layer.state_weight), None, precision)
+        bias = _double_candidate(_whole_bias(layer))
+        self.from_inputs = pack_torch_linear(_double_candidate(layer.input_weight), bias, precision)
+        self._from_state = pack_torch_linear(_double_candidate(layer.state_weight), None, precision)
         weight = layer.projection_weight
-        self._project = None if weight is None else pack_linear(2 * weight, None, precision)
+        self._project = None if weight is None else pack_torch_linear(2 * weight, None, precision)
 
     def read(
         self, make_gates: Callable[[slice], Tensor], counts: Sequence[int], state: tuple[Tensor, Tensor] | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Give the outputs (N, D) of all rows, and each row's hidden (B, D) and cell (B, H) at its end.
+    ) -> tuple[Tensor, Tensor]:
+        """Return the outputs (N, D) of all rows, and each row's cell (B, H) at its end.
 
-        `make_gates` gives what the inputs of some rows add to their gates, (n, 4H), for this layer to change.
+        `make_gates` returns what the inputs of some rows add to their gates, (n, 4H), for this layer to change;
+        `state` is hidden (B, D) and cell before the first step.
         """
         doubled_cell = torch.zeros(counts[0], self._cell_dim) if state is None else 2 * state[1]
         outputs = torch.empty(sum(counts), self._output_dim)
@@ -87,7 +143,7 @@ class PackedLayer:
                 step.sigmoid_()
                 self._step(step_gates, doubled_cell[: len(step)], output)
                 hidden = output
-        return outputs, _last_rows(outputs, counts, None if state is None else state[0]), doubled_cell / 2
+        return outputs, doubled_cell / 2
 
     def _step(self, gates: Sequence[Tensor], doubled_cell: Tensor, output: Tensor) -> None:
         """Move the cell on and write the output; of the candidate, its σ is given."""
@@ -108,8 +164,14 @@ def _take_rows(made: Tensor, places: Tensor, rows: slice) -> Tensor:
     return made[places[rows]]
 
 
-def _multiply_rows(multiply: PackedLinear, inputs: Tensor, rows: slice) -> Tensor:
+def _multiply_rows(multiply: TorchLinear, inputs: Tensor, rows: slice) -> Tensor:
     return multiply(inputs[rows])
+
+
+def _whole_bias(layer: ProjectedLstm) -> Tensor:
+    bias = layer.bias.detach().clone()
+    bias[layer.cell_dim : 2 * layer.cell_dim] += layer.forget_bias
+    return bias
 
 
 def _double_candidate(weight: Tensor) -> Tensor:
@@ -118,14 +180,12 @@ def _double_candidate(weight: Tensor) -> Tensor:
     return doubled
 
 
-def _last_rows(outputs: Tensor, counts: Sequence[int], before: Tensor | None) -> Tensor:
-    """Give the output at each row's last step; rows that were not read keep what was before."""
-    hidden = outputs.new_zeros(counts[0], outputs.shape[1]) if before is None else before.clone()
-    end = len(outputs)
-    done = 0
-    for count in reversed(counts):
-        if count > done:
-            hidden[done:count] = outputs[end - count + done : end]
-            done = count
-        end -= count
-    return hidden
+def _last_rows(counts: Indices) -> Tensor:
+    """Return where the last output of each row stands among the packed rows, (B,)."""
+    lengths = (counts[:, None] > np.arange(counts[0])).sum(axis=0)  # of each row, in steps
+    starts = np.cumsum(counts) - counts
+    return torch.from_numpy(starts[lengths - 1] + np.arange(counts[0]))
+
+
+def _list_layers(stack: LstmStack) -> list[ProjectedLstm]:
+    return [layer for layer in stack.layers if isinstance(layer, ProjectedLstm)]

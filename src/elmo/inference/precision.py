@@ -12,6 +12,7 @@ logger = logging.getLogger(__name__)
 
 Precision: TypeAlias = Literal["float32", "bfloat16", "int8"]
 PRECISIONS = ("auto", "float32", "bfloat16", "int8")
+COMPILED_PRECISIONS = ("float32", "int8")  # that src/elmo/kernels multiplies in
 INT8_PRODUCT = "linear_with_input_q_dq_qweight_dq_output_fp32"  # FBGEMM's: an input of a given scale, float32 out
 _FASTEST_FIRST: tuple[Precision, ...] = ("int8", "bfloat16", "float32")
 

@@ -14,10 +14,11 @@ from torch import Tensor
 
 from elmo.inference.bidirectional_reader import BidirectionalReader, can_pack, pack_encoder
 from elmo.inference.layers import LayerChoice, choose_layers
-from elmo.inference.precision import choose_precision
+from elmo.inference.precision import COMPILED_PRECISIONS, choose_precision
 from elmo.inference.word_cache import DEFAULT_BYTES, WordCache
 from elmo.inference.word_encoder import WordEncoder
 from elmo.inference.workers import Workers
+from elmo.kernels.library import find_library
 from elmo.nn.bilm import BiLM, BiLMState, LayerStates
 from elmo.nn.device import open_device
 from elmo.text.batch import CharBatch
@@ -107,11 +108,14 @@ class Runtime:
         cache_bytes: int = DEFAULT_BYTES,
     ) -> None:
         opened = open_device(device)
-        self.workers = Workers(num_threads, inline=opened.type != "cpu")
-        self.precision = choose_precision(precision, can_pack=can_pack(bilm.left_to_right, opened))
+        packs = can_pack(bilm.left_to_right, opened)
+        self.precision = choose_precision(precision, can_pack=packs)
+        compiled = packs and self.precision in COMPILED_PRECISIONS and find_library() is not None
+        self.workers = Workers(num_threads, inline=opened.type != "cpu", one_core_each=compiled)
         self.bilm = bilm.to(opened)
         self.carried = CarriedState(self.bilm) if carry else None
         self._cache_bytes = cache_bytes
+        self._modules = list(self.bilm.modules())
         self._prepared: _Prepared | None = None
         self._preparing = threading.Lock()
 
@@ -149,13 +153,22 @@ class Runtime:
     def _read(self, batch: CharBatch, choice: LayerChoice, num_read: Tensor) -> Tensor:
         prepared = self._prepare()
         words = prepared.words.encode(batch.to(prepared.device))
-        read = functools.partial(prepared.reader.read, words, batch, choice, num_read)
-        return read(None)[0] if self.carried is None else self.carried.advance(len(batch.order), read)
+        read = prepared.reader.read
+        if self.carried is None:
+            return read(words, batch, choice, num_read, None, keep_state=False)[0]
+
+        def advance(state: BiLMState) -> tuple[Tensor, BiLMState]:
+            vectors, after = read(words, batch, choice, num_read, state)
+            assert after is not None
+            return vectors, after
+
+        return self.carried.advance(len(batch.order), advance)
 
     def _prepare(self) -> "_Prepared":
         """Lay out the weights, or take what was laid out of them if they are still the same."""
         with self._preparing:
-            weights = tuple(map(_identify, self.bilm.parameters()))
+            held = (module._parameters.values() for module in self._modules)
+            weights = tuple(_identify(weight) for part in held for weight in part if weight is not None)
             if self._prepared is None or self._prepared.weights != weights:
                 self._prepared = self._lay_out(weights)
             return self._prepared

@@ -56,22 +56,32 @@ class WordCache:
             self._num_hits = self._num_misses = 0
 
     def look_up(self, keys: Sequence[bytes], encode: Callable[[list[int]], Tensor]) -> Tensor:
-        """Give the vectors (U, D) of distinct words; `encode` makes those of the missing ones, by position."""
+        """Return the vectors (U, D) of distinct words; `encode` makes those of the missing ones, by position."""
         with self._lock:
             rows = [self._rows.get(key) for key in keys]
-            found = [position for position, row in enumerate(rows) if row is not None]
             missing = [position for position, row in enumerate(rows) if row is None]
-            for position in found:
-                self._rows.move_to_end(keys[position])
-            result = self._vectors.new_empty(len(keys), self._vectors.shape[1])
-            result[found] = self._vectors[[rows[position] for position in found]]
+            found = [row for row in rows if row is not None]
+            for key, row in zip(keys, rows, strict=True):
+                if row is not None:
+                    self._rows.move_to_end(key)
+            # index_select and index_copy_, because x[i] wakes torch's threads even for a few rows, and they then
+            # wait for more work in a loop.
+            known = self._vectors.index_select(0, self._index(found))
             self._num_hits += len(found)
             self._num_misses += len(missing)
-        if missing:
-            vectors = encode(missing)
-            result[missing] = vectors
-            self._keep([keys[position] for position in missing], vectors)
-        return result
+        if not missing:
+            return known
+        vectors = encode(missing)
+        self._keep([keys[position] for position in missing], vectors)
+        if not found:
+            return vectors
+        result = known.new_empty(len(keys), known.shape[1])
+        here = [position for position, row in enumerate(rows) if row is not None]
+        result.index_copy_(0, self._index(here), known)
+        return result.index_copy_(0, self._index(missing), vectors)
+
+    def _index(self, positions: list[int]) -> Tensor:
+        return torch.tensor(positions, dtype=torch.int64, device=self._vectors.device)
 
     def _keep(self, keys: Sequence[bytes], vectors: Tensor) -> None:
         if not self._max_words:
@@ -86,7 +96,8 @@ class WordCache:
                 row = self._rows.popitem(last=False)[1] if full else len(self._rows)
                 self._rows[keys[number]] = row
                 rows.append(row)
-            self._vectors[rows] = vectors[new]
+            new_vectors = vectors.index_select(0, self._index(new))
+            self._vectors.index_copy_(0, self._index(rows), new_vectors)
 
     def _grow(self, num_rows: int) -> None:
         if num_rows > len(self._vectors):

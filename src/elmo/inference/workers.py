@@ -1,6 +1,7 @@
-"""A few threads that share the cores between them: each makes its products with its part of them.
+"""A few threads that share the cores between them.
 
-Two tasks with half of the cores each need not wait for one another at every product, as two cores on one task do.
+Tasks in torch operations: two threads with half of the cores each, which need not wait for one another at every
+multiplication, as two cores on one task do. Tasks in compiled kernels: as many threads as cores, one core each.
 """
 
 import os
@@ -14,37 +15,55 @@ import torch
 from elmo.errors import ConfigError
 
 ResultT = TypeVar("ResultT")
-MAX_WORKERS = 2  # as many as a language model has directions
+MAX_WORKERS = 2  # of torch operations: as many as a language model has directions
 _setting_threads = threading.Lock()
 
 
 class Workers:
-    """Runs tasks without gradients, at most two at a time, on `num_threads` cores together."""
+    """Runs tasks without gradients on `num_threads` cores together."""
 
-    def __init__(self, num_threads: int | None = None, *, inline: bool = False) -> None:
-        """Without a number, as many threads as torch uses; `inline` runs the tasks where they come from."""
+    def __init__(
+        self, num_threads: int | None = None, *, inline: bool = False, one_core_each: bool = False
+    ) -> None:
+        """Without a number, as many threads as torch uses; `inline` runs the tasks where they come from.
+
+        `one_core_each`: for tasks that use no more than the thread they run in.
+        """
         whole = isinstance(num_threads, int) and not isinstance(num_threads, bool)
         if num_threads is not None and (not whole or num_threads < 1):
             raise ConfigError(f"num_threads is {num_threads!r}; it must be a whole number of threads, 1 or more.")
         self.num_threads = num_threads or torch.get_num_threads()
         self._inline = inline
-        self.num_workers = 1 if inline else min(MAX_WORKERS, self.num_threads)
+        self._one_core_each = one_core_each
+        self.num_workers = (
+            1 if inline else self.num_threads if one_core_each else min(MAX_WORKERS, self.num_threads)
+        )
         self._pool: ThreadPoolExecutor | None = None
         self._process: int | None = None
         self._starting = threading.Lock()
 
     def __getstate__(self) -> dict[str, int]:
-        return {"num_threads": self.num_threads, "inline": self._inline}
+        return {
+            "num_threads": self.num_threads,
+            "inline": self._inline,
+            "one_core_each": self._one_core_each,
+        }
 
     def __setstate__(self, arguments: dict[str, Any]) -> None:
         Workers.__init__(self, **arguments)
 
-    def run(self, tasks: Sequence[Callable[[], ResultT]]) -> list[ResultT]:
-        """Give the results of all tasks, in their order."""
-        if self._inline:
+    def run(self, tasks: Sequence[Callable[[], ResultT]], *, first_here: bool = False) -> list[ResultT]:
+        """Return the results of all tasks, in their order.
+
+        `first_here` runs the first one in the calling thread, which saves the time of handing it over; its torch
+        operations must be too small for torch to divide them among threads of its own.
+        """
+        if self._inline or (first_here and (len(tasks) == 1 or self.num_workers == 1)):
             return [_run_task(task) for task in tasks]
         pool = self._open_pool()
-        return [future.result() for future in [pool.submit(_run_task, task) for task in tasks]]
+        futures = [pool.submit(_run_task, task) for task in tasks[first_here:]]
+        here = [_run_task(tasks[0])] if first_here else []
+        return here + [future.result() for future in futures]
 
     def _open_pool(self) -> ThreadPoolExecutor:
         with self._starting:

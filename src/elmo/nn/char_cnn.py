@@ -57,7 +57,7 @@ class CharCnn(nn.Module):
 
     def forward(self, char_ids: Tensor) -> Tensor:
         """(U, C) -> (U, F); the padding inside a word takes part, as in the original."""
-        num_used = _num_before_trailing_run(char_ids)
+        num_used = count_before_padding(char_ids)
         order = torch.argsort(num_used)
         counts = torch.bincount(torch.bucketize(num_used, num_used.new_tensor(LENGTH_BOUNDS)))
         pooled = []
@@ -76,8 +76,8 @@ class CharCnn(nn.Module):
         return torch.cat([convolution(characters).amax(dim=2) for convolution in self.convolutions], dim=1)
 
 
-def _num_before_trailing_run(char_ids: Tensor) -> Tensor:
-    """(U,): how many ids of each row come before those at its end that are all the same, its padding."""
+def count_before_padding(char_ids: Tensor) -> Tensor:
+    """Return how many ids of each word (U, C) come before those at its end that are all the same, (U,)."""
     differs = (char_ids != char_ids[:, -1:]).flip(1)
     positions = char_ids.shape[1] - differs.int().argmax(dim=1)
     return torch.where(differs.any(dim=1), positions, 0)

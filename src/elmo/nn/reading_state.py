@@ -23,7 +23,8 @@ class ReadingState:
     def rows(self: StateT, which: Tensor | slice) -> StateT:
         """Give some rows, in the order asked for."""
         if isinstance(which, Tensor):
-            which = which.to(self.tensors[0].device)
+            index = which.to(self.tensors[0].device)
+            return self._each(lambda tensor: tensor.index_select(1, index))
         return self._each(lambda tensor: tensor[:, which])
 
     def join(self: StateT, other: StateT) -> StateT:

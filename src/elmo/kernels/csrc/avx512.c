@@ -1,0 +1,3 @@
+#define SUFFIX avx512
+#define ELMO_AVX512
+#include "kernels.inc"

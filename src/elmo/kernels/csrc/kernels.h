@@ -1,0 +1,94 @@
+/* What the compiled library offers to Python (src/elmo/kernels/library.py declares the same).
+ *
+ * Nothing here allocates, starts a thread or touches Python: callers bring every buffer, so the functions may run in
+ * any number of threads at once. Each is compiled once per instruction set; library.c chooses.
+ */
+#ifndef ELMO_KERNELS_H
+#define ELMO_KERNELS_H
+
+#include <stdint.h>
+
+/* Changes with every signature and structure below; Python refuses a library built from other sources. */
+#define ELMO_ABI 1
+
+/* A weight matrix (num_outputs x num_inputs) in panels of PANEL outputs: for each panel, for each input (8 bits: for
+ * each four inputs), the weights of its outputs side by side. Outputs come in num_groups groups (the four gates of an
+ * LSTM) of num_outputs each; each group starts a panel of its own, and the last panel of a group is filled with zeros.
+ */
+typedef struct {
+    int64_t num_inputs;
+    int64_t num_outputs; /* in one group */
+    int64_t num_groups;
+    const float *float32;   /* NULL in 8 bits */
+    const uint16_t *float16; /* the same values where all of them are exact in 16 bits, else NULL */
+    const int8_t *int8;     /* NULL in float32 */
+    const float *scales;    /* of int8: one per output, panels filled up */
+    const int32_t *sums;    /* of int8: what the zero point of the inputs adds, one per output */
+} elmo_matrix;
+
+typedef struct {
+    elmo_matrix from_inputs; /* 4 groups of cell_dim outputs: input, forget, candidate and output gate */
+    elmo_matrix from_state;  /* likewise */
+    elmo_matrix projection;  /* num_inputs is 0 without a projection */
+    const float *bias;       /* of the gates, (4 * cell_dim,) */
+    float cell_clip;         /* infinity for none */
+    float projection_clip;
+} elmo_lstm;
+
+/* Packed rows, step by step and without padding: of all sentences the first word, then the second, and so on. */
+typedef struct {
+    int64_t num_steps;
+    const int64_t *counts;  /* rows of each step, never rising */
+    int64_t num_rows;       /* of all steps together */
+    const float *words;     /* (num_words, dim): vectors of the distinct words */
+    int64_t num_words;
+    const int64_t *sources; /* (num_rows,): which word a row reads */
+    const int64_t *targets; /* (num_rows,): which row of the result it writes */
+    int64_t num_state_rows; /* at least counts[0] */
+    int64_t has_state;      /* whether hidden and cell hold a state on entry; zero is read if not */
+    float *hidden;          /* (num_layers, num_state_rows, dim): the state on return */
+    float *cell;            /* (num_layers, num_state_rows, cell_dim): likewise */
+    int64_t num_vectors;    /* that the result has for each word */
+    const float *weights;   /* (num_vectors, num_layers + 1): of the words and of each layer in each of them */
+    float *result;          /* row r, vector v at result + (r * num_vectors + v) * result_stride */
+    int64_t result_stride;
+} elmo_reading;
+
+typedef struct {
+    int64_t num_features;     /* of all filters together */
+    int64_t num_filters;
+    int64_t num_characters;   /* ids per word */
+    const int64_t *widths;    /* of each filter */
+    const int64_t *channels;  /* of each filter */
+    const float *table;       /* (alphabet, row_size): of each character, for each filter, for each place in it */
+    int64_t row_size;
+    const float *bias;        /* (num_features,) */
+} elmo_char_table;
+
+/* The same signatures for every instruction set. */
+#define ELMO_DECLARE(SUFFIX)                                                                                           \
+    int64_t elmo_panel_##SUFFIX(void);                                                                                 \
+    int64_t elmo_input_levels_##SUFFIX(void);                                                                          \
+    int64_t elmo_multiply_scratch_##SUFFIX(const elmo_matrix *matrix, int64_t num_rows);                               \
+    void elmo_multiply_##SUFFIX(const elmo_matrix *matrix, const float *bias, const float *inputs, int64_t num_rows,   \
+                                float *outputs, void *scratch);                                                        \
+    int64_t elmo_read_scratch_##SUFFIX(const elmo_lstm *layers, int64_t num_layers, const elmo_reading *reading);      \
+    void elmo_read_##SUFFIX(const elmo_lstm *layers, int64_t num_layers, int64_t residual,                             \
+                            const elmo_reading *reading, void *scratch);                                               \
+    void elmo_convolve_##SUFFIX(const elmo_char_table *table, const int64_t *char_ids, const int64_t *num_starts,      \
+                                int64_t num_words, float *features);                                                   \
+    void elmo_highway_##SUFFIX(int64_t num_rows, int64_t dim, const float *products, float *features);                 \
+    void elmo_train_forward_##SUFFIX(int64_t num_rows, int64_t cell_dim, float *gates, const float *previous,          \
+                                     const float *keep, float cell_clip, float *cell, float *squashed,                 \
+                                     float *exposed);                                                                  \
+    void elmo_train_backward_##SUFFIX(int64_t num_rows, int64_t cell_dim, const float *gates, const float *previous,   \
+                                      const float *keep, const float *cell, const float *squashed,                     \
+                                      const float *grad_exposed, float cell_clip, float *grad_cell,                    \
+                                      float *grad_gates);
+
+ELMO_DECLARE(avx512vnni)
+ELMO_DECLARE(avx512)
+ELMO_DECLARE(avx2)
+ELMO_DECLARE(portable)
+
+#endif

@@ -1,0 +1,2 @@
+#define SUFFIX portable
+#include "kernels.inc"

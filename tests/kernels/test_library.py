@@ -1,0 +1,86 @@
+"""Which kernels are used, and what happens without them."""
+
+import logging
+import multiprocessing
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from elmo import Elmo
+from elmo.errors import ConfigError
+from elmo.kernels import library
+from tests.conftest import TINY_CONFIG, list_variants
+
+SENTENCES = [["one", "two", "three"], ["four"]]
+
+
+def test_an_unknown_wish_is_refused(monkeypatch):
+    monkeypatch.setenv("ELMO_KERNELS", "sse9")
+    with pytest.raises(ConfigError, match=r"ELMO_KERNELS is 'sse9'; choose auto, off or one of avx512vnni"):
+        library.find_kernels()
+
+
+def test_a_variant_that_this_processor_lacks_is_refused(monkeypatch):
+    variants = list_variants()
+    if not variants or variants[0] == "avx512vnni":
+        pytest.skip("this processor runs every variant, or the library was not built")
+    monkeypatch.setenv("ELMO_KERNELS", "avx512vnni")
+    with pytest.raises(ConfigError, match=f"but this processor runs {variants[0]} at best"):
+        library.find_kernels()
+
+
+def test_without_the_library_torch_is_used_and_one_line_says_why(monkeypatch, tmp_path, caplog):
+    monkeypatch.setattr(library, "_PATH", tmp_path / "_native.so")
+    library._open.cache_clear()
+    try:
+        with caplog.at_level(logging.WARNING):
+            model = Elmo.from_config(TINY_CONFIG)
+            assert library.find_library() is None
+            vectors = model.embed(SENTENCES)
+        said = [record.message for record in caplog.records if "kernels" in record.message]
+    finally:
+        library._open.cache_clear()
+    assert said == [
+        "The compiled kernels are not available (they were not built, because the installation found no C "
+        "compiler); torch is used, which is slower."
+    ]
+    for one, other in zip(vectors, Elmo.from_config(TINY_CONFIG).embed(SENTENCES), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_a_library_of_other_sources_is_not_used(monkeypatch, caplog):
+    if not list_variants():
+        pytest.skip("the library was not built")
+    monkeypatch.setattr(library, "_ABI", -1)
+    library._open.cache_clear()
+    try:
+        found = library.find_kernels()
+    finally:
+        library._open.cache_clear()
+    assert found.library is None
+    assert found.reason == "it was built from other sources; install the package again"
+
+
+def _embed(queue, model):
+    queue.put([array.tolist() for array in model.embed(SENTENCES)])
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_forked_and_spawned_processes_give_the_same_vectors(method, own_model):
+    expected = [array.tolist() for array in own_model.embed(SENTENCES)]
+    context = multiprocessing.get_context(method)
+    queue = context.Queue()
+    process = context.Process(target=_embed, args=(queue, own_model))
+    process.start()
+    assert queue.get(timeout=120) == expected
+    process.join()
+
+
+def test_importing_elmo_opens_no_library():
+    code = (
+        "import elmo, pathlib\nmaps = pathlib.Path('/proc/self/maps')\n"
+        "assert not maps.exists() or '_native' not in maps.read_text()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
