@@ -1,5 +1,6 @@
 """Which kernels are used, and what happens without them."""
 
+import contextlib
 import logging
 import multiprocessing
 import subprocess
@@ -31,34 +32,34 @@ def test_a_variant_that_this_processor_lacks_is_refused(monkeypatch):
         library.find_kernels()
 
 
-def test_without_the_library_torch_is_used_and_one_line_says_why(monkeypatch, tmp_path, caplog):
-    monkeypatch.setattr(library, "_PATH", tmp_path / "_native.so")
-    library._open.cache_clear()
-    try:
-        with caplog.at_level(logging.WARNING):
-            model = Elmo.from_config(TINY_CONFIG)
-            assert library.find_library() is None
-            vectors = model.embed(SENTENCES)
-        said = [record.message for record in caplog.records if "kernels" in record.message]
-    finally:
+@contextlib.contextmanager
+def changed(monkeypatch, name, value):
+    """Change the module for a while; what it has opened is forgotten before and afterwards."""
+    with monkeypatch.context() as patch:
+        patch.setattr(library, name, value)
         library._open.cache_clear()
-    assert said == [
+        yield
+    library._open.cache_clear()
+
+
+def test_without_the_library_torch_is_used_and_one_line_says_why(monkeypatch, tmp_path, caplog):
+    expected = Elmo.from_config(TINY_CONFIG).embed(SENTENCES)
+    with changed(monkeypatch, "_PATH", tmp_path / "_native.so"), caplog.at_level(logging.WARNING):
+        vectors = Elmo.from_config(TINY_CONFIG).embed(SENTENCES)
+        assert library.find_library() is None
+    assert [record.message for record in caplog.records if "kernels" in record.message] == [
         "The compiled kernels are not available (they were not built, because the installation found no C "
         "compiler); torch is used, which is slower."
     ]
-    for one, other in zip(vectors, Elmo.from_config(TINY_CONFIG).embed(SENTENCES), strict=True):
+    for one, other in zip(vectors, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-def test_a_library_of_other_sources_is_not_used(monkeypatch, caplog):
+def test_a_library_of_other_sources_is_not_used(monkeypatch):
     if not list_variants():
         pytest.skip("the library was not built")
-    monkeypatch.setattr(library, "_ABI", -1)
-    library._open.cache_clear()
-    try:
+    with changed(monkeypatch, "_ABI", -1):
         found = library.find_kernels()
-    finally:
-        library._open.cache_clear()
     assert found.library is None
     assert found.reason == "it was built from other sources; install the package again"
 

@@ -103,7 +103,8 @@ class BidirectionalReader:
         """Read the first `num_read` (B,) words from each side, given the distinct words' vectors (U, D).
 
         Returns (N, K, 2D), the sentences of the batch one after the other with their boundaries, K vectors per
-        word; half of it is zero for words that were not read. And each row's state at its end, if it is to be kept.
+        word; half of it is zero for words that were not read. And each row's state at its end, if it is to be
+        kept.
         """
         lengths = batch.lengths.numpy()
         falling = np.argsort(-lengths, kind="stable")

@@ -15,10 +15,10 @@ class CharTable:
     def __init__(self, library: Library, embedding: Tensor, filters: Sequence[Tensor], bias: Tensor) -> None:
         """Make the table of an alphabet (A, d), filters (channels, d, width) and their biases (F,)."""
         self._library = library
-        embedding = embedding.detach().float()
+        embedding = embedding.detach().double()  # so that no number of threads changes a bit of the table
         # (channels, d, width) -> (A, width, channels): one row per character.
-        parts = [torch.einsum("cdw,ad->awc", weight.detach().float(), embedding) for weight in filters]
-        self._table = torch.cat([part.flatten(start_dim=1) for part in parts], dim=1).contiguous()
+        parts = [torch.einsum("cdw,ad->awc", weight.detach().double(), embedding) for weight in filters]
+        self._table = torch.cat([part.flatten(start_dim=1) for part in parts], dim=1).float().contiguous()
         self._bias = bias.detach().float().contiguous()
         self._widths = torch.tensor([weight.shape[2] for weight in filters])
         self._channels = torch.tensor([weight.shape[0] for weight in filters])

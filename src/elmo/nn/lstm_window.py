@@ -4,11 +4,16 @@ Rows are streams of sentences; `keep` is 0 where a sentence starts, so that it s
 The products over all steps (inputs, weight gradients) are one matrix product each.
 """
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from elmo.kernels import training
+from elmo.kernels.library import find_library
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward
 tanh_backward = torch.ops.aten.tanh_backward
@@ -37,56 +42,49 @@ class LstmWindow(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Run all steps, keeping what the way back needs."""
         num_steps, num_rows, _ = inputs.shape
-        cell_dim = cell.shape[1]
         inputs = inputs.to(product_dtype)
         input_weight, state_weight = input_weight.to(product_dtype), state_weight.to(product_dtype)
         gates = F.linear(inputs.flatten(0, 1), input_weight).view(num_steps, num_rows, -1).float()
         gates += bias
         if projection_weight is not None:
             projection_weight = projection_weight.to(product_dtype)
+        move_cells, _ = _choose_passes(gates)
+        first_cell, keep = cell.contiguous(), keep.contiguous()
         before_hidden = inputs.new_empty((num_steps, *hidden.shape))
-        before_cell = gates.new_empty((num_steps, *cell.shape))
-        cells, squashed = torch.empty_like(before_cell), torch.empty_like(before_cell)
-        exposed = inputs.new_empty(before_cell.shape)
+        cells = gates.new_empty((num_steps, *cell.shape))
+        squashed, exposed = torch.empty_like(cells), torch.empty_like(cells)
         outputs = gates.new_empty((num_steps, *hidden.shape))
         for step in range(num_steps):
             torch.mul(hidden, keep[step, :, None], out=before_hidden[step])
-            torch.mul(cell, keep[step, :, None], out=before_cell[step])
             _add_product(gates[step], before_hidden[step], state_weight.t())
-            gates[step, :, : 2 * cell_dim].sigmoid_()
-            gates[step, :, 2 * cell_dim : 3 * cell_dim].tanh_()
-            gates[step, :, 3 * cell_dim :].sigmoid_()
-            input_gate, forget_gate, candidate, output_gate = gates[step].chunk(4, dim=1)
-            cell = torch.mul(forget_gate, before_cell[step], out=cells[step])
-            cell.addcmul_(input_gate, candidate)
-            if cell_clip is not None:
-                cell.clamp_(-cell_clip, cell_clip)
-            torch.tanh(cell, out=squashed[step])
-            torch.mul(output_gate, squashed[step], out=exposed[step])
+            previous = cells[step - 1] if step else first_cell
+            move_cells(gates[step], previous, keep[step], cell_clip, cells[step], squashed[step], exposed[step])
             if projection_weight is None:
                 outputs[step] = exposed[step]
             else:
-                _put_product(outputs[step], exposed[step], projection_weight.t())
+                _put_product(outputs[step], exposed[step].to(product_dtype), projection_weight.t())
                 if projection_clip is not None:
                     outputs[step].clamp_(-projection_clip, projection_clip)
             hidden = outputs[step]
         ctx.save_for_backward(
             inputs, keep, input_weight, state_weight, projection_weight,
-            gates, before_hidden, before_cell, cells, squashed, exposed, outputs,
+            gates, before_hidden, first_cell, cells, squashed, exposed, outputs,
         )  # fmt: skip
         ctx.cell_clip, ctx.projection_clip = cell_clip, projection_clip
-        return outputs, hidden.clone(), cell.clone()
+        return outputs, hidden.clone(), cells[-1].clone()
 
     @staticmethod
     def backward(ctx: Any, grad_outputs: Tensor, grad_hidden: Tensor, grad_cell: Tensor) -> Any:
         """Go through the steps once more, last to first, then make each weight's gradient in one product."""
         (
             inputs, keep, input_weight, state_weight, projection_weight,
-            gates, before_hidden, before_cell, cells, squashed, exposed, outputs,
+            gates, before_hidden, first_cell, cells, squashed, exposed, outputs,
         ) = ctx.saved_tensors  # fmt: skip
         num_steps = len(inputs)
+        _, move_cells_back = _choose_passes(gates)
         grad_gates = torch.empty_like(gates)
         grad_projected = outputs.new_empty(outputs.shape)
+        grad_cell = grad_cell.clone(memory_format=torch.contiguous_format)
         for step in reversed(range(num_steps)):
             torch.add(grad_outputs[step], grad_hidden, out=grad_projected[step])
             grad_exposed = grad_projected[step]
@@ -94,23 +92,19 @@ class LstmWindow(torch.autograd.Function):
                 if ctx.projection_clip is not None:
                     _stop_where_clipped(grad_projected[step], outputs[step], ctx.projection_clip)
                 grad_exposed = (grad_projected[step].to(inputs.dtype) @ projection_weight).float()
-            input_gate, forget_gate, candidate, output_gate = gates[step].chunk(4, dim=1)
-            to_input, to_forget, to_candidate, to_output = grad_gates[step].chunk(4, dim=1)
-            sigmoid_backward(grad_exposed * squashed[step], output_gate, grad_input=to_output)
-            grad_cell = grad_cell + tanh_backward(grad_exposed * output_gate, squashed[step])
-            if ctx.cell_clip is not None:
-                _stop_where_clipped(grad_cell, cells[step], ctx.cell_clip)
-            sigmoid_backward(grad_cell * candidate, input_gate, grad_input=to_input)
-            sigmoid_backward(grad_cell * before_cell[step], forget_gate, grad_input=to_forget)
-            tanh_backward(grad_cell * input_gate, candidate, grad_input=to_candidate)
+            previous = cells[step - 1] if step else first_cell
+            move_cells_back(
+                gates[step], previous, keep[step], cells[step], squashed[step], grad_exposed, ctx.cell_clip,
+                grad_cell, grad_gates[step],
+            )  # fmt: skip
             grad_hidden = (grad_gates[step].to(inputs.dtype) @ state_weight).float() * keep[step, :, None]
-            grad_cell *= forget_gate
-            grad_cell *= keep[step, :, None]
         flat = grad_gates.flatten(0, 1)
         flat_products = flat.to(inputs.dtype)
         grad_projection = None
         if projection_weight is not None:
-            grad_projection = grad_projected.flatten(0, 1).to(inputs.dtype).t() @ exposed.flatten(0, 1)
+            grad_projection = grad_projected.flatten(0, 1).to(inputs.dtype).t() @ exposed.flatten(0, 1).to(
+                inputs.dtype
+            )
         return (
             (flat_products @ input_weight).float().view(num_steps, *inputs.shape[1:]),
             None,
@@ -124,6 +118,61 @@ class LstmWindow(torch.autograd.Function):
             None,
             None,
         )
+
+
+def _choose_passes(gates: Tensor) -> tuple[Callable[..., None], Callable[..., None]]:
+    """Return what happens between the products of a step, forward and backward: compiled on the CPU, or by torch."""
+    library = find_library() if gates.device.type == "cpu" else None
+    if library is None:
+        return move_cells_in_torch, move_cells_back_in_torch
+    return functools.partial(training.move_cells, library), functools.partial(training.move_cells_back, library)
+
+
+def move_cells_in_torch(
+    gates: Tensor,
+    previous: Tensor,
+    keep: Tensor,
+    cell_clip: float | None,
+    cell: Tensor,
+    squashed: Tensor,
+    exposed: Tensor,
+) -> None:
+    """Do what kernels.training.move_cells does, in torch operations."""
+    cell_dim = cell.shape[1]
+    gates[:, : 2 * cell_dim].sigmoid_()
+    gates[:, 2 * cell_dim : 3 * cell_dim].tanh_()
+    gates[:, 3 * cell_dim :].sigmoid_()
+    input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)
+    torch.mul(previous, keep[:, None], out=cell)
+    cell.mul_(forget_gate).addcmul_(input_gate, candidate)
+    if cell_clip is not None:
+        cell.clamp_(-cell_clip, cell_clip)
+    torch.tanh(cell, out=squashed)
+    torch.mul(output_gate, squashed, out=exposed)
+
+
+def move_cells_back_in_torch(
+    gates: Tensor,
+    previous: Tensor,
+    keep: Tensor,
+    cell: Tensor,
+    squashed: Tensor,
+    grad_exposed: Tensor,
+    cell_clip: float | None,
+    grad_cell: Tensor,
+    grad_gates: Tensor,
+) -> None:
+    """Do what kernels.training.move_cells_back does, in torch operations."""
+    input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)
+    to_input, to_forget, to_candidate, to_output = grad_gates.chunk(4, dim=1)
+    sigmoid_backward(grad_exposed * squashed, output_gate, grad_input=to_output)
+    grad_cell += tanh_backward(grad_exposed * output_gate, squashed)
+    if cell_clip is not None:
+        _stop_where_clipped(grad_cell, cell, cell_clip)
+    sigmoid_backward(grad_cell * candidate, input_gate, grad_input=to_input)
+    sigmoid_backward(grad_cell * (previous * keep[:, None]), forget_gate, grad_input=to_forget)
+    tanh_backward(grad_cell * input_gate, candidate, grad_input=to_candidate)
+    grad_cell.mul_(forget_gate).mul_(keep[:, None])
 
 
 def _stop_where_clipped(gradient: Tensor, clipped: Tensor, clip: float) -> None:

@@ -21,7 +21,7 @@ def build_optimizer(parameters: Iterable[nn.Parameter], settings: OptimizerSetti
             parameters, lr=settings.learning_rate, initial_accumulator_value=INITIAL_ACCUMULATOR
         )
     return torch.optim.AdamW(
-        parameters, lr=settings.learning_rate, betas=(0.9, 0.99), weight_decay=settings.weight_decay
+        parameters, lr=settings.learning_rate, betas=(0.9, 0.99), weight_decay=settings.weight_decay, fused=True
     )
 
 

@@ -1,0 +1,79 @@
+"""The compiled passes of a training step against their torch twins, and gradients with either."""
+
+import pytest
+import torch
+
+from elmo.kernels import training
+from elmo.kernels.library import find_library
+from elmo.nn.lstm_window import move_cells_back_in_torch, move_cells_in_torch
+from elmo.nn.projected_lstm import LstmStack, ProjectedLstm
+
+SHAPES = [(1, 1), (2, 7), (3, 16), (5, 33), (130, 64)]
+
+
+@pytest.fixture
+def library(kernels):
+    found = find_library()
+    if found is None:
+        pytest.skip("the torch twins are what the kernels are compared with")
+    torch.manual_seed(0)
+    return found
+
+
+@pytest.mark.parametrize("clip", [None, 0.5])
+@pytest.mark.parametrize(("num_rows", "cell_dim"), SHAPES)
+def test_forward_and_backward_equal_torch(library, num_rows, cell_dim, clip):
+    sums, previous = 3 * torch.randn(num_rows, 4 * cell_dim), torch.randn(num_rows, cell_dim)
+    keep = (torch.rand(num_rows) > 0.3).float()
+    results = []
+    for forward in (move_cells_in_torch, lambda *given: training.move_cells(library, *given)):
+        gates, made = sums.clone(), [torch.empty(num_rows, cell_dim) for _ in range(3)]
+        forward(gates, previous, keep, clip, *made)
+        results.append([gates, *made])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+    gates, cell, squashed, _ = results[0]
+    grad_exposed, grad_cell = torch.randn(num_rows, cell_dim), torch.randn(num_rows, cell_dim)
+    results = []
+    for back in (move_cells_back_in_torch, lambda *given: training.move_cells_back(library, *given)):
+        to_cell, to_gates = grad_cell.clone(), torch.empty(num_rows, 4 * cell_dim)
+        back(gates, previous, keep, cell, squashed, grad_exposed, clip, to_cell, to_gates)
+        results.append([to_cell, to_gates])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("projected", [True, False])
+def test_gradients_of_a_window_equal_those_of_autograd(kernels, projected):
+    torch.manual_seed(0)
+    dim = 6 if projected else 9
+    layer = ProjectedLstm(dim, 9, dim, projected=projected, cell_clip=0.4, projection_clip=0.3, forget_bias=1.0)
+    stack = LstmStack([layer], residual=False)
+    inputs = torch.randn(5, 3, dim, requires_grad=True)
+    state = stack.zero_state(3)
+    state.cell.normal_(), state.hidden.normal_()
+    outputs, _ = stack.read_window(inputs, torch.ones(3, 5).t(), state)  # not contiguous, as a stream's may be
+    weights = torch.randn_like(outputs)
+    (outputs * weights).sum().backward()
+    found = [inputs.grad, *(parameter.grad for parameter in layer.parameters())]
+    inputs.grad = None
+    layer.zero_grad()
+    plain = layer(inputs.transpose(0, 1), [5, 5, 5], state.hidden[0], state.cell[0])[0].transpose(0, 1)
+    torch.testing.assert_close(outputs, plain, rtol=1e-5, atol=1e-6)
+    (plain * weights).sum().backward()
+    for one, other in zip(
+        found, [inputs.grad, *(parameter.grad for parameter in layer.parameters())], strict=True
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_a_row_that_starts_anew_equals_a_row_from_zero(kernels):
+    torch.manual_seed(0)
+    layer = ProjectedLstm(6, 9, 6, projected=True, cell_clip=3.0, projection_clip=3.0, forget_bias=1.0)
+    stack = LstmStack([layer], residual=False)
+    inputs, keep = torch.randn(6, 3, 6), torch.ones(6, 3)
+    keep[2, 1] = 0
+    outputs, _ = stack.read_window(inputs, keep, stack.zero_state(3))
+    fresh, _ = stack.read_window(inputs[2:], torch.ones(4, 3), stack.zero_state(3))
+    torch.testing.assert_close(outputs[2:, 1], fresh[:, 1], rtol=0, atol=1e-6)
+    assert not torch.allclose(outputs[2:, 0], fresh[:, 0])
