@@ -141,9 +141,7 @@ def _measure(
     }
 
 
-def _embed_for(
-    model: "Elmo", sentences: list[list[str]], at_once: int, seconds: float
-) -> tuple[int, list[float]]:
+def _embed_for(model: "Elmo", sentences: list[list[str]], at_once: int, seconds: float) -> tuple[int, list[float]]:
     """Embed until the time is up; return the number of words read and the seconds of each call."""
     remaining = itertools.cycle(sentences)
     num_words, elapsed_seconds, calls = 0, 0.0, []
