@@ -31,9 +31,10 @@ def draw(
     facts = machine.describe()
     heights = [1.4 + 0.28 * len(found.programs) for found in results.values()]
     figure = Figure(figsize=(12, 0.9 + sum(heights)), layout="constrained")
+    flags = " ".join(facts["flags"]) or "no known flags"
     figure.suptitle(
         "Words per second on a CPU: contextual vectors for the same sentences, tokenization included\n"
-        f"{facts['cpu']}, {facts['num_threads']} threads, {' '.join(facts['flags']) or 'no known flags'}",
+        f"{facts['cpu']} ({flags}), threads per program: {facts['num_threads']}"
     )
     parts = figure.subfigures(len(results), 1, squeeze=False, height_ratios=heights)[:, 0]
     for part, (size, found) in zip(parts, results.items(), strict=True):

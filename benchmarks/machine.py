@@ -53,6 +53,6 @@ class Machine:
         flags = " ".join(facts["flags"]) or "no known flags"
         before, after = facts["load_average"]
         return (
-            f"{facts['cpu']} ({flags}), {facts['num_cores']} cores, {facts['num_threads']} threads each, "
+            f"{facts['cpu']} ({flags}), {facts['num_cores']} cores, threads per program: {facts['num_threads']}, "
             f"torch {facts['torch']}, load average {before} before and {after} after"
         )
