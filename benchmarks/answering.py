@@ -1,4 +1,4 @@
-"""What the workers of inference.py share: an order as the argument, then questions and answers, JSON a line."""
+"""What workers of inference.py and pretrain.py share: an order, questions and answers, a line of JSON each."""
 
 import json
 import os
@@ -10,26 +10,30 @@ from typing import Any
 Sentences = list[list[str]]
 
 
-def serve(open_model: Callable[[dict[str, Any]], dict[str, Callable[..., Any]]]) -> None:
-    """Open a model as the order says and do what is asked of it until the questions end.
+def serve(open_program: Callable[[dict[str, Any]], dict[str, Callable[..., Any]]]) -> None:
+    """Open a program as the order says and do what is asked of it until the questions end.
 
-    `open_model` gives functions by name; each question names one and its arguments. What a function gives is the
-    answer, with the seconds it took. Everything that libraries print goes to standard error.
+    `open_program` returns functions by name; each question names one and its arguments. What it returns is the
+    answer, with the seconds it took. `describe` is called once, at the start, and `prepare` before each question.
+    Everything that libraries print goes to standard error.
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+
+    def answer(**values: Any) -> None:
+        answers.write(json.dumps(values) + "\n")
+        answers.flush()
+
     start = time.perf_counter()
-    functions = open_model(json.loads(sys.argv[1]))
-    answers.write(json.dumps({"seconds": time.perf_counter() - start}) + "\n")
-    answers.flush()
+    functions = open_program(json.loads(sys.argv[1]))
+    seconds = time.perf_counter() - start
+    answer(seconds=seconds, described=functions.get("describe", dict)())
     for line in sys.stdin:
         asked = json.loads(line)
-        if "prepare" in functions:
-            functions["prepare"]()
+        functions.get("prepare", dict)()
         start = time.perf_counter()
         result = functions[asked["function"]](**asked["arguments"])
-        answers.write(json.dumps({"seconds": time.perf_counter() - start, "result": result}) + "\n")
-        answers.flush()
+        answer(seconds=time.perf_counter() - start, result=result)
 
 
 def cut(sentences: Sentences, batch_size: int) -> list[Sentences]:

@@ -1,32 +1,52 @@
-"""A program in a process of its own, asked in lines of JSON: one question, one answer."""
+"""A worker: one program in a process of its own, asked in lines of JSON (see answering.py for its side)."""
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+HERE = Path(__file__).parent
 
-class AskedProcess:
-    """Started with a command, ended by closing; its messages go to a log."""
 
-    def __init__(self, command: Sequence[str], log: Path) -> None:
+class Worker:
+    """A script of this folder, started with an order and closed at the end; its messages go to a log."""
+
+    def __init__(
+        self,
+        script: str,
+        order: dict[str, Any],
+        log: Path,
+        *,
+        python: Path | str = sys.executable,
+        source: Path | None = None,
+    ) -> None:
+        """Start the script and wait until it is ready; `source` is the folder it imports elmo from."""
+        environment = os.environ if source is None else {**os.environ, "PYTHONPATH": str(source)}
         self._log = log
         with log.open("w") as errors:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+                [str(python), "-W", "ignore", str(HERE / script), json.dumps(order)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=environment,
             )
+        ready = self._receive()
+        self.opening_seconds: float = ready["seconds"]
+        self.described: dict[str, Any] = ready["described"]
 
-    def send(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Ask, and wait for the answer."""
+    def ask(self, function: str, **arguments: Any) -> dict[str, Any]:
+        """Call a function of the worker; return its `result` and the `seconds` it took."""
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(question) + "\n")
+        self._process.stdin.write(json.dumps({"function": function, "arguments": arguments}) + "\n")
         self._process.stdin.flush()
-        return self.receive()
+        return self._receive()
 
-    def receive(self) -> dict[str, Any]:
-        """Wait for what the program says next; its end ends the benchmark."""
+    def _receive(self) -> dict[str, Any]:
+        """Wait for the next answer; if the program has ended, end the benchmark with its last messages."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -35,10 +55,20 @@ class AskedProcess:
         return answer
 
     def close(self) -> None:
-        """Let it end; a minute later it is ended."""
+        """Let it end; kill it after a minute."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
             self._process.wait(timeout=60)
         except subprocess.TimeoutExpired:
             self._process.kill()
+
+
+def open_ours(script: str, order: dict[str, Any], workdir: Path, *, name: str, source: Path) -> Worker:
+    """Start a worker of this project, with elmo from `source`, and check that it came from there."""
+    worker = Worker(script, order, workdir / f"{name.replace(' ', '-')}.log", source=source)
+    package = Path(worker.described["package"])
+    if not package.is_relative_to(source):
+        worker.close()
+        sys.exit(f"{name} imported elmo from {package}, but {source} was to be measured; check PYTHONPATH.")
+    return worker

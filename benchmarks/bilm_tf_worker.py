@@ -1,7 +1,7 @@
 """The peer of pretrain.py, in an environment of its own: simple_elmo's training loop, a few steps at a time.
 
-Enters: a JSON file named on the command line, then a line of JSON for each block of steps on standard input.
-Leaves: a line of JSON for each on standard output. simple_elmo's graph, loop and batches are used as they are.
+It speaks as the other workers do (answering.py), but simple_elmo's loop is the one that asks for batches, so the
+questions are answered inside it. simple_elmo's graph, loop and batches are used as they are.
 """
 
 import json
@@ -10,7 +10,6 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, TextIO
 
 os.environ["TF_USE_LEGACY_KERAS"] = "1"  # compat.v1's LSTMCell needs Keras 2
@@ -27,17 +26,20 @@ class TimedSteps:
 
     def __init__(self, data: Any, losses: list[float], answers: TextIO) -> None:
         self._data, self._losses, self._answers = data, losses, answers
+        self._start = time.perf_counter()
 
     def iter_batches(self, batch_size: int, num_steps: int) -> Iterator[dict[str, Any]]:
         batches = self._data.iter_batches(batch_size, num_steps)
-        self._answer({"tensorflow": tf.__version__})
+        opening_seconds = time.perf_counter() - self._start
+        self._answer({"seconds": opening_seconds, "described": {"tensorflow": tf.__version__}})
         for order in sys.stdin:
             self._losses.clear()
             start = time.perf_counter()
-            for _ in range(json.loads(order)["num_updates"]):
+            for _ in range(json.loads(order)["arguments"]["num_updates"]):
                 yield next(batches)
             # The trainer asks for the next batch only after the last one's update.
-            self._answer({"seconds": time.perf_counter() - start, "losses": self._losses})
+            seconds = time.perf_counter() - start
+            self._answer({"seconds": seconds, "result": {"seconds": seconds, "losses": self._losses}})
 
     def _answer(self, value: dict[str, Any]) -> None:
         self._answers.write(json.dumps(value) + "\n")
@@ -65,7 +67,7 @@ def session_class(losses: list[float], num_threads: int) -> type:
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # simple_elmo prints its variables
-    given = json.loads(Path(sys.argv[1]).read_text())
+    given = json.loads(sys.argv[1])
     tf.compat.v1.disable_v2_behavior()  # graphs, and variables that `+=` takes, as in TensorFlow 1
     losses: list[float] = []
     tf.compat.v1.Session = session_class(losses, given["num_threads"])

@@ -1,4 +1,4 @@
-"""This project, in a process of its own like its peers, for inference.py."""
+"""This project, in a process of its own like its peers, for inference.py; also run with elmo of older commits."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from answering import Sentences, serve
 
+import elmo
 from elmo import Elmo
 from elmo.heap import reuse_large_blocks
 
@@ -16,7 +17,7 @@ def open_model(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
     model.embed([["ready"]])
 
     def embed(sentences: Sentences, batch_size: int) -> float:
-        """Give sentences one by one, or the whole corpus at once for any other batch size."""
+        """Embed sentences one by one, or the whole corpus at once for any other batch size."""
         if batch_size == 1:
             for words in sentences:
                 model.embed([words])
@@ -28,7 +29,10 @@ def open_model(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
     def save_layers(sentences: Sentences, path: str) -> None:
         np.savez(path, *model.embed(sentences, layers="all"))
 
-    return {"embed": embed, "save_layers": save_layers, "prepare": model.clear_cache}
+    def describe() -> dict[str, str]:
+        return {"package": elmo.__file__, "precision": model.precision}
+
+    return {"embed": embed, "save_layers": save_layers, "describe": describe, "prepare": model.clear_cache}
 
 
 if __name__ == "__main__":

