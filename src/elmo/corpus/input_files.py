@@ -91,6 +91,16 @@ def find_sources(
     return sources
 
 
+def check_outside(paths: Iterable[Path], output: Path) -> None:
+    """Raise InputError if a file to read lies in the folder to write, where it could be replaced or removed."""
+    folder = output.resolve()
+    for path in paths:
+        if folder in path.resolve().parents:
+            raise InputError(
+                f"{path} lies in the output folder {output}; give another folder, so that no input is overwritten."
+            )
+
+
 def expand_pattern(name: str) -> Iterable[str]:
     """Give the files a name or pattern means, sorted."""
     if Path(name).exists() or not glob.has_magic(name):

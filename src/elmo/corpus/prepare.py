@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.corpus.durable_files import FileRecord, write_file
-from elmo.corpus.input_files import STDIN, InputFile, Source, find_sources
+from elmo.corpus.input_files import STDIN, InputFile, Source, check_outside, find_sources
 from elmo.corpus.output_folder import PARTS, WORK, clear_output, describe_content, is_finished, locked
 from elmo.corpus.part_text import cut_parts
 from elmo.corpus.part_words import PartRecord, part_folder, read_part_record, write_part
@@ -69,6 +69,8 @@ def prepare_corpus(
     if settings.vocabulary is not None:
         read_vocabulary(settings.vocabulary)
     sources = find_sources([str(name) for name in inputs], output / WORK / "stdin.txt")
+    read = [source.path for source in sources if source.name != STDIN]
+    check_outside(read if settings.vocabulary is None else [*read, Path(settings.vocabulary)], output)
     meter = Meter(progress or (lambda state: None))
     with _full_disk_told(output), locked(output):
         files = _read_files(sources, meter)
