@@ -18,6 +18,7 @@ from elmo.tasks.examples import Words
 from elmo.tasks.families.family import choose_family
 from elmo.tasks.fit import Fitting, warn_of_unknown
 from elmo.tasks.folder import BILM_FOLDER, BilmReference, TaskDescription, read_task
+from elmo.tasks.readers.columns import TARGETS
 from elmo.text.tokenize import Word, split_on_spaces
 
 EXAMPLES_AT_ONCE = 256
@@ -68,6 +69,29 @@ class Task:
                 self._read(part)
                 predictions = self._fitting.predict(part)
             yield from predictions
+
+    def check_replaced(self, examples: Iterable[Any]) -> Iterator[Any]:
+        """Yield examples of a file without names of columns; InputError for one whose target is not a target.
+
+        A prediction replaces the target, so words or the rest of a text must not be taken for it.
+        """
+        family, labels, renamed = self._fitting.family, self._fitting.labels, self.description.label_map
+        for example in examples:
+            found = (
+                family.unknown_targets(example, labels) if self.family != "spans" else ()
+            )  # any text may answer
+            # Such as _ or - stands for nothing.
+            unknown = [each for each in found if any(map(str.isalnum, each)) and each not in renamed]
+            # A tag or two that training did not have may well stand in a file; a sentence of them does not.
+            num_tags = len(set(getattr(example, "tags", None) or ()))
+            if unknown and len(unknown) >= num_tags:
+                role = TARGETS[self.family]
+                raise InputError(
+                    f"{example.place}: {unknown[0]!r:.60} stands where the {role} is expected, and would be "
+                    f"replaced, but it is no {role} that this task knows; put quotes around a text that holds the "
+                    f"delimiter, or say which columns are meant, as in --column {role}=NUMBER."
+                )
+            yield example
 
     def evaluate(self, examples: Sequence[Any]) -> dict[str, float]:
         """Give the scores of labelled examples, in percent."""
