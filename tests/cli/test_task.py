@@ -140,9 +140,12 @@ def test_a_mistake_is_one_line_and_leaves_nothing(run, tmp_path, monkeypatch, ar
     assert [path.name for path in tmp_path.iterdir()] == ["bad.conll"]
 
 
-def test_a_finished_run_is_not_resumed(train, run):
-    folder, _ = train("classification", "--epochs", 1)
-    assert "is done; its scores are in" in run("task", "train", "--resume", folder).message()
+def test_a_finished_run_is_reported_again(train, run):
+    folder, first = train("classification", "--epochs", 1)
+    (folder / "training" / "state.pt").touch()  # as a process leaves it that is killed at the very end
+    again = run("task", "train", "--resume", folder)
+    assert (again.code, again.out) == (0, first.out)
+    assert not (folder / "training" / "state.pt").exists()
     assert "exists already" in train("classification")[1].message()
 
 
@@ -170,9 +173,9 @@ def headerless(run, tmp_path):
 def test_text_behind_a_delimiter_is_not_taken_for_the_label_and_replaced(headerless, run, tmp_path):
     (tmp_path / "new.csv").write_text("a cat, really\na rat, truly\n")
     assert run("task", "predict", headerless, tmp_path / "new.csv", "-o", tmp_path / "out.csv").message() == (
-        f"{tmp_path / 'new.csv'}, line 1: 'really' stands where the label is expected, and would be replaced, but it "
-        "is no label that this task knows; put quotes around a text that holds the delimiter, or say which columns "
-        "are meant, as in --column label=NUMBER."
+        f"{tmp_path / 'new.csv'}, line 1: 'really' stands where the label is expected, and would be replaced, "
+        "but it is no label that this task knows; put quotes around a text that holds the delimiter, or say which "
+        "columns are meant, as in --column label=NUMBER."
     )
     assert not (tmp_path / "out.csv").exists()
     (tmp_path / "new.csv").write_text("a cat, really, here\na rat, truly, here\n")

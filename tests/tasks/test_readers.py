@@ -468,9 +468,7 @@ def test_a_table_may_have_questions_without_an_answer(tmp_path, answers):
 
 def test_a_quote_that_is_not_closed_is_told_with_its_line(tmp_path):
     path = written(tmp_path / "a.csv", 'text,label\none,good\n"two,bad\nthree,good\n')
-    with pytest.raises(
-        InputError, match=r"a.csv, line 3: not a row of a table \(unexpected end of data\); a quote"
-    ):
+    with pytest.raises(InputError, match=r"a.csv, line 3: not a row of a table .unexpected end of data.; a quote"):
         read(path, "classification")
 
 
@@ -479,7 +477,7 @@ def test_a_quote_that_is_not_closed_is_told_with_its_line(tmp_path):
     [
         (
             '[{"text": "a", "label": "x"}]\n[{"text": "b", "label": "y"}]\n',
-            "line 2: '\\[.*' stands behind the end",
+            "line 2: .* stands behind the end",
         ),
         ('[{"text": "a", "label": "x"}] more', "line 1: 'more' stands behind the end of the array"),
         ('[{"text": "a", "label": "x"}\n{"text": "b", "label": "y"}]', "line 2: .* a comma was expected"),

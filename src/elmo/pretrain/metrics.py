@@ -56,9 +56,11 @@ def read_metrics(run: Path) -> Iterator[dict[str, Any]]:
         return
     for line in path.read_text(encoding="utf-8").split("\n"):
         try:
-            yield json.loads(line)
+            values = json.loads(line)
         except ValueError:
             continue
+        if isinstance(values, dict) and "kind" in values and type(values.get("update")) is int:
+            yield values
 
 
 def _unwritten(path: Path, error: OSError) -> ElmoError:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,8 +73,9 @@ def write_task(
     }
     # task.json last: a folder that has it has everything.
     with writing_files(folder, (WEIGHTS_FILE, WORDS_FILE, TASK_FILE)) as aside:
-        save_file({name: weight.contiguous() for name, weight in weights.items()}, aside / WEIGHTS_FILE)
         (aside / WORDS_FILE).write_text(json.dumps(listed, ensure_ascii=False), encoding="utf-8")
+        save_file({name: weight.contiguous() for name, weight in weights.items()}, aside / WEIGHTS_FILE)
+        shutil.copymode(aside / WORDS_FILE, aside / WEIGHTS_FILE)  # safetensors writes for the owner alone
         (aside / TASK_FILE).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
