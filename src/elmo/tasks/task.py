@@ -45,12 +45,20 @@ class Task:
         texts with <e1>…</e1> and <e2>…</e2>, spans (question, passage), senses (sentence, [(start, end, lemma,
         pos), …]).
         """
+        return list(self.predict_examples(self.read_items(items)))
+
+    def read_items(self, items: Iterable[Any]) -> list[Any]:
+        """Return the examples that `predict` makes of its items; InputError for an item that is none."""
         if isinstance(items, str | bytes):
             raise InputError("predict takes a list of items; put the one text in a list.")
         family = self._fitting.family
         if self.description.read.split_on_spaces:
             items = map(self._split, items)
-        return list(self.predict_examples(family.from_python(item) for item in items))
+        return [family.from_python(item) for item in items]
+
+    def texts(self, example: Any) -> tuple[Words, ...]:
+        """Return the words of each text of an example."""
+        return self._fitting.family.texts(example)
 
     def _split(self, item: Any) -> Any:
         """Cut the texts of an item at spaces alone, as those of training were."""
