@@ -6,10 +6,11 @@ No text is read here; see reading.py.
 import glob
 import hashlib
 import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, BinaryIO, Literal, cast, get_args
 
 from elmo.errors import InputError
 
@@ -60,6 +61,13 @@ class InputFile:
         """Give the JSON object of a manifest."""
         kind = ".".join(filter(None, (self.source.kind, self.source.compression)))
         return {"name": self.source.name, "format": kind, "num_bytes": self.num_bytes, "sha256": self.sha256}
+
+
+def open_stdin() -> BinaryIO:
+    """Return standard input; InputError if it is closed."""
+    if sys.stdin is None:
+        raise InputError("Standard input is closed; name a file, or leave it open.")
+    return sys.stdin.buffer
 
 
 def find_sources(
