@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from elmo.errors import CheckpointError, InputError
+from elmo.errors import CheckpointError, InputError, first_line
 from elmo.model import Elmo
 from elmo.tasks.bilm_identity import content_hash
 from elmo.tasks.build import build_network, make_batcher
@@ -160,12 +160,18 @@ def load(
         options["precision"] = precision or description.bilm.precision
         model = _open_bilm(folder, description.bilm, bilm, options)
     settings = description.settings
-    network = build_network(
-        description.family, settings, description.labels, words,
-        None if description.bilm is None else description.bilm.shape,
-        tuned=model if settings.elmo.tune else None,
-    )  # fmt: skip
-    missing, unexpected = network.load_state_dict(weights, strict=False)
+    try:
+        network = build_network(
+            description.family, settings, description.labels, words,
+            None if description.bilm is None else description.bilm.shape,
+            tuned=model if settings.elmo.tune else None,
+        )  # fmt: skip
+        missing, unexpected = network.load_state_dict(weights, strict=False)
+    except (RuntimeError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise CheckpointError(
+            f"{folder} is damaged: its settings, labels and weights do not fit together "
+            f"({first_line(error):.120}); copy it again or train again."
+        ) from error
     missing = [name for name in missing if not name.startswith(_BILM_PREFIX)]
     if missing or unexpected:
         raise CheckpointError(
