@@ -81,13 +81,19 @@ def run(arguments: list[str], folder: Path, kill_at: int | None, log: Path) -> i
 
 
 def snapshot(folder: Path) -> dict[str, str]:
-    """Return the hash of every file but locks and TensorBoard's events, the time it took left out."""
+    """Return the hash of every file, the time it took left out.
+
+    Not of locks, of TensorBoard's events, which have the time in their names, and of the layer cache, which may hold
+    values of a killed process that nothing refers to.
+    """
     found = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if path.is_file() and path.name != ".lock" and "tensorboard" not in name:
+        if name.startswith("cache/") or "tensorboard" in name or path.name == ".lock":
+            continue
+        if path.is_file():
             found[name] = hashlib.sha256(VOLATILE.sub(b"", path.read_bytes())).hexdigest()
-        elif path.is_dir() and UNFINISHED.search(path.name):
+        elif UNFINISHED.search(path.name):
             found[name] = "a folder"
     return found
 

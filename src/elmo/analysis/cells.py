@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.analysis.layer_choice import Array
+from elmo.corpus.durable_files import read_npy
 from elmo.errors import CheckpointError, ConfigError, InputError, first_line
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -123,13 +124,13 @@ class Cells:
         """The cell of each vector, and its place in there."""
         path = _places_file(self._path)
         try:
-            places: npt.NDArray[np.int32] = np.load(path, mmap_mode="r")
+            places: npt.NDArray[np.int32] = read_npy(path)
             reason = f"it holds {places.dtype} of the shape {places.shape}"
             if places.shape == (self._index.ntotal, 2) and places.dtype == np.int32:
                 if self._are_inside(places):
                     return places
                 reason = "a place lies outside its cell"
-        except (OSError, ValueError, EOFError) as error:
+        except (OSError, ValueError) as error:
             reason = first_line(error)
         raise CheckpointError(f"{path} is missing or damaged ({reason:.120}); build the index again.")
 

@@ -18,6 +18,7 @@ from elmo.analysis.cells import Cells, Mask
 from elmo.analysis.corpus_part import Part
 from elmo.analysis.layer_choice import LayerKey
 from elmo.analysis.occurrences import CorpusSentence, Occurrence
+from elmo.corpus.durable_files import read_npy
 from elmo.errors import CheckpointError, first_line
 
 DESCRIPTION = "segment.json"
@@ -47,7 +48,7 @@ def damaged(folder: Path, error: Exception) -> CheckpointError:
 
 def _load(path: Path, *, num_dims: int = 1) -> npt.NDArray[Any]:
     """Map an array of whole numbers; ValueError if the file holds another one."""
-    array: npt.NDArray[Any] = np.load(path, mmap_mode="r")
+    array = read_npy(path)
     if array.ndim != num_dims or array.dtype.kind not in "iu":
         raise ValueError(f"{path.name} holds {array.dtype} of the shape {array.shape}")
     if isinstance(array, np.memmap) and array.offset + array.nbytes != path.stat().st_size:

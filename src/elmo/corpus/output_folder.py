@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from elmo.corpus.prepared import MANIFEST, VOCABULARY, PreparedCorpus, read_manifest
+from elmo.corpus.prepared import MANIFEST, VOCABULARY, PreparedCorpus, is_corpus, read_manifest
 from elmo.corpus.shards import SHARDS
 from elmo.corpus.word_table import BYTES, OFFSETS, TARGETS, TOTALS
 from elmo.durable import is_leftover, remove_leftovers, sync
@@ -47,7 +47,7 @@ def _list_foreign(output: Path) -> list[str]:
     """Return the names in a folder that are not of a corpus; only a manifest or unfinished work make them ours."""
     if not output.is_dir():
         return []
-    is_ours = read_manifest(output) is not None or (output / WORK).is_dir()
+    is_ours = is_corpus(output) or (output / WORK).is_dir()
     own = {WORK, MANIFEST, *_OWN_NAMES} if is_ours else set()
     return sorted(
         entry.name for entry in output.iterdir() if entry.name not in own and not is_leftover(entry.name)

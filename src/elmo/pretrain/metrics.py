@@ -54,7 +54,7 @@ def read_metrics(run: Path) -> Iterator[dict[str, Any]]:
     path = run / METRICS_FILE
     if not path.is_file():
         return
-    for line in path.read_text(encoding="utf-8").split("\n"):
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
         try:
             values = json.loads(line)
         except ValueError:
