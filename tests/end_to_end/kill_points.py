@@ -83,7 +83,7 @@ def run(arguments: list[str], folder: Path, kill_at: int | None, log: Path) -> i
 def snapshot(folder: Path) -> dict[str, str]:
     """Return the hash of every file, the time it took left out.
 
-    Not of locks, of TensorBoard's events, which have the time in their names, and of the layer cache, which may hold
+    Not of locks, of TensorBoard's events, which have the time in their names, and of the layer cache, which holds
     values of a killed process that nothing refers to.
     """
     found = {}
@@ -158,7 +158,7 @@ def make_small_segments() -> None:
         import_module(name)
     from elmo.analysis import index_build
 
-    index_build.build_index.__kwdefaults__["segment_size"] = 60
+    index_build.build_index.__kwdefaults__["segment_size"] = 150
     index_build.SENTENCES_AT_ONCE = 5
 
 
