@@ -89,7 +89,7 @@ def resume(folder: Path, *, device: str = "cpu") -> Run:
 
 def reopen(folder: Path, processes: Processes) -> Run:
     """Do what resume does, as one of some processes."""
-    record = read_run(folder)
+    record = read_inputs(folder)
     settings = parse(TrainSettings, record["settings"], f"The settings in {folder / RUN_FILE}")
     corpus = PreparedCorpus.open(record["corpus"])
     if _identity(corpus) != record["corpus_hash"]:
@@ -121,6 +121,12 @@ def read_run(folder: Path) -> dict[str, Any]:
             f"{folder / RUN_FILE} says format {record.get('format')!r}, version {record.get('version')!r}; "
             f"{FORMAT!r}, version {VERSION} was expected."
         )
+    return record
+
+
+def read_inputs(folder: Path) -> dict[str, Any]:
+    """Read the record of a run with all that is needed to resume it; CheckpointError if something is missing."""
+    record = read_run(folder)
     kinds: dict[str, Any] = {
         "corpus": str, "corpus_hash": str, "validation": list, "settings": dict,
         "start_from": str | None, "word_vectors": str | None,

@@ -17,7 +17,7 @@ from elmo.locking import holding
 from elmo.tasks.bilm_identity import content_hash
 from elmo.tasks.fit import Watcher
 from elmo.tasks.folder import read_json
-from elmo.tasks.run_folder import RUN_FILE, SCORES_FILE, TRAINING, absolute, hash_inputs, is_done, start
+from elmo.tasks.run_folder import RUN_FILE, SCORES_FILE, TRAINING, absolute, finish, hash_inputs, is_done, start
 from elmo.tasks.settings import TaskSettings, make_settings
 from elmo.tasks.training import train_task
 from elmo.tasks.workbench import Workbench
@@ -106,7 +106,9 @@ def _run_comparison(
     for number, (variant, fraction, seed) in enumerate(wanted, start=1):
         name = f"{variant}-{fraction:g}-{seed}"
         run = folder / RUNS / name
-        if not is_done(run):
+        if is_done(run):
+            finish(run)  # which a process killed right after its end left undone
+        else:
             changes = {**VARIANTS[variant], "fit.seed": seed, "fit.fraction": fraction}
             changed = make_settings(bench.inputs.family, {**_flat(settings.to_dict()), **changes})
             if not (run / TRAINING / RUN_FILE).is_file():
