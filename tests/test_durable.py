@@ -2,7 +2,15 @@
 
 import pytest
 
-from elmo.durable import list_asides, name_aside, replace_file, writing_aside, writing_files
+from elmo.durable import (
+    is_leftover,
+    is_vacant,
+    name_aside,
+    remove_leftovers,
+    replace_file,
+    writing_aside,
+    writing_files,
+)
 
 
 def names(folder):
@@ -14,7 +22,7 @@ def test_a_file_is_replaced_whole(tmp_path):
     with writing_aside(tmp_path / "a") as aside:
         aside.write_bytes(b"new")
         assert (tmp_path / "a").read_bytes() == b"old"
-        assert list_asides(tmp_path / "a") == [aside]
+        assert is_leftover(aside.name)
     assert (tmp_path / "a").read_bytes() == b"new" and names(tmp_path) == ["a"]
 
 
@@ -52,3 +60,24 @@ def test_files_of_an_existing_folder_are_replaced_or_removed_and_others_stay(tmp
         assert (tmp_path / "one").read_text() == "old"
     assert names(tmp_path) == ["mine", "one"]
     assert (tmp_path / "one").read_text() == "new"
+
+
+def test_leftovers_are_removed_and_nothing_else(tmp_path):
+    for name in (".a.json.saving-12", ".saving-3", ".saving", "a.saving-12", ".a.saving-x", ".a.old-12"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch()
+    remove_leftovers(tmp_path)
+    remove_leftovers(tmp_path / "missing")
+    assert names(tmp_path) == [".a.old-12", ".a.saving-x", ".saving", "a.saving-12"]
+
+
+def test_a_folder_is_vacant_until_something_of_value_is_in_it(tmp_path):
+    folder = tmp_path / "run"
+    assert is_vacant(folder)
+    (folder / "training").mkdir(parents=True)
+    (folder / "training" / ".run.json.saving-7").touch()
+    (folder / ".lock").touch()
+    assert is_vacant(folder, "training") and not is_vacant(folder)
+    (folder / "training" / "run.json").touch()
+    assert not is_vacant(folder, "training")
+    assert not is_vacant(folder / "training" / "run.json")

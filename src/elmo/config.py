@@ -5,13 +5,16 @@ Modules are not built here (see build.py) and no file is read.
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from elmo.errors import ConfigError
-from elmo.parsing import list_not_positive, parse
+from elmo.parsing import list_not_positive, list_too_large, parse
 
+# Far beyond any model, and yet small enough to be worked with: what is larger is a damaged or hostile file.
+MOST_LAYERS, LARGEST_MAX_CHARACTERS, LARGEST_DIM, LARGEST_TABLE = 1000, 1024, 2**20, 2**31 - 1
 OFFICIAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
 
@@ -30,16 +33,24 @@ class CharacterConfig:
     def faults(self) -> list[str]:
         """What is wrong with these settings, a phrase each."""
         found = list_not_positive(self, "embedding_dim", "num_characters")
+        found += list_too_large(
+            self, embedding_dim=LARGEST_DIM, num_characters=LARGEST_TABLE, max_characters=LARGEST_MAX_CHARACTERS,
+            num_highways=MOST_LAYERS,
+        )  # fmt: skip
         if self.max_characters < 3:
             found.append(f"max_characters is {self.max_characters}; it must be at least 3")
         if not self.filters:
             found.append("filters is empty; give at least one [width, channels]")
-        for width, channels in self.filters:
+        if len(self.filters) > MOST_LAYERS:
+            found.append(f"filters has {len(self.filters)} entries; at most {MOST_LAYERS} are possible")
+        for width, channels in self.filters[:MOST_LAYERS]:
             if not 1 <= width <= self.max_characters or channels < 1:
                 found.append(
                     f"filters has [{width}, {channels}]; the width must be 1 to max_characters "
                     f"({self.max_characters}) and the channels at least 1"
                 )
+            elif channels > LARGEST_DIM:
+                found.append(f"filters has [{width}, {channels}]; at most {LARGEST_DIM} channels are possible")
         if self.num_highways < 0:
             found.append(f"num_highways is {self.num_highways}; it must be 0 or more")
         return found
@@ -60,7 +71,10 @@ class WordConfig:
 
     def faults(self) -> list[str]:
         """What is wrong with these settings, a phrase each."""
-        return list_not_positive(self, "num_words", "embedding_dim", "max_word_length")
+        found = list_not_positive(self, "num_words", "embedding_dim", "max_word_length")
+        return found + list_too_large(
+            self, num_words=LARGEST_TABLE, embedding_dim=LARGEST_DIM, max_word_length=LARGEST_TABLE
+        )
 
 
 @dataclass(frozen=True)
@@ -80,6 +94,10 @@ class EncoderConfig:
     def faults(self) -> list[str]:
         """What is wrong with these settings, a phrase each."""
         found = list_not_positive(self, "num_layers", "cell_dim", "output_dim", "cell_clip", "projection_clip")
+        found += list_too_large(self, num_layers=MOST_LAYERS, cell_dim=LARGEST_DIM, output_dim=LARGEST_DIM)
+        for name in ("cell_clip", "projection_clip", "forget_bias"):
+            if getattr(self, name) is not None and not math.isfinite(getattr(self, name)):
+                found.append(f"{name} is {getattr(self, name)}; it must be a finite number")
         if not self.projected and self.cell_dim != self.output_dim:
             found.append(
                 f"projected is false, so cell_dim ({self.cell_dim}) must equal output_dim ({self.output_dim})"
@@ -101,6 +119,10 @@ class TransformerConfig:
     def faults(self) -> list[str]:
         """What is wrong with these settings, a phrase each."""
         found = list_not_positive(self, "num_layers", "output_dim", "num_heads", "feed_forward_dim", "context")
+        found += list_too_large(
+            self, num_layers=MOST_LAYERS, output_dim=LARGEST_DIM, num_heads=LARGEST_DIM,
+            feed_forward_dim=LARGEST_DIM, context=LARGEST_DIM,
+        )  # fmt: skip
         if not found and self.output_dim % (2 * self.num_heads):
             found.append(
                 f"output_dim is {self.output_dim}; it must be a multiple of twice num_heads ({self.num_heads}), "
@@ -118,7 +140,7 @@ class SoftmaxConfig:
 
     def faults(self) -> list[str]:
         """What is wrong with these settings, a phrase each."""
-        return list_not_positive(self, "num_words")
+        return list_not_positive(self, "num_words") + list_too_large(self, num_words=LARGEST_TABLE)
 
 
 @dataclass(frozen=True)

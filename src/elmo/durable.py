@@ -4,10 +4,14 @@ What they hold and what a failure means to the user is known by the caller: OSEr
 """
 
 import os
+import re
 import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+LOCK = ".lock"  # of a folder that only one process at a time may write to
+_LEFTOVER = re.compile(r"\.(.+\.)?saving-\d+")
 
 
 @contextmanager
@@ -85,9 +89,29 @@ def name_aside(path: Path, purpose: str = "saving") -> Path:
     return path.with_name(f".{path.name}.{purpose}-{os.getpid()}")
 
 
-def list_asides(path: Path) -> list[Path]:
-    """Give what killed processes left of `path`."""
-    return list(path.parent.glob(f".{path.name}.saving-*"))
+def is_leftover(name: str) -> bool:
+    """Return whether a file or folder of this name was being written aside, and nobody needs it after a kill."""
+    return bool(_LEFTOVER.fullmatch(name))
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed processes left in a folder; the caller holds its lock, so that nobody writes there."""
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        if is_leftover(entry.name):
+            remove(entry)
+
+
+def is_vacant(folder: Path, *own: str) -> bool:
+    """Return whether a folder is missing or has nothing of value: leftovers, a lock, and vacant folders `own`.
+
+    A process that is killed before it wrote its first record leaves such a folder; a new one may start there.
+    """
+    if not folder.exists():
+        return True
+    return folder.is_dir() and all(
+        is_leftover(entry.name) or entry.name == LOCK or (entry.name in own and is_vacant(entry))
+        for entry in folder.iterdir()
+    )
 
 
 def remove(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import math
 import types
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -28,6 +29,21 @@ def list_not_positive(part: object, *names: str) -> list[str]:
         for name, value in values.items()
         if value is not None and not value > 0
     ]
+
+
+def list_too_large(part: object, **limits: int) -> list[str]:
+    """Return a phrase for each named number of a dataclass that is above its limit."""
+    values = {name: getattr(part, name) for name in limits}
+    return [
+        f"{name} is {_shorten(value)}; it must be at most {limits[name]}"
+        for name, value in values.items()
+        if value is not None and value > limits[name]
+    ]
+
+
+def _shorten(value: object) -> str:
+    text = repr(value) if not isinstance(value, int) or abs(value) < 10**40 else f"{float(value):.3g}"
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _parse_dataclass(cls: type[DataclassT], values: Any, where: str, found: list[str]) -> DataclassT | None:
@@ -99,7 +115,10 @@ def _parse_value(hint: Any, value: Any, where: str, found: list[str]) -> Any:
         found.append(f"'{where}' is {value!r}; it must be one of {', '.join(map(repr, choices))}")
         return None
     elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+        if math.isfinite(value):
+            return float(value)
+        found.append(f"'{where}' is {value!r}; a finite number was expected")
+        return None
     elif hint in (int, str, bool) and type(value) is hint:
         return value
     if origin is tuple:

@@ -1,6 +1,7 @@
 """An index says what a scan of the same text says, survives being killed, and grows."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -245,3 +246,106 @@ def test_the_manifest_says_what_the_index_is(index, texts):
     assert manifest["format"] == "modern-elmo-index"
     assert manifest["layers"] == [1, 2]
     assert [source["name"] for source in manifest["sources"]] == texts
+
+
+def test_a_folder_of_a_build_that_was_killed_is_started_again(model, texts, tmp_path):
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / ".lock").touch()
+    (tmp_path / "index" / ".manifest.json.saving-12345").write_text("{")
+    (tmp_path / "index" / ".segment-0000.saving-12345").mkdir()
+    index = build_index(model, tmp_path / "index", texts)
+    assert sorted(path.name for path in index.folder.iterdir()) == [".lock", "manifest.json", "segment-0000"]
+
+
+def test_a_build_removes_nothing_that_only_looks_like_a_segment(model, texts, tmp_path):
+    for name in ("segment-notes", "my-segment-1", "segment-0000"):
+        folder = tmp_path / name / "index"
+        (folder / name).mkdir(parents=True)
+        (folder / name / "thesis.tex").touch()
+        with pytest.raises(InputError, match="exists and holds no index"):
+            build_index(model, folder, texts)
+        assert (folder / name / "thesis.tex").exists()
+    index = build_index(model, tmp_path / "index", texts)
+    (index.folder / "segment-notes").mkdir()
+    build_index(model, index.folder, texts)
+    assert (index.folder / "segment-notes").exists()
+
+
+def test_an_index_without_words_yet_is_told(model, texts, tmp_path, monkeypatch):
+    monkeypatch.setattr(building._Build, "run", lambda *all: os._exit(0))
+    if (child := os.fork()) == 0:
+        build_index(model, tmp_path / "index", texts)
+    os.waitpid(child, 0)
+    with pytest.raises(CheckpointError, match="is an index without any words yet; run the command that builds it"):
+        CorpusIndex(tmp_path / "index")
+    monkeypatch.undo()
+    assert build_index(model, tmp_path / "index", texts).num_occurrences > 0
+
+
+@pytest.mark.parametrize("damage", ["cell", "place", "inserted", "empty"])
+def test_places_beyond_the_lists_are_told(model, index, damage):
+    path = index.folder / index.manifest.segments[0] / "layer-1.places.npy"
+    places = np.load(path)
+    if damage == "cell":
+        places[:, 0] = 10**6
+    elif damage == "place":
+        places[:, 1] = 10**6
+    np.save(path, places)
+    if damage == "inserted":
+        content = path.read_bytes()
+        path.write_bytes(content[:200] + b"\xff" * 40 + content[200:-40])
+    elif damage == "empty":
+        path.write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"damaged .* build the index again"):
+        find_neighbors(model, QUERY, CorpusIndex(index.folder), words="same")
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "other"])
+@pytest.mark.parametrize(
+    "name",
+    ["text_ends.npy", "sentence_starts.npy", "offsets.npy", "words.bin", "word_ends.npy", "postings.npy",
+     "posting_ends.npy", "layer-0.faiss", "layer-1.faiss", "segment.json", "text.bin"],
+)  # fmt: skip
+def test_every_damaged_file_of_an_index_is_told(model, index, name, damage):
+    path = index.folder / index.manifest.segments[0] / name
+    content = path.read_bytes()
+    changed = {"empty": b"", "cut": content[: len(content) // 2], "other": b"[1, 2]"}
+    path.write_bytes(changed[damage])
+    with pytest.raises(CheckpointError, match=r"damaged .* build the index again"):
+        find_neighbors(model, QUERY, CorpusIndex(index.folder))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"segments": ["../segment-0000"]},
+        {"segments": [3]},
+        {"layers": [7]},
+        {"layers": [True]},
+        {"dim": "64"},
+        {"num_layers": 0},
+        {"model": 3},
+        {"reading": 1},
+        {"reading": {"split": "words"}},
+        {"sources": [{"name": 3, "sha256": "x"}]},
+        {"sources": [1]},
+        {"sources": 1},
+    ],
+)
+def test_a_manifest_that_no_index_has_is_told(index, changes):
+    path = index.folder / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    with pytest.raises(CheckpointError, match=r"manifest.json is damaged .*; build the index again"):
+        CorpusIndex(index.folder)
+
+
+def test_a_full_disk_is_told_when_vectors_are_written(tmp_path):
+    resource = pytest.importorskip("resource")
+    vectors = normalize(np.random.default_rng(0).standard_normal((500, 16)).astype(np.float32))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, limits[1]))  # a full disk that any user can make
+    try:
+        with pytest.raises(InputError, match="could not be written .*; make room on the disk and run the same"):
+            write_cells(tmp_path / "cells", lambda start, end: vectors[start:end], len(vectors), 16)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)

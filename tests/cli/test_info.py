@@ -139,3 +139,13 @@ def test_damaged_weights_are_told(run: Run, tiny_model, tmp_path):
         "were saved; get or save the model again."
     )
     assert recorded == content_hash(tiny_model.bilm.state_dict())
+
+
+def test_control_characters_of_a_model_do_not_reach_the_terminal(run: Run, tiny_model, tmp_path):
+    tiny_model.save_pretrained(tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    config["origin"] = {"format": "\x1b[31mred", "source": "title\x1b]0;owned\x07\x9b2J"}
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+    shown = run("info", tmp_path / "model").out
+    assert r"\x1b[31mred, title\x1b]0;owned\x07\x9b2J" in shown
+    assert all(line.isprintable() for line in shown.splitlines())

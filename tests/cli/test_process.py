@@ -90,3 +90,70 @@ def test_a_full_disk_behind_standard_output_is_one_line():
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run([*COMMAND, "--version"], stdout=full, stderr=subprocess.PIPE)
     assert (done.returncode, done.stderr) == (2, b"elmo: standard output: No space left on device.\n")
+
+
+def run_in_shell(redirect, *arguments):
+    """Run the command with some of its streams closed by the shell."""
+    script = f'exec "$@" {redirect}'
+    return subprocess.run(
+        ["sh", "-c", script, "sh", *COMMAND, *map(str, arguments)], capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize("command", ["embed", "embed into a folder", "score", "prepare", "task predict"])
+def test_closed_standard_input_is_told(model_folder, tmp_path, command):
+    folder = tmp_path / "out"
+    arguments = {
+        "embed": ("embed", "-", "-m", model_folder),
+        "embed into a folder": ("embed", "-", "-m", model_folder, "-o", folder),
+        "score": ("score", "-", "-m", make_language_folder(tmp_path)),
+        "prepare": ("prepare", "-", "-o", folder),
+        "task predict": ("task", "predict", make_task(tmp_path), "-"),
+    }[command]
+    done = run_in_shell("<&-", *arguments)
+    assert (done.returncode, done.stderr) == (
+        2, "elmo: Standard input is closed; name a file, or leave it open.\n"
+    )  # fmt: skip
+    assert not folder.exists()
+
+
+def test_closed_standard_output_does_not_hurt_what_is_written_to_files(model_folder, tmp_path):
+    (tmp_path / "text.txt").write_text("a bank\n")
+    done = run_in_shell(
+        ">&-", "embed", tmp_path / "text.txt", "-m", model_folder, "-o", tmp_path / "vectors.jsonl"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads((tmp_path / "vectors.jsonl").read_text())["words"] == ["a", "bank"]
+    done = run_in_shell(">&-", "embed", tmp_path / "text.txt", "-m", model_folder)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "elmo: standard output is closed, so the answer is lost; give --output FILE, or leave it open.\n"
+    )
+
+
+def test_all_streams_may_be_closed(model_folder, tmp_path):
+    (tmp_path / "text.txt").write_text("a bank\n")
+    vectors = tmp_path / "vectors.jsonl"
+    done = run_in_shell("<&- >&- 2>&-", "embed", tmp_path / "text.txt", "-m", model_folder, "-o", vectors)
+    assert done.returncode == 0 and json.loads(vectors.read_text())["words"] == ["a", "bank"]
+
+
+def make_language_folder(folder):
+    from tests.language_models import make_language_model
+
+    make_language_model().save_pretrained(folder / "language")
+    return folder / "language"
+
+
+def make_task(folder):
+    from elmo.tasks.run_folder import TaskInputs, start
+    from elmo.tasks.training import train_task
+    from elmo.tasks.workbench import Workbench
+    from tests.tasks.toys import small, write_toy
+
+    files = [str(write_toy("classification", folder, name)) for name in ("train", "dev")]
+    inputs = TaskInputs("classification", *files)
+    settings = small("classification", fit__num_epochs=1, elmo__where="none")
+    start(inputs, settings, folder / "task")
+    train_task(Workbench(inputs), settings, folder / "task")
+    return folder / "task"

@@ -6,6 +6,7 @@ import pytest
 
 from elmo import Elmo, __version__
 from elmo.checkpoint.recognition import Format
+from elmo.cli import main
 from elmo.cli.commands import COMMANDS
 from elmo.cli.sentence_vector_files import sentence_writers
 from elmo.cli.vector_files import ENDINGS
@@ -114,3 +115,12 @@ def test_a_failure_leaves_the_old_file_alone(
     assert (answer.code, answer.err) == (code, line)
     assert [entry.name for entry in tmp_path.iterdir()] == [output.name]
     assert output.read_text() == "old"
+
+
+def test_the_end_of_a_file_is_not_taken_for_ctrl_d(monkeypatch, model_folder):
+    def fail(*arguments, **options):
+        raise EOFError("No data left in file")
+
+    monkeypatch.setattr(Elmo, "from_pretrained", fail)
+    with pytest.raises(EOFError, match="No data left in file"):
+        main(["embed", "--text", "a", "-m", str(model_folder)])

@@ -140,9 +140,12 @@ def test_a_mistake_is_one_line_and_leaves_nothing(run, tmp_path, monkeypatch, ar
     assert [path.name for path in tmp_path.iterdir()] == ["bad.conll"]
 
 
-def test_a_finished_run_is_not_resumed(train, run):
-    folder, _ = train("classification", "--epochs", 1)
-    assert "is done; its scores are in" in run("task", "train", "--resume", folder).message()
+def test_a_finished_run_is_reported_again(train, run):
+    folder, first = train("classification", "--epochs", 1)
+    (folder / "training" / "state.pt").touch()  # as a process leaves it that is killed at the very end
+    again = run("task", "train", "--resume", folder)
+    assert (again.code, again.out) == (0, first.out)
+    assert not (folder / "training" / "state.pt").exists()
     assert "exists already" in train("classification")[1].message()
 
 
@@ -154,3 +157,54 @@ def test_input_is_not_overwritten_and_a_fault_leaves_no_output(train, run, tmp_p
     message = run("task", "predict", folder, tmp_path / "bad.csv", "-o", tmp_path / "out.csv").message()
     assert "bad.csv, line 3" in message
     assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.fixture
+def headerless(run, tmp_path):
+    """A classifier trained on a table without names of columns."""
+    rows = "".join(f"a {animal} here,{label}\n" for animal, label in (("cat", "good"), ("rat", "bad"))) * 8
+    (tmp_path / "rows.csv").write_text(rows)
+    arguments = ("--train", tmp_path / "rows.csv", "--dev", tmp_path / "rows.csv", "--no-header", "--elmo", "none")
+    folder = tmp_path / "headerless"
+    assert run("task", "train", "classification", *arguments, "--output", folder, *FAST).code == 0
+    return folder
+
+
+def test_text_behind_a_delimiter_is_not_taken_for_the_label_and_replaced(headerless, run, tmp_path):
+    (tmp_path / "new.csv").write_text("a cat, really\na rat, truly\n")
+    assert run("task", "predict", headerless, tmp_path / "new.csv", "-o", tmp_path / "out.csv").message() == (
+        f"{tmp_path / 'new.csv'}, line 1: 'really' stands where the label is expected, and would be replaced, "
+        "but it is no label that this task knows; put quotes around a text that holds the delimiter, or say which "
+        "columns are meant, as in --column label=NUMBER."
+    )
+    assert not (tmp_path / "out.csv").exists()
+    (tmp_path / "new.csv").write_text("a cat, really, here\na rat, truly, here\n")
+    assert "3 columns, but the table that training read has 2; put quotes around a text that holds ','" in (
+        run("task", "predict", headerless, tmp_path / "new.csv").message()
+    )
+    (tmp_path / "new.csv").write_text('"a cat, really"\n"a rat, truly"\n')
+    assert run("task", "predict", headerless, tmp_path / "new.csv").out == (
+        '"a cat, really",good\n"a rat, truly",bad\n'
+    )
+
+
+def test_another_delimiter_than_that_of_training_is_text(headerless, run, tmp_path):
+    (tmp_path / "new.csv").write_text("a cat; really\na rat; truly\n")
+    assert run("task", "predict", headerless, tmp_path / "new.csv").out == "a cat; really,good\na rat; truly,bad\n"
+
+
+def test_known_labels_and_placeholders_are_replaced(headerless, run, tmp_path):
+    (tmp_path / "new.csv").write_text("a cat here,bad\na rat here,_\na rat here,\n")
+    expected = "a cat here,good\na rat here,bad\na rat here,bad\n"
+    assert run("task", "predict", headerless, tmp_path / "new.csv").out == expected
+
+
+def test_numbered_words_are_not_tagged_by_their_numbers(train, run, tmp_path):
+    folder, _ = train("tagging")
+    (tmp_path / "numbered.conll").write_text("1\tI\n2\tlike\n3\tParis\n")
+    message = run("task", "predict", folder, tmp_path / "numbered.conll").message()
+    assert "numbered.conll, line 1: 'I' stands where the tag is expected, and would be replaced" in message
+    answer = run("task", "predict", folder, tmp_path / "numbered.conll", "--column", "word=2", "--column", "tag=3")
+    assert [line.split("\t")[:2] for line in answer.out.splitlines() if line] == [
+        ["1", "I"], ["2", "like"], ["3", "Paris"],
+    ]  # fmt: skip

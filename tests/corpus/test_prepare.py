@@ -334,8 +334,10 @@ def test_parts_of_other_text_are_not_reused(tmp_path):
 
 def test_other_files_in_the_folder_are_left_alone(tmp_path):
     path = write_text(tmp_path, "a\n")
-    with pytest.raises(InputError, match=r"holds other files \(text.txt\); give a new or empty folder\.$"):
-        prepare(path, tmp_path, force=True)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").touch()
+    with pytest.raises(InputError, match=r"holds other files \(thesis.tex\); give a new or empty folder\.$"):
+        prepare(path, tmp_path / "mine", force=True)
     with pytest.raises(InputError, match=r"text.txt is a file; give a folder"):
         prepare(path, path)
 

@@ -179,3 +179,28 @@ def test_parts_are_cut_by_the_text_alone(tmp_path):
     assert {entry.source for entry in parts[2].entries} == {0, 1}  # parts do not end with files
     assert sum(part.input_bytes for part in parts) == sum(path.stat().st_size for path in tmp_path.glob("*.txt"))
     assert len({part.sha256 for part in parts}) == 4
+
+
+def test_quotes_of_tab_separated_values_are_text(tmp_path):
+    rows = ['"Hello, he said', "plain", '"quoted"', 'she said "no"', '5" disk', '"']
+    path = write(tmp_path, "a.tsv", "id\ttext\n" + "".join(f"{n}\t{row}\n" for n, row in enumerate(rows)))
+    assert [row.content for row in read(path)] == rows
+
+
+def test_a_quote_that_is_not_closed_swallows_no_rows_silently(tmp_path):
+    path = write(tmp_path, "open.csv", 'id,text\n1,one\n2,"two\n3,three\n4,four\n')
+    first, broken = read(path)
+    assert first.content == "one"
+    assert broken == BrokenRow(
+        3,
+        "is not a row of a table (unexpected end of data): a quote that opens a cell must close it, and a quote "
+        "inside such a cell is written twice",
+    )
+    path = write(tmp_path, "later.csv", 'id,text\n1,"one\n2,"two"\n3,three\n')
+    broken, last = read(path)
+    assert isinstance(broken, BrokenRow) and broken.number == 2 and last.content == "three"
+
+
+def test_a_quoted_cell_may_hold_lines(tmp_path):
+    path = write(tmp_path, "a.csv", 'id,text\n1,"one\nand ""two"", three"\n2,four\n')
+    assert [row.content for row in read(path)] == ['one\nand "two", three', "four"]

@@ -13,9 +13,10 @@ from filelock import FileLock
 from elmo import Elmo
 from elmo.checkpoint.run_folder import list_checkpoints
 from elmo.cli.run import main
+from elmo.durable import LOCK
 from elmo.pretrain import launch
 from elmo.pretrain.metrics import read_metrics
-from elmo.pretrain.run import LOCK_FILE, Watcher
+from elmo.pretrain.run import Watcher
 from elmo.pretrain.settings import read_settings
 
 CHANGES = {
@@ -280,7 +281,7 @@ def test_what_a_killed_process_left_of_a_checkpoint_is_removed(stopped, capsys):
 
 
 def test_a_run_is_trained_by_one_command_at_a_time(stopped, whole, capsys):
-    with FileLock(stopped / LOCK_FILE):  # as another process holds it
+    with FileLock(stopped / LOCK):  # as another process holds it
         code, said = elmo_train(capsys, "--resume", stopped)
     assert code == 2
     assert said[-1] == f"elmo: Another process is training in {stopped}; wait for it, or stop it first."

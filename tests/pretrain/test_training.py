@@ -13,6 +13,7 @@ from elmo.checkpoint.run_folder import list_checkpoints
 from elmo.corpus.prepare import PrepareSettings, prepare_corpus
 from elmo.inference.evaluation import evaluate_text
 from elmo.pretrain import launch
+from elmo.pretrain import run as run_module
 from elmo.pretrain.loop import DivergedError
 from elmo.pretrain.metrics import read_metrics
 from elmo.pretrain.run import Watcher
@@ -214,3 +215,67 @@ def test_the_best_checkpoint_is_known_though_its_record_was_not_written(
     run = launch.resume(tmp_path / "run")
     assert run._best == tuple(json.loads(expected)[name] for name in ("perplexity", "checkpoint"))
     run.close()
+
+
+def test_a_kill_before_the_last_record_does_not_leave_a_stale_best_model(
+    corpus_folder, validation_file, tmp_path, tiny_settings, monkeypatch
+):
+    settings = tiny_settings(validate_every=10, max_updates=20, keep_checkpoints=1)
+    inputs = launch.Inputs(str(corpus_folder), (str(validation_file),))
+    launch.start(tmp_path / "whole", inputs, settings).train(Watcher())
+    run = launch.start(tmp_path / "run", inputs, settings)
+    written = []
+
+    def die(path, value):
+        if path.name == "best.json" and len(written) == 1:
+            raise KeyboardInterrupt
+        written.append(path.name)
+        write_json(path, value)
+
+    write_json = run_module.write_json
+    monkeypatch.setattr(run_module, "write_json", die)
+    with pytest.raises(KeyboardInterrupt):
+        run.train(Watcher())
+    monkeypatch.undo()
+    assert launch.resume(tmp_path / "run").train(Watcher())
+    for name in ("whole", "run"):
+        assert json.loads((tmp_path / name / "best.json").read_text())["checkpoint"] == "update-00000020"
+        assert [folder.name for folder in list_checkpoints(tmp_path / name)] == ["update-00000020"]
+    weights = [Elmo.from_pretrained(tmp_path / name).checkpoint().weights for name in ("whole", "run")]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_a_folder_of_a_start_that_was_killed_is_started_again(corpus_folder, tmp_path, tiny_settings):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / ".lock").touch()
+    (folder / ".run.json.saving-12345").write_text('{"half')
+    launch.start(folder, launch.Inputs(str(corpus_folder)), tiny_settings(max_updates=1))
+    assert sorted(path.name for path in folder.iterdir()) == [".lock", "run.json"]
+
+
+def test_training_removes_what_killed_processes_left(corpus_folder, tmp_path, tiny_settings):
+    run = launch.start(tmp_path / "run", launch.Inputs(str(corpus_folder)), tiny_settings(max_updates=1))
+    (tmp_path / "run" / "checkpoints").mkdir()
+    left = [".best.json.saving-1", ".metrics.jsonl.saving-1", "checkpoints/.update-00000010.saving-1"]
+    for name in left:
+        (tmp_path / "run" / name).mkdir()
+    run.train(Watcher())
+    assert not any((tmp_path / "run" / name).exists() for name in left)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("run.json", '{"format": "modern-elmo-run", "version": 1}'),
+        ("run.json", '{"format": "modern-elmo-run", "version": 1, "settings": 3}'),
+        ("best.json", "{}"),
+        ("best.json", "[]"),
+    ],
+)
+def test_a_damaged_record_is_told(corpus_folder, tmp_path, tiny_settings, name, content):
+    settings = tiny_settings(max_updates=1)
+    launch.start(tmp_path / "run", launch.Inputs(str(corpus_folder)), settings).train(Watcher())
+    (tmp_path / "run" / name).write_text(content)
+    with pytest.raises(CheckpointError, match=name):
+        launch.resume(tmp_path / "run").train(Watcher())

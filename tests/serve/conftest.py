@@ -71,7 +71,8 @@ def tagger(language_folder, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def serving(model: Elmo, *, tasks: dict | None = None, index=None, **settings) -> Iterator[TestClient]:
     """The application in this process."""
     served = Served({"tiny": ServedModel("tiny", model, index)}, tasks or {})
-    with TestClient(create_app(Settings(**settings), served), raise_server_exceptions=False) as client:
+    app = create_app(Settings(**settings), served)
+    with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
         yield client
 
 

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from elmo.errors import ConfigError, InputError
+from elmo.serve import batching
 from elmo.serve.app import create_app
 from elmo.serve.batching import Batcher, Work
 from elmo.serve.metrics import Metrics
 from elmo.serve.served import Served, ServedModel
 from elmo.serve.settings import Settings
+from elmo.tasks.task import load
 from tests.serve.conftest import serving
 
 
@@ -32,6 +34,68 @@ def test_too_much_is_refused(language_model, limit, asked, message):
         answer = client.post("/v1/embeddings", json=asked)
         assert answer.status_code == 413 and message in answer.json()["error"]["message"]
         assert client.post("/v1/embeddings", json={"input": "a"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("limits", "items", "message"),
+    [
+        ({"max_sentence_words": 5}, [["a"] * 6], "items has a sentence of 6 words, but at most 5"),
+        ({"max_sentence_words": 5}, [[""] * 6], "items has a sentence of 6 words, but at most 5"),
+        ({"max_sentence_words": 5}, ["a b c d e f"], "items has a sentence of 6 words, but at most 5"),
+        ({"max_words": 5}, [["", ""]] * 3, "items has 6 words or more, but at most 5"),
+        ({"max_words": 5}, ["a,b,c,d"], "items has 7 words or more, but at most 5"),
+    ],
+)
+def test_words_of_a_list_count_for_a_task(language_model, tagger, limits, items, message):
+    with serving(language_model, tasks={"places": load(tagger)}, **limits) as client:
+        answer = client.post("/tasks/places", json={"items": items})
+        assert answer.status_code == 413 and message in answer.json()["error"]["message"]
+        assert client.post("/tasks/places", json={"items": [["a", ""]]}).status_code == 200
+
+
+def test_only_names_of_this_server_are_answered_without_a_key(language_model):
+    def status(client, host):
+        return client.get("/models", headers={"Host": host}).status_code
+
+    with serving(language_model) as client:
+        for host in ("localhost", "LOCALHOST:8600", "127.0.0.1:8600", "192.168.1.7", "[::1]:8600", "a.localhost"):
+            assert status(client, host) == 200, host
+        for host in ("evil.example", "evil.example:8600", "127.0.0.1.evil.example", "localhost.evil.example"):
+            assert status(client, host) == 403, host
+        error = client.post("/v1/embeddings", json={"input": "a"}, headers={"Host": "evil.example"}).json()[
+            "error"
+        ]
+        assert error["code"] == "unknown_host" and "--allowed-host NAME" in error["message"]
+    with serving(language_model, allowed_hosts=("elmo.example.org",)) as client:
+        assert [status(client, host) for host in ("Elmo.example.org:80", "evil.example")] == [200, 403]
+    with serving(language_model, allowed_hosts=("*",)) as client:
+        assert status(client, "evil.example") == 200
+    with serving(language_model, api_key="secret") as client:  # which another site does not know
+        assert client.get("/models", headers={"Host": "evil.example", "X-API-Key": "secret"}).status_code == 200
+
+
+def test_closing_does_not_wait_for_ever_for_what_is_computed(monkeypatch):
+    monkeypatch.setattr(batching, "CLOSING_SECONDS", 0.1)
+    is_computing, may_end = threading.Event(), threading.Event()
+
+    def compute(sentences):
+        is_computing.set()
+        may_end.wait(60)
+        return sentences
+
+    async def run():
+        batcher = Batcher(Metrics(), batch_words=16, wait_seconds=0, queue_words=100, queue_requests=10)
+        answer = batcher.submit(Work("slow", compute), [["a"]])
+        while not is_computing.is_set():
+            await asyncio.sleep(0.01)
+        try:
+            await asyncio.wait_for(batcher.close(), 20)
+            assert not answer.done()
+        finally:
+            may_end.set()
+        assert not batcher.is_alive
+
+    asyncio.run(run())
 
 
 def test_the_values_of_all_layers_count(language_model):

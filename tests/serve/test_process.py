@@ -1,5 +1,6 @@
 """A server as a process of its own, treated badly: it answers or refuses, goes on, and its memory returns."""
 
+import contextlib
 import json
 import signal
 import socket
@@ -28,9 +29,8 @@ def read_all(connection: socket.socket) -> bytes:
 
 
 def post(body: bytes, *, length: int | None = None) -> bytes:
-    head = (
-        f"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body) if length is None else length}\r\n"
-    )
+    size = len(body) if length is None else length
+    head = f"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: {size}\r\n"
     return head.encode() + b"\r\n" + body
 
 
@@ -123,6 +123,48 @@ def test_sigterm_finishes_what_is_being_answered(language_folder):
         assert server.process.wait(30) in (0, -signal.SIGTERM)
         with pytest.raises(httpx.TransportError):
             httpx.get(f"{server.address}healthz")
+
+
+@pytest.mark.slow
+def test_sigterm_ends_a_server_that_still_computes_what_nobody_waits_for(language_folder):
+    large = ("--max-words", "3000000", "--queue-words", "3000000", "--max-sentence-words", "3000000")
+    with start_process(language_folder, *large, "--max-body-bytes", "20000000", "--max-seconds", "2") as server:
+        body = {"sentences": [["bank"] * 2_000_000]}
+        assert httpx.post(f"{server.address}score", json=body, timeout=60).status_code == 504
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(60) in (0, -signal.SIGTERM)
+
+
+def answer_to(server: Process, sent: bytes) -> tuple[bytes, dict]:
+    """The status line of what is answered, and its JSON."""
+    with connect(server) as connection:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(sent)
+        head, _, body = read_all(connection).partition(b"\r\n\r\n")
+        return head.split(b"\r\n")[0], json.loads(body)["error"]
+
+
+def test_heads_are_bounded_and_all_errors_are_json(language_folder):
+    start = b"GET /models HTTP/1.1\r\nHost: localhost\r\n"
+    with start_process(language_folder) as server:
+        before = server.memory_mb()
+        endless = start + b"X-Long: " + b"a" * 60_000_000
+        many = start + b"".join(b"X-%d: a\r\n" % number for number in range(1_000_000))
+        body = b"POST /embed HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Long: "
+        for sent in (endless, many):
+            status, error = answer_to(server, sent)
+            assert status.startswith(b"HTTP/1.1 431 ") and error["code"] == "head_too_large"
+            assert error["message"] == "The headers of the request are longer than 65536 bytes; send fewer."
+        with connect(server) as connection, contextlib.suppress(ConnectionError):
+            connection.sendall(body + b"a" * 60_000_000)  # a trailer without end
+            read_all(connection)
+        assert server.memory_mb() < before + 30
+        for wrong in (b"nonsense\r\n\r\n", b"GET \xff HTTP/1.1\r\n\r\n", start + b"Content-Length: x\r\n\r\n"):
+            status, error = answer_to(server, wrong)
+            assert status.startswith(b"HTTP/1.1 400 ") and error["code"] == "invalid_http", wrong
+        fine = httpx.get(f"{server.address}models", headers={"X-Much": "a" * 60_000})
+        assert fine.status_code == 200
+        assert is_fine(server)
 
 
 @pytest.mark.slow

@@ -112,3 +112,26 @@ def test_a_store_that_is_being_filled_is_not_removed(own_model, tmp_path):
     with FileLock(folder / ".lock"):
         LayerStore(own_model, tmp_path, max_bytes=size + 200).add(SENTENCES)
     assert (folder / "layers.f16").exists()
+
+
+def test_only_folders_with_the_mark_of_a_store_are_removed(own_model, tmp_path):
+    foreign = {
+        "thesis": "chapter.tex",
+        "0123456789abcdef0123456789abcdef-float32": "layers.f16",  # named like a store, but not marked as one
+        "other": "elmo-layer-store",  # marked, but not named like one
+    }
+    for folder, name in foreign.items():
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_bytes(b"x" * 1000)
+    (tmp_path / "linked").symlink_to(tmp_path / "thesis")
+    other = Elmo.from_config(TINY_CONFIG, seed=1)
+    LayerStore(other, tmp_path).add(SENTENCES)
+    old_store = tmp_path / f"{content_hash(other)[:32]}-float32"
+    (old_store / "notes.txt").write_text("mine")
+    size = sum(map(len, SENTENCES)) * own_model.num_layers * own_model.dim * 2
+    store = LayerStore(own_model, tmp_path, max_bytes=size + 200)
+    store.add(SENTENCES)
+    assert all((tmp_path / folder / name).stat().st_size == 1000 for folder, name in foreign.items())
+    assert [path.name for path in old_store.iterdir()] == ["notes.txt"]
+    assert list(tmp_path.rglob("layers.f16"))
+    check(store, own_model)

@@ -464,3 +464,27 @@ def test_a_table_may_have_questions_without_an_answer(tmp_path, answers):
     path = written(tmp_path / "b.jsonl", '{"question": "Why ?", "context": "Ann went .", "answers": null}\n')
     with pytest.raises(InputError, match=r"line 1: .*answer"):
         read(path, "spans")
+
+
+def test_a_quote_that_is_not_closed_is_told_with_its_line(tmp_path):
+    path = written(tmp_path / "a.csv", 'text,label\none,good\n"two,bad\nthree,good\n')
+    with pytest.raises(InputError, match=r"a.csv, line 3: not a row of a table .unexpected end of data.; a quote"):
+        read(path, "classification")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            '[{"text": "a", "label": "x"}]\n[{"text": "b", "label": "y"}]\n',
+            "line 2: .* stands behind the end",
+        ),
+        ('[{"text": "a", "label": "x"}] more', "line 1: 'more' stands behind the end of the array"),
+        ('[{"text": "a", "label": "x"}\n{"text": "b", "label": "y"}]', "line 2: .* a comma was expected"),
+        ('[{"text": "a", "label": "x"},\n]', "line 2: not valid JSON"),
+        ('[{"text": "a", "label": "x"},', "line 1: the array ends without its ]"),
+    ],
+)
+def test_an_array_is_read_to_the_end_of_the_file(tmp_path, content, message):
+    with pytest.raises(InputError, match=message):
+        read(written(tmp_path / "a.json", content), "classification")

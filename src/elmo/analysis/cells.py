@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.analysis.layer_choice import Array
-from elmo.errors import CheckpointError, ConfigError, first_line
+from elmo.corpus.durable_files import read_npy
+from elmo.errors import CheckpointError, ConfigError, InputError, first_line
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 CELLS_LOOKED_INTO = 48  # of all files that are searched together
@@ -44,7 +45,13 @@ def write_cells(path: Path, read: Callable[[int, int], Array], num_vectors: int,
     index.train(_draw(read, num_vectors, num_cells * _POINTS_PER_CELL))
     for start, end in _ranges(num_vectors):
         index.add(read(start, end))
-    faiss.write_index(index, str(path))
+    try:
+        faiss.write_index(index, str(path))
+    except RuntimeError as error:  # the library's own, whatever the system said
+        raise InputError(
+            f"{path} could not be written ({first_line(error):.120}); make room on the disk and run the same "
+            "command again: it goes on behind its last segment."
+        ) from error
     np.save(_places_file(path), _find_places(index))
 
 
@@ -63,6 +70,20 @@ class Cells:
             raise CheckpointError(
                 f"{path} is missing or damaged ({first_line(error):.120}); build the index again."
             ) from error
+        self._check()
+
+    def _check(self) -> None:
+        """Raise CheckpointError if the vectors do not lie in the file, beyond which the library would read."""
+        index, faiss = self._index, require_faiss()
+        fault = None
+        if not isinstance(index, faiss.IndexIVFScalarQuantizer):
+            fault = "it holds another kind of index"
+        elif sum(index.invlists.list_size(cell) for cell in range(index.nlist)) != index.ntotal:
+            fault = "its lists do not hold its vectors"
+        elif index.ntotal * (index.code_size + 8) > self._path.stat().st_size:
+            fault = "it ends too early"
+        if fault is not None:
+            raise CheckpointError(f"{self._path} is missing or damaged ({fault}); build the index again.")
 
     def search(
         self, vector: Array, top_k: int, mask: Mask | None = None, *, num_files: int = 1
@@ -103,13 +124,22 @@ class Cells:
         """The cell of each vector, and its place in there."""
         path = _places_file(self._path)
         try:
-            places: npt.NDArray[np.int32] = np.load(path, mmap_mode="r")
-            if places.shape == (self._index.ntotal, 2):
-                return places
-            reason = f"its shape is {places.shape}"
+            places: npt.NDArray[np.int32] = read_npy(path)
+            reason = f"it holds {places.dtype} of the shape {places.shape}"
+            if places.shape == (self._index.ntotal, 2) and places.dtype == np.int32:
+                if self._are_inside(places):
+                    return places
+                reason = "a place lies outside its cell"
         except (OSError, ValueError) as error:
             reason = first_line(error)
         raise CheckpointError(f"{path} is missing or damaged ({reason:.120}); build the index again.")
+
+    def _are_inside(self, places: npt.NDArray[np.int32]) -> bool:
+        """Return whether every place exists: the library would read whatever memory is at another."""
+        sizes = np.array([self._index.invlists.list_size(cell) for cell in range(self._index.nlist)])
+        cells, within = places[:, 0], places[:, 1]
+        is_cell = (cells >= 0) & (cells < len(sizes))
+        return bool(is_cell.all() and (within >= 0).all() and (within < sizes[cells]).all())
 
     def _search(self, vector: Array, top_k: int, mask: Mask | None, num_cells: int) -> list[tuple[int, float]]:
         faiss = require_faiss()

@@ -1,6 +1,8 @@
 """CorpusIndex: an index of occurrences, opened. Making one is in index_build.py."""
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
@@ -9,11 +11,11 @@ import numpy as np
 from elmo.analysis.cells import Mask
 from elmo.analysis.corpus_part import Part
 from elmo.analysis.index_manifest import Manifest, read_manifest
-from elmo.analysis.index_segment import Segment
+from elmo.analysis.index_segment import DAMAGE, Segment, damaged
 from elmo.analysis.layer_choice import Array, LayerKey
 from elmo.analysis.neighbor_results import Neighbor, StaticNeighbor, WordFilter
 from elmo.analysis.occurrences import Occurrence, is_same_word
-from elmo.errors import InputError
+from elmo.errors import CheckpointError, InputError
 
 
 class CorpusIndex:
@@ -23,6 +25,17 @@ class CorpusIndex:
         """Open the index in a folder; CheckpointError if there is none."""
         self.folder = Path(folder)
         self.manifest: Manifest = read_manifest(self.folder)
+        if not self.manifest.segments:
+            raise CheckpointError(
+                f"{self.folder} is an index without any words yet; run the command that builds it again."
+            )
+
+    @contextmanager
+    def _telling_damage(self) -> Iterator[None]:
+        try:
+            yield
+        except DAMAGE as error:
+            raise damaged(self.folder, error) from error
 
     @cached_property
     def _segments(self) -> list[Segment]:
@@ -46,22 +59,24 @@ class CorpusIndex:
     ) -> list[Neighbor]:
         """Give the occurrences nearest to a vector of length 1, best first, in the part and words asked for."""
         found: list[tuple[float, int, int]] = []
-        for number, segment in enumerate(self._segments):
-            mask = _make_mask(segment, word, words, part)
-            nearest = segment.cells(layer).search(vector, top_k, mask, num_files=len(self._segments))
-            for occurrence, cosine in nearest:
-                found.append((cosine, number, occurrence))
-        found.sort(key=lambda each: -each[0])
-        return [Neighbor(self._segments[number][place], cosine) for cosine, number, place in found[:top_k]]
+        with self._telling_damage():
+            for number, segment in enumerate(self._segments):
+                mask = _make_mask(segment, word, words, part)
+                nearest = segment.cells(layer).search(vector, top_k, mask, num_files=len(self._segments))
+                for occurrence, cosine in nearest:
+                    found.append((cosine, number, occurrence))
+            found.sort(key=lambda each: -each[0])
+            return [Neighbor(self._segments[number][place], cosine) for cosine, number, place in found[:top_k]]
 
     def search_words(self, vector: Array, *, word: str, top_k: int = 10) -> list[StaticNeighbor]:
         """Give the words nearest to a vector of layer 0, best first, without the word itself."""
         found: dict[str, float] = {}
-        for segment in self._segments:
-            num_forms = len(segment.forms_of(word))
-            cells = segment.cells(0)
-            for number, cosine in cells.search(vector, top_k + num_forms, num_files=len(self._segments)):
-                found[segment.words[number]] = cosine
+        with self._telling_damage():
+            for segment in self._segments:
+                num_forms = len(segment.forms_of(word))
+                cells = segment.cells(0)
+                for number, cosine in cells.search(vector, top_k + num_forms, num_files=len(self._segments)):
+                    found[segment.words[number]] = cosine
         best = sorted(found.items(), key=lambda each: -each[1])
         return [StaticNeighbor(each, cosine) for each, cosine in best if not is_same_word(each, word)][:top_k]
 
@@ -69,22 +84,24 @@ class CorpusIndex:
         """Give how many occurrences a part has."""
         if part is None or part.is_whole:
             return self.num_occurrences
-        return sum(int(segment.mask_of_part(part).sum()) for segment in self._segments)
+        with self._telling_damage():
+            return sum(int(segment.mask_of_part(part).sum()) for segment in self._segments)
 
     def find_occurrences(
         self, word: str, *, max_occurrences: int, part: Part | None = None, seed: int = 0
     ) -> tuple[list[Occurrence], int]:
         """Give the occurrences of a word, at most so many drawn by the seed, in order; and how many there are."""
         places: list[tuple[int, int]] = []
-        for number, segment in enumerate(self._segments):
-            numbers = segment.occurrences_of(word)
-            if part is not None and not part.is_whole:
-                numbers = numbers[segment.mask_of_part(part)[numbers]]
-            places += [(number, place) for place in sorted(numbers.tolist())]
-        drawn = places
-        if len(places) > max_occurrences:
-            drawn = sorted(random.Random(seed).sample(places, max_occurrences))
-        return [self._segments[number][place] for number, place in drawn], len(places)
+        with self._telling_damage():
+            for number, segment in enumerate(self._segments):
+                numbers = segment.occurrences_of(word)
+                if part is not None and not part.is_whole:
+                    numbers = numbers[segment.mask_of_part(part)[numbers]]
+                places += [(number, place) for place in sorted(numbers.tolist())]
+            drawn = places
+            if len(places) > max_occurrences:
+                drawn = sorted(random.Random(seed).sample(places, max_occurrences))
+            return [self._segments[number][place] for number, place in drawn], len(places)
 
     def check_layers(self, layers: tuple[LayerKey, ...]) -> None:
         """Refuse a layer that was not indexed."""

@@ -14,14 +14,22 @@ from pathlib import Path
 from elmo.analysis.cells import require_faiss
 from elmo.analysis.corpus_index import CorpusIndex
 from elmo.analysis.corpus_text import ReadingSettings, find_corpus, read_source
-from elmo.analysis.index_manifest import Manifest, SourceRecord, is_index, read_manifest, write_manifest
+from elmo.analysis.index_manifest import (
+    MANIFEST,
+    SEGMENT_NAME,
+    Manifest,
+    SourceRecord,
+    is_index,
+    read_manifest,
+    write_manifest,
+)
 from elmo.analysis.layer_choice import choose_layer_keys
 from elmo.analysis.occurrences import CorpusSentence
 from elmo.analysis.segment_writer import SegmentWriter
 from elmo.corpus.input_files import InputFile, Source
-from elmo.durable import remove, writing_aside
+from elmo.durable import LOCK, is_vacant, remove, writing_aside
 from elmo.errors import InputError
-from elmo.locking import take_lock
+from elmo.locking import holding
 from elmo.model import Elmo
 from elmo.tasks.bilm_identity import content_hash
 
@@ -67,15 +75,23 @@ def build_index(
     wanted.reading.to_prepare()  # a wrong setting is told before anything is made
     _open_manifest(folder, wanted, layers_given=bool(layers))  # another index is told before anything is made
     folder.mkdir(parents=True, exist_ok=True)
-    lock = take_lock(folder / ".lock", f"Another process is building {folder}; wait until it is done.")
+    build = None
     try:
-        manifest = _open_manifest(folder, wanted, layers_given=bool(layers))  # as it is now that we are alone
-        build = _Build(model, folder, manifest, max_words=max_words, segment_size=segment_size, advance=advance)
-        build.run(sources)
+        with holding(folder, f"Another process is building {folder}; wait until it is done."):
+            manifest = _open_manifest(folder, wanted, layers_given=bool(layers))  # as it is now that we are alone
+            # First of all: only in the folder of an index are segments ours to remove.
+            write_manifest(folder, manifest)
+            build = _Build(
+                model, folder, manifest, max_words=max_words, segment_size=segment_size, advance=advance
+            )
+            try:
+                build.run(sources)
+            finally:
+                if not build.has_segments:  # nothing came of it, so nothing stays
+                    (folder / MANIFEST).unlink(missing_ok=True)
     finally:
-        lock.release()
-        if not is_index(folder):  # nothing came of it, so nothing stays
-            (folder / ".lock").unlink(missing_ok=True)
+        if build is not None and not build.has_segments:
+            (folder / LOCK).unlink(missing_ok=True)
             with suppress(OSError):
                 folder.rmdir()
     return CorpusIndex(folder)
@@ -96,10 +112,15 @@ class _Build:
         self._max_words, self._segment_size, self._advance = max_words, segment_size, advance
         self._records = list(manifest.sources)  # as they are when the segment in the making is done
 
+    @property
+    def has_segments(self) -> bool:
+        """Whether anything was indexed, by this build or before."""
+        return bool(self._manifest.segments)
+
     def run(self, sources: Sequence[Source]) -> None:
-        for left in self._folder.glob("*segment-*"):
-            if left.name not in self._manifest.segments:
-                remove(left)  # of a process that was killed
+        for left in self._folder.iterdir():
+            if SEGMENT_NAME.fullmatch(left.name) and left.name not in self._manifest.segments:
+                remove(left)  # of a process that was killed before it wrote the manifest
         files = [InputFile.of(source, lambda num_bytes: None) for source in sources]
         windows = self._windows(files, [self._register(file) for file in files])
         while (window := next(windows, None)) is not None:
@@ -182,8 +203,7 @@ def _take_words(sentences: Iterator[CorpusSentence], max_words: int | None) -> I
 def _open_manifest(folder: Path, wanted: Manifest, *, layers_given: bool) -> Manifest:
     """Give the manifest to go on with; InputError if the folder holds something else."""
     if not is_index(folder):
-        others = [each for each in folder.glob("*") if each.name != ".lock" and "segment-" not in each.name]
-        if others or folder.is_file():
+        if not is_vacant(folder):
             raise InputError(f"{folder} exists and holds no index; give a new folder.")
         return wanted
     found = read_manifest(folder)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 from elmo.analysis.corpus_text import ReadingSettings
 from elmo.analysis.layer_choice import LayerKey
 from elmo.durable import replace_file
-from elmo.errors import CheckpointError, ElmoError, first_line
+from elmo.errors import CheckpointError, ConfigError, ElmoError, first_line
+from elmo.parsing import parse
 
 MANIFEST = "manifest.json"
 FORMAT, VERSION = "modern-elmo-index", 1
+SEGMENT_NAME = re.compile(r"segment-\d{4,}")
 
 
 @dataclass(frozen=True)
@@ -71,11 +74,30 @@ def read_manifest(folder: Path) -> Manifest:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content.pop("format") != FORMAT or content.pop("version") != VERSION:
             raise CheckpointError(f"{path} is not of version {VERSION}, which this program reads; build it again.")
-        content["reading"] = ReadingSettings(**content["reading"])
-        content["sources"] = tuple(SourceRecord(**source) for source in content["sources"])
+        content["reading"] = parse(ReadingSettings, content["reading"], "reading")
+        content["sources"] = tuple(parse(SourceRecord, source, "a source") for source in content["sources"])
         content["layers"], content["segments"] = tuple(content["layers"]), tuple(content["segments"])
-        return Manifest(**content)
+        manifest = Manifest(**content)
+        _check(manifest)
+        return manifest
+    except ConfigError as error:
+        raise CheckpointError(f"{path} is damaged ({error}); build the index again.") from error
     except ElmoError:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path} is damaged ({first_line(error)}); build the index again.") from error
+
+
+def _check(manifest: Manifest) -> None:
+    """Raise ValueError for values that no index has."""
+    is_model = isinstance(manifest.model, str | None) and isinstance(manifest.model_hash, str)
+    is_size = all(type(size) is int and size > 0 for size in (manifest.num_layers, manifest.dim))
+    if not is_model or not is_size:
+        raise ValueError("the model is not described")
+    known = (*range(1, manifest.num_layers), "average")
+    if wrong := [layer for layer in manifest.layers if isinstance(layer, bool) or layer not in known]:
+        raise ValueError(f"{wrong[0]!r:.40} is no layer of the model")
+    if not all(isinstance(name, str) and SEGMENT_NAME.fullmatch(name) for name in manifest.segments):
+        raise ValueError(f"{manifest.segments!r:.80} are no names of segments")
+    if any(min(source.num_sentences, source.num_words) < 0 for source in manifest.sources):
+        raise ValueError("a source has fewer than no words")

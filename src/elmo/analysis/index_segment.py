@@ -18,6 +18,7 @@ from elmo.analysis.cells import Cells, Mask
 from elmo.analysis.corpus_part import Part
 from elmo.analysis.layer_choice import LayerKey
 from elmo.analysis.occurrences import CorpusSentence, Occurrence
+from elmo.corpus.durable_files import read_npy
 from elmo.errors import CheckpointError, first_line
 
 DESCRIPTION = "segment.json"
@@ -36,12 +37,33 @@ def sort_key(word: str) -> tuple[str, str]:
     return word.casefold(), word
 
 
+# What reading damaged files raises, depending on the byte that is wrong.
+DAMAGE = (OSError, ValueError, KeyError, IndexError, TypeError, EOFError, OverflowError, RuntimeError)
+
+
+def damaged(folder: Path, error: Exception) -> CheckpointError:
+    """Return the error for a segment, or an index, that cannot be read."""
+    return CheckpointError(f"{folder} is damaged ({first_line(error):.120}); build the index again.")
+
+
+def _load(path: Path, *, num_dims: int = 1) -> npt.NDArray[Any]:
+    """Map an array of whole numbers; ValueError if the file holds another one."""
+    array = read_npy(path)
+    if array.ndim != num_dims or array.dtype.kind not in "iu":
+        raise ValueError(f"{path.name} holds {array.dtype} of the shape {array.shape}")
+    if isinstance(array, np.memmap) and array.offset + array.nbytes != path.stat().st_size:
+        raise ValueError(f"{path.name} has bytes that do not belong to it")
+    return array
+
+
 class Strings:
     """Texts one after another in a mapped file, and where each ends."""
 
     def __init__(self, content: Path, ends: Path) -> None:
-        self._ends = np.load(ends, mmap_mode="r")
+        self._ends = _load(ends)
         self._content = np.memmap(content, dtype=np.uint8, mode="r")
+        if self._ends[-1] != len(self._content):
+            raise ValueError(f"{ends.name} does not fit {content.name}")
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -72,12 +94,25 @@ class Segment:
             self.pieces = [(source_names[number], first, count) for number, first, count in description["sources"]]
             self._text = Strings(folder / TEXT, folder / TEXT_ENDS)
             self.words = Strings(folder / WORDS, folder / WORD_ENDS)
-            self._starts: npt.NDArray[Any] = np.load(folder / SENTENCE_STARTS, mmap_mode="r")
-            self._offsets: npt.NDArray[Any] = np.load(folder / OFFSETS, mmap_mode="r")
-            self._postings: npt.NDArray[Any] = np.load(folder / POSTINGS, mmap_mode="r")
-            self._posting_ends: npt.NDArray[Any] = np.load(folder / POSTING_ENDS, mmap_mode="r")
-        except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-            raise CheckpointError(f"{folder} is damaged ({first_line(error)}); build the index again.") from error
+            self._starts = _load(folder / SENTENCE_STARTS)
+            self._offsets = _load(folder / OFFSETS, num_dims=2)
+            self._postings = _load(folder / POSTINGS)
+            self._posting_ends = _load(folder / POSTING_ENDS)
+            self._check()
+        except DAMAGE as error:
+            raise damaged(folder, error) from error
+
+    def _check(self) -> None:
+        """Raise ValueError if the files do not belong together."""
+        num_words = len(self._offsets)
+        sizes = {
+            SENTENCE_STARTS: len(self._starts) == len(self._text) == sum(count for _, _, count in self.pieces),
+            OFFSETS: self._offsets.shape[1] == 2,
+            POSTINGS: len(self._postings) == num_words,
+            POSTING_ENDS: len(self._posting_ends) == len(self.words) and self._posting_ends[-1] == num_words,
+        }
+        if wrong := [name for name, is_right in sizes.items() if not is_right]:
+            raise ValueError(f"{wrong[0]} does not fit the other files")
 
     @property
     def num_occurrences(self) -> int:

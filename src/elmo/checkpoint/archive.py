@@ -8,6 +8,7 @@ from elmo.checkpoint.location import Location, check_file, list_folder
 from elmo.checkpoint.recognition import HDF5_SUFFIXES, recognize
 from elmo.errors import CheckpointError
 
+MOST_MEMBERS, MOST_FOLDERS = 1000, 32
 _NOT_OURS = "__MACOSX"  # what macOS adds to archives
 
 
@@ -25,7 +26,13 @@ def open_archive(path: Path) -> Location:
         archive = zipfile.ZipFile(path)
     except (OSError, zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError) as error:
         raise CheckpointError(f"{path} is not a whole zip archive: {error}.") from error
-    for name in archive.namelist():
+    names = archive.namelist()
+    if len(names) > MOST_MEMBERS or any(name.count("/") > MOST_FOLDERS for name in names):
+        raise CheckpointError(
+            f"{path} has more than {MOST_MEMBERS} members, or more than {MOST_FOLDERS} folders inside each other; "
+            "no published model has, so the archive was not opened."
+        )
+    for name in names:
         member = PurePosixPath(name.replace("\\", "/"))
         if member.is_absolute() or ".." in member.parts or re.match(r"[A-Za-z]:", name):
             raise CheckpointError(

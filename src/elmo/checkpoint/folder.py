@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from elmo.checkpoint.checkpoint import Checkpoint, Weights
-from elmo.checkpoint.location import Location, check_file, read_file, read_json
+from elmo.checkpoint.location import LONGEST_LIST_BYTES, Location, check_file, read_file, read_json
 from elmo.checkpoint.storage import Storage, restore, store
 from elmo.config import ModelConfig
 from elmo.durable import replace_file, writing_files
@@ -159,7 +159,7 @@ def _read_list(path: Location) -> tuple[str, ...] | None:
     if not path.is_file():
         return None
     try:
-        return tuple(parse_lines(read_file(path)))
+        return tuple(parse_lines(read_file(path, max_bytes=LONGEST_LIST_BYTES)))
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{path} is not UTF-8 text: {error}.") from error
 

@@ -15,6 +15,10 @@ from typing import Any, TypeAlias
 from elmo.errors import CheckpointError
 
 Location: TypeAlias = Path | zipfile.Path
+LONGEST_JSON_BYTES = 16 << 20
+LONGEST_LIST_BYTES = 256 << 20  # of words or characters, one a line
+# A file may always be unpacked to so many bytes, a larger one to so many times its size.
+ALWAYS_UNPACKED_BYTES, LARGEST_EXPANSION = 64 << 20, 20
 # What zipfile raises for damaged, encrypted or unknown members, besides OSError.
 _ZIP_ERRORS = (
     zipfile.BadZipFile,
@@ -53,6 +57,8 @@ def check_file(path: Location) -> None:
     try:
         if path.is_dir():
             raise CheckpointError(f"{path} is a folder; a file was expected.")
+        if isinstance(path, Path) and path.exists() and not path.is_file():  # opening it would wait for ever
+            raise CheckpointError(f"{path} is a pipe or a device; a file was expected.")
         with path.open("rb"):
             return
     except OSError as error:
@@ -61,10 +67,13 @@ def check_file(path: Location) -> None:
         raise _damaged_member(path, error) from error
 
 
-def read_file(path: Location) -> bytes:
-    """Give what a file holds."""
+def read_file(path: Location, *, max_bytes: int | None = None) -> bytes:
+    """Return what a file holds; CheckpointError if it is longer, or was packed far smaller than any model is."""
     check_file(path)
     try:
+        num_bytes = _check_size(path)
+        if max_bytes is not None and num_bytes > max_bytes:
+            raise too_long(path, max_bytes)
         return path.read_bytes()
     except OSError as error:
         raise unreadable(path, error) from error
@@ -72,10 +81,33 @@ def read_file(path: Location) -> bytes:
         raise _damaged_member(path, error) from error
 
 
+def _check_size(path: Location) -> int:
+    """Return the size of a file as it is when unpacked, if that is believable."""
+    if isinstance(path, Path):
+        return path.stat().st_size
+    member = path.root.getinfo(path.at)
+    check_expansion(member.file_size, member.compress_size, str(path))
+    return member.file_size
+
+
+def check_expansion(num_bytes: int, num_packed_bytes: int, what: str) -> None:
+    """Raise CheckpointError for a file that is many times larger when it is unpacked: weights hardly shrink."""
+    if num_bytes > max(ALWAYS_UNPACKED_BYTES, LARGEST_EXPANSION * num_packed_bytes):
+        raise CheckpointError(
+            f"{what} holds {num_packed_bytes:,} bytes that would become {num_bytes:,}; no model is packed like "
+            "that, so it was not opened."
+        )
+
+
+def too_long(path: Location, max_bytes: int) -> CheckpointError:
+    """Return the error for a file that no model has in this size."""
+    return CheckpointError(f"{path} is longer than {max_bytes >> 20} MiB, which no model's is; it was not opened.")
+
+
 def read_json(path: Location) -> dict[str, Any]:
     """Read a JSON object."""
     try:
-        value = json.loads(read_file(path))
+        value = json.loads(read_file(path, max_bytes=LONGEST_JSON_BYTES))
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is not valid JSON ({error}); it may be cut off or another file.") from error
     if not isinstance(value, dict):

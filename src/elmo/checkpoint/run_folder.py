@@ -22,13 +22,25 @@ def checkpoint_folder(run: Path, num_updates: int) -> Path:
     return run / CHECKPOINTS / f"update-{num_updates:08d}"
 
 
+def read_best(run: Path) -> tuple[float, str] | None:
+    """Return the perplexity and the name of the best checkpoint as far as it is recorded, or None."""
+    if not (run / BEST_FILE).is_file():
+        return None
+    best = read_json(run / BEST_FILE)
+    perplexity, name = best.get("perplexity"), best.get("checkpoint")
+    if not isinstance(perplexity, int | float) or not isinstance(name, str):
+        raise CheckpointError(
+            f"{run / BEST_FILE} is damaged: a perplexity and the name of a checkpoint were expected; delete it, "
+            f"and elmo train --resume {run} writes it again."
+        )
+    return float(perplexity), name
+
+
 def best_checkpoint(run: Path) -> Path:
     """Give the checkpoint with the lowest validation perplexity, or the last where there was no validation."""
     found = list_checkpoints(run)
-    if (run / BEST_FILE).is_file():
-        best = run / CHECKPOINTS / str(read_json(run / BEST_FILE).get("checkpoint"))
-        if best in found:
-            return best
+    if (best := read_best(run)) is not None and run / CHECKPOINTS / best[1] in found:
+        return run / CHECKPOINTS / best[1]
     if not found:
         raise CheckpointError(f"The training run in {run} has no checkpoint yet; wait for the first one.")
     return found[-1]

@@ -10,6 +10,7 @@ import typer
 from elmo.cli import options
 from elmo.cli.json_lines import to_json
 from elmo.cli.opening import open_model_files
+from elmo.cli.text_width import show
 from elmo.errors import InputError
 
 if TYPE_CHECKING:
@@ -159,4 +160,4 @@ def _to_lines(found: dict[str, Any]) -> list[str]:
         "content hash": found["content_hash"],
     }
     width = max(map(len, rows)) + 2
-    return [f"{name:<{width}}{value}" for name, value in rows.items()]
+    return [show(f"{name:<{width}}{value}") for name, value in rows.items()]

@@ -1,6 +1,5 @@
 """What `embed` and `encode` read to print or to write one file: files of any kind, standard input, --text."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +58,7 @@ class RowInput:
             yield Sentence(text, len(text.encode()))
 
     def _read_file(self, name: str) -> Iterator[Sentence]:
-        from elmo.corpus.input_files import Source, describe_file
+        from elmo.corpus.input_files import Source, describe_file, open_stdin
         from elmo.jobs.inputs import KINDS
         from elmo.jobs.records import Columns
         from elmo.jobs.rows import open_rows, read_rows
@@ -69,7 +68,7 @@ class RowInput:
             source = Source(STDIN, Path(), self._kind or "txt")
             if source.kind == "parquet":
                 raise InputError("Parquet cannot be read from standard input; name the file.")
-            yield from _read(source, read_rows(sys.stdin.buffer, source, columns))
+            yield from _read(source, read_rows(open_stdin(), source, columns))
             return
         source = describe_file(name, KINDS if self._kind is None else (self._kind,), self._kind or "txt")
         with open_rows(source, columns) as (rows, bytes_read):

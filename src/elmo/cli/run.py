@@ -11,6 +11,8 @@ from typing import cast
 import typer
 
 from elmo.cli.commands import app
+from elmo.cli.standard_streams import replace_closed_streams
+from elmo.cli.text_width import show
 from elmo.errors import ElmoError
 
 # typer exports only this subclass of the errors it raises for wrong arguments.
@@ -19,14 +21,24 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command, with the arguments given or those of the process, and give its exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    closed_output = replace_closed_streams()
     if isinstance(sys.stdout, TextIOWrapper):
         # Words of any script must not end a command on a terminal that cannot show them.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with _warnings_on_stderr():
-            return _flush(_invoke(sys.argv[1:] if arguments is None else arguments))
-    except (KeyboardInterrupt, typer.Abort):
+            code = _flush(_invoke(arguments))
+    except KeyboardInterrupt:
         return _say("interrupted", 130)
+    except typer.Abort as error:
+        if isinstance(error.__cause__, EOFError):  # which typer takes for Ctrl-D
+            raise error.__cause__ from None
+        return _say("interrupted", 130)
+    names = [argument.partition("=")[0] for argument in arguments]
+    if code == 0 and closed_output is not None and closed_output.has_content and not {"-o", "--output"} & {*names}:
+        return _say("standard output is closed, so the answer is lost; give --output FILE, or leave it open.", 2)
+    return code
 
 
 def _invoke(arguments: Sequence[str]) -> int:
@@ -54,7 +66,7 @@ def _describe_usage(error: typer.BadParameter) -> str:
 
 def _say(message: str, code: int) -> int:
     """Print one line, whatever the message holds."""
-    print("elmo:", " ".join(message.split()), file=sys.stderr)
+    print("elmo:", show(" ".join(message.split())), file=sys.stderr)
     return code
 
 

@@ -37,6 +37,15 @@ def serve(
         list[str] | None,
         typer.Option("--cors-origin", help="A site whose pages may ask, such as https://example.org; repeatable."),
     ] = None,
+    allowed_hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allowed-host",
+            metavar="NAME",
+            help="A name by which a server without a key may be asked, such as elmo.example.org; * allows all. "
+            "Addresses, localhost and the machine's own name always work. Repeatable.",
+        ),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(show_default="1", help="Processes, each with models of its own.")
     ] = None,
@@ -95,7 +104,8 @@ def serve(
     }  # fmt: skip
     given = {
         "models": _tuple(models), "indexes": _tuple(indexes), "tasks": _tuple(tasks), "host": host, "port": port,
-        "api_key_file": api_key_file, "cors_origins": _tuple(cors_origins), "workers": workers,
+        "api_key_file": api_key_file, "cors_origins": _tuple(cors_origins),
+        "allowed_hosts": _tuple(allowed_hosts), "workers": workers,
         "precision": precision, "device": device, "threads": threads,
         "local_files_only": local_files_only or None, **limits,
     }  # fmt: skip

@@ -84,6 +84,8 @@ def choose_read_settings(
     named = format or format_of_file(path, family)
     given = read_pairs(columns, "--column")
     if named is not None and named != trained.format:
-        return dataclasses.replace(trained, format=format, columns=given, header=header)
+        return dataclasses.replace(
+            trained, format=format, columns=given, header=header, delimiter=None, num_columns=None
+        )
     known = {role: name for role, name in trained.columns.items() if name not in given.values()} | given
     return dataclasses.replace(trained, columns=known, header=trained.header if header is None else header)

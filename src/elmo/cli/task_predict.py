@@ -39,6 +39,7 @@ def predict(
     from itertools import tee
 
     from elmo.tasks import load
+    from elmo.tasks.readers.columns import TARGETS
     from elmo.tasks.readers.formats import open_reader
 
     if output is not None and file != "-" and output.exists() and output.samefile(file):
@@ -46,7 +47,10 @@ def predict(
     opened = load(task, bilm=bilm, precision=precision, device=device)
     read = task_options.choose_read_settings(opened.description.read, opened.family, file, format, column, header)
     reader = open_reader(file, opened.family, read, labelled=False).reader
-    ahead, examples = tee(reader)
+    is_guessed = getattr(reader, "is_positional", False) and TARGETS[opened.family] not in (
+        task_options.read_pairs(column, "--column")
+    )
+    ahead, examples = tee(opened.check_replaced(reader) if is_guessed else reader)
     with _writing(output) as write:
         write(reader.begin())
         for example, prediction in zip(examples, opened.predict_examples(ahead), strict=True):

@@ -154,7 +154,7 @@ def train(
             raise InputError(f"--resume goes on with the settings of the run, so it takes no {', '.join(others)}.")
         inputs, settings = run_folder.read_run(resume)
         if run_folder.is_done(resume):
-            raise InputError(f"{resume} is done; its scores are in {resume / run_folder.SCORES_FILE}.")
+            return _report(resume, run_folder.finish(resume), as_json=as_json)
         return _train_one(inputs, settings, resume, as_json=as_json)
     if family is None or train is None or output is None:
         raise InputError(
@@ -197,6 +197,10 @@ def _train_one(
         if is_new:
             start(inputs, settings, folder)
         scores = train_task(bench, settings, folder, watcher=report.watcher())
+    _report(folder, scores, as_json=as_json)
+
+
+def _report(folder: Path, scores: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({name: value for name, value in scores.items() if name not in ("history", "settings")}))
         return

@@ -2,11 +2,11 @@
 
 import os
 import stat
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from elmo.corpus.input_files import open_stdin
 from elmo.errors import InputError
 
 STDIN = "-"
@@ -50,7 +50,7 @@ class TextInput:
     def __iter__(self) -> Iterator[Line]:
         for name in self.inputs:
             if name == STDIN:
-                yield from _read_lines(sys.stdin.buffer, "standard input")
+                yield from _read_lines(open_stdin(), "standard input")
             else:
                 with Path(name).open("rb") as file:
                     yield from _read_lines(file, name)

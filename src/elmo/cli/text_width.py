@@ -13,6 +13,13 @@ def measure(text: str) -> int:
     )
 
 
+def show(text: str) -> str:
+    """Return a text of a foreign file as one line without characters that would act on the terminal."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
+
+
 def pad(text: str, width: int) -> str:
     """Add spaces up to a width."""
     return text + " " * max(0, width - measure(text))

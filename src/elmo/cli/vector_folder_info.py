@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo.cli.progress import progress_bar
+from elmo.cli.text_width import show
 from elmo.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,4 +68,4 @@ def vector_folder_lines(found: dict[str, Any]) -> list[str]:
         }[found["verified"]],
     }
     width = max(map(len, rows)) + 2
-    return [f"{name:<{width}}{value}" for name, value in rows.items()]
+    return [show(f"{name:<{width}}{value}") for name, value in rows.items()]

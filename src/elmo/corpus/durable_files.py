@@ -9,10 +9,12 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
+
+from elmo.errors import first_line
 
 Chunk: TypeAlias = "bytes | memoryview"
 
@@ -54,6 +56,16 @@ def _npy_chunks(dtype: str, length: int, arrays: Iterable[npt.NDArray[Any]]) -> 
         yield to_bytes(array, dtype)
         num_written += len(array)
     assert num_written == length, (num_written, length)
+
+
+def read_npy(path: Path) -> npt.NDArray[Any]:
+    """Map an .npy file; ValueError whatever is wrong with it, since numpy raises anything for a damaged header."""
+    try:
+        return cast(npt.NDArray[Any], np.load(path, mmap_mode="r"))
+    except OSError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{path.name} is no whole array ({first_line(error):.80})") from error
 
 
 def to_bytes(array: npt.NDArray[Any], dtype: str) -> Chunk:

@@ -6,10 +6,11 @@ No text is read here; see reading.py.
 import glob
 import hashlib
 import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, BinaryIO, Literal, cast, get_args
 
 from elmo.errors import InputError
 
@@ -62,6 +63,13 @@ class InputFile:
         return {"name": self.source.name, "format": kind, "num_bytes": self.num_bytes, "sha256": self.sha256}
 
 
+def open_stdin() -> BinaryIO:
+    """Return standard input; InputError if it is closed."""
+    if sys.stdin is None:
+        raise InputError("Standard input is closed; name a file, or leave it open.")
+    return sys.stdin.buffer
+
+
 def find_sources(
     names: Sequence[str],
     stdin_copy: Path,
@@ -89,6 +97,16 @@ def find_sources(
             raise InputError(f"{source.name} is named twice ({seen[path]} is the same file); name it once.")
         seen[path] = source.name
     return sources
+
+
+def check_outside(paths: Iterable[Path], output: Path) -> None:
+    """Raise InputError if a file to read lies in the folder to write, where it could be replaced or removed."""
+    folder = output.resolve()
+    for path in paths:
+        if folder in path.resolve().parents:
+            raise InputError(
+                f"{path} lies in the output folder {output}; give another folder, so that no input is overwritten."
+            )
 
 
 def expand_pattern(name: str) -> Iterable[str]:

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from elmo.corpus.prepared import MANIFEST, VOCABULARY, PreparedCorpus, read_manifest
+from elmo.corpus.prepared import MANIFEST, VOCABULARY, PreparedCorpus, is_corpus, read_manifest
 from elmo.corpus.shards import SHARDS
 from elmo.corpus.word_table import BYTES, OFFSETS, TARGETS, TOTALS
-from elmo.durable import list_asides, sync
+from elmo.durable import is_leftover, remove_leftovers, sync
 from elmo.errors import InputError
 from elmo.locking import take_lock
 
@@ -24,20 +24,34 @@ def locked(output: Path) -> Iterator[None]:
     """Make the folder, refuse one with files of somebody else, and keep other runs out of it."""
     if output.exists() and not output.is_dir():
         raise InputError(f"{output} is a file; give a folder to write the corpus to.")
-    if output.is_dir():
-        own = {WORK, MANIFEST, *_OWN_NAMES, *(path.name for path in list_asides(output / MANIFEST))}
-        if others := sorted(entry.name for entry in output.iterdir() if entry.name not in own):
-            raise InputError(f"{output} holds other files ({', '.join(others[:3])}); give a new or empty folder.")
+    if others := _list_foreign(output):
+        raise InputError(f"{output} holds other files ({', '.join(others[:3])}); give a new or empty folder.")
+    is_new = not output.exists()
     work = output / WORK
     work.mkdir(parents=True, exist_ok=True)
     lock = take_lock(work / "lock", f"Another run is writing to {output}; wait for it or give another folder.")
     try:
+        remove_leftovers(output)
         yield
     finally:
         lock.release()
-        # Only parts of an unfinished corpus are worth keeping.
-        if (output / MANIFEST).exists() or not (work / PARTS).exists():
+        # Only parts of an unfinished corpus are worth keeping, and files that without them would seem foreign.
+        finished = [*work.glob(f"{PARTS}/[0-9]*"), *(name for name in _OWN_NAMES if (output / name).exists())]
+        if (output / MANIFEST).exists() or not finished:
             shutil.rmtree(work, ignore_errors=True)
+        if is_new and not any(output.iterdir()):
+            output.rmdir()
+
+
+def _list_foreign(output: Path) -> list[str]:
+    """Return the names in a folder that are not of a corpus; only a manifest or unfinished work make them ours."""
+    if not output.is_dir():
+        return []
+    is_ours = is_corpus(output) or (output / WORK).is_dir()
+    own = {WORK, MANIFEST, *_OWN_NAMES} if is_ours else set()
+    return sorted(
+        entry.name for entry in output.iterdir() if entry.name not in own and not is_leftover(entry.name)
+    )
 
 
 def is_finished(output: Path, description: Mapping[str, Any]) -> bool:
@@ -83,8 +97,6 @@ def clear_output(output: Path, *, parts_too: bool) -> None:
     """Remove what an unfinished run, or a corpus to be replaced, left behind; finished parts stay if wanted."""
     (output / MANIFEST).unlink(missing_ok=True)
     sync(output)
-    for path in list_asides(output / MANIFEST):
-        path.unlink(missing_ok=True)
     for name in _OWN_NAMES:
         path = output / name
         if path.is_dir():

@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.corpus.durable_files import FileRecord, write_file
-from elmo.corpus.input_files import STDIN, InputFile, Source, find_sources
+from elmo.corpus.input_files import STDIN, InputFile, Source, check_outside, find_sources, open_stdin
 from elmo.corpus.output_folder import PARTS, WORK, clear_output, describe_content, is_finished, locked
 from elmo.corpus.part_text import cut_parts
 from elmo.corpus.part_words import PartRecord, part_folder, read_part_record, write_part
@@ -69,6 +68,8 @@ def prepare_corpus(
     if settings.vocabulary is not None:
         read_vocabulary(settings.vocabulary)
     sources = find_sources([str(name) for name in inputs], output / WORK / "stdin.txt")
+    read = [source.path for source in sources if source.name != STDIN]
+    check_outside(read if settings.vocabulary is None else [*read, Path(settings.vocabulary)], output)
     meter = Meter(progress or (lambda state: None))
     with _full_disk_told(output), locked(output):
         files = _read_files(sources, meter)
@@ -96,7 +97,7 @@ def _read_files(sources: Sequence[Source], meter: Meter) -> list[InputFile]:
     for source in sources:
         if source.name == STDIN:
             with source.path.open("wb") as copy:
-                shutil.copyfileobj(sys.stdin.buffer, copy)
+                shutil.copyfileobj(open_stdin(), copy)
     meter.begin("hashing", sum(source.path.stat().st_size for source in sources))
     return [InputFile.of(source, lambda size: meter.advance(0, size)) for source in sources]
 

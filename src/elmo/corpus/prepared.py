@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from elmo.checkpoint.checksums import sha256_of
 from elmo.corpus.shards import starts_name, tokens_name
-from elmo.corpus.word_table import TARGETS, TOTALS, WordTable
+from elmo.corpus.word_table import BYTES, OFFSETS, TARGETS, TOTALS, WordTable
 from elmo.errors import InputError
 from elmo.text.characters import Ids
 from elmo.text.vocabulary import parse_lines
@@ -24,6 +24,15 @@ MANIFEST, VOCABULARY = "manifest.json", "vocabulary.txt"
 MARK = 0  # the id before each sentence
 _SHARDS_KEPT_OPEN = 64  # each is an open file
 _ID_BYTES = 4
+_COUNTS = (
+    "num_words",
+    "num_sentences",
+    "num_tokens",
+    "num_distinct_words",
+    "num_unknown_words",
+    "vocabulary_size",
+)
+_REQUIRED = {VOCABULARY, BYTES, OFFSETS, TOTALS, TARGETS}
 _ADVICE = "it was changed or damaged, so prepare the corpus again with --force"
 
 
@@ -139,6 +148,15 @@ class PreparedCorpus:
         return np.concatenate(found)
 
 
+def is_corpus(folder: Path) -> bool:
+    """Return whether a folder has the manifest of a corpus, damaged or not."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(manifest, dict) and manifest.get("format") == FORMAT
+
+
 def read_manifest(folder: Path) -> dict[str, Any] | None:
     """Read the manifest of a folder, or give None if it has none; InputError if it is not one of ours."""
     path = folder / MANIFEST
@@ -146,7 +164,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
         manifest = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON ({error}); prepare the corpus again.") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise InputError(f"{path} does not describe a prepared corpus (its format is not {FORMAT!r}).")
@@ -155,7 +173,29 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
             f"{path} has version {manifest.get('version')!r}, but this program reads version {VERSION}; prepare "
             "the corpus again."
         )
+    if not _is_whole(manifest):
+        raise InputError(f"{path} is damaged: something that every manifest states is missing; {_ADVICE}.")
     return manifest
+
+
+def _is_whole(manifest: dict[str, Any]) -> bool:
+    """Return whether all that is read of a manifest is there, and no file lies outside its folder."""
+    try:
+        counts, shards = manifest["counts"], manifest["shards"]
+        return (
+            all(type(counts[name]) is int and counts[name] >= 0 for name in _COUNTS)
+            and all(type(shard["num_tokens"]) is int for shard in shards)
+            and manifest["files"].keys() >= _REQUIRED
+            and all(Path(name).name == name for name in manifest["files"])
+            and all(
+                type(record["num_bytes"]) is int and isinstance(record["sha256"], str)
+                for _, record in _files(manifest)
+            )
+            and all(isinstance(manifest[name], dict) for name in ("settings", "made_with"))
+            and all({"name", "format", "sha256"} <= file.keys() for file in manifest["inputs"])
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return False
 
 
 def _files(manifest: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -3,19 +3,20 @@
 import json
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from elmo.corpus.output_folder import differing_settings
-from elmo.durable import list_asides, replace_file, sync
+from elmo.durable import is_leftover, remove, remove_leftovers, replace_file, sync
 from elmo.errors import InputError
 from elmo.jobs.manifest import MANIFEST, REJECTS, read_manifest
-from elmo.jobs.part_record import WORK
+from elmo.jobs.part_record import WORK, recorded_files
 from elmo.locking import take_lock
 
 PLAN, LOCK = "plan.json", "lock"
-_KEPT_IN_WORK = (PLAN, LOCK)
+REPLACED = "replaced.json"  # the files of an earlier job that are being removed
+_KEPT_IN_WORK = (PLAN, LOCK, REPLACED)
 
 
 @contextmanager
@@ -23,27 +24,45 @@ def locked(output: Path) -> Iterator[None]:
     """Make the folder, refuse one with files of somebody else, and keep other runs out of it."""
     if output.exists() and not output.is_dir():
         raise InputError(f"{output} is a file; give a folder to write the vectors to.")
-    if output.is_dir():
-        others = sorted(entry.name for entry in output.iterdir() if not _is_own(entry.name))
-        if others:
-            raise InputError(f"{output} holds other files ({', '.join(others[:3])}); give a new or empty folder.")
+    if others := _list_foreign(output):
+        raise InputError(f"{output} holds other files ({', '.join(others[:3])}); give a new or empty folder.")
     is_new = not output.exists()
     work = output / WORK
     work.mkdir(parents=True, exist_ok=True)
     lock = take_lock(work / LOCK, f"Another run is writing to {output}; wait for it or give another folder.")
     try:
+        remove_leftovers(output)
         yield
     finally:
         lock.release()
         # Only an unfinished job has something worth keeping.
-        if (output / MANIFEST).exists() or not (work / PLAN).exists():
+        if (output / MANIFEST).exists() or not ((work / PLAN).exists() or (work / REPLACED).exists()):
             shutil.rmtree(work, ignore_errors=True)
         if is_new and not any(output.iterdir()):
             output.rmdir()
 
 
-def _is_own(name: str) -> bool:
-    return name in (WORK, MANIFEST, REJECTS) or name.startswith(("part-", f".{MANIFEST}.", f".{REJECTS}."))
+def _list_foreign(output: Path) -> list[str]:
+    """Return the names in a folder that no job of ours wrote; its manifest and its records say what it wrote."""
+    if not output.is_dir():
+        return []
+    own = {WORK, *_list_own(output)}
+    return sorted(
+        entry.name for entry in output.iterdir() if entry.name not in own and not is_leftover(entry.name)
+    )
+
+
+def _list_own(output: Path) -> set[str]:
+    """Return the names of the files that a job wrote to a folder, besides its work folder."""
+    own = recorded_files(output)
+    manifest = read_manifest(output)
+    if manifest is not None:
+        own |= {MANIFEST, *(file.name for file in manifest.files())}
+    elif (output / WORK / PLAN).is_file():
+        own.add(REJECTS)  # written just before the manifest
+    with suppress(OSError, ValueError, TypeError):
+        own |= set(json.loads((output / WORK / REPLACED).read_bytes()))
+    return {name for name in own if Path(name).name == name}
 
 
 def find_plan(output: Path) -> Mapping[str, Any] | None:
@@ -89,20 +108,20 @@ def describe_content(description: Mapping[str, Any]) -> dict[str, Any]:
 
 def begin(output: Path, description: Mapping[str, Any], *, anew: bool) -> None:
     """Write down which job this is, and remove what nobody needs: everything, or what killed runs left behind."""
-    for path in (*list_asides(output / MANIFEST), *list_asides(output / REJECTS)):
-        path.unlink(missing_ok=True)
+    replaced = output / WORK / REPLACED
     if anew:
+        # A run killed while it removes them must still know them for its own.
+        replace_file(replaced, json.dumps(sorted(_list_own(output))).encode())
         (output / MANIFEST).unlink(missing_ok=True)  # first: no manifest without its files
         sync(output)
-        (output / REJECTS).unlink(missing_ok=True)
-        for path in output.glob("part-*"):
-            path.unlink()
+    if replaced.exists():
+        for name in _list_own(output):
+            (output / name).unlink(missing_ok=True)
+        sync(output)
     for path in (output / WORK).iterdir():
         is_record = path.suffix == ".json" and path.name.startswith("part-")
-        if path.name in _KEPT_IN_WORK or path.name.startswith("stdin") or (is_record and not anew):
+        if path.name in _KEPT_IN_WORK or path.name.startswith("stdin") or (is_record and not replaced.exists()):
             continue
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        remove(path)
     replace_file(output / WORK / PLAN, f"{json.dumps(description, indent=1)}\n".encode())
+    replaced.unlink(missing_ok=True)

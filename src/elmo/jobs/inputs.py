@@ -1,13 +1,12 @@
 """Names and patterns -> the files of a job and what tells them from others; standard input is copied first."""
 
 import shutil
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from elmo.corpus.input_files import STDIN, Kind, Source, find_sources
+from elmo.corpus.input_files import STDIN, Kind, Source, find_sources, open_stdin
 from elmo.errors import InputError
 from elmo.jobs.checksums import hash_ends
 
@@ -53,7 +52,7 @@ def open_inputs(sources: Sequence[Source]) -> list[JobInput]:
     for source in sources:
         if source.name == STDIN:
             with source.path.open("wb") as copy:
-                shutil.copyfileobj(sys.stdin.buffer, copy)
+                shutil.copyfileobj(open_stdin(), copy)
         elif not source.path.is_file():
             raise InputError(f"{source.name} is a pipe or a device; give its content on standard input (-).")
         stat = source.path.stat()

@@ -6,6 +6,7 @@ The same call goes on where another one was stopped. The result depends neither 
 import errno
 import hashlib
 import json
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from elmo.corpus.input_files import Kind
+from elmo.corpus.input_files import STDIN, Kind, check_outside
 from elmo.durable import replace_file
 from elmo.errors import InputError
 from elmo.jobs.checksums import hash_file
@@ -37,10 +38,13 @@ from elmo.jobs.records import Columns
 from elmo.jobs.rows import ROW_UNITS, RowStream
 from elmo.jobs.settings import JobSettings
 from elmo.jobs.vectors import Vectors, open_vectors
+from elmo.jobs.verification import find_wrong_sizes
 from elmo.model import Elmo
 from elmo.one_line_json import to_json
 from elmo.tasks.bilm_identity import content_hash
 from elmo.version import __version__
+
+logger = logging.getLogger(__name__)
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _LIBRARIES = {"parquet": ["pyarrow"], "npy": ["numpy"], "hdf5": ["h5py"]}
@@ -77,8 +81,8 @@ def run_job(
 
     `workers`: processes that compute, by default this one alone, with `model` as it is; `threads`: of all
     together. `engine="ray"`: workers of the Ray cluster at `address`, by default one for two of its cores.
-    `on_error`: what a broken row does. A folder that holds this very job is opened as it is, one with another job
-    is refused unless `force` is true.
+    `on_error`: what a broken row does. A folder that holds this very job is opened as it is, or made again if a
+    file of it is missing or has another size; one with another job is refused unless `force` is true.
     Raises InputError or ConfigError for what the caller can mend.
     """
     settings, output = settings or JobSettings(), Path(output)
@@ -94,13 +98,20 @@ def run_job(
         raise InputError("threads are shared by workers, but none were asked for; give workers too.")
     open_format(settings.file_format)
     sources = find_inputs([str(name) for name in inputs], output / WORK / "stdin", kind=input_format)
+    check_outside((source.path for source in sources if source.name != STDIN), output)
     with _full_disk_told(output), locked(output):
         files = open_inputs(sources)
         description = _describe(model, files, settings)
         if not force:
             check_same_job(output, description)
-        if force or read_manifest(output) is None:
-            begin(output, description, anew=force)
+        manifest = read_manifest(output)
+        damaged = find_wrong_sizes(output, manifest) if manifest is not None and not force else []
+        if damaged:
+            logger.warning(
+                "%s is damaged (%s), so its vectors are computed again.", output, "; ".join(damaged[:3])
+            )
+        if force or damaged or manifest is None:
+            begin(output, description, anew=force or bool(damaged))
             job = _make_part_job(output, settings, description, files, stops=on_error == "stop")
             chosen = _choose_engine(job, model, engine, address, workers, threads)
             _Job(job, files, description, chosen, progress).run()

@@ -93,7 +93,7 @@ def record_path(output: Path, number: int) -> Path:
 
 
 def write_part_record(output: Path, record: PartRecord) -> None:
-    """Keep a record; from here on the part is finished."""
+    """Keep a record; the part is finished when its files are in the folder too."""
     replace_file(record_path(output, record.number), json.dumps(asdict(record)).encode())
 
 
@@ -104,6 +104,12 @@ def read_part_record(job: PartJob, part: Part) -> PartRecord | None:
         return None
     are_there = all(_size(job.output / file.name) == file.num_bytes for file in record.files)
     return record if are_there else None
+
+
+def recorded_files(output: Path) -> set[str]:
+    """Return the names of all files that the records of an unfinished job list."""
+    records = map(_read, (output / WORK).glob("part-*.json"))
+    return {file.name for record in records if record for file in record.files}
 
 
 def count_finished_bytes(job: PartJob) -> int:

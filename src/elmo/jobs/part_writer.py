@@ -46,10 +46,12 @@ class PartWriter:
             files = tuple(WrittenFile(path.name, path.stat().st_size, hash_file(path)) for path in paths)
             for path in paths:
                 sync(path)
-                path.replace(self._job.output / path.name)
-            sync(self._job.output)
+            # The record first: a file in the folder is known to be ours from the moment it is there.
             record = replace(record, files=files)
             write_part_record(self._job.output, record)
+            for path in paths:
+                path.replace(self._job.output / path.name)
+            sync(self._job.output)
             return record
         finally:
             shutil.rmtree(aside, ignore_errors=True)

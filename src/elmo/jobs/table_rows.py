@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 from elmo.corpus.input_files import Source
 from elmo.corpus.reading import damage_told, is_text, open_table
+from elmo.corpus.separated import QUOTING_ADVICE, SeparatedRows
 from elmo.errors import InputError
 from elmo.jobs.records import LONGEST_ROW_BYTES, BrokenRow, Columns, Row, read_record
 from elmo.jobs.text_rows import describe_bad_byte
@@ -18,11 +19,11 @@ _ROWS_AT_ONCE = 256
 
 def read_separated(stream: BinaryIO, source: Source, columns: Columns) -> Iterator[Row | BrokenRow]:
     """Give a sentence for each row after the header; a row is numbered by the line it ends at."""
-    csv.field_size_limit(LONGEST_ROW_BYTES)
     # Bytes that are no text come through as surrogates, so that they break their own row alone.
     content = iter(partial(stream.readline, LONGEST_ROW_BYTES), b"")
     lines = (line.decode("utf-8", "surrogateescape") for line in content)
-    reader = csv.reader(lines, delimiter="\t" if source.kind == "tsv" else ",")
+    is_tsv = source.kind == "tsv"
+    reader = SeparatedRows(lines, "\t" if is_tsv else ",", quoted=not is_tsv, longest_cell=LONGEST_ROW_BYTES)
     header: list[str] | None = None
     while True:
         try:
@@ -30,7 +31,7 @@ def read_separated(stream: BinaryIO, source: Source, columns: Columns) -> Iterat
         except StopIteration:
             return
         except csv.Error as error:
-            yield BrokenRow(reader.line_num, f"is no row of a table ({error})")
+            yield BrokenRow(reader.first_line, f"is not a row of a table ({error}): {QUOTING_ADVICE}")
             continue
         if not fields:
             continue
@@ -38,7 +39,7 @@ def read_separated(stream: BinaryIO, source: Source, columns: Columns) -> Iterat
             header = [fields[0].removeprefix("\ufeff"), *fields[1:]]
             _check_header(source, header, columns)
         else:
-            yield _read_fields(reader.line_num, header, fields, columns)
+            yield _read_fields(reader.last_line, header, fields, columns)
 
 
 def _check_header(source: Source, header: list[str], columns: Columns) -> None:

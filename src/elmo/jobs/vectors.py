@@ -2,14 +2,15 @@
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from elmo.errors import InputError
+from elmo.errors import ElmoError, InputError, first_line
 from elmo.jobs.dtypes import restore
 from elmo.jobs.formats.choice import open_format
 from elmo.jobs.formats.part_format import Array, PartReader, Span, StoredRow, part_stem
@@ -75,7 +76,7 @@ class Vectors(Sequence[VectorRow]):
         number = bisect_right([part["first_index"] for part in self.manifest.parts], index) - 1
         if number >= 0 and self.manifest.parts[number]["num_written"]:
             start = self._ends[number] - self.manifest.parts[number]["num_written"]
-            names = enumerate(self._open_part(number).read_names(), start)
+            names = enumerate(self._read_names(number), start)
             position = next((position for position, (other, _) in names if other == index), None)
             if position is not None and position in self._positions:
                 return self._read(position)
@@ -114,19 +115,30 @@ class Vectors(Sequence[VectorRow]):
     def _read(self, position: int) -> VectorRow:
         number = bisect_right(self._ends, position)
         start = self._ends[number - 1] if number else 0
-        return _to_row(self._open_part(number).read(position - start), self.manifest)
+        with self._telling_damage(number):
+            return _to_row(self._open_part(number).read(position - start), self.manifest)
+
+    def _read_names(self, number: int) -> list[tuple[int, str | None]]:
+        with self._telling_damage(number):
+            return list(self._open_part(number).read_names())
+
+    @contextmanager
+    def _telling_damage(self, number: int) -> Iterator[None]:
+        try:
+            yield
+        except ElmoError:
+            raise
+        except Exception as error:  # which one depends on the format and on the byte that is wrong
+            raise InputError(
+                f"Part {number} of {self.folder} cannot be read ({first_line(error):.120}); elmo info "
+                f"{self.folder} tells what is damaged."
+            ) from error
 
     def _open_part(self, number: int) -> PartReader:
         if number not in self._opened:
             form = open_format(self.manifest.values["settings"]["file_format"])
             stem = self.folder / part_stem(self.manifest.parts[number]["number"])
-            try:
-                self._opened[number] = form.read(stem, self.manifest.layout)
-            except (OSError, ValueError) as error:
-                raise InputError(
-                    f"Part {number} of {self.folder} cannot be read ({error}); elmo info {self.folder} tells what "
-                    "is damaged."
-                ) from error
+            self._opened[number] = form.read(stem, self.manifest.layout)
             if len(self._opened) > _PARTS_KEPT_OPEN:
                 self._opened.popitem(last=False)[1].close()
         self._opened.move_to_end(number)
@@ -145,7 +157,7 @@ class Vectors(Sequence[VectorRow]):
 
     def _names(self) -> list[tuple[int, str | None]]:
         filled = [number for number, part in enumerate(self.manifest.parts) if part["num_written"]]
-        return [name for number in filled for name in self._open_part(number).read_names()]
+        return [name for number in filled for name in self._read_names(number)]
 
 
 def _to_row(stored: StoredRow, manifest: Manifest) -> VectorRow:

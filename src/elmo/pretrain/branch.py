@@ -36,7 +36,7 @@ def branch(source: Path, folder: Path, changes: Mapping[str, Any], *, device: st
 def _copy(source: Path, folder: Path, changes: Mapping[str, Any]) -> None:
     if folder.exists():
         raise ConfigError(f"{folder} is there already; give a new folder, or go on with --resume {folder}.")
-    record = launch.read_run(source)
+    record = launch.read_inputs(source)
     found = list_checkpoints(source)
     if not found:
         raise CheckpointError(f"The training run in {source} has no checkpoint yet; wait for the first one.")

@@ -17,10 +17,11 @@ from elmo.checkpoint.run_folder import RUN_FILE, list_checkpoints
 from elmo.corpus.part_sentences import read_sentences
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.corpus.settings import PrepareSettings
+from elmo.durable import is_vacant
 from elmo.errors import CheckpointError, ConfigError
 from elmo.parsing import parse
 from elmo.pretrain.distributed import Processes
-from elmo.pretrain.run import Run
+from elmo.pretrain.run import Run, holding_run
 from elmo.pretrain.settings import TrainSettings
 from elmo.text.word_vectors import read_word_vectors
 
@@ -40,10 +41,8 @@ class Inputs:
 def start(folder: Path, inputs: Inputs, settings: TrainSettings, *, device: str = "cpu") -> Run:
     """Make a new run; its folder must be new or empty."""
     processes = Processes(device)
-    if processes.is_first and folder.exists() and any(folder.iterdir()):
-        raise ConfigError(
-            f"{folder} is not empty; give a new folder, or go on with the run in it by --resume {folder}."
-        )
+    if processes.is_first:
+        _check_vacant(folder)
     corpus = PreparedCorpus.open(inputs.corpus)
     if inputs.start_from is not None:
         # What the model is made of is given with its weights.
@@ -69,9 +68,18 @@ def start(folder: Path, inputs: Inputs, settings: TrainSettings, *, device: str 
             "settings": settings.to_dict(),
         }
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / RUN_FILE, record)
+        with holding_run(folder):
+            _check_vacant(folder)  # now that we are alone
+            write_json(folder / RUN_FILE, record)
     processes.wait()
     return run
+
+
+def _check_vacant(folder: Path) -> None:
+    if not is_vacant(folder):
+        raise ConfigError(
+            f"{folder} is not empty; give a new folder, or go on with the run in it by --resume {folder}."
+        )
 
 
 def resume(folder: Path, *, device: str = "cpu") -> Run:
@@ -81,7 +89,7 @@ def resume(folder: Path, *, device: str = "cpu") -> Run:
 
 def reopen(folder: Path, processes: Processes) -> Run:
     """Do what resume does, as one of some processes."""
-    record = read_run(folder)
+    record = read_inputs(folder)
     settings = parse(TrainSettings, record["settings"], f"The settings in {folder / RUN_FILE}")
     corpus = PreparedCorpus.open(record["corpus"])
     if _identity(corpus) != record["corpus_hash"]:
@@ -112,6 +120,22 @@ def read_run(folder: Path) -> dict[str, Any]:
         raise CheckpointError(
             f"{folder / RUN_FILE} says format {record.get('format')!r}, version {record.get('version')!r}; "
             f"{FORMAT!r}, version {VERSION} was expected."
+        )
+    return record
+
+
+def read_inputs(folder: Path) -> dict[str, Any]:
+    """Read the record of a run with all that is needed to resume it; CheckpointError if something is missing."""
+    record = read_run(folder)
+    kinds: dict[str, Any] = {
+        "corpus": str, "corpus_hash": str, "validation": list, "settings": dict,
+        "start_from": str | None, "word_vectors": str | None,
+    }  # fmt: skip
+    wrong = [name for name, kind in kinds.items() if name not in record or not isinstance(record[name], kind)]
+    if wrong or not all(isinstance(name, str) for name in record["validation"]):
+        raise CheckpointError(
+            f"{folder / RUN_FILE} is damaged: {', '.join(wrong or ['validation'])} is missing or of another kind; "
+            "copy the run again."
         )
     return record
 

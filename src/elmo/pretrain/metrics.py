@@ -54,11 +54,13 @@ def read_metrics(run: Path) -> Iterator[dict[str, Any]]:
     path = run / METRICS_FILE
     if not path.is_file():
         return
-    for line in path.read_text(encoding="utf-8").split("\n"):
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
         try:
-            yield json.loads(line)
+            values = json.loads(line)
         except ValueError:
             continue
+        if isinstance(values, dict) and "kind" in values and type(values.get("update")) is int:
+            yield values
 
 
 def _unwritten(path: Path, error: OSError) -> ElmoError:

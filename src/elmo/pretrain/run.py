@@ -5,6 +5,7 @@ Environment, objects and loop are separate: set_up makes a Run, Run.train goes o
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,12 +14,11 @@ import torch
 from elmo.build import build_bilm
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import write_json
-from elmo.checkpoint.location import read_json
-from elmo.checkpoint.run_folder import BEST_FILE, checkpoint_folder, list_checkpoints
+from elmo.checkpoint.run_folder import BEST_FILE, CHECKPOINTS, checkpoint_folder, list_checkpoints, read_best
 from elmo.config import ModelConfig, SoftmaxConfig
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.inference.evaluation import Evaluation, evaluate_text
-from elmo.locking import take_lock
+from elmo.locking import holding
 from elmo.model import Elmo
 from elmo.pretrain.distillation import Distillation
 from elmo.pretrain.distributed import Processes
@@ -31,7 +31,6 @@ from elmo.pretrain.saving import remove_old, restore, save_checkpoint
 from elmo.pretrain.settings import TrainSettings
 from elmo.pretrain.stream import Position, WindowStream, read_ahead
 
-LOCK_FILE = ".lock"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -127,13 +126,18 @@ class Run:
         measured = [
             (line["perplexity"], checkpoint_folder(self.folder, line["update"]).name)
             for line in read_metrics(self.folder)
-            if line["kind"] == "validation"
+            if line["kind"] == "validation" and isinstance(line.get("perplexity"), float)
         ]
-        found = [each for each in measured if each[1] in names]
-        if (self.folder / BEST_FILE).is_file():
-            best = read_json(self.folder / BEST_FILE)
-            found.append((best["perplexity"], best["checkpoint"]))
-        return min(found, default=None)
+        if (best := read_best(self.folder)) is not None:
+            measured.append(best)
+        return min((each for each in measured if each[1] in names), default=None)
+
+    def _write_best(self) -> None:
+        """Write down the best checkpoint where a killed process could not, and remove those it would have."""
+        if self._best is not None and read_best(self.folder) != self._best:
+            perplexity, name = self._best
+            write_json(self.folder / BEST_FILE, {"perplexity": perplexity, "checkpoint": name})
+        remove_old(self.folder, keep=self.settings.keep_checkpoints, best=self._best[1] if self._best else None)
 
     def train(self, watcher: Watcher, *, should_stop: Callable[[], bool] = lambda: False) -> bool:
         """Update the weights until the run is done, validating and saving on the way, and tell whether it is.
@@ -143,12 +147,9 @@ class Run:
         if not self.is_first:
             return self._train(watcher, should_stop)
         # Two runs in one folder would remove each other's checkpoints.
-        refusal = f"Another process is training in {self.folder}; wait for it, or stop it first."
-        lock = take_lock(self.folder / LOCK_FILE, refusal)
-        try:
+        with holding_run(self.folder):
+            self._write_best()
             return self._train(watcher, should_stop)
-        finally:
-            lock.release()
 
     def _train(self, watcher: Watcher, should_stop: Callable[[], bool]) -> bool:
         settings, state = self.settings, self.state
@@ -215,9 +216,7 @@ class Run:
             return
         if validated is not None and (self._best is None or validated.perplexity < self._best[0]):
             self._best = (validated.perplexity, folder.name)
-            record = {"perplexity": validated.perplexity, "checkpoint": folder.name}
-            write_json(self.folder / BEST_FILE, record)
-        remove_old(self.folder, keep=self.settings.keep_checkpoints, best=self._best[1] if self._best else None)
+        self._write_best()
         watcher.on_checkpoint(folder)
 
     def _validate(self) -> Evaluation:
@@ -237,6 +236,12 @@ class Run:
         weights = self.state.bilm.state_dict()
         origin = {"format": "trained", "source": self.folder.name}
         return Checkpoint(self.config, weights, vocabulary=self.corpus.vocabulary, origin=origin)
+
+
+def holding_run(folder: Path) -> AbstractContextManager[None]:
+    """Keep other processes out of the folder of a run."""
+    refusal = f"Another process is training in {folder}; wait for it, or stop it first."
+    return holding(folder, refusal, folder / CHECKPOINTS)
 
 
 def _complete(settings: TrainSettings, corpus: PreparedCorpus) -> ModelConfig:

@@ -1,6 +1,7 @@
 """Settings -> the application: routes, limits, page. Any ASGI server can run it; running.py uses uvicorn."""
 
 import os
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -53,7 +54,13 @@ def create_app(settings: Settings | None = None, served: Served | None = None) -
     for model in context.served.models.values():
         metrics.watch_cache(model.name, lambda elmo=model.elmo: elmo.cache_info().hit_rate)  # type: ignore[misc]
     _answer_errors(app)
-    app.add_middleware(Gate, key=settings.read_api_key(), open_paths=OPEN_PATHS | paths, metrics=metrics)
+    app.add_middleware(
+        Gate,
+        key=settings.read_api_key(),
+        open_paths=OPEN_PATHS | paths,
+        hosts=(*settings.allowed_hosts, settings.host, socket.gethostname()),
+        metrics=metrics,
+    )
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,

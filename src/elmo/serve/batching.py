@@ -20,6 +20,7 @@ Words = Sequence[str]
 # The share of a batch that one request may fill while others wait.
 LARGEST_SHARE = 0.5
 IDLE_SECONDS = 10.0
+CLOSING_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -104,11 +105,15 @@ class Batcher:
         return job.answer
 
     async def close(self) -> None:
-        """Take no more work, finish what waits, and end the thread."""
+        """Take no more work and end the thread, after what it computes if that takes no longer than some seconds.
+
+        All requests have been answered or given up by now, so nobody waits for what it still computes. A thread
+        that goes on does not keep the process from ending.
+        """
         with self._changed:
             self._is_closing = True
             self._changed.notify()
-        await asyncio.to_thread(self._thread.join)
+        await asyncio.to_thread(self._thread.join, CLOSING_SECONDS)
 
     def _forget(self, job: _Job) -> None:
         """Let go of a job that was answered or whose client has left."""

@@ -1,5 +1,6 @@
 """POST /substitutes, /score, /neighbors and /tasks/{name}: what the language model, an index and tasks say."""
 
+import asyncio
 import dataclasses
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from elmo.serve.context import Context
 from elmo.serve.describing import taking
 from elmo.serve.json_answer import JsonAnswer
 from elmo.serve.schemas import NeighborsRequest, ScoreRequest, SubstitutesRequest, TaskRequest
-from elmo.serve.sentences import check_number, cut_texts, read_sentences
+from elmo.serve.sentences import check_number, check_words, read_sentences
 from elmo.tasks.families.tagging import TagPrediction
 from elmo.text.marks import read_pointed
 from elmo.text.tokenize import tokenize
@@ -97,9 +98,13 @@ def _add_tasks(app: FastAPI, context: Context) -> None:
         trained = context.served.task(name)
         asked = await context.read(request, TaskRequest)
         check_number(len(asked.items), context.settings, "items")
-        texts = [text for item in asked.items for text in _strings(item)]
-        words = [word for read in await cut_texts(texts, context.settings, field="items") for word in read.words]
-        found = await context.call(request, partial(trained.predict, asked.items), words)
+        # No item has fewer words than strings, so too many are refused before any is cut.
+        check_words([_count_at_least(item) for item in asked.items], context.settings, "items", of_one=False)
+        examples = await asyncio.to_thread(trained.read_items, asked.items)
+        texts = [text for example in examples for text in trained.texts(example)]
+        check_words([len(words) for words in texts], context.settings, "items")
+        words = [word for text in texts for word in text]
+        found = await context.call(request, lambda: list(trained.predict_examples(examples)), words)
         predictions = [_describe_prediction(item, each) for item, each in zip(asked.items, found, strict=True)]
         return JsonAnswer({"task": name, "family": trained.family, "predictions": predictions})
 
@@ -115,10 +120,11 @@ def _describe_neighbors(found: Neighbors) -> dict[str, Any]:
     return described
 
 
-def _strings(item: Any) -> list[str]:
+def _count_at_least(item: Any) -> int:
+    """Return how many words the texts of an item have at least; a string in a list is one, even if it is empty."""
     if isinstance(item, str):
-        return [item]
-    return [text for part in item for text in _strings(part)] if isinstance(item, list) else []
+        return max(1, len(item.split()))
+    return sum(map(_count_at_least, item)) if isinstance(item, list) else 0
 
 
 def _describe_score(score: SentenceScore) -> dict[str, Any]:

@@ -53,12 +53,12 @@ async def cut_texts(
     texts: Sequence[Text], settings: Settings, *, field: str, on_spaces: bool = False
 ) -> list[ReadSentence]:
     """Cut texts into words, or refuse them for the words they have."""
-    _check_words([_count_at_least(text, on_spaces) for text in texts], settings, field)
+    check_words([_count_at_least(text, on_spaces) for text in texts], settings, field)
     if sum(len(text) for text in texts if isinstance(text, str)) > CHARACTERS_AT_ONCE:
         read = await asyncio.to_thread(_read_all, texts, on_spaces)
     else:
         read = _read_all(texts, on_spaces)
-    _check_words([len(sentence.words) for sentence in read], settings, field)
+    check_words([len(sentence.words) for sentence in read], settings, field)
     return read
 
 
@@ -78,7 +78,8 @@ def _lay_out(words: list[Word]) -> ReadSentence:
     return ReadSentence([word.text for word in words], [(word.start, word.end) for word in words])
 
 
-def _check_words(lengths: list[int], settings: Settings, field: str) -> None:
+def check_words(lengths: list[int], settings: Settings, field: str, *, of_one: bool = True) -> None:
+    """Refuse more words than are read at once; with `of_one`, also more than are read in one sentence."""
     if sum(lengths) > settings.max_words:
         raise too_much(
             f"{field} has {sum(lengths)} words or more, but at most {settings.max_words} are read at once; send "
@@ -86,7 +87,7 @@ def _check_words(lengths: list[int], settings: Settings, field: str) -> None:
             field,
         )
     longest = max(lengths, default=0)
-    if longest > settings.max_sentence_words:
+    if of_one and longest > settings.max_sentence_words:
         raise too_much(
             f"{field} has a sentence of {longest} words, but at most {settings.max_sentence_words} are read "
             "in one; cut it into sentences.",

@@ -34,6 +34,7 @@ class Settings:
     api_key: str | None = None
     api_key_file: str | None = None
     cors_origins: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()  # names of this server, besides addresses and its own; * allows all
     max_body_bytes: int = 4 * 2**20
     max_sentences: int = 2048  # of one request
     max_words: int = 65_536  # of one request

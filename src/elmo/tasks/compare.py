@@ -11,12 +11,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo.durable import replace_file
+from elmo.durable import is_vacant, replace_file
 from elmo.errors import ConfigError, InputError
+from elmo.locking import holding
 from elmo.tasks.bilm_identity import content_hash
 from elmo.tasks.fit import Watcher
 from elmo.tasks.folder import read_json
-from elmo.tasks.run_folder import SCORES_FILE, TRAINING, hash_inputs, is_done, start
+from elmo.tasks.run_folder import RUN_FILE, SCORES_FILE, TRAINING, absolute, finish, hash_inputs, is_done, start
 from elmo.tasks.settings import TaskSettings, make_settings
 from elmo.tasks.training import train_task
 from elmo.tasks.workbench import Workbench
@@ -78,7 +79,22 @@ def run_comparison(
 
     With `keep` each run's folder becomes a task to load; without it, only its scores stay.
     """
-    _check_same(bench, settings, folder, request)
+    _check_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with holding(folder, f"Another process is comparing in {folder}; wait for it, or stop it first."):
+        return _run_comparison(bench, settings, folder, request, keep=keep, on_run=on_run)
+
+
+def _run_comparison(
+    bench: Workbench,
+    settings: TaskSettings,
+    folder: Path,
+    request: Request,
+    *,
+    keep: bool,
+    on_run: Callable[[str, int, int], Watcher],
+) -> list[Row]:
+    _check_same(bench, settings, folder)
     _check_same_bilm(bench, folder, request)
     wanted = [
         (variant, fraction, seed)
@@ -90,10 +106,12 @@ def run_comparison(
     for number, (variant, fraction, seed) in enumerate(wanted, start=1):
         name = f"{variant}-{fraction:g}-{seed}"
         run = folder / RUNS / name
-        if not is_done(run):
+        if is_done(run):
+            finish(run)  # which a process killed right after its end left undone
+        else:
             changes = {**VARIANTS[variant], "fit.seed": seed, "fit.fraction": fraction}
             changed = make_settings(bench.inputs.family, {**_flat(settings.to_dict()), **changes})
-            if not (run / TRAINING).exists():
+            if not (run / TRAINING / RUN_FILE).is_file():
                 start(bench.inputs, changed, run)
             train_task(bench, changed, run, watcher=on_run(name, number, len(wanted)), keep=keep)
         results.append({"variant": variant, "fraction": fraction, "seed": seed, **read_json(run / SCORES_FILE)})
@@ -163,11 +181,17 @@ def _mean_mixes(runs: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     ]
 
 
-def _check_same(bench: Workbench, settings: TaskSettings, folder: Path, request: Request) -> None:
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder that holds something else than a comparison."""
+    if not (folder / REQUEST_FILE).is_file() and not is_vacant(folder):
+        raise InputError(f"{folder} is not empty and holds no comparison; give a new folder.")
+
+
+def _check_same(bench: Workbench, settings: TaskSettings, folder: Path) -> None:
     """Go on only with what was begun: runs on other data or settings must not stand in one table."""
-    inputs = asdict(bench.inputs)
+    inputs = absolute(bench.inputs)
     now = json.loads(
-        json.dumps({"inputs": inputs, "settings": settings.to_dict(), "data": hash_inputs(bench.inputs)})
+        json.dumps({"inputs": asdict(inputs), "settings": settings.to_dict(), "data": hash_inputs(inputs)})
     )
     path = folder / REQUEST_FILE
     if path.exists():
@@ -178,9 +202,7 @@ def _check_same(bench: Workbench, settings: TaskSettings, folder: Path, request:
                 "same options as before (variants, seeds and fractions may be added)."
             )
         return
-    if folder.exists() and any(folder.iterdir()):
-        raise InputError(f"{folder} is not empty and holds no comparison; give a new folder.")
-    folder.mkdir(parents=True, exist_ok=True)
+    _check_folder(folder)
     replace_file(path, json.dumps(now, indent=1).encode())
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from elmo.config import LARGEST_DIM
 from elmo.durable import writing_files
 from elmo.errors import CheckpointError, ConfigError, first_line
 from elmo.parsing import parse
@@ -72,8 +74,9 @@ def write_task(
     }
     # task.json last: a folder that has it has everything.
     with writing_files(folder, (WEIGHTS_FILE, WORDS_FILE, TASK_FILE)) as aside:
-        save_file({name: weight.contiguous() for name, weight in weights.items()}, aside / WEIGHTS_FILE)
         (aside / WORDS_FILE).write_text(json.dumps(listed, ensure_ascii=False), encoding="utf-8")
+        save_file({name: weight.contiguous() for name, weight in weights.items()}, aside / WEIGHTS_FILE)
+        shutil.copymode(aside / WORDS_FILE, aside / WEIGHTS_FILE)  # safetensors writes for the owner alone
         (aside / TASK_FILE).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
@@ -103,12 +106,38 @@ def read_task(folder: Path) -> tuple[TaskDescription, Vocabularies, dict[str, Te
             None if bilm is None else parse(BilmReference, bilm, f"{folder / TASK_FILE}"),
             content["label_map"],
         )
+        _check(description, listed)
         words = Vocabularies(WordList(listed["learned"]), WordList(listed["pretrained"]), listed["pretrained_dim"])
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError, ConfigError) as error:
+    except (
+        OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError, ConfigError
+    ) as error:  # fmt: skip
         raise CheckpointError(
             f"{folder} is damaged: {first_line(error)}; copy it again or train again."
         ) from error
     return description, words, weights
+
+
+def _check(description: TaskDescription, listed: Any) -> None:
+    """Raise ValueError for what no task has."""
+    for name in ("learned", "pretrained"):
+        words = listed[name]
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise ValueError(f"{WORDS_FILE} has no list of words under {name!r}")
+    if type(listed["pretrained_dim"]) is not int or not 0 <= listed["pretrained_dim"] <= LARGEST_DIM:
+        raise ValueError(f"{WORDS_FILE} has the pretrained_dim {listed['pretrained_dim']!r:.40}")
+    if not isinstance(description.labels, dict):
+        raise ValueError(f"{TASK_FILE} has no labels")
+    for name in ("labels", "tags"):
+        names = description.labels.get(name, [])
+        if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+            raise ValueError(f"{TASK_FILE} has no list of names under {name!r} in its labels")
+    renamed, read = description.label_map, description.read
+    if not isinstance(renamed, dict) or not all(isinstance(name, str) for name in renamed.values()):
+        raise ValueError(f"{TASK_FILE} has a label_map that is none")
+    if not isinstance(read.columns, dict) or not all(isinstance(name, str) for name in read.columns.values()):
+        raise ValueError(f"{TASK_FILE} has columns that are none")
+    if not isinstance(read.format, str | None) or not isinstance(read.delimiter, str | None):
+        raise ValueError(f"{TASK_FILE} says in no readable way how files are read")
 
 
 def read_json(path: Path) -> Any:

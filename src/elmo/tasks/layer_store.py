@@ -2,13 +2,15 @@
 
 A store is a folder for each model and precision with two growing files: `layers.f16`, the values as float16 in
 the order sentence, word, layer; and `index.bin`, one record a sentence. An index record is written after its
-values are on the disk, so a killed process leaves at most values that nobody refers to.
+values are on the disk, so a killed process leaves at most values that nobody refers to. A third file marks the
+folder as a store: nothing without that mark is ever removed to make room.
 """
 
 import contextlib
 import hashlib
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from filelock import FileLock, Timeout
 
-from elmo.durable import remove, sync
+from elmo.durable import sync
 from elmo.errors import InputError
 from elmo.model import Elmo
 from elmo.tasks.bilm_identity import content_hash
@@ -29,7 +31,8 @@ CACHE_VARIABLE = "ELMO_LAYER_CACHE"
 DEFAULT_CACHE_BYTES = 20 * 2**30
 WORDS_AT_ONCE = 16_384
 _RECORD = np.dtype([("hash", "S20"), ("offset", "<u8"), ("num_words", "<u4")])
-_VALUES, _INDEX, _LOCK = "layers.f16", "index.bin", ".lock"
+_VALUES, _INDEX, _LOCK, _MARK = "layers.f16", "index.bin", ".lock", "elmo-layer-store"
+_NAME = re.compile(r"[0-9a-f]{32}-\w+")
 
 
 def default_cache_folder() -> Path:
@@ -51,6 +54,7 @@ class LayerStore:
         self._folder = self._root / f"{content_hash(model)[:32]}-{model.precision}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
+            (self._folder / _MARK).touch()
         except OSError as error:
             raise InputError(f"The layer cache {self._folder} cannot be made: {error.strerror}.") from error
         self._lock = FileLock(self._folder / _LOCK)
@@ -143,15 +147,15 @@ class LayerStore:
 
     def _make_room(self, size: int) -> bool:
         """Remove the stores used longest ago until `size` more bytes fit; False if they cannot."""
-        others = [folder for folder in self._root.iterdir() if folder.is_dir() and folder != self._folder]
+        others = [folder for folder in self._root.iterdir() if _is_store(folder) and folder != self._folder]
         others.sort(key=lambda folder: folder.stat().st_mtime)
-        own = _folder_bytes(self._folder)
-        total = own + sum(map(_folder_bytes, others))
+        own = _store_bytes(self._folder)
+        total = own + sum(map(_store_bytes, others))
         while others and total + size > self._max_bytes and own + size <= self._max_bytes:
             oldest = others.pop(0)
             with contextlib.suppress(Timeout), FileLock(oldest / _LOCK, timeout=0):  # not while it is being filled
-                total -= _folder_bytes(oldest)
-                remove(oldest)
+                total -= _store_bytes(oldest)
+                _remove_store(oldest)
         if total + size <= self._max_bytes:
             return True
         logger.warning(
@@ -181,5 +185,18 @@ def _key(words: Sequence[str]) -> bytes:
     return digest.digest().rstrip(b"\0")
 
 
-def _folder_bytes(folder: Path) -> int:
-    return sum(entry.stat().st_size for entry in folder.rglob("*") if entry.is_file())
+def _is_store(folder: Path) -> bool:
+    """Return whether a folder is a store that a LayerStore made, by its name and its mark."""
+    return bool(_NAME.fullmatch(folder.name)) and not folder.is_symlink() and (folder / _MARK).is_file()
+
+
+def _remove_store(folder: Path) -> None:
+    """Remove the files of a store, and its folder if nobody has put anything else there."""
+    for name in (_INDEX, _VALUES, _MARK, _LOCK):  # the mark late: a store removed in part is still a store
+        (folder / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def _store_bytes(folder: Path) -> int:
+    return sum((folder / name).stat().st_size for name in (_VALUES, _INDEX) if (folder / name).is_file())

@@ -5,16 +5,19 @@ import hashlib
 import io
 import json
 import pickle
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from elmo.durable import replace_file
+from elmo.durable import is_vacant, remove, replace_file
 from elmo.errors import CheckpointError, InputError, first_line
+from elmo.locking import holding
 from elmo.parsing import parse
 from elmo.tasks.fit import FitState
-from elmo.tasks.folder import read_json
+from elmo.tasks.folder import BILM_FOLDER, read_json
 from elmo.tasks.layer_store import DEFAULT_CACHE_BYTES
 from elmo.tasks.readers.formats import ReadSettings
 from elmo.tasks.settings import TaskSettings
@@ -44,28 +47,54 @@ class TaskInputs:
 
 def check_new(folder: Path) -> None:
     """Refuse a folder that holds something."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if not is_vacant(folder, TRAINING):
         raise InputError(f"{folder} exists already; give a new folder, or --resume it to go on with its run.")
 
 
 def start(inputs: TaskInputs, settings: TaskSettings, folder: Path) -> None:
-    """Make the folder of a new run."""
+    """Make the folder of a new run; what a process left that was killed before it wrote anything is removed."""
     check_new(folder)
-    (folder / TRAINING).mkdir(parents=True)
-    run = {"inputs": dataclasses.asdict(inputs), "settings": settings.to_dict(), "data": hash_inputs(inputs)}
-    replace_file(folder / TRAINING / RUN_FILE, json.dumps(run, indent=1, ensure_ascii=False).encode())
+    found = absolute(inputs)  # a run may be resumed from anywhere
+    run = {"inputs": dataclasses.asdict(found), "settings": settings.to_dict(), "data": hash_inputs(found)}
+    (folder / TRAINING).mkdir(parents=True, exist_ok=True)
+    with holding_run(folder):
+        check_new(folder)  # now that we are alone
+        replace_file(folder / TRAINING / RUN_FILE, json.dumps(run, indent=1, ensure_ascii=False).encode())
+
+
+def holding_run(folder: Path) -> AbstractContextManager[None]:
+    """Keep other processes out of the folder of a run."""
+    refusal = f"Another process is training in {folder}; wait for it, or stop it first."
+    return holding(folder / TRAINING, refusal, folder, folder / BILM_FOLDER)
+
+
+def absolute(inputs: TaskInputs) -> TaskInputs:
+    """Return the inputs with the whole path of every file or folder that exists."""
+    names = ("train", "dev", "test", "model", "word_vectors", "cache_folder", "sense_index")
+    given = {name: getattr(inputs, name) for name in names}
+    found: dict[str, Any] = {
+        name: str(Path(path).expanduser().resolve())
+        for name, path in given.items()
+        if path is not None and (name == "cache_folder" or Path(path).expanduser().exists())
+    }
+    return dataclasses.replace(inputs, **found)
 
 
 def read_run(folder: Path) -> tuple[TaskInputs, TaskSettings]:
     """Give what a run was started with; its files must be as they were."""
     if not (folder / TRAINING / RUN_FILE).is_file():
         raise InputError(f"{folder} is no run to go on with: it has no {TRAINING}/{RUN_FILE}.")
-    run = read_json(folder / TRAINING / RUN_FILE)
-    inputs = TaskInputs(**{**run["inputs"], "read": ReadSettings(**run["inputs"]["read"])})
-    for path, known in run["data"].items():
-        if hash_file(path) != known:
-            raise InputError(f"{path} has changed since the run in {folder} began; start a new run.")
-    return inputs, parse(TaskSettings, run["settings"], f"{folder / TRAINING / RUN_FILE}")
+    path = folder / TRAINING / RUN_FILE
+    run = read_json(path)
+    try:
+        inputs = TaskInputs(**{**run["inputs"], "read": ReadSettings(**run["inputs"]["read"])})
+        data, settings = dict(run["data"]), run["settings"]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"{path} is damaged ({first_line(error)}); start a new run.") from error
+    for name, known in data.items():
+        if hash_file(name) != known:
+            raise InputError(f"{name} has changed since the run in {folder} began; start a new run.")
+    return inputs, parse(TaskSettings, settings, f"{folder / TRAINING / RUN_FILE}")
 
 
 def hash_inputs(inputs: TaskInputs) -> dict[str, str]:
@@ -89,6 +118,16 @@ def hash_file(path: str) -> str:
 def is_done(folder: Path) -> bool:
     """Tell whether a run has ended."""
     return (folder / SCORES_FILE).is_file()
+
+
+def finish(folder: Path) -> dict[str, Any]:
+    """Return the scores of a run that has ended, and remove the state that a kill right after its end left."""
+    with holding_run(folder):
+        remove(folder / TRAINING / STATE_FILE)
+    scores = read_json(folder / SCORES_FILE)
+    if not isinstance(scores, dict) or not {"dev", "test", "best_epoch"} <= scores.keys():
+        raise CheckpointError(f"{folder / SCORES_FILE} is damaged; start a new run.")
+    return scores
 
 
 def save_state(path: Path, state: FitState) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from elmo.errors import CheckpointError, InputError
+from elmo.errors import CheckpointError, InputError, first_line
 from elmo.model import Elmo
 from elmo.tasks.bilm_identity import content_hash
 from elmo.tasks.build import build_network, make_batcher
@@ -18,6 +18,7 @@ from elmo.tasks.examples import Words
 from elmo.tasks.families.family import choose_family
 from elmo.tasks.fit import Fitting, warn_of_unknown
 from elmo.tasks.folder import BILM_FOLDER, BilmReference, TaskDescription, read_task
+from elmo.tasks.readers.columns import TARGETS
 from elmo.text.tokenize import Word, split_on_spaces
 
 EXAMPLES_AT_ONCE = 256
@@ -44,12 +45,20 @@ class Task:
         texts with <e1>…</e1> and <e2>…</e2>, spans (question, passage), senses (sentence, [(start, end, lemma,
         pos), …]).
         """
+        return list(self.predict_examples(self.read_items(items)))
+
+    def read_items(self, items: Iterable[Any]) -> list[Any]:
+        """Return the examples that `predict` makes of its items; InputError for an item that is none."""
         if isinstance(items, str | bytes):
             raise InputError("predict takes a list of items; put the one text in a list.")
         family = self._fitting.family
         if self.description.read.split_on_spaces:
             items = map(self._split, items)
-        return list(self.predict_examples(family.from_python(item) for item in items))
+        return [family.from_python(item) for item in items]
+
+    def texts(self, example: Any) -> tuple[Words, ...]:
+        """Return the words of each text of an example."""
+        return self._fitting.family.texts(example)
 
     def _split(self, item: Any) -> Any:
         """Cut the texts of an item at spaces alone, as those of training were."""
@@ -68,6 +77,29 @@ class Task:
                 self._read(part)
                 predictions = self._fitting.predict(part)
             yield from predictions
+
+    def check_replaced(self, examples: Iterable[Any]) -> Iterator[Any]:
+        """Yield examples of a file without names of columns; InputError for one whose target is not a target.
+
+        A prediction replaces the target, so words or the rest of a text must not be taken for it.
+        """
+        family, labels, renamed = self._fitting.family, self._fitting.labels, self.description.label_map
+        for example in examples:
+            found = (
+                family.unknown_targets(example, labels) if self.family != "spans" else ()
+            )  # any text may answer
+            # Such as _ or - stands for nothing.
+            unknown = [each for each in found if any(map(str.isalnum, each)) and each not in renamed]
+            # A tag or two that training did not have may well stand in a file; a sentence of them does not.
+            num_tags = len(set(getattr(example, "tags", None) or ()))
+            if unknown and len(unknown) >= num_tags:
+                role = TARGETS[self.family]
+                raise InputError(
+                    f"{example.place}: {unknown[0]!r:.60} stands where the {role} is expected, and would be "
+                    f"replaced, but it is no {role} that this task knows; put quotes around a text that holds the "
+                    f"delimiter, or say which columns are meant, as in --column {role}=NUMBER."
+                )
+            yield example
 
     def evaluate(self, examples: Sequence[Any]) -> dict[str, float]:
         """Give the scores of labelled examples, in percent."""
@@ -128,12 +160,18 @@ def load(
         options["precision"] = precision or description.bilm.precision
         model = _open_bilm(folder, description.bilm, bilm, options)
     settings = description.settings
-    network = build_network(
-        description.family, settings, description.labels, words,
-        None if description.bilm is None else description.bilm.shape,
-        tuned=model if settings.elmo.tune else None,
-    )  # fmt: skip
-    missing, unexpected = network.load_state_dict(weights, strict=False)
+    try:
+        network = build_network(
+            description.family, settings, description.labels, words,
+            None if description.bilm is None else description.bilm.shape,
+            tuned=model if settings.elmo.tune else None,
+        )  # fmt: skip
+        missing, unexpected = network.load_state_dict(weights, strict=False)
+    except (RuntimeError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise CheckpointError(
+            f"{folder} is damaged: its settings, labels and weights do not fit together "
+            f"({first_line(error):.120}); copy it again or train again."
+        ) from error
     missing = [name for name in missing if not name.startswith(_BILM_PREFIX)]
     if missing or unexpected:
         raise CheckpointError(

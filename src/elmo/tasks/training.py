@@ -20,7 +20,15 @@ from elmo.tasks.data import draw_training
 from elmo.tasks.families.family import TaskNetwork
 from elmo.tasks.fit import FitState, Fitting, Watcher, warn_of_unknown
 from elmo.tasks.folder import BILM_FOLDER, BilmReference, TaskDescription, write_task
-from elmo.tasks.run_folder import SCORES_FILE, STATE_FILE, TRAINING, TaskInputs, load_state, save_state
+from elmo.tasks.run_folder import (
+    SCORES_FILE,
+    STATE_FILE,
+    TRAINING,
+    TaskInputs,
+    holding_run,
+    load_state,
+    save_state,
+)
 from elmo.tasks.settings import TaskSettings
 from elmo.tasks.task import split_bilm
 from elmo.tasks.word_vectors import WordList, choose_words
@@ -36,6 +44,13 @@ def train_task(
 
     With `keep` the folder becomes a task to load; without it, only the scores stay.
     """
+    with holding_run(folder):
+        return _train(bench, settings, folder, watcher=watcher, keep=keep)
+
+
+def _train(
+    bench: Workbench, settings: TaskSettings, folder: Path, *, watcher: Watcher | None, keep: bool
+) -> dict[str, Any]:
     started = time.monotonic()
     family, inputs = bench.family, bench.inputs
     train, dev = draw_training(bench.parts, settings.fit)

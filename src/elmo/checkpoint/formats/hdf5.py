@@ -1,6 +1,7 @@
 """bilm-tf, AllenNLP and NLPL models: options.json + one HDF5 file of weights, and the vocabulary beside them."""
 
 import gzip
+import io
 import json
 import zlib
 from dataclasses import replace
@@ -12,7 +13,16 @@ from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import writing_model
 from elmo.checkpoint.formats import bilm
 from elmo.checkpoint.formats.hdf5_file import open_hdf5
-from elmo.checkpoint.location import Location, list_folder, parent_of, read_file, read_json
+from elmo.checkpoint.location import (
+    LONGEST_LIST_BYTES,
+    Location,
+    check_expansion,
+    list_folder,
+    parent_of,
+    read_file,
+    read_json,
+    too_long,
+)
 from elmo.config import ModelConfig, WordConfig
 from elmo.errors import CheckpointError
 from elmo.text.vocabulary import format_lines
@@ -94,9 +104,15 @@ def find_vocabulary(folder: Location) -> Location | None:
 
 def read_vocabulary(path: Location) -> tuple[str, ...]:
     """Read a vocabulary file, one word a line, plain or gzipped."""
-    content = read_file(path)
+    content = read_file(path, max_bytes=LONGEST_LIST_BYTES)
     try:
-        text = (gzip.decompress(content) if path.name.endswith(".gz") else content).decode("utf-8")
+        if path.name.endswith(".gz"):
+            with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+                packed, content = content, file.read(LONGEST_LIST_BYTES + 1)
+            check_expansion(len(content), len(packed), str(path))
+            if len(content) > LONGEST_LIST_BYTES:
+                raise too_long(path, LONGEST_LIST_BYTES)
+        text = content.decode("utf-8")
     except (gzip.BadGzipFile, zlib.error, EOFError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path} is not a UTF-8 vocabulary file: {error}.") from error
     lines = text.removesuffix("\n").split("\n")

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo.checkpoint.location import Location, check_file, read_file
+from elmo.checkpoint.location import Location, check_expansion, check_file, read_file
 from elmo.errors import CheckpointError, first_line
 
+MOST_LINKS = 10_000
 # What h5py raises where a file is damaged, depending on the byte that is wrong.
 _DAMAGE = (
     OSError,
@@ -24,6 +25,7 @@ _DAMAGE = (
     IndexError,
     OverflowError,
     MemoryError,
+    SystemError,
 )
 
 
@@ -64,9 +66,16 @@ class Hdf5File:
                     f"{self._path} has {kind} under {name!r}; an array of numbers was expected, so it is "
                     "damaged or of another program."
                 )
+            if entry.external or entry.is_virtual:
+                raise CheckpointError(
+                    f"{self._path} takes {name!r} from another file; a model holds its own numbers, so it was not "
+                    "opened."
+                )
             # A wrong bit in the shape would otherwise ask for any amount of memory.
-            if entry.chunks is None and entry.nbytes > entry.id.get_storage_size():
+            num_stored = entry.id.get_storage_size()
+            if entry.chunks is None and entry.nbytes > num_stored:
                 raise ValueError(f"{name} ends before its {entry.nbytes} bytes")
+            check_expansion(entry.nbytes, num_stored, f"{self._path}, {name!r},")
             with np.errstate(all="ignore"):  # what float32 cannot hold is infinite, and refused as such
                 return torch.from_numpy(np.array(entry[...], dtype=np.float32))
 
@@ -81,7 +90,29 @@ def open_hdf5(path: Location) -> Iterator[Hdf5File]:
     with contextlib.ExitStack() as stack:
         with _telling_damage(path):
             file = stack.enter_context(h5py.File(source, "r"))
+            _check_links(file, path)
         yield Hdf5File(file, path)
+
+
+def _check_links(file: Any, path: Location) -> None:
+    """Refuse a file that reaches into others, before any of its names is followed."""
+    import h5py
+
+    num_links, waiting = 0, [file]
+    while waiting:
+        group = waiting.pop()
+        for name in group:
+            link = group.get(name, getlink=True)
+            num_links += 1
+            if num_links > MOST_LINKS:
+                raise CheckpointError(f"{path} has more than {MOST_LINKS} entries, which no model has.")
+            if not isinstance(link, h5py.HardLink | h5py.SoftLink):
+                raise CheckpointError(
+                    f"{path} has under {name!r} a link to another file; a model holds its own numbers, so it was "
+                    "not opened."
+                )
+            if isinstance(link, h5py.HardLink) and group.get(name, getclass=True) is h5py.Group:
+                waiting.append(group[name])
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 import io
 import warnings
+import zipfile
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from elmo.checkpoint.checkpoint import Checkpoint, expected_shapes, list_some
-from elmo.checkpoint.location import Location, read_file, read_json
+from elmo.checkpoint.location import LONGEST_LIST_BYTES, Location, check_expansion, read_file, read_json
 from elmo.config import OFFICIAL_FILTERS, ModelConfig
 from elmo.errors import CheckpointError, ConfigError
 from elmo.text.characters import DictionaryAlphabet
@@ -85,7 +86,7 @@ def _read_settings(folder: Location) -> Mapping[str, Any]:
 
 def _read_dictionary(path: Location, table: Tensor) -> Dictionary:
     try:
-        lines = parse_lines(read_file(path))
+        lines = parse_lines(read_file(path, max_bytes=LONGEST_LIST_BYTES))
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{path} is not UTF-8 text: {error}.") from error
     entries: Dictionary = {}
@@ -221,6 +222,7 @@ def _halve(both: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
 
 def _read_state_dict(path: Location) -> dict[str, Tensor]:
     pickled = read_file(path)
+    _check_packed(pickled, path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch doubts pickles of other protocols aloud; the error says it
@@ -239,9 +241,26 @@ def _read_state_dict(path: Location) -> dict[str, Tensor]:
     return {name: _read_tensor(tensor, f"{path} has under {name!r}") for name, tensor in content.items()}
 
 
+def _check_packed(content: bytes, path: Location) -> None:
+    """Refuse a torch file, which may be a zip archive, that would become many times larger."""
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        return
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            num_bytes = sum(member.file_size for member in archive.infolist())
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError):
+        return  # torch finds out too, and is asked next
+    check_expansion(num_bytes, len(content), str(path))
+
+
 def _read_tensor(tensor: Tensor, what: str) -> Tensor:
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex() or tensor.is_meta:
         raise CheckpointError(
             f"{what} a tensor of type {tensor.dtype}, {tensor.layout}; plain numbers were expected."
+        )
+    # A view may repeat the few numbers of a file any number of times.
+    if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+        raise CheckpointError(
+            f"{what} a tensor of shape {tuple(tensor.shape)}, but not as many numbers; the file is damaged."
         )
     return tensor.detach().to(torch.float32)

@@ -44,6 +44,11 @@ class ConllReader:
         self._tag = self._index(columns.get("tag", "upos" if is_conllu else str(last)), "tag")
         self.columns = {"word": str(self._word + 1), "tag": str(self._tag + 1)}
 
+    @property
+    def is_positional(self) -> bool:
+        """Whether columns are known by their place alone; those of CoNLL-U have names."""
+        return not self._is_conllu
+
     def __iter__(self) -> Iterator[TaggedSentence]:
         block: _Block = []
         first, has_rows = 1, False

@@ -43,6 +43,9 @@ class ReadSettings:
     pair_target: PairTarget = "auto"
     split_on_spaces: bool = False
     integer_labels: bool = False  # JSON had whole numbers for labels, so predictions are written as such
+    # Of a table without names of columns, which others like it are compared with.
+    delimiter: str | None = None
+    num_columns: int | None = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,8 @@ def open_reader(path: str, family: str, settings: ReadSettings, *, labelled: boo
             pair_target=reader.pair_target,
             split_on_spaces=reader.on_spaces,
             integer_labels=reader.has_integer_labels,
+            delimiter=reader.delimiter if reader.is_positional else None,
+            num_columns=reader.num_columns if reader.is_positional else None,
         )
     return OpenedReader(reader, found)
 
@@ -96,12 +101,22 @@ def _make_reader(
         case "wsd":
             return WsdReader(lines, labelled=labelled)
         case _:
-            table = Table(lines, format, header=settings.header)
+            table = Table(lines, format, header=settings.header, delimiter=settings.delimiter)
+            _check_num_columns(table, lines.name, settings)
             return TableReader(
                 table, lines.name, family, columns=settings.columns, labelled=labelled,
                 pair_target=settings.pair_target, on_spaces=settings.split_on_spaces,
                 integer_labels=settings.integer_labels,
             )  # fmt: skip
+
+
+def _check_num_columns(table: Table, name: str, settings: ReadSettings) -> None:
+    """Refuse more columns than the table had that a task was trained on: the end of a text would be lost."""
+    if settings.num_columns is not None and not table.has_header and len(table.names) > settings.num_columns:
+        raise InputError(
+            f"{name}, line 1: {len(table.names)} columns, but the table that training read has "
+            f"{settings.num_columns}; put quotes around a text that holds {table.delimiter!r}."
+        )
 
 
 def format_of_file(path: str, family: str) -> str | None:

@@ -4,12 +4,12 @@ import bz2
 import gzip
 import itertools
 import lzma
-import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from elmo.corpus.input_files import open_stdin
 from elmo.errors import InputError
 from elmo.tasks.examples import Place
 
@@ -57,7 +57,7 @@ class Lines:
 
     def _read(self) -> Iterator[str]:
         if self.path == STDIN:
-            yield from self._decode(sys.stdin.buffer)
+            yield from self._decode(open_stdin())
             return
         path = Path(self.path)
         if path.is_dir():

@@ -57,6 +57,21 @@ class TableReader:
         return self._table.has_header
 
     @property
+    def delimiter(self) -> str | None:
+        """What stands between two cells; None for JSON."""
+        return self._table.delimiter
+
+    @property
+    def num_columns(self) -> int:
+        """How many columns the table has."""
+        return len(self._table.names)
+
+    @property
+    def is_positional(self) -> bool:
+        """Whether columns are known by their place alone."""
+        return not self._is_json and not self._table.has_header
+
+    @property
     def on_spaces(self) -> bool:
         """Whether the words are what stands between spaces."""
         return self._on_spaces

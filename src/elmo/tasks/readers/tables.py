@@ -1,7 +1,6 @@
 """CSV, TSV, JSON lines and JSON arrays -> records of named fields, and records back to text.
 
-Columns of a table without a header are named by number, from 1. Tab-separated cells are taken as they are,
-quotes included; comma-separated ones may be quoted.
+Columns of a table without a header are named by number, from 1.
 """
 
 import csv
@@ -13,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from elmo.corpus.separated import QUOTING_ADVICE, SeparatedRows
 from elmo.errors import InputError
 from elmo.tasks.examples import Place
 from elmo.tasks.readers.lines import Lines
@@ -22,6 +22,7 @@ TableKind: TypeAlias = Literal["csv", "tsv", "jsonl", "json"]
 ROWS_LOOKED_AT = 200
 MOST_NAME_WORDS = 4
 _DELIMITERS = (",", ";", "\t", "|")
+_SPACE = re.compile(r"\s*")
 _NAME_LIKE = re.compile(r"[^\W\d][\w.:#/-]{0,39}")
 
 
@@ -36,10 +37,12 @@ class Record:
 class Table:
     """Rows of a table, one by one; `first_rows` may be looked at before."""
 
-    def __init__(self, lines: Lines, kind: TableKind, *, header: bool | None = None) -> None:
-        """`header`: whether the first row names the columns; None finds out."""
+    def __init__(
+        self, lines: Lines, kind: TableKind, *, header: bool | None = None, delimiter: str | None = None
+    ) -> None:
+        """`header`: whether the first row names the columns; `delimiter`: of CSV. None finds out."""
         self._lines, self.kind = lines, kind
-        self._delimiter = "\t" if kind == "tsv" else ","
+        self.delimiter = "\t" if kind == "tsv" else delimiter
         self._num_written = 0
         self.has_header = False
         rows = self._read_delimited(header) if kind in ("csv", "tsv") else self._read_json()
@@ -80,18 +83,14 @@ class Table:
         if self.kind == "tsv":
             return "\t".join(cells) + "\n"
         text = io.StringIO()
-        csv.writer(text, delimiter=self._delimiter, lineterminator="\n").writerow(cells)
+        csv.writer(text, delimiter=self.delimiter or ",", lineterminator="\n").writerow(cells)
         return text.getvalue()
 
     def _read_delimited(self, header: bool | None) -> Iterator[Record]:
-        if self.kind == "csv":
-            self._delimiter = _find_delimiter(self._lines.peek(ROWS_LOOKED_AT))
-        csv.field_size_limit(2**31 - 1)
+        if self.delimiter is None:
+            self.delimiter = _find_delimiter(self._lines.peek(ROWS_LOOKED_AT))
         text = (line + "\n" for line in self._lines)
-        if self.kind == "tsv":
-            rows = csv.reader(text, delimiter=self._delimiter, quoting=csv.QUOTE_NONE)
-        else:
-            rows = csv.reader(text, delimiter=self._delimiter)
+        rows = SeparatedRows(text, self.delimiter, quoted=self.kind == "csv", longest_cell=2**31 - 1)
         first = self._next_row(rows)
         if first is None:
             raise InputError(f"{self._lines.name} is empty; a table of examples was expected.")
@@ -109,15 +108,14 @@ class Table:
                 )
             yield Record(dict(zip(names, cells, strict=True)), Place(self._lines.name, line))
 
-    def _next_row(self, rows: Iterator[list[str]]) -> tuple[int, list[str]] | None:
-        line = self._lines.number + 1
+    def _next_row(self, rows: SeparatedRows) -> tuple[int, list[str]] | None:
         try:
             for cells in rows:
                 if any(cell.strip() for cell in cells):
-                    return line, cells
-                line = self._lines.number + 1
+                    return rows.first_line, cells
         except csv.Error as error:
-            raise self._lines.fail(f"not a row of a table ({error}).") from error
+            place = Place(self._lines.name, rows.first_line)
+            raise InputError(f"{place}: not a row of a table ({error}); {QUOTING_ADVICE}.") from error
         return None
 
     def _read_json(self) -> Iterator[Record]:
@@ -137,26 +135,51 @@ class Table:
     def _read_json_array(self) -> Iterator[Record]:
         text = "\n".join(self._lines)
         decoder = json.JSONDecoder()
-        space = re.compile(r"[\s,\[]*")
-        at = line = 0
-        if not text.lstrip().startswith("["):
+        at, line = _after_space(text, 0), 1
+        line += text.count("\n", 0, at)
+        if text[at : at + 1] != "[":
             raise InputError(f"{self._lines.name}, line 1: a JSON array of objects was expected.")
+        is_first = True
         while True:
-            start = space.match(text, at).end()  # type: ignore[union-attr]
+            start = _after_space(text, at + 1)
             line += text.count("\n", at, start)
-            place = Place(self._lines.name, line + 1)
+            place = Place(self._lines.name, line)
             if start == len(text):
                 raise InputError(f"{place}: the array ends without its ]; the file seems to be cut off.")
-            if text[start] == "]":
-                return
+            if is_first and text[start] == "]":
+                return self._check_end(text, start, line)
             try:
-                fields, at = decoder.raw_decode(text, start)
+                fields, end = decoder.raw_decode(text, start)
             except json.JSONDecodeError as error:
                 raise InputError(f"{place}: not valid JSON ({error.msg}).") from error
             if not isinstance(fields, dict):
                 raise InputError(f"{place}: {fields!r:.60} is not a JSON object.")
             yield Record(fields, place)
+            is_first = False
+            at = _after_space(text, end)
             line += text.count("\n", start, at)
+            if text[at : at + 1] == "]":
+                return self._check_end(text, at, line)
+            if at < len(text) and text[at] != ",":
+                raise InputError(
+                    f"{Place(self._lines.name, line)}: {text[at : at + 20]!r} between two objects of the array; a "
+                    "comma was expected."
+                )
+
+    def _check_end(self, text: str, at: int, line: int) -> None:
+        """Raise InputError if anything stands behind the array that ends at `at`."""
+        end = _after_space(text, at + 1)
+        if end < len(text):
+            place = Place(self._lines.name, line + text.count("\n", at, end))
+            raise InputError(
+                f"{place}: {text[end : end + 20]!r} stands behind the end of the array; put all objects into one "
+                "array, or write one object a line (.jsonl)."
+            )
+
+
+def _after_space(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
 
 
 def _find_delimiter(lines: list[str]) -> str:

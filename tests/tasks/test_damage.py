@@ -1,0 +1,68 @@
+"""A damaged task folder is told in one sentence, whatever is wrong with it."""
+
+import json
+import shutil
+
+import pytest
+
+from elmo import CheckpointError
+from elmo.tasks import load
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    from elmo.tasks.run_folder import TaskInputs, start
+    from elmo.tasks.training import train_task
+    from elmo.tasks.workbench import Workbench
+    from tests.tasks.toys import small, write_toy
+
+    folder = tmp_path_factory.mktemp("task")
+    files = [str(write_toy("tagging", folder, name)) for name in ("train", "dev")]
+    settings = small("tagging", fit__num_epochs=1, elmo__where="none")
+    inputs = TaskInputs("tagging", *files)
+    start(inputs, settings, folder / "task")
+    train_task(Workbench(inputs), settings, folder / "task")
+    return folder / "task"
+
+
+@pytest.fixture
+def task(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "task")
+    return tmp_path / "task"
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("words.json", {"learned": 3}),
+        ("words.json", {"learned": [1, 2]}),
+        ("words.json", {"learned": ["a"]}),
+        ("words.json", {"pretrained_dim": -1}),
+        ("words.json", {"pretrained_dim": 10**9}),
+        ("task.json", {"labels": []}),
+        ("task.json", {"labels": {}}),
+        ("task.json", {"labels": {"tags": 5}}),
+        ("task.json", {"labels": {"tags": ["O"], "marks_spans": False, "strict": False, "crf": False}}),
+        ("task.json", {"label_map": 3}),
+        ("task.json", {"read": []}),
+        ("task.json", {"read": {"columns": 3}}),
+        ("task.json", {"family": ["tagging"]}),
+        ("task.json", {"family": "pairs"}),
+        ("task.json", {"settings": None}),
+        ("task.json", {"bilm": 1}),
+        ("task.json", {"format_version": None}),
+    ],
+)
+def test_values_that_no_task_has_are_told(task, name, changes):
+    content = json.loads((task / name).read_text())
+    (task / name).write_text(json.dumps({**content, **changes}))
+    with pytest.raises(CheckpointError, match=r"task (is damaged|has the family|is of version)"):
+        load(task)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "3", "null", "{", '{"a": ' * 100_000])
+@pytest.mark.parametrize("name", ["task.json", "words.json"])
+def test_files_that_hold_something_else_are_told(task, name, content):
+    (task / name).write_text(content)
+    with pytest.raises(CheckpointError, match="is damaged"):
+        load(task)

@@ -1,0 +1,89 @@
+"""The folder of a run: started again where nothing of value is in it, resumed from anywhere, readable by all."""
+
+import json
+import os
+
+import pytest
+
+from elmo import CheckpointError, InputError
+from elmo.tasks.compare import Request, run_comparison
+from elmo.tasks.run_folder import read_run, start
+from elmo.tasks.training import train_task
+from elmo.tasks.workbench import Workbench
+from tests.tasks.toys import small
+
+SETTINGS = small("classification", fit__num_epochs=1)
+
+
+def test_a_folder_of_a_start_that_was_killed_is_started_again(toy_inputs, tmp_path):
+    inputs, folder = toy_inputs("classification"), tmp_path / "run"
+    (folder / "training").mkdir(parents=True)
+    (folder / "training" / ".run.json.saving-12345").write_text('{"half')
+    start(inputs, SETTINGS, folder)
+    assert sorted(path.name for path in (folder / "training").iterdir()) == [".lock", "run.json"]
+    with pytest.raises(InputError, match="exists already"):
+        start(inputs, SETTINGS, folder)
+
+
+def test_a_file_that_is_missing_leaves_no_folder(toy_inputs, tmp_path):
+    with pytest.raises(InputError, match="could not be read"):
+        start(toy_inputs("classification", word_vectors="missing.txt"), SETTINGS, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_training_removes_what_killed_processes_left_and_is_done_by_one_at_a_time(toy_inputs, tmp_path):
+    from filelock import FileLock
+
+    inputs, folder = toy_inputs("classification"), tmp_path / "run"
+    start(inputs, SETTINGS, folder)
+    left = [".scores.json.saving-1", ".saving-2", "training/.state.pt.saving-1"]
+    for name in left:
+        (folder / name).mkdir()
+    with (
+        FileLock(folder / "training" / ".lock"),
+        pytest.raises(InputError, match="Another process is training in .*; wait for it, or stop it first"),
+    ):
+        train_task(Workbench(inputs), SETTINGS, folder)
+    train_task(Workbench(inputs), SETTINGS, folder)
+    assert not any((folder / name).exists() for name in left)
+
+
+def test_a_comparison_that_was_killed_before_its_record_starts_again(toy_inputs, tmp_path):
+    folder, request = tmp_path / "compared", Request(("baseline",), (0,))
+    folder.mkdir()
+    (folder / ".compare.json.saving-12345").write_text("{")
+    run_comparison(Workbench(toy_inputs("classification")), SETTINGS, folder, request)
+    assert sorted(path.name for path in folder.iterdir()) == [".lock", "compare.json", "results.json", "runs"]
+    # A run of the comparison, too, may have been killed before its own record.
+    (folder / "runs" / "baseline-1-1" / "training").mkdir(parents=True)
+    run_comparison(Workbench(toy_inputs("classification")), SETTINGS, folder, Request(("baseline",), (0, 1)))
+    assert len(json.loads((folder / "results.json").read_text())["runs"]) == 2
+
+
+def test_a_run_is_resumed_from_another_directory(toy_inputs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    inputs = toy_inputs("classification")
+    relative = type(inputs)("classification", "train.csv", "dev.csv", model=inputs.model, cache_folder="cache")
+    start(relative, SETTINGS, tmp_path / "run")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    found, settings = read_run(tmp_path / "run")
+    assert (found.train, found.cache_folder) == (str(tmp_path / "train.csv"), str(tmp_path / "cache"))
+    train_task(Workbench(found), settings, tmp_path / "run")
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_all_files_of_a_task_may_be_read_by_the_same_people(train_toy):
+    folder, _ = train_toy("classification", fit__num_epochs=1)
+    mask = os.umask(0)
+    os.umask(mask)
+    names = ("task.json", "words.json", "weights.safetensors")
+    assert [(folder / name).stat().st_mode & 0o777 for name in names] == [0o666 & ~mask] * 3
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"inputs": {"read": {}}, "data": {}, "settings": {}}', "{"])
+def test_a_damaged_record_is_told(toy_inputs, tmp_path, content):
+    start(toy_inputs("classification"), SETTINGS, tmp_path / "run")
+    (tmp_path / "run" / "training" / "run.json").write_text(content)
+    with pytest.raises(CheckpointError, match=r"run.json (is damaged|could not be read)"):
+        read_run(tmp_path / "run")
