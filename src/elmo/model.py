@@ -144,6 +144,11 @@ class Elmo:
         return self._runtime.bilm
 
     @property
+    def runtime(self) -> Runtime:
+        """What runs the network without gradients; layers on this model share it."""
+        return self._runtime
+
+    @property
     def device(self) -> torch.device:
         """Where the network is now."""
         return next(self.bilm.parameters()).device

@@ -88,7 +88,25 @@ def describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str,
         "softmax": config.softmax is not None,
         "parameters": {"total": sum(parts.values()), **parts},
         "files": files,
+        "on_this_machine": _describe_machine(checkpoint),
         "content_hash": content_hash(checkpoint.weights),
+    }
+
+
+def _describe_machine(checkpoint: "Checkpoint") -> dict[str, str]:
+    """Say which kernels run the model here, and which precision "auto" takes and why."""
+    from elmo.inference.precision import choose_precision
+    from elmo.kernels.library import find_kernels
+
+    kernels = find_kernels()
+    num_weights = sum(
+        tensor.numel() for name, tensor in checkpoint.weights.items() if name.startswith("left_to_right.")
+    )
+    choice = choose_precision("auto", can_pack=checkpoint.config.encoder.kind == "lstm", num_weights=num_weights)
+    return {
+        "kernels": f"compiled, {kernels.reason}" if kernels.library else f"torch: {kernels.reason}",
+        "auto_precision": choice.precision,
+        "reason": choice.reason,
     }
 
 
@@ -157,6 +175,8 @@ def _to_lines(found: dict[str, Any]) -> list[str]:
         **{f"  {name}": f"{size:,}" for name, size in found["parameters"].items() if name != "total"},
         "files": f"{sum(found['files'].values()):,} bytes" if found["files"] else "none",
         **{f"  {name}": f"{size:,}" for name, size in found["files"].items()},
+        "kernels here": found["on_this_machine"]["kernels"],
+        "auto precision": f"{found['on_this_machine']['auto_precision']}: {found['on_this_machine']['reason']}",
         "content hash": found["content_hash"],
     }
     width = max(map(len, rows)) + 2
