@@ -80,7 +80,7 @@ def has_onednn() -> bool:
 
 @functools.cache
 def multiplies_bytes_exactly() -> bool:
-    """Return whether pairs of products of 8 bits are summed without overflow (VNNI), so that 8 bits can be used."""
+    """Return whether the CPU sums products of 8 bits without overflow (VNNI), so that all 8 bits can be used."""
     return _cpu_has("avx512_vnni", "avx_vnni")
 
 
