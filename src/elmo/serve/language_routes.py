@@ -19,6 +19,7 @@ from elmo.serve.json_answer import JsonAnswer
 from elmo.serve.schemas import NeighborsRequest, ScoreRequest, SubstitutesRequest, TaskRequest
 from elmo.serve.sentences import check_number, cut_texts, read_sentences
 from elmo.tasks.families.tagging import TagPrediction
+from elmo.tasks.task import Task
 from elmo.text.marks import read_pointed
 from elmo.text.tokenize import tokenize
 
@@ -100,7 +101,9 @@ def _add_tasks(app: FastAPI, context: Context) -> None:
         texts = [text for item in asked.items for text in _strings(item)]
         words = [word for read in await cut_texts(texts, context.settings, field="items") for word in read.words]
         found = await context.call(request, partial(trained.predict, asked.items), words)
-        predictions = [_describe_prediction(item, each) for item, each in zip(asked.items, found, strict=True)]
+        predictions = [
+            _describe_prediction(trained, item, each) for item, each in zip(asked.items, found, strict=True)
+        ]
         return JsonAnswer({"task": name, "family": trained.family, "predictions": predictions})
 
 
@@ -125,9 +128,11 @@ def _describe_score(score: SentenceScore) -> dict[str, Any]:
     return {**dataclasses.asdict(score), "perplexity": score.perplexity}
 
 
-def _describe_prediction(item: Any, prediction: Any) -> dict[str, Any]:
+def _describe_prediction(task: Task, item: Any, prediction: Any) -> dict[str, Any]:
     found = dataclasses.asdict(prediction)
     if isinstance(prediction, TagPrediction):
         found["spans"] = [{"type": kind, "start": start, "end": end} for kind, start, end in prediction.spans]
-        found["offsets"] = [(word.start, word.end) for word in tokenize(item)] if isinstance(item, str) else None
+        found["offsets"] = (
+            [(word.start, word.end) for word in task.tokenize(item)] if isinstance(item, str) else None
+        )
     return found

@@ -18,7 +18,7 @@ from elmo.tasks.examples import Words
 from elmo.tasks.families.family import choose_family
 from elmo.tasks.fit import Fitting, warn_of_unknown
 from elmo.tasks.folder import BILM_FOLDER, BilmReference, TaskDescription, read_task
-from elmo.text.tokenize import Word, split_on_spaces
+from elmo.text.tokenize import Word, split_on_spaces, tokenize
 
 EXAMPLES_AT_ONCE = 256
 _BILM_PREFIX = "encoder.elmo.bilm."
@@ -36,6 +36,23 @@ class Task:
     def family(self) -> str:
         """The name of the family."""
         return self.description.family
+
+    @property
+    def targets(self) -> frozenset[str]:
+        """The labels or tags to predict, and their names before --map-label; empty for scores and answers."""
+        labels = self.description.labels
+        named = {str(label) for label in labels.get("tags") or labels.get("labels") or ()}
+        return frozenset(named | set(self.description.label_map))
+
+    @property
+    def sense_entries(self) -> frozenset[str]:
+        """The lemmas with their part of speech, as in bank#NOUN, that a task of senses knows."""
+        labels = self.description.labels
+        return frozenset(labels.get("senses", {})) | frozenset(labels.get("first_senses", {}))
+
+    def tokenize(self, text: str) -> list[Word]:
+        """Return the words of a text with their offsets, cut as those of training were."""
+        return split_on_spaces(text) if self.description.read.split_on_spaces else tokenize(text)
 
     def predict(self, items: Iterable[Any]) -> list[Any]:
         """Give the prediction of each item, plain Python values, in their order.

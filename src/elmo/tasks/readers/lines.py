@@ -6,7 +6,7 @@ import itertools
 import lzma
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,12 +21,15 @@ _BYTE_ORDER_MARK = "\ufeff"
 class Lines:
     """The lines of one input, without their line ends; `number` is that of the line given last."""
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = str(path)
+    GIVEN = "--text"
+
+    def __init__(self, path: str | Path, *, texts: Sequence[str] | None = None) -> None:
+        """`texts` are read instead of a file, each a line."""
+        self.path = str(path) if texts is None else self.GIVEN
         self.name = "standard input" if self.path == STDIN else self.path
         self.number = 0
         self._ahead: list[str] = []
-        self._raw = self._read()
+        self._raw = self._read() if texts is None else (line for text in texts for line in text.split("\n"))
 
     @property
     def suffix(self) -> str:

@@ -57,6 +57,16 @@ class TableReader:
         return self._table.has_header
 
     @property
+    def is_json(self) -> bool:
+        """Whether rows are JSON objects, whose fields have names."""
+        return self._is_json
+
+    @property
+    def first_rows(self) -> list[Record]:
+        """The rows that were looked at ahead."""
+        return self._table.first_rows
+
+    @property
     def on_spaces(self) -> bool:
         """Whether the words are what stands between spaces."""
         return self._on_spaces
