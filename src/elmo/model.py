@@ -335,12 +335,20 @@ class Elmo:
         return scores[0] if single else scores
 
     def substitutes(
-        self, sentence: Sentence, index: int | None = None, *, top_k: int = 10, split_on_spaces: bool = False
+        self,
+        sentence: Sentence,
+        index: int | None = None,
+        *,
+        top_k: int = 10,
+        punctuation: bool = False,
+        same_word: bool = False,
+        split_on_spaces: bool = False,
     ) -> list[Substitute]:
-        """Give the words the language model would put in place of one, best first.
+        """Return the words the language model would put in place of one, best first.
 
         Name the word by its index, or mark it with brackets: "I went to the [bank]". Words are ranked by the
-        product of both directions' probabilities; <S>, </S> and <UNK> are never offered.
+        product of both directions' probabilities, divided by the word's own frequency. `punctuation` and the word
+        itself (`same_word`) are left out unless asked for; <S>, </S> and <UNK> are never offered.
         """
         words, (start, end) = read_pointed(sentence, index, _tokenizer(split_on_spaces), name="index")
         if end - start > 1:
@@ -348,7 +356,10 @@ class Elmo:
                 f"The brackets hold {end - start} words, {' '.join(words[start:end])!r:.80}; mark one word, for "
                 "one word is put in its place."
             )
-        return find_substitutes(self._runtime, self.indexer, self.vocabulary, words, start, top_k=top_k)
+        return find_substitutes(
+            self._runtime, self.indexer, self.vocabulary, words, start,
+            top_k=top_k, punctuation=punctuation, same_word=same_word,
+        )  # fmt: skip
 
     def reset_state(self) -> None:
         """Forget what was read so far, with state="carry"."""

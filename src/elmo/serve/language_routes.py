@@ -40,7 +40,10 @@ def add_language_routes(app: FastAPI, context: Context) -> None:
         words, (start, end) = read_pointed(asked.sentence, asked.index, tokenize, name="index")
         if end - start > 1:
             raise InputError(f"The brackets hold {end - start} words; mark one, for one word is put in its place.")
-        find = partial(model.elmo.substitutes, words, start, top_k=asked.top_k)
+        find = partial(
+            model.elmo.substitutes, words, start,
+            top_k=asked.top_k, punctuation=asked.punctuation, same_word=asked.same_word,
+        )  # fmt: skip
         found = await context.call(request, find, words)
         substitutes = [dataclasses.asdict(each) for each in found]
         return JsonAnswer({"model": model.name, "words": words, "index": start, "substitutes": substitutes})
