@@ -71,7 +71,7 @@ def test_every_option_reaches_the_settings(run: Run, tmp_path):
     (tmp_path / "a.jsonl").write_text('{"body": "One. Two."}\n')
     (tmp_path / "words").write_text("<S>\n</S>\n<UNK>\nOne.\n")
     pattern, words = tmp_path / "*.jsonl", tmp_path / "words"
-    arguments = ["--field", "body", "--split-on-spaces", "--workers", 1]
+    arguments = ["--column", "body", "--split-on-spaces", "--workers", 1]
     assert run("prepare", pattern, "-o", tmp_path / "1", *arguments, "--vocabulary", words).code == 0
     assert PreparedCorpus.open(tmp_path / "1").vocabulary[3:] == ("One.",)
     assert run("prepare", pattern, "-o", tmp_path / "1", *arguments, "--split", "none", "--min-count", 1).code == 2

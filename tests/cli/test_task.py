@@ -127,7 +127,7 @@ def test_a_comparison_prints_a_table_and_draws_a_curve(train, tmp_path):
         (["--resume", "x", "--carry-bilm", "--cache", "y"], "so it takes no --cache, --carry-bilm"),
         (["tagging", "--train", "bad.conll", "-o", "run", "--seeds", "2"], "--seeds belongs to --compare"),
         (
-            ["tagging", "--train", "bad.conll", "-o", "run", "--word-vectors", "v.txt", "--words", "learned"],
+            ["tagging", "--train", "x.conll", "-o", "run", "--word-vectors", "v", "--word-features", "learned"],
             "--word-vectors is for pretrained words",
         ),
         (["tagging", "--resume", "nothing"], "so it takes no FAMILY"),
@@ -154,3 +154,24 @@ def test_input_is_not_overwritten_and_a_fault_leaves_no_output(train, run, tmp_p
     message = run("task", "predict", folder, tmp_path / "bad.csv", "-o", tmp_path / "out.csv").message()
     assert "bad.csv, line 3" in message
     assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "target"),
+    [
+        ("ner", "tagging", None), ("pos", "tagging", None), ("chunking", "tagging", None),
+        ("sentiment", "classification", None), ("topic", "classification", None), ("qa", "spans", None),
+        ("wsd", "senses", None), ("entailment", "pairs", "label"), ("similarity", "pairs", "score"),
+    ],
+)  # fmt: skip
+def test_a_task_may_be_named_as_people_call_it(run, tmp_path, name, family, target):
+    path = write_toy(family, tmp_path)
+    if target == "score":
+        path.write_text(path.read_text().replace('"same"', "4").replace('"other"', "1"))
+    folder = tmp_path / "run"
+    files = ("--train", path, "--dev", path, "--output", folder)
+    answer = run("task", "train", name, *files, "--elmo", "none", *FAST, "--epochs", 1)
+    assert answer.code == 0, answer
+    trained = json.loads((folder / "task.json").read_text())
+    assert trained["family"] == family
+    assert target is None or trained["read"]["pair_target"] == target

@@ -59,7 +59,7 @@ def convert(
     format: options.ModelFormat = None,
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:
-    """Write a model in another format, with its card; the vectors stay the same.
+    """Write a model in another format; vectors stay the same.
 
     \b
     Example:

@@ -38,7 +38,10 @@ def prepare(
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write.")],
-    field: Annotated[str, typer.Option(help="What holds the text in .jsonl and .parquet files.")] = "text",
+    field: Annotated[
+        str,
+        typer.Option("--column", metavar="NAME", help="Column or field of the text in .jsonl and .parquet files."),
+    ] = "text",
     split: Annotated[
         Split,
         typer.Option(

@@ -11,10 +11,14 @@ from typing import cast
 import typer
 
 from elmo.cli.commands import app
+from elmo.cli.old_spellings import translate
 from elmo.errors import ElmoError
 
 # typer exports only this subclass of the errors it raises for wrong arguments.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+COMPLETE_VARIABLE = "_ELMO_COMPLETE"  # which typer's scripts for shells set
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with _warnings_on_stderr():
-            return _flush(_invoke(sys.argv[1:] if arguments is None else arguments))
+            return _flush(_invoke(translate(sys.argv[1:] if arguments is None else arguments)))
     except (KeyboardInterrupt, typer.Abort):
         return _say("interrupted", 130)
 
@@ -39,7 +43,9 @@ def _invoke(arguments: Sequence[str]) -> int:
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
         return _say(f"{name}{error.strerror or error}.", 2)
-    except SystemExit:  # typer found that nobody reads our output any more
+    except SystemExit as error:  # a shell asked for completions, or nobody reads our output any more
+        if COMPLETE_VARIABLE in os.environ:
+            return error.code if isinstance(error.code, int) else 0
         _drop_output()
         return 1
     if code == 130:

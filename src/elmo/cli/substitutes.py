@@ -14,7 +14,10 @@ from elmo.errors import InputError
 
 def substitutes(
     sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="A sentence with one [marked] word.")],
-    index: Annotated[int | None, typer.Option(help="Which word is meant, from 0, in place of brackets.")] = None,
+    index: Annotated[
+        int | None,
+        typer.Option("--word-index", metavar="N", help="Number of the word, from 0, instead of brackets."),
+    ] = None,
     top_k: Annotated[int, typer.Option("--top-k", help="How many words to show.")] = 10,
     punctuation: Annotated[bool, typer.Option("--punctuation", help="Offer punctuation too.")] = False,
     same_word: Annotated[bool, typer.Option("--same-word", help="Offer the marked word itself too.")] = False,
