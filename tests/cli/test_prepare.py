@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -121,5 +122,7 @@ def test_ctrl_c_is_one_line_and_the_command_goes_on_later(tmp_path):
     time.sleep(0.5)  # the workers are at it; the answer is the same if they are not yet
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (130, b"", b"elmo: interrupted\n")
+    arguments = shlex.join(["elmo", *map(str, command[3:])])
+    assert (process.returncode, out) == (130, b"")
+    assert err.decode() == f"elmo: interrupted; resume: {arguments}\n"
     assert [entry.name for entry in output.iterdir()] == [".preparing"]

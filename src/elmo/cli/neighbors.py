@@ -11,6 +11,7 @@ from elmo.cli.json_lines import to_json
 from elmo.cli.neighbors_report import to_lines
 from elmo.cli.opening import open_model
 from elmo.cli.progress import progress_bar
+from elmo.cli.resuming import resumable
 from elmo.cli.text_input import check_text
 from elmo.errors import InputError
 
@@ -121,7 +122,7 @@ def _build(
 ) -> None:
     from elmo.analysis.index_build import build_index
 
-    with progress_bar(unit="words", num_bytes=_count_bytes(corpus), prints=False) as advance:
+    with resumable(), progress_bar(unit="words", num_bytes=_count_bytes(corpus), prints=False) as advance:
         built = build_index(
             elmo, folder, corpus, layers=layers, reading=reading, max_words=max_words, model_name=model_name,
             advance=advance,

@@ -11,6 +11,7 @@ import typer
 
 from elmo.cli import options
 from elmo.cli.progress import progress_bar
+from elmo.cli.resuming import resumable
 
 if TYPE_CHECKING:
     from elmo.corpus.prepare import PrepareProgress
@@ -94,7 +95,7 @@ def prepare(
         min_count=min_count,
         vocabulary=vocabulary,
     )
-    with _progress_shown() as progress:
+    with resumable(), _progress_shown() as progress:
         corpus = prepare_corpus(inputs, output, settings, progress, workers=workers, force=force)
     counts: dict[str, Any] = corpus.manifest["counts"]
     if as_json:

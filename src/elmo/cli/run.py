@@ -12,6 +12,7 @@ import typer
 
 from elmo.cli.commands import app
 from elmo.cli.old_spellings import translate
+from elmo.cli.resuming import interruption, remember_call
 from elmo.errors import ElmoError
 
 # typer exports only this subclass of the errors it raises for wrong arguments.
@@ -26,11 +27,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper):
         # Words of any script must not end a command on a terminal that cannot show them.
         sys.stdout.reconfigure(errors="backslashreplace")
+    given = sys.argv[1:] if arguments is None else arguments
+    remember_call(given)
     try:
         with _warnings_on_stderr():
-            return _flush(_invoke(translate(sys.argv[1:] if arguments is None else arguments)))
+            return _flush(_invoke(translate(given)))
     except (KeyboardInterrupt, typer.Abort):
-        return _say("interrupted", 130)
+        return _say(interruption(), 130)
 
 
 def _invoke(arguments: Sequence[str]) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from elmo.cli import options, task_options
+from elmo.cli.resuming import resumable
 from elmo.cli.task_report import TaskReport
 from elmo.cli.train import read_changes
 from elmo.errors import InputError
@@ -189,11 +190,14 @@ def train(
 def _train_one(
     inputs: "TaskInputs", settings: "TaskSettings", folder: Path, *, as_json: bool, is_new: bool = False
 ) -> None:
-    from elmo.tasks.run_folder import start
+    from elmo.tasks.run_folder import is_started, start
     from elmo.tasks.training import train_task
     from elmo.tasks.workbench import Workbench
 
-    with TaskReport(settings.fit.num_epochs) as report:
+    def find_resuming() -> list[str] | None:
+        return ["task", "train", "--resume", str(folder)] if is_started(folder) else None
+
+    with resumable(find_resuming), TaskReport(settings.fit.num_epochs) as report:
         bench = Workbench(inputs, on_words=report.on_words)
         for note in bench.parts.notes:
             report.say(note)
@@ -233,7 +237,7 @@ def _compare(
         tuple(range(first, first + num_seeds)),
         _read_fractions(fractions),
     )
-    with TaskReport(settings.fit.num_epochs) as report:
+    with resumable(), TaskReport(settings.fit.num_epochs) as report:
         bench = Workbench(inputs, on_words=report.on_words)
         for note in bench.parts.notes:
             report.say(note)

@@ -56,9 +56,14 @@ def start(inputs: TaskInputs, settings: TaskSettings, folder: Path) -> None:
     replace_file(folder / TRAINING / RUN_FILE, json.dumps(run, indent=1, ensure_ascii=False).encode())
 
 
+def is_started(folder: Path) -> bool:
+    """Whether a folder holds a run that can be resumed."""
+    return (folder / TRAINING / RUN_FILE).is_file()
+
+
 def read_run(folder: Path) -> tuple[TaskInputs, TaskSettings]:
     """Give what a run was started with; its files must be as they were."""
-    if not (folder / TRAINING / RUN_FILE).is_file():
+    if not is_started(folder):
         raise InputError(f"{folder} is no run to go on with: it has no {TRAINING}/{RUN_FILE}.")
     run = read_json(folder / TRAINING / RUN_FILE)
     inputs = TaskInputs(**{**run["inputs"], "read": ReadSettings(**run["inputs"]["read"])})
