@@ -13,6 +13,10 @@ from elmo.errors import CheckpointError, ElmoError, first_line
 
 MANIFEST = "manifest.json"
 FORMAT, VERSION = "modern-elmo-index", 1
+_KINDS = {
+    "modern-elmo-corpus": "a corpus prepared for training",
+    "modern-elmo-vectors": "a folder of vectors",
+}
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,11 @@ def read_manifest(folder: Path) -> Manifest:
         )
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
+        if content.get("format") != FORMAT:
+            raise CheckpointError(
+                f"{folder} is no index of occurrences but {_KINDS.get(content.get('format'), 'something else')}; "
+                "make an index of text with elmo neighbors --build INDEX --corpus FILE."
+            )
         if content.pop("format") != FORMAT or content.pop("version") != VERSION:
             raise CheckpointError(f"{path} is not of version {VERSION}, which this program reads; build it again.")
         content["reading"] = ReadingSettings(**content["reading"])

@@ -3,10 +3,11 @@
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
-from typing import cast
+from typing import Any, cast
 
 import typer
 
@@ -14,6 +15,7 @@ from elmo.cli.commands import app
 from elmo.cli.old_spellings import translate
 from elmo.cli.resuming import interruption, remember_call
 from elmo.errors import ElmoError
+from elmo.text.scripts import UnfamiliarScriptWarning
 
 # typer exports only this subclass of the errors it raises for wrong arguments.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -97,6 +99,17 @@ def _warnings_on_stderr() -> Iterator[None]:
     logger = logging.getLogger("elmo")
     logger.addHandler(handler)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UnfamiliarScriptWarning)
+            show = warnings.showwarning
+
+            def show_line(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
+                if issubclass(category, UnfamiliarScriptWarning):
+                    print(f"elmo: warning: {message}", file=sys.stderr)
+                else:
+                    show(message, category, *place, **options)
+
+            warnings.showwarning = show_line
+            yield
     finally:
         logger.removeHandler(handler)

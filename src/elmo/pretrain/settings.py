@@ -119,7 +119,7 @@ class TrainSettings:
             found.append(f"seed is {self.seed}; it must be 0 or more")
         if not math.isfinite(self.num_epochs):
             found.append(f"num_epochs is {self.num_epochs}; give a number, and max_updates to stop at")
-        return found + _list_overwritten(self.model)
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Give the mapping that read_settings takes."""
@@ -219,8 +219,11 @@ def read_settings(
         if isinstance(model.get("words"), dict):
             model["words"].setdefault("num_words", UNKNOWN_SIZE)
     _merge(values, stated)
-    source = f"The settings of {file}" if file else "The settings of the training"
-    return parse(TrainSettings, values, source)
+    source = f"The settings of {file}" if file else "The training settings"
+    settings = parse(TrainSettings, values, source)
+    if found := _list_overwritten(settings.model):
+        raise ConfigError(f"{source} are not valid: {'; '.join(found)}.")
+    return settings
 
 
 def change(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

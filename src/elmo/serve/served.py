@@ -48,6 +48,7 @@ class ServedModel:
             "num_layers": self.elmo.num_layers,
             "precision": str(self.elmo.precision),
             "predicts_words": self.predicts_words,
+            "scripts": sorted(self.elmo.scripts.learned or ()),
             "index": index,
         }
 

@@ -32,6 +32,11 @@ class Task:
         self._fitting, self._layers = fitting, layers
         self._lock = threading.Lock()
 
+    def __repr__(self) -> str:
+        targets = sorted(self.targets)
+        shown = f", {len(targets)} labels: {', '.join(targets[:5])}{', …' if len(targets) > 5 else ''}"
+        return f"Task({self.family}{shown if targets else ''})"
+
     @property
     def family(self) -> str:
         """The name of the family."""

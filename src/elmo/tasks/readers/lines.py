@@ -12,6 +12,7 @@ from typing import IO, Any
 
 from elmo.errors import InputError
 from elmo.tasks.examples import Place
+from elmo.text.file_kinds import refuse_binary
 
 STDIN = "-"
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
@@ -67,6 +68,7 @@ class Lines:
             raise InputError(f"{path} is a folder; name a file of examples.")
         if not path.exists():
             raise InputError(f"There is no file {self.path!r}; name a file of examples.")
+        refuse_binary(path, self.path)
         try:
             with _OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
                 yield from self._decode(file)
