@@ -38,7 +38,7 @@ def list_commands(data: Path, output: Path, sense_index: str, max_sense_words: i
     senses = ["--train", f"{tasks}/wsd/semcor.data.xml.xz", "--test", f"{tasks}/wsd/all.data.xml"]
     tags = ["--train", f"{tasks}/pos/ewt-train.conllu", "--test", f"{tasks}/pos/ewt-test.conllu"]
     pairs = ["--train", f"{tasks}/similarity/stsb-train.csv", "--test", f"{tasks}/similarity/stsb-test.csv"]
-    near = ["--corpus", str(plays), "--split", "lines", "--words", "same", "--top-k", "5"]
+    near = ["--corpus", str(plays), "--split", "lines", "--match", "same", "--top-k", "5"]
     limit = ["--max-train-words", str(max_sense_words)]
     return {
         "banks": ["similarity", *BANKS],

@@ -46,11 +46,11 @@ SETTINGS = (
 BENCHMARKS = {
     "ewt": Benchmark(
         "EWT part of speech", "tagging", "pos/ewt-train.conllu", "pos/ewt-dev.conllu", "pos/ewt-test.conllu", 4,
-        ("--words", "pretrained,characters"),
+        ("--word-features", "pretrained,characters"),
     ),
     "wnut17": Benchmark(
         "WNUT17 entities", "tagging", "ner/wnut17-train.conll", "ner/wnut17-dev.conll", "ner/wnut17-test.conll",
-        12, ("--words", "pretrained,characters"), "21% (CoNLL 2003)",
+        12, ("--word-features", "pretrained,characters"), "21% (CoNLL 2003)",
     ),
     "sst5": Benchmark(
         "SST-5 sentiment", "classification", "sentiment/sst-train.txt", "sentiment/sst-dev.txt",

@@ -48,4 +48,4 @@ if not TYPE_CHECKING:  # a type checker shall see misspelled names
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*__all__, *_PARTS, *(name for name in globals() if name.startswith("__"))])

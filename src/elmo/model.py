@@ -34,6 +34,7 @@ from elmo.inference.word_cache import DEFAULT_BYTES, CacheInfo
 from elmo.nn.bilm import BiLM, LayerStates
 from elmo.text.batch import CharBatch, pack
 from elmo.text.marks import read_pointed
+from elmo.text.scripts import ScriptWatch
 from elmo.text.sentence_input import Sentence, Tokenizer, read_sentence, read_sentences
 from elmo.text.tokenize import Word, split_on_spaces, tokenize
 
@@ -63,6 +64,11 @@ class Elmo:
         """
         if state not in ("zero", "carry"):
             raise ConfigError(f"state is {state!r}; choose 'zero' (same sentence, same vector) or 'carry'.")
+        if not isinstance(checkpoint, Checkpoint):
+            raise InputError(
+                f"Elmo(…) takes an opened checkpoint, not {checkpoint!r:.60}; open a model with "
+                f"Elmo.from_pretrained({checkpoint!r:.60})."
+            )
         self._checkpoint = checkpoint
         if isinstance(cache_bytes, bool) or not isinstance(cache_bytes, int) or cache_bytes < 0:
             raise ConfigError(f"cache_bytes is {cache_bytes!r}; it must be a whole number of bytes, 0 or more.")
@@ -76,6 +82,7 @@ class Elmo:
         )
         self.indexer = checkpoint.indexer(literal_boundaries=literal_boundaries)
         self.vocabulary = checkpoint.make_vocabulary()
+        self.scripts = ScriptWatch(self.vocabulary.words if self.vocabulary else None)
 
     @classmethod
     def from_pretrained(
@@ -340,12 +347,20 @@ class Elmo:
         return scores[0] if single else scores
 
     def substitutes(
-        self, sentence: Sentence, index: int | None = None, *, top_k: int = 10, split_on_spaces: bool = False
+        self,
+        sentence: Sentence,
+        index: int | None = None,
+        *,
+        top_k: int = 10,
+        punctuation: bool = False,
+        same_word: bool = False,
+        split_on_spaces: bool = False,
     ) -> list[Substitute]:
-        """Give the words the language model would put in place of one, best first.
+        """Return the words the language model would put in place of one, best first.
 
         Name the word by its index, or mark it with brackets: "I went to the [bank]". Words are ranked by the
-        product of both directions' probabilities; <S>, </S> and <UNK> are never offered.
+        product of both directions' probabilities, divided by the word's own frequency. `punctuation` and the word
+        itself (`same_word`) are left out unless asked for; <S>, </S> and <UNK> are never offered.
         """
         words, (start, end) = read_pointed(sentence, index, _tokenizer(split_on_spaces), name="index")
         if end - start > 1:
@@ -353,7 +368,11 @@ class Elmo:
                 f"The brackets hold {end - start} words, {' '.join(words[start:end])!r:.80}; mark one word, for "
                 "one word is put in its place."
             )
-        return find_substitutes(self._runtime, self.indexer, self.vocabulary, words, start, top_k=top_k)
+        self.scripts.check([words])
+        return find_substitutes(
+            self._runtime, self.indexer, self.vocabulary, words, start,
+            top_k=top_k, punctuation=punctuation, same_word=same_word,
+        )  # fmt: skip
 
     def reset_state(self) -> None:
         """Forget what was read so far, with state="carry"."""
@@ -429,6 +448,7 @@ class Elmo:
         return cast(list[Array], arrays)
 
     def _pack(self, sentences: list[list[str]]) -> Iterable[CharBatch]:
+        self.scripts.check(sentences)
         # Carried state belongs to rows, so those sentences are one batch in the order given.
         if self._runtime.carried is not None:
             return [self.indexer.batch(sentences)]

@@ -17,7 +17,8 @@ def parse(cls: type[DataclassT], values: Mapping[str, Any], what: str) -> Datacl
     found: list[str] = []
     part = _parse_dataclass(cls, values, "", found)
     if found or part is None:
-        raise ConfigError(f"{what} is not valid: " + "; ".join(found) + ".")
+        verb = "are" if what.startswith(("The settings", "The training settings")) else "is"
+        raise ConfigError(f"{what} {verb} not valid: " + "; ".join(found) + ".")
     return part
 
 

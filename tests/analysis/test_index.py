@@ -148,7 +148,7 @@ def test_what_does_not_fit_an_index_is_refused(model, tiny_model, texts, index, 
     folder = index.folder
     with pytest.raises(InputError, match="was made with another model"):
         build_index(tiny_model, folder, texts)
-    with pytest.raises(InputError, match=r"has the layers 1, 2; leave --layer out"):
+    with pytest.raises(InputError, match=r"has the layers 1, 2; leave --layers out"):
         build_index(model, folder, texts, layers=["average"])
     with pytest.raises(InputError, match="does not hold the layer average, only 1, 2"):
         find_neighbors(model, QUERY, index, layers=["average"])

@@ -5,10 +5,13 @@ import numpy as np
 import pytest
 
 from elmo import Elmo
+from elmo.checkpoint.embedded import EMBEDDED
+from elmo.checkpoint.folder import read_folder, write_folder
 from elmo.checkpoint.formats import hdf5
 from elmo.config import SoftmaxConfig, WordConfig
 from tests.cli.conftest import Run
 from tests.conftest import TINY_CONFIG
+from tests.language_models import make_language_model
 
 SENTENCE = "I went to the bank"
 
@@ -141,3 +144,21 @@ def test_a_failed_exchange_brings_the_old_model_back(run: Run, model_folder, hdf
     answer = run("convert", model_folder, hdf5_folder, "--force")
     assert answer.message() == "Input/output error."
     assert names(tmp_path) == ["old"] and names(hdf5_folder) == ["options.json", "weights.hdf5"]
+
+
+@pytest.mark.parametrize("storage", ["float32", "float16", "compact"])
+def test_convert_keeps_the_storage_form_the_card_and_every_bit(run: Run, tmp_path, storage):
+    model = make_language_model()
+    card = "---\nlicense: mit\n---\n# Tiny\n"
+    write_folder(replace(model.checkpoint(), card=card), tmp_path / "in", storage=storage)
+    assert run("convert", tmp_path / "in", tmp_path / "out").code == 0
+    for name in ("config.json", "weights.safetensors", "vocabulary.txt", "README.md"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "in" / name).read_bytes(), name
+    assert run("convert", tmp_path / "in", tmp_path / "out", "--storage", "float32", "--force").code == 0
+    assert read_folder(tmp_path / "out").storage == "float32"
+
+
+def test_the_default_model_is_converted_to_the_same_bytes(run: Run, tmp_path):
+    assert run("convert", "en-small", tmp_path / "out").code == 0
+    for file in EMBEDDED["en-small"].iterdir():
+        assert (tmp_path / "out" / file.name).read_bytes() == file.read_bytes(), file.name

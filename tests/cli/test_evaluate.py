@@ -98,11 +98,15 @@ def test_a_text_without_blank_lines_is_cut_at_a_lines_end(monkeypatch):
         (["no.txt"], "There is no file 'no.txt' to evaluate on; name a text file, or - for standard input."),
         (["-", "-"], "Standard input (-) was named more than once, but it can be read only once."),
         (["-"], "The text has no words, so there is nothing to evaluate; check the file."),
-        ([], "Missing argument 'TEXT'. See elmo evaluate --help."),
+        ([], "FOLDER is a folder; name the text to evaluate on, and the model with --model."),
     ],
 )  # fmt: skip
 def test_mistakes(run: Run, folder, arguments, message):
-    assert run("evaluate", folder, *arguments).message() == message
+    assert run("evaluate", folder, *arguments).message() == message.replace("FOLDER", str(folder))
+    if arguments:
+        assert run("evaluate", *arguments, "-m", folder).message() == message
+    else:
+        assert run("evaluate").message() == "Missing argument 'TEXT'. See elmo evaluate --help."
 
 
 def test_other_ways_to_split(run: Run, folder):

@@ -23,7 +23,7 @@ def index(run: Run, text, tmp_path, model_folder):
 
 
 def test_an_index_is_asked_with_its_own_model(run: Run, index):
-    answer = run("neighbors", "the [bank] of England", "--corpus", index, "--words", "same")
+    answer = run("neighbors", "the [bank] of England", "--corpus", index, "--match", "same")
     assert (answer.code, answer.err) == (0, "")
     lines = answer.out.splitlines()
     assert lines[:2] == ["the [bank] of England", "Searched 19 occurrences."]
@@ -35,7 +35,7 @@ def test_an_index_is_asked_with_its_own_model(run: Run, index):
 def test_json_of_a_text_file(run: Run, text, model_folder):
     answer = run(
         "neighbors", "my bank", "--index", "1", "--corpus", text, "-m", model_folder, "--split", "lines",
-        "--words", "same", "--layer", "average", "--json",
+        "--match", "same", "--layers", "average", "--json",
     )  # fmt: skip
     found = json.loads(answer.out)
     assert found["query"] == {"words": ["my", "bank"], "start": 1, "end": 2}
@@ -46,9 +46,9 @@ def test_json_of_a_text_file(run: Run, text, model_folder):
 
 
 def test_a_word_that_does_not_occur_is_told(run: Run, index):
-    answer = run("neighbors", "a [unicorn] here", "--corpus", index, "--words", "same")
+    answer = run("neighbors", "a [unicorn] here", "--corpus", index, "--match", "same")
     assert answer.code == 0 and "'unicorn' does not occur there" in answer.out
-    assert json.loads(run("neighbors", "a [x]", "--corpus", index, "--words", "same", "--json").out)["layers"] == [
+    assert json.loads(run("neighbors", "a [x]", "--corpus", index, "--match", "same", "--json").out)["layers"] == [
         {"layer": 1, "neighbors": []},
         {"layer": 2, "neighbors": []},
     ]
@@ -60,14 +60,14 @@ def test_adding_to_an_index(run: Run, index, tmp_path, model_folder):
     arguments = ("neighbors", "--build", index, "--corpus", more, "-m", model_folder, "--split", "lines")
     found = json.loads(run(*arguments, "--json").out)
     assert (found["num_occurrences"], len(found["sources"]), len(found["segments"])) == (22, 2, 2)
-    answer = run("neighbors", "the [bank]", "--corpus", index, "--source", "more*", "--words", "same")
+    answer = run("neighbors", "the [bank]", "--corpus", index, "--source", "more*", "--match", "same")
     assert "a [bank] again" in answer.out and "river" not in answer.out.split("layer 1")[1].split("layer 0")[0]
 
 
 def test_wide_characters_keep_the_columns(run: Run, tmp_path, model_folder):
     path = tmp_path / "text.txt"
     path.write_text("我在银行存钱\nI went to the bank\n")
-    answer = run("neighbors", "a [bank]", "--corpus", path, "-m", model_folder, "--top-k", "3", "--layer", "1")
+    answer = run("neighbors", "a [bank]", "--corpus", path, "-m", model_folder, "--top-k", "3", "--layers", "1")
     from elmo.cli.text_width import measure
 
     lines = answer.out.splitlines()[3:]
@@ -99,10 +99,13 @@ def test_mistakes(run: Run, arguments, message, tmp_path, monkeypatch):
     ("arguments", "message"),
     [
         (["a b"], "The sentence 'a b' has 0 marked words"),
-        (["a [b]", "--layer", "7"], "The layer is '7'; this model has the layers 0 to 2, 'top' and 'average'"),
+        (["a [b]", "--layers", "7"], "The layer is '7'; this model has the layers 0 to 2, 'top' and 'average'"),
         (["a [b]", "--sentences", "5:2"], "The sentences 5:2 are none; give FIRST:LAST"),
         (["a [b]", "--sentences", "x"], "The sentences are 'x'; give FIRST:LAST, as in 0:1000."),
-        (["a [b]", "--split", "lines"], "INDEX is an index, whose text was read when it was built; leave --split"),
+        (
+            ["a [b]", "--split", "lines"],
+            "INDEX is an index, whose text was read when it was built; leave out --split",
+        ),
         (["a [b]", "--source", "nothing*"], "This part of the corpus has no words; name one that has some."),
     ],
 )
@@ -121,9 +124,9 @@ def test_a_corpus_without_words_and_one_with_the_query_alone(run: Run, tmp_path,
         message == f"There are no words in {path}; an index needs some text." and not (tmp_path / "index").exists()
     )
     path.write_text("a bank\n")
-    answer = run(*arguments, "--words", "same")
+    answer = run(*arguments, "--match", "same")
     assert answer.code == 0 and "'bank' does not occur there, but for the sentence asked with." in answer.out
     answer = run(
-        "neighbors", "my [bank]", "--corpus", path, "-m", model_folder, "--words", "same", "--layer", "top"
+        "neighbors", "my [bank]", "--corpus", path, "-m", model_folder, "--match", "same", "--layers", "top"
     )
     assert answer.code == 0 and answer.out.count("a [bank]") == 1

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -71,7 +72,7 @@ def test_every_option_reaches_the_settings(run: Run, tmp_path):
     (tmp_path / "a.jsonl").write_text('{"body": "One. Two."}\n')
     (tmp_path / "words").write_text("<S>\n</S>\n<UNK>\nOne.\n")
     pattern, words = tmp_path / "*.jsonl", tmp_path / "words"
-    arguments = ["--field", "body", "--split-on-spaces", "--workers", 1]
+    arguments = ["--column", "body", "--split-on-spaces", "--workers", 1]
     assert run("prepare", pattern, "-o", tmp_path / "1", *arguments, "--vocabulary", words).code == 0
     assert PreparedCorpus.open(tmp_path / "1").vocabulary[3:] == ("One.",)
     assert run("prepare", pattern, "-o", tmp_path / "1", *arguments, "--split", "none", "--min-count", 1).code == 2
@@ -121,6 +122,8 @@ def test_ctrl_c_is_one_line_and_the_command_goes_on_later(tmp_path):
     time.sleep(0.5)  # the workers are at it; the answer is the same if they are not yet
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (130, b"", b"elmo: interrupted\n")
+    arguments = shlex.join(["elmo", *map(str, command[3:])])
+    assert (process.returncode, out) == (130, b"")
+    assert err.decode() == f"elmo: interrupted; resume: {arguments}\n"
     # Nothing at all if no part was finished by then.
     assert not output.exists() or [entry.name for entry in output.iterdir()] == [".preparing"]

@@ -1,9 +1,12 @@
 import io
 import sys
+import threading
 
 import pytest
 
 from elmo.cli import progress
+from elmo.cli.task_report import TaskReport
+from elmo.cli.training_report import TrainingReport
 from tests.cli.conftest import Run
 
 
@@ -62,3 +65,51 @@ def test_no_bar_without_a_terminal(run: Run, model_folder, monkeypatch, tmp_path
 )
 def test_the_words_beside_the_bar(done_bytes, num_bytes, expected):
     assert progress.describe(3000, "sentences", 10.0, done_bytes, num_bytes) == expected
+
+
+def test_without_a_terminal_a_line_comes_however_long_a_step_takes(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.01)
+    printed = threading.Event()
+    lines: list[str] = []
+
+    def take(line: str) -> None:
+        lines.append(line)
+        if len(lines) >= 2:
+            printed.set()
+
+    with progress.PeriodicLines(take) as periodic:
+        assert printed.wait(30)
+        printed.clear()
+        periodic.set("update 3 of 9")
+        lines.clear()
+        assert printed.wait(30)
+    assert "update 3 of 9 (after 0:00:0" in lines[-1]
+    assert progress.SECONDS_BETWEEN_LINES <= 30
+
+
+@pytest.mark.parametrize("kind", ["training", "task", "work"])
+def test_long_commands_log_where_they_are(capsys, monkeypatch, kind):
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.01)
+    seen = threading.Event()
+    made = []
+    original = progress.PeriodicLines.__init__
+
+    def watch_lines(self, print_line):
+        def tell(line: str) -> None:
+            made.append(line)
+            seen.set()
+
+        original(self, tell)
+
+    monkeypatch.setattr(progress.PeriodicLines, "__init__", watch_lines)
+    if kind == "training":
+        with TrainingReport(10, is_sampled=False, is_shown=True) as report:
+            report.watcher(0, 0)
+            assert seen.wait(30)
+    elif kind == "task":
+        with TaskReport(3):
+            assert seen.wait(30)
+    else:
+        with progress.progress_bar(unit="words", num_bytes=10, prints=False):
+            assert seen.wait(30)
+    assert made[0].startswith("starting (after 0:00:0")

@@ -28,7 +28,7 @@ def test_a_line_for_each_sentence_of_every_input(run: Run, folder, tmp_path):
 
 
 def test_words(run: Run, folder):
-    answer = run("score", "--text", SENTENCE, "--words", "-m", folder)
+    answer = run("score", "--text", SENTENCE, "--by-word", "-m", folder)
     score = make_language_model().score(SENTENCE)
     ahead, back = ([f"{value:.3f}" for value in values] for values in (score.left_to_right, score.right_to_left))
     first, heading, *rows = answer.out.splitlines()
@@ -60,7 +60,7 @@ def test_json(run: Run, folder):
 
 
 def test_json_with_words(run: Run, folder):
-    found = json.loads(run("score", "--text", SENTENCE, "--json", "--words", "-m", folder).out)
+    found = json.loads(run("score", "--text", SENTENCE, "--json", "--by-word", "-m", folder).out)
     score = make_language_model().score(SENTENCE)
     assert found["left_to_right"] == pytest.approx(score.left_to_right.tolist(), abs=1e-6)
     assert found["right_to_left"] == pytest.approx(score.right_to_left.tolist(), abs=1e-6)

@@ -127,7 +127,7 @@ def test_a_comparison_prints_a_table_and_draws_a_curve(train, tmp_path):
         (["--resume", "x", "--carry-bilm", "--cache", "y"], "so it takes no --cache, --carry-bilm"),
         (["tagging", "--train", "bad.conll", "-o", "run", "--seeds", "2"], "--seeds belongs to --compare"),
         (
-            ["tagging", "--train", "bad.conll", "-o", "run", "--word-vectors", "v.txt", "--words", "learned"],
+            ["tagging", "--train", "x.conll", "-o", "run", "--word-vectors", "v", "--word-features", "learned"],
             "--word-vectors is for pretrained words",
         ),
         (["tagging", "--resume", "nothing"], "so it takes no FAMILY"),
@@ -174,8 +174,8 @@ def test_text_behind_a_delimiter_is_not_taken_for_the_label_and_replaced(headerl
     (tmp_path / "new.csv").write_text("a cat, really\na rat, truly\n")
     assert run("task", "predict", headerless, tmp_path / "new.csv", "-o", tmp_path / "out.csv").message() == (
         f"{tmp_path / 'new.csv'}, line 1: 'really' stands where the label is expected, and would be replaced, "
-        "but it is no label that this task knows; put quotes around a text that holds the delimiter, or say which "
-        "columns are meant, as in --column label=NUMBER."
+        "but it is no label of this task; write --format text if each line is a text, put quotes around a text "
+        "that holds the delimiter, or name the column with --column label=NUMBER."
     )
     assert not (tmp_path / "out.csv").exists()
     (tmp_path / "new.csv").write_text("a cat, really, here\na rat, truly, here\n")
@@ -203,8 +203,33 @@ def test_numbered_words_are_not_tagged_by_their_numbers(train, run, tmp_path):
     folder, _ = train("tagging")
     (tmp_path / "numbered.conll").write_text("1\tI\n2\tlike\n3\tParis\n")
     message = run("task", "predict", folder, tmp_path / "numbered.conll").message()
-    assert "numbered.conll, line 1: 'I' stands where the tag is expected, and would be replaced" in message
+    assert "numbered.conll: column 1 should hold the words, but it holds numbers only (1, 2, 3)" in message
+    # Most words have a tag, so only a look at each sentence finds the one that has none.
+    (tmp_path / "late.conll").write_text("Paris\tB-place\nI\tO\n\nlike\tParis\n")
+    message = run("task", "predict", folder, tmp_path / "late.conll").message()
+    assert "late.conll, line 4: 'Paris' stands where the tag is expected, and would be replaced" in message
     answer = run("task", "predict", folder, tmp_path / "numbered.conll", "--column", "word=2", "--column", "tag=3")
     assert [line.split("\t")[:2] for line in answer.out.splitlines() if line] == [
         ["1", "I"], ["2", "like"], ["3", "Paris"],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "target"),
+    [
+        ("ner", "tagging", None), ("pos", "tagging", None), ("chunking", "tagging", None),
+        ("sentiment", "classification", None), ("topic", "classification", None), ("qa", "spans", None),
+        ("wsd", "senses", None), ("entailment", "pairs", "label"), ("similarity", "pairs", "score"),
+    ],
+)  # fmt: skip
+def test_a_task_may_be_named_as_people_call_it(run, tmp_path, name, family, target):
+    path = write_toy(family, tmp_path)
+    if target == "score":
+        path.write_text(path.read_text().replace('"same"', "4").replace('"other"', "1"))
+    folder = tmp_path / "run"
+    files = ("--train", path, "--dev", path, "--output", folder)
+    answer = run("task", "train", name, *files, "--elmo", "none", *FAST, "--epochs", 1)
+    assert answer.code == 0, answer
+    trained = json.loads((folder / "task.json").read_text())
+    assert trained["family"] == family
+    assert target is None or trained["read"]["pair_target"] == target

@@ -167,5 +167,5 @@ def test_json_lines_and_patterns_are_read_for_standard_output_too(run: Run, mode
     (tmp_path / "b.csv").write_text("text,x\nthree,1\n")
     answer = run("embed", tmp_path / "[ab].*", "-m", model_folder)
     assert [json.loads(line)["words"] for line in answer.out.splitlines()] == [["I", "went"], ["a b"], ["three"]]
-    answer = run("encode", "-", "--input-format", "jsonl", "--column", "x", "-m", model_folder, stdin=b'{"y": 1}')
+    answer = run("encode", "-", "--format", "jsonl", "--column", "x", "-m", model_folder, stdin=b'{"y": 1}')
     assert answer.message() == ("standard input, line 1, has no column 'x', only 'y'; choose one with --column.")

@@ -66,8 +66,8 @@ def test_a_model_is_replaced_only_by_force(run: Run, folder, tmp_path):
     arguments = ["vocab", folder, output, "--add", path]
     assert run(*arguments).code == 0
     assert run(*arguments).message() == (
-        f"{output} is not empty (it holds config.json, vocabulary.txt, weights.safetensors); give a new folder, "
-        "or --force to replace the model in it."
+        f"{output} is not empty (it holds config.json, vocabulary.txt, weights.safetensors and more); give a new "
+        "folder, or --force to replace the model in it."
     )
     write(path, "boat\n")
     assert run(*arguments, "--force").code == 0

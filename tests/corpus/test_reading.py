@@ -113,7 +113,7 @@ def test_nulls_and_blank_lines_are_no_text(tmp_path):
         (b'{"text": "a"}\n["b"]\n', r'line 2, holds \["b"\]; an object with the field \'text\' was expected\.$'),
         (
             b'{"id": 1, "body": "a"}\n',
-            r"line 1, has no field 'text', only 'id', 'body'; choose one with --field\.$",
+            r"line 1, has no field 'text', only 'id', 'body'; choose one with --column\.$",
         ),
         (b'{"text": 7}\n', r"line 1, has 7 in the field 'text'; text was expected\.$"),
         (b'{"text": "a\\ud800"}\n', r"line 1, holds half a character \(\\ud800\), which no UTF-8 text can\.$"),
@@ -143,7 +143,7 @@ def test_a_damaged_archive_is_named(tmp_path, ending, damage):
 
 def test_parquet_faults_are_named(tmp_path):
     path = write(tmp_path, "parquet", "", ["a", "b", "c"])
-    with pytest.raises(InputError, match=r"has no column 'body', only id, text; choose one with --field\.$"):
+    with pytest.raises(InputError, match=r"has no column 'body', only id, text; choose one with --column\.$"):
         read(path, field="body")
     with pytest.raises(InputError, match=r"column 'id', holds int64, not text\.$"):
         read(path, field="id")

@@ -47,3 +47,13 @@ for name in ("model", "hdf5"):
 print("torch._dynamo" in sys.modules)
 """
     assert run(code).strip() == "False"
+
+
+def test_dir_lists_what_there_is_and_nothing_else():
+    import elmo
+
+    public = [name for name in dir(elmo) if not name.startswith("__")]
+    assert public == sorted(
+        [*(name for name in elmo.__all__ if name != "__version__"), "analysis", "jobs", "tasks"]
+    )
+    assert [name for name in dir(elmo.jobs) if not name.startswith("__")] == ["JobSettings", "open", "run_job"]

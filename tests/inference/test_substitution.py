@@ -1,6 +1,7 @@
-"""Elmo.substitutes against a product of all probabilities."""
+"""Elmo.substitutes against a product of all probabilities, divided by the frequencies."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,10 @@ from elmo.inference.substitution import Substitute
 from tests.language_models import SPECIAL, VOCABULARY, expected_log_probabilities, make_language_model
 
 WORDS = ["I", "went", "to", "the", "bank", "."]
-OFFERED = [word for word in VOCABULARY if word not in SPECIAL]
+WORDS_OFFERED = [word for word in VOCABULARY if word not in SPECIAL]
+OFFERED = [word for word in WORDS_OFFERED if word != "."]
+COUNTS = tuple(range(5, 5 + len(VOCABULARY)))
+ALL = {"punctuation": True, "same_word": True}
 
 
 @pytest.fixture(scope="module")
@@ -23,30 +27,55 @@ def refused(message):
     return pytest.raises(InputError, match="^" + re.escape(message) + "$")
 
 
-def expected_substitutes(model, words, index):
+def expected_substitutes(model, words, index, frequencies, offered):
     ahead, back = expected_log_probabilities(model, words)
-    scores = {word: ahead[index, n] + back[index + 1, n] for n, word in enumerate(VOCABULARY) if word in OFFERED}
+    scores = {
+        word: ahead[index, n] + back[index + 1, n] - np.log(frequencies[n])
+        for n, word in enumerate(VOCABULARY)
+        if word in offered
+    }
     total = np.log(sum(np.exp(score) for score in scores.values()))
     return sorted(((score - total, word) for word, score in scores.items()), reverse=True)
 
 
 @pytest.mark.parametrize("index", range(6))
-def test_substitutes_are_the_product_of_both_directions(model, index):
-    found = model.substitutes(WORDS, index)
-    expected = expected_substitutes(model, WORDS, index)
+def test_substitutes_are_the_product_of_both_directions_divided_by_the_stored_frequency(model, index):
+    counted = Elmo(replace(model.checkpoint(), word_counts=COUNTS))
+    found = counted.substitutes(WORDS, index, **ALL)
+    frequencies = np.array(COUNTS) + 0.5  # a word that the text did not have is not infinitely rare
+    expected = expected_substitutes(model, WORDS, index, frequencies, WORDS_OFFERED)
     assert [each.word for each in found] == [word for _, word in expected]
     assert [each.log_probability for each in found] == pytest.approx([score for score, _ in expected], abs=1e-5)
 
 
+def test_without_counts_the_frequency_follows_the_rank_in_the_vocabulary(model):
+    ranks = np.cumsum([word not in SPECIAL for word in VOCABULARY])
+    expected = expected_substitutes(model, WORDS, 4, 1 / (ranks + 2.7), WORDS_OFFERED)
+    found = model.substitutes(WORDS, 4, **ALL)
+    assert [each.log_probability for each in found] == pytest.approx([score for score, _ in expected], abs=1e-5)
+
+
 def test_special_words_are_never_offered_and_the_rest_adds_up_to_one(model):
-    found = model.substitutes(WORDS, 2, top_k=100)
-    assert {each.word for each in found} == set(OFFERED)
+    found = model.substitutes(WORDS, 2, top_k=100, **ALL)
+    assert {each.word for each in found} == set(WORDS_OFFERED)
     assert sum(np.exp(each.log_probability) for each in found) == pytest.approx(1)
+
+
+def test_punctuation_and_the_word_itself_are_left_out_unless_asked_for(model):
+    def offered(index, **options):
+        return {each.word for each in model.substitutes(WORDS, index, top_k=100, **options)}
+
+    assert offered(4) == set(OFFERED) - {"bank"}
+    assert offered(4, punctuation=True) == set(WORDS_OFFERED) - {"bank"}
+    assert offered(4, same_word=True) == set(OFFERED)
+    assert offered(5) == set(WORDS_OFFERED) - {"."}, "where punctuation stands, other punctuation may stand"
+    capitals = [*WORDS[:4], "BANK", "."]
+    assert "bank" not in {each.word for each in model.substitutes(capitals, 4, top_k=100)}
 
 
 def test_the_word_itself_does_not_matter(model):
     changed = [*WORDS[:4], "zyzzyva", "."]
-    assert model.substitutes(WORDS, 4) == model.substitutes(changed, 4)
+    assert model.substitutes(WORDS, 4, same_word=True) == model.substitutes(changed, 4)
 
 
 def test_top_k_words(model):
@@ -70,6 +99,14 @@ def test_equal_words_come_in_the_order_of_the_vocabulary(model):
     found = [each.word for each in larger.substitutes(WORDS, 4, top_k=100)]
     assert [word for word in found if word in more] == more
     assert [word for word in found if word not in more] == [each.word for each in model.substitutes(WORDS, 4)]
+
+
+def test_a_changed_vocabulary_keeps_the_frequencies_of_its_words_in_any_order(model):
+    shuffled = Elmo(change_vocabulary(model.checkpoint(), sorted(VOCABULARY)))
+    found = [(each.word, each.log_probability) for each in shuffled.substitutes(WORDS, 4)]
+    expected = [(each.word, each.log_probability) for each in model.substitutes(WORDS, 4)]
+    assert [word for word, _ in found] == [word for word, _ in expected]
+    assert [log for _, log in found] == pytest.approx([log for _, log in expected], abs=1e-5)
 
 
 def test_carried_state_is_read_from(model):

@@ -26,7 +26,7 @@ def test_in_python(folder):
 
 
 def test_by_the_command(folder, capsys):
-    arguments = ["--format", "tensorflow", "--split-on-spaces", "--state", "carry", "--json"]
+    arguments = ["--model-format", "tensorflow", "--split-on-spaces", "--state", "carry", "--json"]
     assert main(["evaluate", str(folder), str(folder / "heldout.txt"), *arguments]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["perplexity"] == pytest.approx(ORIGINAL, abs=TOLERANCE)

@@ -71,7 +71,7 @@ def folders(tmp_path):
 
 def test_the_command_writes_a_model_that_predicts_the_same(folders, encoder_folder, capsys):
     names = [str(folders / name) for name in ("model", "text.txt", "aligned")]
-    arguments = ["align", *names[:2], "--teacher", str(encoder_folder), "-o", names[2], "--words", "3000"]
+    arguments = ["align", *names[:2], "--teacher", str(encoder_folder), "-o", names[2], "--max-words", "3000"]
     assert main(arguments) == 0
     answer = capsys.readouterr().out
     number = r"(-?\d\.\d{3})"
@@ -94,9 +94,9 @@ def test_the_command_writes_a_model_that_predicts_the_same(folders, encoder_fold
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["--words", "0"], "--words is 0; give 1 or more"),
+        (["--max-words", "0"], "--max-words is 0; give 1 or more"),
         (["--seed", "-1"], "--seed is -1; give 0 or more"),
-        (["--words", "40"], "give more text"),
+        (["--max-words", "40"], "give more text"),
         (["--teacher", "nowhere/at-all", "--local-files-only"], "nowhere/at-all"),
     ],
     ids=["words", "seed", "text", "teacher"],

@@ -55,7 +55,7 @@ def test_a_run_that_is_told_to_stop_saves_first(corpus_folder, tmp_path, number)
     (saved,) = (tmp_path / "run" / "checkpoints").iterdir()
     last = train_lines(tmp_path / "run")[-1]["update"]
     assert saved.name == f"update-{last:08}"
-    assert f"stopped after update {last:,}, which is saved; go on with elmo train --resume" in err
+    assert f"stopped after update {last:,}, which is saved; resume: elmo train --resume" in err
 
 
 @pytest.mark.slow

@@ -88,3 +88,32 @@ def test_weight_decay_without_adamw_is_a_setting_that_does_nothing_and_refused()
     with pytest.raises(ConfigError, match="weight_decay is 0.1, but adagrad has none"):
         read_settings(changes={"optimizer.weight_decay": 0.1})
     assert TrainSettings().optimizer.kind == "adagrad"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model.softmax": {"num_words": 5}}, "model.softmax follows from the corpus; set share_softmax"),
+        ({"model.softmax": {"num_words": 5, "shared": False}}, "model.softmax follows from the corpus"),
+        (
+            {"model.words": {"num_words": 99, "embedding_dim": 7}},
+            "model.words.num_words is that of the prepared corpus; leave it out",
+        ),
+        (
+            {"model.characters.alphabet": "dictionary"},
+            "model.characters.alphabet is 'dictionary', but training reads UTF-8; leave it out",
+        ),
+        ({"model.characters.num_characters": 100}, "model.characters.num_characters is 100; UTF-8 needs 262"),
+        ({"model.unknown_word": "<oov>"}, "model.unknown_word is '<oov>', but a prepared corpus has '<UNK>'"),
+    ],
+)
+def test_settings_that_training_would_overwrite_are_refused_by_name(changes, message):
+    with pytest.raises(ConfigError) as caught:
+        read_settings(preset="tiny", changes=changes)
+    assert message in str(caught.value)
+
+
+def test_settings_of_a_run_that_reads_words_survive_being_written_down():
+    changes = {"model.words": {"embedding_dim": 7}, "share_softmax": False}
+    settings = read_settings(preset="tiny", changes=changes)
+    assert read_settings(changes=settings.to_dict()) == settings

@@ -42,8 +42,11 @@ def test_two_hundred_updates_reach_the_loss_that_the_grammar_allows(
     assert 2.0 < last["perplexity"] < 2.9
     assert last["unknown_rate"] == 0
     model = Elmo.from_pretrained(tmp_path / "run")
-    offered = {found.word for found in model.substitutes("the [bank] sees the cat .", top_k=6)}
+    offered = {found.word for found in model.substitutes("the [bank] sees the cat .", top_k=6, same_word=True)}
     assert offered == {"bank", "river", "cat", "market", "king", "tree"}
+    counts = dict(zip(model.vocabulary.words, model.checkpoint().word_counts, strict=True))
+    text = make_text(0, 4000)
+    assert counts["bank"] == text.split().count("bank") and counts["."] == counts["<S>"] == 4000
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What the language model, an index and trained tasks say over HTTP is what they say in Python."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,12 @@ def test_tasks_predict(language_model, tagger: Path):
             assert found["spans"] == [{"type": t, "start": s, "end": e} for t, s, e in expected.spans]
             if isinstance(item, str):
                 assert [item[start:end] for start, end in found["offsets"]] == found["words"]
+        spaced = replace(task.description, read=replace(task.description.read, split_on_spaces=True))
+        task.description = spaced
+        item = "I like  Oslo-city, don't you?"
+        (found,) = client.post("/tasks/places", json={"items": [item]}).json()["predictions"]
+        assert found["words"] == ["I", "like", "Oslo-city,", "don't", "you?"]
+        assert [item[start:end] for start, end in found["offsets"]] == found["words"]
         unknown = client.post("/tasks/people", json={"items": ["a"]})
         assert unknown.json()["error"] == {
             "code": "task_not_found", "message": "There is no task 'people' here; known: places.", "field": None

@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.fixture
 def run_example(monkeypatch, tmp_path):
-    monkeypatch.setenv("ELMO_LAYER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
 
     def run(name, *arguments):
         monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])

@@ -214,7 +214,7 @@ def _open_manifest(folder: Path, wanted: Manifest, *, layers_given: bool) -> Man
         )
     if layers_given and found.layers != wanted.layers:
         listed = ", ".join(map(str, found.layers))
-        raise InputError(f"{folder} has the layers {listed}; leave --layer out, or build a new index.")
+        raise InputError(f"{folder} has the layers {listed}; leave --layers out, or build a new index.")
     if found.reading != wanted.reading:
         raise InputError(f"{folder} was made of text read as {found.reading}; read this text alike.")
     return found

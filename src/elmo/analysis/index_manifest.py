@@ -16,6 +16,10 @@ from elmo.parsing import parse
 MANIFEST = "manifest.json"
 FORMAT, VERSION = "modern-elmo-index", 1
 SEGMENT_NAME = re.compile(r"segment-\d{4,}")
+_KINDS = {
+    "modern-elmo-corpus": "a corpus prepared for training",
+    "modern-elmo-vectors": "a folder of vectors",
+}
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,11 @@ def read_manifest(folder: Path) -> Manifest:
         )
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
+        if content.get("format") != FORMAT:
+            raise CheckpointError(
+                f"{folder} is no index of occurrences but {_KINDS.get(content.get('format'), 'something else')}; "
+                "make an index of text with elmo neighbors --build INDEX --corpus FILE."
+            )
         if content.pop("format") != FORMAT or content.pop("version") != VERSION:
             raise CheckpointError(f"{path} is not of version {VERSION}, which this program reads; build it again.")
         content["reading"] = parse(ReadingSettings, content["reading"], "reading")

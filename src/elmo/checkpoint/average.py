@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from elmo.checkpoint.card import derived_card
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.errors import InputError
 
@@ -40,4 +41,4 @@ def average(checkpoints: Sequence[Checkpoint], shares: Sequence[float] | None = 
         ).to(weight.dtype)  # type: ignore[union-attr]
         for name, weight in first.weights.items()
     }
-    return replace(first, weights=weights)
+    return replace(first, weights=weights, card=derived_card(first.card, "elmo average, which mixed its weights"))

@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from elmo.checkpoint.card import derived_card
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.config import EncoderConfig, ModelConfig
 from elmo.errors import InputError
@@ -60,4 +61,5 @@ def change_basis(checkpoint: Checkpoint, *, words: Tensor, layers: Tensor) -> Ch
         if name in changed:
             read(name, layers_inverse)
     weights = {name: changed[name].to(weight.dtype) for name, weight in checkpoint.weights.items()}
-    return replace(checkpoint, weights=weights)
+    card = derived_card(checkpoint.card, "elmo align, which changed the basis of its vectors")
+    return replace(checkpoint, weights=weights, card=card)

@@ -31,6 +31,9 @@ class Checkpoint:
     vocabulary: tuple[str, ...] | None = None  # word of each id, for the word embedding and the softmax
     characters: tuple[str, ...] | None = None  # character of each id, for a dictionary alphabet
     origin: Mapping[str, str] = field(default_factory=dict)  # where it came from: format, source
+    word_counts: tuple[int, ...] | None = None  # how often each word of the vocabulary stood in the training text
+    card: str | None = None  # README.md: what the model is, and the licence of its weights
+    storage: str = "float32"  # the form in which the weights were stored, see storage.py
 
     def __post_init__(self) -> None:
         _check_weights(self.config, self.weights)
@@ -69,7 +72,11 @@ class Checkpoint:
             return None
         config = self.config
         return Vocabulary(
-            self.vocabulary, begin=config.begin_word, end=config.end_word, unknown=config.unknown_word
+            self.vocabulary,
+            begin=config.begin_word,
+            end=config.end_word,
+            unknown=config.unknown_word,
+            counts=self.word_counts,
         )
 
 
@@ -130,6 +137,11 @@ def _check_word_lists(checkpoint: Checkpoint) -> None:
                 f"The vocabulary has {len(checkpoint.vocabulary)} words but the weights have {expected}; "
                 "put the vocabulary file the model was trained with beside it."
             )
+    if checkpoint.word_counts is not None and len(checkpoint.word_counts) != len(checkpoint.vocabulary or ()):
+        raise CheckpointError(
+            f"The model has {len(checkpoint.word_counts)} word counts for a vocabulary of "
+            f"{len(checkpoint.vocabulary or ())} words; save or copy the model again."
+        )
     if config.words:
         vocabulary = checkpoint.make_vocabulary()
         if vocabulary is None:

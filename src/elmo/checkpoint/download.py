@@ -21,7 +21,7 @@ Check = Callable[[Path], None]
 
 
 def cache_folder() -> Path:
-    """Where downloads go: `$ELMO_CACHE`, or `modern-elmo` in `$XDG_CACHE_HOME`, or in `~/.cache`."""
+    """Return the one cache root: `$ELMO_CACHE`, or `modern-elmo` in `$XDG_CACHE_HOME`, or in `~/.cache`."""
     if chosen := os.environ.get("ELMO_CACHE"):
         return Path(chosen).expanduser()
     caches = os.environ.get("XDG_CACHE_HOME")

@@ -4,4 +4,5 @@ from pathlib import Path
 
 _FOLDER = Path(__file__).parent.parent / "models"
 EMBEDDED = {"en-small": _FOLDER / "en-small"}
-DEFAULT_MODEL = EMBEDDED["en-small"]
+DEFAULT_NAME = "en-small"
+DEFAULT_MODEL = EMBEDDED[DEFAULT_NAME]

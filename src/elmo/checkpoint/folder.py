@@ -18,7 +18,7 @@ from torch import Tensor
 
 from elmo.checkpoint.checkpoint import Checkpoint, Weights
 from elmo.checkpoint.location import LONGEST_LIST_BYTES, Location, check_file, read_file, read_json
-from elmo.checkpoint.storage import Storage, restore, store
+from elmo.checkpoint.storage import Storage, restore, storage_of, store
 from elmo.config import ModelConfig
 from elmo.durable import replace_file, writing_files
 from elmo.errors import CheckpointError
@@ -26,6 +26,8 @@ from elmo.text.vocabulary import format_lines, parse_lines
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "weights.safetensors"
 VOCABULARY_FILE, CHARACTERS_FILE = "vocabulary.txt", "characters.txt"
+COUNTS_FILE, CARD_FILE = "word_counts.txt", "README.md"
+MAX_CARD_BYTES = 2**20
 FORMAT_NAME, FORMAT_VERSION = "modern-elmo", 1
 
 
@@ -46,7 +48,7 @@ def read_folder(folder: Location) -> Checkpoint:
             f"{folder / CONFIG_FILE} says version {header.get('version')!r}; this program reads version "
             f"{FORMAT_VERSION}, so update modern-elmo."
         )
-    weights, weights_hash = _read_weights(folder / WEIGHTS_FILE)
+    weights, weights_hash, storage = _read_weights(folder / WEIGHTS_FILE)
     if weights_hash != header.get("content_hash"):
         raise CheckpointError(
             f"{folder / CONFIG_FILE} and {WEIGHTS_FILE} are not of one save (content hashes "
@@ -58,6 +60,9 @@ def read_folder(folder: Location) -> Checkpoint:
         vocabulary=_read_list(folder / VOCABULARY_FILE),
         characters=_read_list(folder / CHARACTERS_FILE),
         origin=_read_origin(header, folder / CONFIG_FILE),
+        word_counts=_read_counts(folder / COUNTS_FILE),
+        card=_read_card(folder / CARD_FILE),
+        storage=storage,
     )
 
 
@@ -68,12 +73,14 @@ def write_folder(
     storage: Storage = "float32",
     write_more: Callable[[Path], None] | None = None,
 ) -> None:
-    """Write a model folder; an existing one gets its model files replaced, other files stay.
+    """Write a model folder; an existing one gets its model files replaced, other files (a README.md too) stay.
 
     `write_more` adds files of its own to a new folder before it is renamed into place.
     """
-    with writing_model(folder, (CONFIG_FILE, WEIGHTS_FILE, VOCABULARY_FILE, CHARACTERS_FILE)) as aside:
+    names = (CONFIG_FILE, WEIGHTS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, COUNTS_FILE)
+    with writing_model(folder, (*names, *card_names(checkpoint, folder))) as aside:
         _write_files(checkpoint, aside, storage)
+        write_card(checkpoint, aside)
         if write_more is not None:
             assert not folder.exists()
             write_more(aside)
@@ -89,6 +96,17 @@ def writing_model(folder: Path, names: tuple[str, ...]) -> Iterator[Path]:
             yield aside
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"The model could not be saved to {folder}: {error}.") from error
+
+
+def card_names(checkpoint: Checkpoint, folder: Path) -> tuple[str, ...]:
+    """Return the card's file name if it is to be written; a README.md that is already there is kept."""
+    return (CARD_FILE,) if checkpoint.card is not None and not (folder / CARD_FILE).exists() else ()
+
+
+def write_card(checkpoint: Checkpoint, folder: Path) -> None:
+    """Write the model's card, if it has one."""
+    if checkpoint.card is not None:
+        (folder / CARD_FILE).write_bytes(checkpoint.card.encode("utf-8"))
 
 
 def content_hash(weights: Weights) -> str:
@@ -138,7 +156,7 @@ def _read_origin(header: Mapping[str, Any], path: Location) -> dict[str, str]:
     return origin
 
 
-def _read_weights(path: Location) -> tuple[dict[str, Tensor], str | None]:
+def _read_weights(path: Location) -> tuple[dict[str, Tensor], str | None, Storage]:
     check_file(path)
     try:
         if isinstance(path, Path):
@@ -152,7 +170,7 @@ def _read_weights(path: Location) -> tuple[dict[str, Tensor], str | None]:
             metadata = json.loads(content[8 : 8 + header_length]).get("__metadata__", {})
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path} is not a whole safetensors file: {error}.") from error
-    return restore(weights), metadata.get("content_hash")
+    return restore(weights), metadata.get("content_hash"), storage_of(weights)
 
 
 def _read_list(path: Location) -> tuple[str, ...] | None:
@@ -162,6 +180,28 @@ def _read_list(path: Location) -> tuple[str, ...] | None:
         return tuple(parse_lines(read_file(path, max_bytes=LONGEST_LIST_BYTES)))
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{path} is not UTF-8 text: {error}.") from error
+
+
+def _read_counts(path: Location) -> tuple[int, ...] | None:
+    lines = _read_list(path)
+    if lines is None:
+        return None
+    if not all(line.isascii() and line.isdecimal() and len(line) < 19 for line in lines):
+        raise CheckpointError(f"{path} is damaged: one whole number per line was expected; get the model again.")
+    return tuple(map(int, lines))
+
+
+def _read_card(path: Location) -> str | None:
+    """Return the card; one that is no text of a usual size is not the model's."""
+    if not path.is_file():
+        return None
+    content = read_file(path)
+    if len(content) > MAX_CARD_BYTES:
+        return None
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 def _write_files(checkpoint: Checkpoint, folder: Path, storage: Storage) -> None:
@@ -182,3 +222,5 @@ def _write_files(checkpoint: Checkpoint, folder: Path, storage: Storage) -> None
         (folder / VOCABULARY_FILE).write_bytes(format_lines(checkpoint.vocabulary))
     if checkpoint.characters is not None:
         (folder / CHARACTERS_FILE).write_bytes(format_lines(checkpoint.characters))
+    if checkpoint.word_counts is not None:
+        (folder / COUNTS_FILE).write_bytes(format_lines(map(str, checkpoint.word_counts)))

@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from elmo.checkpoint.card import derived_card
 from elmo.checkpoint.checkpoint import Checkpoint, list_some
 from elmo.config import ModelConfig
 from elmo.errors import InputError
@@ -20,6 +22,7 @@ SOFTMAX_NAMES = tuple(
 )
 EMBEDDING_NAME = "tokens.words.weight"
 _NO_ROW = -1
+_COUNTED_WORDS = 10**9  # of the text that the counts of a changed vocabulary stand for
 
 
 def change_vocabulary(checkpoint: Checkpoint, words: Sequence[str]) -> Checkpoint:
@@ -47,7 +50,12 @@ def change_vocabulary(checkpoint: Checkpoint, words: Sequence[str]) -> Checkpoin
         table = weights[EMBEDDING_NAME]
         weights[EMBEDDING_NAME] = _choose_rows(table, rows, table[numbers[old.unknown]])
     return replace(
-        checkpoint, config=_resize(checkpoint.config, len(words)), weights=weights, vocabulary=tuple(words)
+        checkpoint,
+        config=_resize(checkpoint.config, len(words)),
+        weights=weights,
+        vocabulary=tuple(words),
+        word_counts=_choose_counts(old, rows.tolist(), ordinary.tolist()),
+        card=derived_card(checkpoint.card, "elmo vocab, which changed its vocabulary"),
     )
 
 
@@ -86,6 +94,14 @@ def _choose_rows(table: Tensor, rows: Tensor, new_row: Tensor) -> Tensor:
     chosen = table[rows]
     chosen[rows == _NO_ROW] = new_row.to(table.dtype)
     return chosen
+
+
+def _choose_counts(old: Vocabulary, rows: Sequence[int], ordinary: Sequence[bool]) -> tuple[int, ...]:
+    """Return the counts of the new list; a new word is as frequent as the old ones in the geometric mean."""
+    frequencies = old.log_frequencies()
+    usual = frequencies[np.array(ordinary, dtype=bool)].mean() if any(ordinary) else frequencies.mean()
+    chosen = np.array([usual if row == _NO_ROW else frequencies[row] for row in rows])
+    return tuple(np.rint(np.exp(chosen) * _COUNTED_WORDS).astype(np.int64).tolist())
 
 
 def _resize(config: ModelConfig, num_words: int) -> ModelConfig:

@@ -30,7 +30,7 @@ def store(weights: Weights, storage: Storage) -> dict[str, Tensor]:
         if storage == "compact" and name == SOFTMAX_WEIGHT:
             scale = tensor.abs().amax(dim=1).clamp_(min=_SMALLEST_SCALE) / _LEVELS
             stored[name] = (tensor / scale[:, None]).round().to(torch.int8)
-            stored[name + SCALE] = scale
+            stored[name + SCALE] = _same_scale(tensor, stored[name], scale)
         else:
             stored[name] = tensor.half()
             if not torch.isfinite(stored[name]).all():
@@ -39,6 +39,24 @@ def store(weights: Weights, storage: Storage) -> dict[str, Tensor]:
                     "can be stored); save the model in float32."
                 )
     return stored
+
+
+def _same_scale(tensor: Tensor, stored: Tensor, scale: Tensor) -> Tensor:
+    """Return the scale that weights restored from 8 bits were stored with, so that storing them again is exact."""
+    chosen = scale
+    for towards in (torch.inf, 0.0):
+        other = torch.nextafter(scale, torch.full_like(scale, towards))
+        is_same = (stored.float() * other[:, None] == tensor).all(dim=1)
+        chosen = torch.where(is_same, other, chosen)
+    return chosen
+
+
+def storage_of(stored: Weights) -> Storage:
+    """Return the form that stored weights have."""
+    kinds = {tensor.dtype for tensor in stored.values()}
+    if torch.int8 in kinds:
+        return "compact"
+    return "float16" if torch.float16 in kinds else "float32"
 
 
 def restore(stored: Weights) -> dict[str, Tensor]:

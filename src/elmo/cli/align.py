@@ -28,8 +28,8 @@ def align(
         str, typer.Option(metavar="ENCODER", help="A Hugging Face encoder: a folder, or a name on the hub.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="The folder to write.")],
-    words: Annotated[int, typer.Option(help="Words of text to read.")] = 100_000,
-    seed: Annotated[int, typer.Option(help="Of what is drawn at random.")] = 0,
+    words: Annotated[int, typer.Option("--max-words", help="Maximum number of words of text to read.")] = 100_000,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace a model that OUT holds already.")] = False,
     format: options.ModelFormat = None,
     local_files_only: options.LocalFilesOnly = False,
@@ -45,7 +45,7 @@ def align(
       elmo align my-model texts.txt --teacher sentence-transformers/all-MiniLM-L6-v2 -o my-aligned-model
     """
     if words < 1:
-        raise InputError(f"--words is {words}; give 1 or more, 100000 or so.")
+        raise InputError(f"--max-words is {words}; give 1 or more, 100000 or so.")
     if seed < 0:
         raise InputError(f"--seed is {seed}; give 0 or more.")
     check_model_output(model, output, force=force, source_name="MODEL")

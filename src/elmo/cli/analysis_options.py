@@ -38,13 +38,13 @@ Corpus = Annotated[
 Layer = Annotated[
     list[str] | None,
     typer.Option(
-        "--layer",
+        "--layers",
         metavar="LAYER",
         show_default=False,
         help="A layer's number, top, or average; repeatable. Without it, all above 0.",
     ),
 ]
-OneLayer = Annotated[str, typer.Option("--layer", metavar="LAYER", help="A layer's number, top, or average.")]
+OneLayer = Annotated[str, typer.Option("--layers", metavar="LAYER", help="A layer's number, top, or average.")]
 SourcePatterns = Annotated[
     list[str] | None,
     typer.Option(
@@ -63,10 +63,13 @@ SplitChoice = Annotated[
     typer.Option("--split", help="What a sentence is: found in the lines, each line, or each document (none)."),
 ]
 Language = Annotated[
-    str | None, typer.Option("--language", help="Whose rules find sentences: en, de, …", show_default="en")
+    str | None,
+    typer.Option(
+        "--language", metavar="CODE", help="Language whose rules find sentences: en, de, …", show_default="en"
+    ),
 ]
-Field = Annotated[str, typer.Option("--field", help="Where records have their text.")]
-Seed = Annotated[int, typer.Option("--seed", help="Of everything random.")]
+Field = Annotated[str, typer.Option("--column", metavar="NAME", help="Column or JSON field of the text.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.")]
 
 
 def make_reading(split: Split, language: str | None, field: str, split_on_spaces: bool) -> "ReadingSettings":
@@ -103,8 +106,8 @@ def open_corpus(names: list[str] | None, reading: "ReadingSettings") -> "CorpusI
         )
     if reading != type(reading)():
         raise InputError(
-            f"{indexes[0]} is an index, whose text was read when it was built; leave --split, --language, --field "
-            "and --split-on-spaces out."
+            f"{indexes[0]} is an index, whose text was read when it was built; leave out --split, --language, "
+            "--column and --split-on-spaces."
         )
     return CorpusIndex(indexes[0])
 

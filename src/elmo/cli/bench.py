@@ -51,7 +51,7 @@ def bench(
     json: options.AsJson = False,
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:
-    """Measure how many words per second a model reads here, and how long a single sentence takes.
+    """Measure words per second and the time of a single sentence.
 
     Without a text, sentences are invented whose words are as rare as those of a language.
 

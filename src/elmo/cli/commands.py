@@ -12,6 +12,7 @@ from elmo.cli.convert import convert
 from elmo.cli.embed import embed
 from elmo.cli.encode import encode
 from elmo.cli.evaluate import evaluate
+from elmo.cli.help_text import TidyCommand, TidyGroup
 from elmo.cli.info import info
 from elmo.cli.neighbors import neighbors
 from elmo.cli.plot import plot
@@ -49,14 +50,14 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 
 app = typer.Typer(
-    add_completion=False,
+    cls=TidyGroup,
     pretty_exceptions_enable=False,
     # Plain help keeps [brackets] as they are, and rich need not be imported for it.
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _name, _command in COMMANDS.items():
-    app.command(_name)(_command)
+    app.command(_name, cls=TidyCommand)(_command)
 app.add_typer(task, name="task")
 app.add_typer(plot, name="plot")
 

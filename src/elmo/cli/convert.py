@@ -2,7 +2,7 @@
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -14,6 +14,7 @@ from elmo.errors import InputError
 
 if TYPE_CHECKING:
     from elmo.checkpoint.checkpoint import Checkpoint
+    from elmo.checkpoint.storage import Storage
 
 
 class StoredAs(str, Enum):
@@ -47,22 +48,25 @@ def convert(
         ),
     ] = Target.elmo,
     storage: Annotated[
-        StoredAs,
+        StoredAs | None,
         typer.Option(
-            help="float16: half the bytes. compact: the softmax in 8 bits besides. Vectors change by the rounding."
+            show_default="as IN is stored",
+            help="Form of the weights: float16 takes half the bytes of float32, compact also stores the softmax "
+            "in 8 bits. Vectors change by the rounding.",
         ),
-    ] = StoredAs.float32,
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a model that OUT holds already.")] = False,
     format: options.ModelFormat = None,
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:
-    """Write a model in another format; the vectors stay the same.
+    """Write a model in another format; vectors stay the same.
 
     \b
     Example:
       elmo convert elmo_weights.hdf5 my-model
     """
-    if to is Target.hdf5 and storage is not StoredAs.float32:
+    if to is Target.hdf5 and storage not in (None, StoredAs.float32):
+        assert storage is not None
         raise InputError(f"--storage is {storage.value}, but HDF5 models are stored in float32; leave it out.")
     check_model_output(source, output, force=force, source_name="IN")
     checkpoint = open_model_files(source, format=format, local_files_only=local_files_only)
@@ -70,7 +74,8 @@ def convert(
         if to is Target.elmo:
             from elmo.checkpoint.folder import write_folder
 
-            write_folder(checkpoint, folder, storage=storage.value)
+            stored_as = checkpoint.storage if storage is None else storage.value
+            write_folder(checkpoint, folder, storage=cast("Storage", stored_as))
         else:
             from elmo.checkpoint.formats.hdf5 import write_hdf5
 

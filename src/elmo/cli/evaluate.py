@@ -28,8 +28,8 @@ class Split(str, Enum):
 
 
 def evaluate(
-    model: options.ModelArgument,
     texts: Annotated[list[str], typer.Argument(metavar="TEXT", help="Text files in UTF-8; - is standard input.")],
+    model: options.ModelName = None,
     split: Annotated[
         Split, typer.Option(help="Take each line as a sentence, or find the sentences of running text.")
     ] = Split.lines,
@@ -47,9 +47,12 @@ def evaluate(
 
     \b
     Example:
-      elmo evaluate my-model heldout.txt --split-on-spaces
+      elmo evaluate heldout.txt --model my-model --split-on-spaces
     """
+    model, texts = _take_model(model, texts)
     for name in texts:
+        if Path(name).is_dir():
+            raise InputError(f"{name} is a folder; name the text to evaluate on, and the model with --model.")
         if name != STDIN and not Path(name).exists():
             raise InputError(
                 f"There is no file {name!r} to evaluate on; name a text file, or - for standard input."
@@ -68,6 +71,14 @@ def evaluate(
         sentences = split_lines(read()) if split is Split.sentences else read()
         found = evaluate_text(elmo, sentences, split_on_spaces=split_on_spaces)
     print(to_json(_to_object(elmo, found)) if json else "\n".join(_to_lines(elmo, found)))
+
+
+def _take_model(model: str | None, texts: list[str]) -> tuple[str | None, list[str]]:
+    """Take the model from the first argument, where earlier versions had it, unless it is named by --model."""
+    if model is not None or len(texts) < 2 or texts[0] == STDIN:
+        return model, texts
+    is_text = Path(texts[0]).is_file() and Path(texts[0]).suffix.lower() not in (".hdf5", ".h5", ".zip")
+    return (None, texts) if is_text else (texts[0], texts[1:])
 
 
 def _to_object(model: "Elmo", found: "Evaluation") -> dict[str, Any]:

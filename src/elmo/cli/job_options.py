@@ -55,7 +55,7 @@ class Engine(str, Enum):
 
 InputFormat = Annotated[
     InputKind | None,
-    typer.Option("--input-format", show_default="by the ending", help="What the input files are."),
+    typer.Option("--format", show_default="by the ending", help="Format of the input files."),
 ]
 Column = Annotated[
     str | None,

@@ -10,6 +10,8 @@ _OWN_FILES = {
     "weights.safetensors",
     "vocabulary.txt",
     "characters.txt",
+    "word_counts.txt",
+    "README.md",
     "options.json",
     "weights.hdf5",
     "vocab.txt",

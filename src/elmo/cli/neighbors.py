@@ -11,6 +11,7 @@ from elmo.cli.json_lines import to_json
 from elmo.cli.neighbors_report import to_lines
 from elmo.cli.opening import open_model
 from elmo.cli.progress import progress_bar
+from elmo.cli.resuming import resumable
 from elmo.cli.text_input import check_text
 from elmo.errors import InputError
 
@@ -40,10 +41,13 @@ def neighbors(
             "--build", metavar="INDEX", help="Make this index of the corpus, go on with it, or add to it."
         ),
     ] = None,
-    index: Annotated[int | None, typer.Option(help="Which word is meant, from 0, in place of brackets.")] = None,
+    index: Annotated[
+        int | None,
+        typer.Option("--word-index", metavar="N", help="Number of the word, from 0, instead of brackets."),
+    ] = None,
     layer: analysis_options.Layer = None,
     words: Annotated[
-        Words, typer.Option("--words", help="Occurrences of any word, of the same one, or of other ones.")
+        Words, typer.Option("--match", help="Find occurrences of any word, of the same word, or of other words.")
     ] = Words.any,
     source: analysis_options.SourcePatterns = None,
     sentences: analysis_options.SentenceRange = None,
@@ -69,7 +73,7 @@ def neighbors(
     Examples:
       elmo neighbors "made a spectacular [play] on the ground ball" --corpus texts.txt
       elmo neighbors --build index --corpus texts.txt.xz --max-words 2000000
-      elmo neighbors "signed to do a Broadway [play]" --corpus index --words same
+      elmo neighbors "signed to do a Broadway [play]" --corpus index --match same
     """
     reading = analysis_options.make_reading(split, language, field, split_on_spaces)
     if build is not None:
@@ -118,7 +122,7 @@ def _build(
 ) -> None:
     from elmo.analysis.index_build import build_index
 
-    with progress_bar(unit="words", num_bytes=_count_bytes(corpus), prints=False) as advance:
+    with resumable(), progress_bar(unit="words", num_bytes=_count_bytes(corpus), prints=False) as advance:
         built = build_index(
             elmo, folder, corpus, layers=layers, reading=reading, max_words=max_words, model_name=model_name,
             advance=advance,

@@ -78,15 +78,16 @@ ModelArgument = Annotated[
 ModelFormat = Annotated[
     str | None,
     typer.Option(
-        "--format",
-        help="What the model's files are, where it is not seen by itself: elmo, manylangs, hdf5, tensorflow or "
-        "zip.",
+        "--model-format",
+        metavar="FORMAT",
+        help="Format of the model's files if it cannot be detected: elmo, manylangs, hdf5, tensorflow or zip.",
     ),
 ]
 LayerChoice = Annotated[
     str | None,
     typer.Option(
         "--layers",
+        metavar="LAYERS",
         show_default="average",
         help="Which layers: average, top, all, concat, the number of one (0 is the word alone), or a weight "
         "for each, separated by commas.",
@@ -95,7 +96,9 @@ LayerChoice = Annotated[
 SplitOnSpaces = Annotated[
     bool, typer.Option("--split-on-spaces", help="Take what stands between spaces as the words.")
 ]
-Device = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda, cuda:1, mps.")]
+Device = Annotated[
+    str, typer.Option("--device", metavar="DEVICE", help="Device that computes: cpu, cuda, cuda:1 or mps.")
+]
 StateChoice = Annotated[
     State,
     typer.Option("--state", help="Start each sentence anew, or carry on from where the one before it ended."),
@@ -104,13 +107,14 @@ PrecisionChoice = Annotated[
     str,
     typer.Option(
         "--precision",
-        help="Of the products: float32, bfloat16, int8, or auto for the fastest this CPU has. float32 where it "
-        "has not what was asked for.",
+        metavar="PRECISION",
+        help="Precision of the matrix multiplications: float32, bfloat16, int8, or auto for the fastest of this "
+        "CPU. One that it does not have becomes float32.",
     ),
 ]
 Threads = Annotated[
     int | None,
-    typer.Option("--threads", show_default="as many as torch uses", help="How many threads compute on the CPU."),
+    typer.Option("--threads", metavar="N", show_default="as many as torch uses", help="Number of CPU threads."),
 ]
 LocalFilesOnly = Annotated[
     bool, typer.Option("--local-files-only", help="Make no network call; use what was downloaded before.")

@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 
 from elmo.cli import options
+from elmo.cli.help_text import TidyCommand
 from elmo.cli.json_lines import to_json
 from elmo.cli.plot_analysis import plot_map, plot_similarity
 from elmo.cli.plot_options import PictureFile, PictureFont
 
 plot = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
-plot.command("similarity")(plot_similarity)
-plot.command("map")(plot_map)
+plot.command("similarity", cls=TidyCommand)(plot_similarity)
+plot.command("map", cls=TidyCommand)(plot_map)
 
 
 @plot.callback(invoke_without_command=True)
@@ -24,7 +25,7 @@ def explain(context: typer.Context) -> None:
         raise typer.Exit(2)
 
 
-@plot.command("training")
+@plot.command("training", cls=TidyCommand)
 def plot_training(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a training run.")],
     output: PictureFile = Path("training.png"),
@@ -47,7 +48,7 @@ def plot_training(
     print(f"{output} shows the training run in {run}.")
 
 
-@plot.command("mixing")
+@plot.command("mixing", cls=TidyCommand)
 def plot_mixing(
     tasks: Annotated[
         list[Path], typer.Argument(metavar="TASK", help="Folders of trained tasks, or of comparisons.")
@@ -73,7 +74,7 @@ def plot_mixing(
     print(to_json([mix.to_dict() for mix in mixes]) if json else told)
 
 
-@plot.command("learning")
+@plot.command("learning", cls=TidyCommand)
 def plot_learning(
     comparison: Annotated[
         Path, typer.Argument(metavar="RUN", help="What `elmo task train --compare --fractions …` wrote.")

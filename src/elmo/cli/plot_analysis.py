@@ -28,7 +28,7 @@ def plot_similarity(
     layer: Annotated[
         list[str] | None,
         typer.Option(
-            "--layer", metavar="LAYER", show_default="average", help="A layer's number, top, average; repeatable."
+            "--layers", metavar="LAYER", show_default="average", help="A layer's number, top, average; repeatable."
         ),
     ] = None,
     output: PictureFile = Path("similarity.png"),
@@ -44,7 +44,7 @@ def plot_similarity(
 
     \b
     Example:
-      elmo plot similarity "I sat by the river bank" "The bank lent me money" --layer 0 --layer 2
+      elmo plot similarity "I sat by the river bank" "The bank lent me money" --layers 0 --layers 2
     """
     from elmo.analysis.drawing import check_output
     from elmo.analysis.similarity_map import compare_sentences, draw_similarity_map

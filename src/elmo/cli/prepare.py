@@ -11,6 +11,7 @@ import typer
 
 from elmo.cli import options
 from elmo.cli.progress import progress_bar
+from elmo.cli.resuming import resumable
 
 if TYPE_CHECKING:
     from elmo.corpus.prepare import PrepareProgress
@@ -38,7 +39,10 @@ def prepare(
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write.")],
-    field: Annotated[str, typer.Option(help="What holds the text in .jsonl and .parquet files.")] = "text",
+    field: Annotated[
+        str,
+        typer.Option("--column", metavar="NAME", help="Column or field of the text in .jsonl and .parquet files."),
+    ] = "text",
     split: Annotated[
         Split,
         typer.Option(
@@ -91,7 +95,7 @@ def prepare(
         min_count=min_count,
         vocabulary=vocabulary,
     )
-    with _progress_shown() as progress:
+    with resumable(), _progress_shown() as progress:
         corpus = prepare_corpus(inputs, output, settings, progress, workers=workers, force=force)
     counts: dict[str, Any] = corpus.manifest["counts"]
     if as_json:

@@ -26,8 +26,9 @@ def probe(
     kind: Annotated[
         Kind,
         typer.Argument(
+            metavar="KIND",
             help="tagging: a tag of each word. features: CoNLL-U's FEATS, each feature. classification: a label "
-            "of each text. senses: WordNet keys, by the nearest neighbour. similarity: scores of sentence pairs."
+            "of each text. senses: WordNet keys, by the nearest neighbour. similarity: scores of sentence pairs.",
         ),
     ],
     test: Annotated[str, typer.Option(metavar="FILE", help="What is measured on.")],

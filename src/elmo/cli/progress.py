@@ -1,8 +1,9 @@
 """A bar on stderr with rate and remaining time, for a person who has waited two seconds already."""
 
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 SECONDS_BEFORE_SHOWN = 2.0
+SECONDS_BETWEEN_LINES = 25.0  # without a terminal
 
 
 class Advance(Protocol):
@@ -21,6 +23,34 @@ class Advance(Protocol):
         ...
 
 
+class PeriodicLines:
+    """Lines on stderr for a log: the last status at least every 30 seconds, however long a step takes."""
+
+    def __init__(self, print_line: Callable[[str], None]) -> None:
+        self._print_line = print_line
+        self._status = "starting"
+        self._started = time.monotonic()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="periodic-lines", daemon=True)
+
+    def __enter__(self) -> "PeriodicLines":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def set(self, status: str) -> None:
+        """Say what the next line is to say."""
+        self._status = status
+
+    def _run(self) -> None:
+        while not self._stopped.wait(SECONDS_BETWEEN_LINES):
+            elapsed = timedelta(seconds=round(time.monotonic() - self._started))
+            self._print_line(f"{self._status} (after {elapsed})")
+
+
 @contextmanager
 def progress_bar(*, unit: str, num_bytes: int | None, prints: bool) -> Iterator[Advance]:
     """Give what is to be called after each piece of work with the bytes of input it took.
@@ -28,14 +58,31 @@ def progress_bar(*, unit: str, num_bytes: int | None, prints: bool) -> Iterator[
     `unit` is what the pieces are called; `prints` says that the results go to stdout as they come.
     """
     # A bar between lines of results on one terminal would make both unreadable.
-    if not sys.stderr.isatty() or (prints and sys.stdout.isatty()):
+    if sys.stderr.isatty() and prints and sys.stdout.isatty():
         yield lambda size, num_pieces=1: None
+        return
+    if not sys.stderr.isatty():
+        with PeriodicLines(lambda line: print(line, file=sys.stderr, flush=True)) as lines:
+            yield _LoggedWork(unit, num_bytes, lines).advance
         return
     bar = _LateBar(unit, num_bytes)
     try:
         yield bar.advance
     finally:
         bar.stop()
+
+
+class _LoggedWork:
+    def __init__(self, unit: str, num_bytes: int | None, lines: PeriodicLines) -> None:
+        self._unit, self._num_bytes, self._lines = unit, num_bytes, lines
+        self._started = time.monotonic()
+        self._done = self._done_bytes = 0
+
+    def advance(self, size: int, num_pieces: int = 1) -> None:
+        self._done += num_pieces
+        self._done_bytes += size
+        seconds = max(1e-9, time.monotonic() - self._started)
+        self._lines.set(describe(self._done, self._unit, seconds, self._done_bytes, self._num_bytes))
 
 
 class _LateBar:

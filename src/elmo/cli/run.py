@@ -3,20 +3,27 @@
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
-from typing import cast
+from typing import Any, cast
 
 import typer
 
 from elmo.cli.commands import app
+from elmo.cli.old_spellings import translate
+from elmo.cli.resuming import interruption, remember_call
 from elmo.cli.standard_streams import replace_closed_streams
 from elmo.cli.text_width import show
 from elmo.errors import ElmoError
+from elmo.text.scripts import UnfamiliarScriptWarning
 
 # typer exports only this subclass of the errors it raises for wrong arguments.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+COMPLETE_VARIABLE = "_ELMO_COMPLETE"  # which typer's scripts for shells set
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,15 +33,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper):
         # Words of any script must not end a command on a terminal that cannot show them.
         sys.stdout.reconfigure(errors="backslashreplace")
+    remember_call(arguments)
     try:
         with _warnings_on_stderr():
-            code = _flush(_invoke(arguments))
+            code = _flush(_invoke(translate(arguments)))
     except KeyboardInterrupt:
-        return _say("interrupted", 130)
+        return _say(interruption(), 130)
     except typer.Abort as error:
         if isinstance(error.__cause__, EOFError):  # which typer takes for Ctrl-D
             raise error.__cause__ from None
-        return _say("interrupted", 130)
+        return _say(interruption(), 130)
     names = [argument.partition("=")[0] for argument in arguments]
     if code == 0 and closed_output is not None and closed_output.has_content and not {"-o", "--output"} & {*names}:
         return _say("standard output is closed, so the answer is lost; give --output FILE, or leave it open.", 2)
@@ -51,7 +59,9 @@ def _invoke(arguments: Sequence[str]) -> int:
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
         return _say(f"{name}{error.strerror or error}.", 2)
-    except SystemExit:  # typer found that nobody reads our output any more
+    except SystemExit as error:  # a shell asked for completions, or nobody reads our output any more
+        if COMPLETE_VARIABLE in os.environ:
+            return error.code if isinstance(error.code, int) else 0
         _drop_output()
         return 1
     if code == 130:
@@ -100,6 +110,17 @@ def _warnings_on_stderr() -> Iterator[None]:
     logger = logging.getLogger("elmo")
     logger.addHandler(handler)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UnfamiliarScriptWarning)
+            show_as_before = warnings.showwarning
+
+            def show_line(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
+                if issubclass(category, UnfamiliarScriptWarning):
+                    print("elmo: warning:", show(str(message)), file=sys.stderr)
+                else:
+                    show_as_before(message, category, *place, **options)
+
+            warnings.showwarning = show_line
+            yield
     finally:
         logger.removeHandler(handler)

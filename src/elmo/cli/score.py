@@ -22,7 +22,7 @@ _INDENT = " " * 12
 def score(
     inputs: options.Inputs = None,
     text: options.Texts = None,
-    words: Annotated[bool, typer.Option("--words", help="Show the log probability of each word too.")] = False,
+    words: Annotated[bool, typer.Option("--by-word", help="Show the log probability of each word too.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one line of JSON a sentence, for programs.")] = False,
     model: options.ModelName = None,
     format: options.ModelFormat = None,
@@ -37,8 +37,8 @@ def score(
 
     \b
     Examples:
-      elmo score sentences.txt --model my-model
-      elmo score --text "I went to the bank" --words --model my-model
+      elmo score sentences.txt
+      elmo score --text "I went to the bank" --by-word
     """
     source = TextInput(inputs, text, output=None)
     elmo = open_model(model, format=format, device=device, state=state, local_files_only=local_files_only)

@@ -14,27 +14,33 @@ from elmo.errors import InputError
 
 def substitutes(
     sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="A sentence with one [marked] word.")],
-    index: Annotated[int | None, typer.Option(help="Which word is meant, from 0, in place of brackets.")] = None,
+    index: Annotated[
+        int | None,
+        typer.Option("--word-index", metavar="N", help="Number of the word, from 0, instead of brackets."),
+    ] = None,
     top_k: Annotated[int, typer.Option("--top-k", help="How many words to show.")] = 10,
+    punctuation: Annotated[bool, typer.Option("--punctuation", help="Offer punctuation too.")] = False,
+    same_word: Annotated[bool, typer.Option("--same-word", help="Offer the marked word itself too.")] = False,
     json: options.AsJson = False,
     model: options.ModelName = None,
     format: options.ModelFormat = None,
     device: options.Device = "cpu",
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:
-    """Give the words that would fit in place of one, best first.
+    """Show the words that would fit in place of one, best first.
 
-    Each comes with its probability: the product of both directions', normalized over the vocabulary.
+    Each comes with its share among the words considered: the product of both directions' probabilities, divided by
+    the word's own frequency.
 
     \b
     Example:
-      elmo substitutes "I went to the [bank]" --top-k 5 --model my-model
+      elmo substitutes "I was born in [Paris]" --top-k 5
     """
     check_text(sentence, "The sentence")
     if top_k < 1:
         raise InputError(f"--top-k is {top_k}; it must be at least 1.")
     elmo = open_model(model, format=format, device=device, local_files_only=local_files_only)
-    found = elmo.substitutes(sentence, index, top_k=top_k)
+    found = elmo.substitutes(sentence, index, top_k=top_k, punctuation=punctuation, same_word=same_word)
     if json:
         words = [{"word": each.word, "log_probability": round(each.log_probability, 6)} for each in found]
         print(to_json({"sentence": sentence, "substitutes": words}))

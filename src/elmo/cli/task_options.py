@@ -9,12 +9,17 @@ from elmo.errors import InputError
 if TYPE_CHECKING:
     from elmo.tasks.readers.formats import ReadSettings
 
+_FORMATS = "conll, conllu, csv, tsv, jsonl, json, trees, semeval, squad or wsd"
 FormatChoice = Annotated[
+    str | None,
+    typer.Option("--format", metavar="FORMAT", help=f"Format of the files if it cannot be detected: {_FORMATS}."),
+]
+PredictFormatChoice = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help="What the files are, where it is not seen by itself: conll, conllu, csv, tsv, jsonl, json, trees, "
-        "semeval, squad or wsd.",
+        metavar="FORMAT",
+        help=f"Format of the input if it cannot be detected: text (one sentence per line), {_FORMATS}.",
     ),
 ]
 Columns = Annotated[

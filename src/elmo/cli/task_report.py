@@ -6,21 +6,22 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from elmo.cli.progress import PeriodicLines
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from elmo.tasks.fit import Watcher
 
-SECONDS_BETWEEN_LINES = 60.0
-
 
 class TaskReport:
-    """A bar on a terminal, else a line a minute; the scores of epochs always."""
+    """A bar on a terminal, else a line at least every 30 seconds; the scores of epochs always."""
 
     def __init__(self, num_epochs: int) -> None:
         self._num_epochs = num_epochs
         self._bar: Progress | None = None
-        self._started = self._told = time.monotonic()
+        self._lines: PeriodicLines | None = None
+        self._started = time.monotonic()
         self._epoch = 0
         self._name = ""
 
@@ -33,6 +34,8 @@ class TaskReport:
             self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
             self._bar.add_task("", total=1, status="")
             self._bar.start()
+        else:
+            self._lines = PeriodicLines(self.say).__enter__()
         return self
 
     def __exit__(
@@ -40,6 +43,8 @@ class TaskReport:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+        if self._lines is not None:
+            self._lines.__exit__()
 
     def watcher(self) -> "Watcher":
         """Give what training is to call."""
@@ -87,6 +92,5 @@ class TaskReport:
         status = text.format(done=done, total=total, left=left)
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=done / max(1, total), status=status)
-        elif now - self._told > SECONDS_BETWEEN_LINES:
-            self._told = now
-            self.say(status)
+        elif self._lines is not None:
+            self._lines.set(status)

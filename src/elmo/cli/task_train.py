@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from elmo.cli import options, task_options
+from elmo.cli.resuming import resumable
 from elmo.cli.task_report import TaskReport
 from elmo.cli.train import read_changes
 from elmo.errors import InputError
@@ -25,7 +26,8 @@ def train(
         typer.Argument(
             metavar="FAMILY",
             show_default=False,
-            help="tagging, classification, pairs, relations, spans (answers to questions) or senses.",
+            help="tagging (or ner, pos, chunking), classification (sentiment, topic), pairs (similarity, "
+            "entailment), relations, spans (qa: answers to questions) or senses (wsd).",
         ),
     ] = None,
     train: Annotated[
@@ -61,6 +63,7 @@ def train(
     words: Annotated[
         str | None,
         typer.Option(
+            "--word-features",
             metavar="KINDS",
             show_default=False,
             help="What stands beside ELMo: learned, pretrained, characters, several joined by commas, or none.",
@@ -70,8 +73,8 @@ def train(
         str | None,
         typer.Option(metavar="FILE", help="GloVe or word2vec vectors, for pretrained words; .bin needs gensim."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything random.", show_default=False)] = None,
-    epochs: Annotated[int | None, typer.Option(help="At most so many.", show_default=False)] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed.", show_default=False)] = None,
+    epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.", show_default=False)] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -126,17 +129,17 @@ def train(
 
     \b
     Examples:
-      elmo task train tagging --train train.conllu --dev dev.conllu --test test.conllu --output tagger
-      elmo task train classification --train reviews.csv --column label=stars --output stars
+      elmo task train pos --train train.conllu --dev dev.conllu --test test.conllu --output tagger
+      elmo task train sentiment --train reviews.csv --column label=stars --output stars
       elmo task train tagging --train train.conll --compare --fractions 0.01,0.1,1 --output compared
     """
     from elmo.tasks import run_folder
-    from elmo.tasks.settings import make_settings
+    from elmo.tasks.settings import FAMILY_ALIASES, make_settings
 
     reuse_large_blocks()
     given = {
         "FAMILY": family, "--train": train, "--dev": dev, "--test": test, "--output": output, "--model": model,
-        "--elmo": elmo, "--layers": layers, "--tune": tune, "--network": network, "--words": words,
+        "--elmo": elmo, "--layers": layers, "--tune": tune, "--network": network, "--word-features": words,
         "--word-vectors": word_vectors, "--seed": seed, "--epochs": epochs, "--set": set_, "--format": format,
         "--column": column, "--map-label": map_label, "--compare": compare, "--precision": precision,
         "--header": header is not None, "--target": target != "auto", "--split-on-spaces": split_on_spaces,
@@ -160,10 +163,12 @@ def train(
         raise InputError(
             "Give FAMILY, --train FILE and --output RUN for a new run, or --resume RUN for an old one."
         )
+    family, usual_target = FAMILY_ALIASES.get(family, (family, "auto"))
+    target = usual_target if target == "auto" else target
     changes = _changes(elmo, layers, tune, network, words, word_vectors, seed, epochs)
     settings = make_settings(family, {**changes, **read_changes(set_ or [])})
     if word_vectors is not None and "pretrained" not in settings.words.kinds:
-        raise InputError("--word-vectors is for pretrained words, but --words has none; add them there.")
+        raise InputError("--word-vectors is for pretrained words, but --word-features has none; add them there.")
     inputs = run_folder.TaskInputs(
         family, train, dev, test, model,
         precision=precision or "float32",
@@ -185,11 +190,14 @@ def train(
 def _train_one(
     inputs: "TaskInputs", settings: "TaskSettings", folder: Path, *, as_json: bool, is_new: bool = False
 ) -> None:
-    from elmo.tasks.run_folder import start
+    from elmo.tasks.run_folder import is_started, start
     from elmo.tasks.training import train_task
     from elmo.tasks.workbench import Workbench
 
-    with TaskReport(settings.fit.num_epochs) as report:
+    def find_resuming() -> list[str] | None:
+        return ["task", "train", "--resume", str(folder)] if is_started(folder) else None
+
+    with resumable(find_resuming), TaskReport(settings.fit.num_epochs) as report:
         bench = Workbench(inputs, on_words=report.on_words)
         for note in bench.parts.notes:
             report.say(note)
@@ -233,7 +241,7 @@ def _compare(
         tuple(range(first, first + num_seeds)),
         _read_fractions(fractions),
     )
-    with TaskReport(settings.fit.num_epochs) as report:
+    with resumable(), TaskReport(settings.fit.num_epochs) as report:
         bench = Workbench(inputs, on_words=report.on_words)
         for note in bench.parts.notes:
             report.say(note)

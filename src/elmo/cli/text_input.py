@@ -8,6 +8,7 @@ from pathlib import Path
 
 from elmo.corpus.input_files import open_stdin
 from elmo.errors import InputError
+from elmo.text.file_kinds import refuse_binary
 
 STDIN = "-"
 _BYTE_ORDER_MARK = "\ufeff"
@@ -81,6 +82,7 @@ def _check_file(name: str, output: Path | None) -> None:
         raise InputError(f"There is no file {name!r}; give a sentence itself with --text.")
     if not os.access(path, os.R_OK):
         raise InputError(f"{name} may not be read; change its permissions or read a copy.")
+    refuse_binary(path, name)
     if output is not None and output.exists() and output.samefile(path):
         raise InputError(f"{name} is both input and output; give --output another name.")
 

@@ -1,5 +1,6 @@
 """`elmo train`: a prepared corpus -> a trained model, or a run that goes on where it stopped."""
 
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from elmo.cli import options
+from elmo.cli.resuming import resumable
 from elmo.cli.training_report import TrainingReport
 from elmo.errors import InputError
 from elmo.heap import reuse_large_blocks
@@ -85,15 +87,15 @@ def train(
     report = TrainingReport(run.num_updates, is_sampled=is_sampled, is_shown=run.is_first)
     watcher = report.watcher(run.state.num_updates, run.state.num_words)
     try:
-        with report, StopRequest() as stop:
+        with resumable(lambda: ["train", "--resume", str(run.folder)]), report, StopRequest() as stop:
             is_done = run.train(watcher, should_stop=stop.is_asked)
     finally:
         run.close()
     if not is_done:
         if run.is_first:
             print(
-                f"stopped after update {run.state.num_updates:,}, which is saved; go on with "
-                f"elmo train --resume {run.folder}",
+                f"stopped after update {run.state.num_updates:,}, which is saved; resume: "
+                f"elmo train --resume {shlex.quote(str(run.folder))}",
                 file=sys.stderr,
             )
         raise typer.Exit(128 + (stop.signal or signal.SIGTERM))

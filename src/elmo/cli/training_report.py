@@ -7,6 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from elmo.cli.progress import PeriodicLines
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -14,21 +16,20 @@ if TYPE_CHECKING:
     from elmo.pretrain.loop import StepReport
     from elmo.pretrain.run import Watcher
 
-SECONDS_BETWEEN_LINES = 60.0
-
 
 class TrainingReport:
-    """A bar on a terminal, else a line a minute; validations and checkpoints always."""
+    """A bar on a terminal, else a line at least every 30 seconds; validations and checkpoints always."""
 
     def __init__(self, num_updates: int, *, is_sampled: bool, is_shown: bool) -> None:
         self._num_updates, self._is_shown = num_updates, is_shown
         self._loss_name = "sampled loss" if is_sampled else "loss"
         self._bar: Progress | None = None
+        self._lines: PeriodicLines | None = None
         self._loss: float | None = None
         self._cosine: float | None = None
         self._last: Evaluation | None = None
         self._words = self._start_words = self._start_updates = 0
-        self._started = self._told = time.monotonic()
+        self._started = time.monotonic()
 
     def __enter__(self) -> "TrainingReport":
         if self._is_shown and sys.stderr.isatty():
@@ -39,6 +40,8 @@ class TrainingReport:
             self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
             self._bar.add_task("", total=self._num_updates, status="")
             self._bar.start()
+        elif self._is_shown:
+            self._lines = PeriodicLines(self._say).__enter__()
         return self
 
     def __exit__(
@@ -46,6 +49,8 @@ class TrainingReport:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+        if self._lines is not None:
+            self._lines.__exit__()
 
     def watcher(self, done_updates: int, done_words: int) -> "Watcher":
         """Give what a run that has done so much already is to call."""
@@ -53,7 +58,7 @@ class TrainingReport:
 
         self._start_updates = done_updates
         self._start_words = self._words = done_words
-        self._started = self._told = time.monotonic()
+        self._started = time.monotonic()
         if done_updates and self._is_shown:
             self._say(f"Going on after update {done_updates:,} of {self._num_updates:,}.")
         return Watcher(self._on_update, self._on_validation, self._on_checkpoint)
@@ -78,16 +83,17 @@ class TrainingReport:
         seconds = max(1e-9, now - self._started)
         rate = (self._words - self._start_words) / seconds
         seconds_per_update = seconds / (report.update - self._start_updates)
-        left = timedelta(seconds=round((self._num_updates - report.update) * seconds_per_update))
+        seconds_left = round((self._num_updates - report.update) * seconds_per_update)
+        is_last = report.update == self._num_updates
+        left = "validating and saving" if is_last else f"{timedelta(seconds=seconds_left)} left"
         status = (
             f"update {report.update:,} of {self._num_updates:,}, {self._loss_name} {self._loss:.3f}, {taught}"
-            f"{rate:,.0f} words/s, {left} left"
+            f"{rate:,.0f} words/s, {left}"
         )
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=report.update, status=status)
-        elif now - self._told > SECONDS_BETWEEN_LINES:
-            self._told = now
-            self._say(status)
+        elif self._lines is not None:
+            self._lines.set(status)
 
     def _on_validation(self, update: int, evaluation: "Evaluation", cosine: float | None) -> None:
         self._last = evaluation

@@ -45,7 +45,7 @@ def _describe(manifest: "Manifest") -> dict[str, Any]:
 
 def vector_folder_lines(found: dict[str, Any]) -> list[str]:
     """Give the same for people, one fact a line."""
-    settings, counts = found["settings"], found["counts"]
+    settings, counts, model = found["settings"], found["counts"], found["model"]
     shape = " × ".join(f"{size:,}" for size in found["vector_shape"])
     layers, num_parts = settings["layers"], found["num_parts"]
     parts = f"{num_parts:,} part{'s' if num_parts != 1 else ''}"
@@ -58,7 +58,7 @@ def vector_folder_lines(found: dict[str, Any]) -> list[str]:
         "rejected": f"{counts['num_rejected']:,}" + (", see rejects.jsonl" if counts["num_rejected"] else ""),
         "words": f"{counts['num_words']:,}",
         "size": f"{found['num_bytes']:,} bytes",
-        "model": f"{found['model']['content_hash']}, {found['model']['precision']} on {found['model']['device']}",
+        "model": f"fingerprint {model['content_hash']}, {model['precision']} on {model['device']}",
         "inputs": f"{len(found['inputs']):,}",
         **{f"  {file['name']}": f"{file['num_rows']:,} rows, {file['format']}" for file in found["inputs"][:20]},
         "made with": ", ".join(f"{name} {number}" for name, number in found["made_with"].items()),

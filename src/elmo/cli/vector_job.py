@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from elmo.cli.job_options import Engine, JobOptions, OnError
 from elmo.cli.options import State
 from elmo.cli.progress import Advance, progress_bar
+from elmo.cli.resuming import resumable
 from elmo.errors import InputError
 from elmo.heap import reuse_large_blocks
 
@@ -41,6 +42,7 @@ def write_folder(
         )
     from elmo.jobs.engines import share_threads
     from elmo.jobs.job import run_job
+    from elmo.jobs.manifest import MANIFEST
     from elmo.jobs.settings import JobSettings
 
     given = {name: getattr(options, name) for name in ("column", "id_column", "part_bytes", "max_words")}
@@ -56,7 +58,8 @@ def write_folder(
     )
     reuse_large_blocks()
     model = opening(threads=threads_each)
-    with _shown() as progress:
+    before = (output / MANIFEST).stat().st_mtime_ns if (output / MANIFEST).is_file() else None
+    with resumable(), _shown() as progress:
         vectors = run_job(
             model,
             inputs,
@@ -77,7 +80,9 @@ def write_folder(
         facts["rows without a chosen word"] = counts["num_without_span"]
     if counts["num_rejected"]:
         facts["rejected rows, see rejects.jsonl"] = counts["num_rejected"]
-    print(f"Wrote {output} ({', '.join(f'{name}: {number:,}' for name, number in facts.items())}).")
+    listed = ", ".join(f"{name}: {number:,}" for name, number in facts.items())
+    is_old = before is not None and (output / MANIFEST).stat().st_mtime_ns == before
+    print(f"{output} was finished already ({listed})." if is_old else f"Wrote {output} ({listed}).")
 
 
 @contextmanager

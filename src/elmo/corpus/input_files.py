@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast, get_args
 
 from elmo.errors import InputError
+from elmo.text.file_kinds import refuse_binary
 
 Kind = Literal["txt", "jsonl", "parquet", "csv", "tsv", "conllu"]
 TEXT_KINDS: tuple[Kind, ...] = ("txt", "jsonl", "parquet")  # what running text comes in
@@ -129,6 +130,7 @@ def describe_file(name: str, kinds: Sequence[Kind], other_kind: Kind | None) -> 
         raise InputError(f"There is no file {name!r}.")
     if not os.access(path, os.R_OK):
         raise InputError(f"{name} may not be read; change its permissions or read a copy.")
+    refuse_binary(path, name)
     kind, compression = path.suffix.lower()[1:], None
     if kind in get_args(Compression):
         kind, compression = Path(path.stem).suffix.lower()[1:], cast(Compression, kind)

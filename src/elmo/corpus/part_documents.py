@@ -74,7 +74,7 @@ def _read_records(passage: Passage, lines: list[str], field: str) -> Iterator[tu
             raise InputError(f"{where} holds {_shorten(record)}; an object with the field {field!r} was expected.")
         if field not in record:
             fields = ", ".join(map(repr, list(record)[:8])) or "none"
-            raise InputError(f"{where} has no field {field!r}, only {fields}; choose one with --field.")
+            raise InputError(f"{where} has no field {field!r}, only {fields}; choose one with --column.")
         value = record[field]
         if value is not None and not isinstance(value, str):
             raise InputError(f"{where} has {_shorten(value)} in the field {field!r}; text was expected.")

@@ -77,7 +77,7 @@ def open_rows(source: Source, field: str) -> Iterator[Rows]:
         schema = table.schema_arrow
         if schema.get_field_index(field) < 0:
             raise InputError(
-                f"{source.name} has no column {field!r}, only {', '.join(schema.names)}; choose one with --field."
+                f"{source.name} has no column {field!r}, only {', '.join(schema.names)}; choose one with --column."
             )
         if not is_text(schema.field(field).type):
             raise InputError(f"{source.name}, column {field!r}, holds {schema.field(field).type}, not text.")

@@ -1,6 +1,7 @@
 """A place in a sentence -> the words that both directions expect there, best first.
 
-Neither direction reads the word that stands there, so it is a candidate like any other.
+Neither direction reads the word that stands there. Both expect frequent words everywhere, so that the frequency
+of a word would count twice; it is divided out once.
 """
 
 from collections.abc import Sequence
@@ -13,12 +14,12 @@ from elmo.errors import InputError
 from elmo.inference.runtime import Runtime
 from elmo.inference.word_probabilities import require_softmax
 from elmo.text.batch import Indexer
-from elmo.text.vocabulary import Vocabulary
+from elmo.text.vocabulary import Vocabulary, is_punctuation
 
 
 @dataclass(frozen=True)
 class Substitute:
-    """A word, and the log of its share among all words that could stand there."""
+    """A word, and the log of its share among all words that were considered."""
 
     word: str
     log_probability: float
@@ -33,11 +34,15 @@ def find_substitutes(
     index: int,
     *,
     top_k: int,
+    punctuation: bool = False,
+    same_word: bool = False,
 ) -> list[Substitute]:
-    """Give the `top_k` likeliest words at `index`: a product of the two directions' experts.
+    """Return the `top_k` best words at `index`.
 
-    A word's score is log p(word | words before) + log p(word | words after), normalized over the vocabulary
-    without its special words, which are never offered.
+    A word's score is log p(word | words before) + log p(word | words after) - log p(word): by Bayes' rule its
+    probability given both sides, if these were independent given the word. It is normalized over the words that
+    are considered: never the special words of the vocabulary, `punctuation` (words without a letter or digit) and
+    the word that stands there (`same_word`) only if asked for. Where punctuation stands there, it is considered.
     """
     softmaxes, vocabulary = require_softmax(runtime.bilm, vocabulary)
     if isinstance(top_k, bool) or not isinstance(top_k, int | np.integer) or top_k < 1:
@@ -47,8 +52,15 @@ def find_substitutes(
     states = (left_to_right[0, index], right_to_left[0, index + 1])
     scores = sum(softmax(state).double() for softmax, state in zip(softmaxes, states, strict=True))
     assert isinstance(scores, torch.Tensor)
+    scores = scores - torch.from_numpy(vocabulary.log_frequencies()).to(scores.device)
     scores[vocabulary.boundaries()] = -torch.inf
     scores[vocabulary.encode([vocabulary.unknown])] = -torch.inf
+    here = words[index]
+    if not punctuation and not is_punctuation(here):
+        scores[vocabulary.punctuation_ids] = -torch.inf
+    if not same_word:
+        spellings = {here, here.lower(), here.upper(), here.capitalize()}
+        scores[vocabulary.encode(sorted(spellings))] = -torch.inf  # one that is not listed is the unknown word
     log_probabilities = scores.log_softmax(dim=0)
     # Words of equal rows, as new ones of a changed vocabulary are, come in the order of the vocabulary.
     best, order = log_probabilities.sort(descending=True, stable=True)

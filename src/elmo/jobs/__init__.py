@@ -32,3 +32,7 @@ def __getattr__(name: str) -> Any:
 
     module, attribute = _PLACES[name]
     return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

@@ -12,5 +12,17 @@ def open_device(device: str | torch.device) -> torch.device:
         torch.empty(0, device=opened)
     except (RuntimeError, AssertionError, TypeError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
-        raise ConfigError(f"The device {str(device)!r} cannot be used: {reason}; choose cpu or cuda.") from error
+        raise ConfigError(
+            f"The device {str(device)!r} cannot be used: {reason}; choose {' or '.join(_available())}."
+        ) from error
     return opened
+
+
+def _available() -> list[str]:
+    """Return the devices of this machine."""
+    found = ["cpu"]
+    if torch.cuda.is_available():
+        found.append("cuda")
+    if torch.backends.mps.is_available():
+        found.append("mps")
+    return found

@@ -22,7 +22,7 @@ from elmo.locking import holding
 from elmo.model import Elmo
 from elmo.pretrain.distillation import Distillation
 from elmo.pretrain.distributed import Processes
-from elmo.pretrain.first_weights import set_frequency_bias
+from elmo.pretrain.first_weights import count_vocabulary, set_frequency_bias
 from elmo.pretrain.loop import StepReport, TrainState, train_step
 from elmo.pretrain.metrics import MetricsWriter, read_metrics
 from elmo.pretrain.objective import Objective
@@ -61,6 +61,7 @@ class Run:
         self._validation, self._processes = validation, processes
         self.config = _complete(settings, corpus)
         self.num_updates = count_updates(settings, corpus)
+        self._word_counts = count_vocabulary(corpus)
         self._best: tuple[float, str] | None = None
         teacher = settings.teacher
         self._distillation = None
@@ -235,7 +236,13 @@ class Run:
         """Give the model as it is now."""
         weights = self.state.bilm.state_dict()
         origin = {"format": "trained", "source": self.folder.name}
-        return Checkpoint(self.config, weights, vocabulary=self.corpus.vocabulary, origin=origin)
+        return Checkpoint(
+            self.config,
+            weights,
+            vocabulary=self.corpus.vocabulary,
+            origin=origin,
+            word_counts=self._word_counts,
+        )
 
 
 def holding_run(folder: Path) -> AbstractContextManager[None]:

@@ -15,11 +15,15 @@ from typing import Any, Literal
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from elmo.errors import ConfigError
 from elmo.parsing import list_not_positive, parse
+from elmo.text.characters import Utf8Alphabet
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+
+UNKNOWN_SIZE = 1  # of a vocabulary, until the corpus says how many words it has
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,29 @@ class TrainSettings:
         return self.optimizer.kind == "adagrad" and self.num_samples > 0
 
 
+def _list_overwritten(model: ModelConfig) -> list[str]:
+    """Return a phrase for each setting of a model that a training run decides by itself."""
+    found = []
+    if model.softmax is not None:
+        found.append("model.softmax follows from the corpus; set share_softmax to share it, and leave it out")
+    if model.words is not None and model.words.num_words != UNKNOWN_SIZE:
+        found.append("model.words.num_words is that of the prepared corpus; leave it out")
+    characters = model.characters
+    if characters is not None and characters.alphabet != "utf-8":
+        found.append(
+            f"model.characters.alphabet is {characters.alphabet!r}, but training reads UTF-8; leave it out"
+        )
+    if characters is not None and characters.num_characters < Utf8Alphabet.NUM_IDS:
+        found.append(
+            f"model.characters.num_characters is {characters.num_characters}; UTF-8 needs {Utf8Alphabet.NUM_IDS}"
+        )
+    for name in ("begin_word", "end_word", "unknown_word"):
+        expected = getattr(ModelConfig(), name)
+        if getattr(model, name) != expected:
+            found.append(f"model.{name} is {getattr(model, name)!r}, but a prepared corpus has {expected!r}")
+    return found
+
+
 # The sizes of the paper's model and of the smaller official ones: cells, projection, highways.
 _OFFICIAL = {"small": (1024, 128, 1), "medium": (2048, 256, 1), "original": (4096, 512, 2)}
 
@@ -192,10 +219,12 @@ def read_settings(
         if model.get("characters") is False:
             model["characters"] = None  # which TOML cannot say
         if isinstance(model.get("words"), dict):
-            model["words"].setdefault("num_words", 1)  # until the corpus says how many
+            model["words"].setdefault("num_words", UNKNOWN_SIZE)
     _merge(values, stated)
-    source = f"The settings of {file}" if file else "The settings of the training"
+    source = f"The settings of {file}" if file else "The training settings"
     settings = parse(TrainSettings, values, source)
+    if found := _list_overwritten(settings.model):
+        raise ConfigError(f"{source} are not valid: {'; '.join(found)}.")
     if settings.precision != "auto":
         return settings
     from elmo.inference.precision import is_supported  # imports torch

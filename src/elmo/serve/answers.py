@@ -79,7 +79,7 @@ class SimilarityAnswer(BaseModel):
 
 
 class SubstituteAnswer(BaseModel):
-    """A word, and the log of its probability."""
+    """A word, and the log of its share among the words considered."""
 
     word: str
     log_probability: float
@@ -128,6 +128,7 @@ class ModelEntry(BaseModel):
     num_layers: int
     precision: str
     predicts_words: bool
+    scripts: list[str]
     index: ServedIndex | None
 
 

@@ -20,6 +20,7 @@ from elmo.serve.json_answer import JsonAnswer
 from elmo.serve.schemas import NeighborsRequest, ScoreRequest, SubstitutesRequest, TaskRequest
 from elmo.serve.sentences import check_number, check_words, read_sentences
 from elmo.tasks.families.tagging import TagPrediction
+from elmo.tasks.task import Task
 from elmo.text.marks import read_pointed
 from elmo.text.tokenize import tokenize
 
@@ -40,7 +41,10 @@ def add_language_routes(app: FastAPI, context: Context) -> None:
         words, (start, end) = read_pointed(asked.sentence, asked.index, tokenize, name="index")
         if end - start > 1:
             raise InputError(f"The brackets hold {end - start} words; mark one, for one word is put in its place.")
-        find = partial(model.elmo.substitutes, words, start, top_k=asked.top_k)
+        find = partial(
+            model.elmo.substitutes, words, start,
+            top_k=asked.top_k, punctuation=asked.punctuation, same_word=asked.same_word,
+        )  # fmt: skip
         found = await context.call(request, find, words)
         substitutes = [dataclasses.asdict(each) for each in found]
         return JsonAnswer({"model": model.name, "words": words, "index": start, "substitutes": substitutes})
@@ -105,7 +109,9 @@ def _add_tasks(app: FastAPI, context: Context) -> None:
         check_words([len(words) for words in texts], context.settings, "items")
         words = [word for text in texts for word in text]
         found = await context.call(request, lambda: list(trained.predict_examples(examples)), words)
-        predictions = [_describe_prediction(item, each) for item, each in zip(asked.items, found, strict=True)]
+        predictions = [
+            _describe_prediction(trained, item, each) for item, each in zip(asked.items, found, strict=True)
+        ]
         return JsonAnswer({"task": name, "family": trained.family, "predictions": predictions})
 
 
@@ -131,9 +137,11 @@ def _describe_score(score: SentenceScore) -> dict[str, Any]:
     return {**dataclasses.asdict(score), "perplexity": score.perplexity}
 
 
-def _describe_prediction(item: Any, prediction: Any) -> dict[str, Any]:
+def _describe_prediction(task: Task, item: Any, prediction: Any) -> dict[str, Any]:
     found = dataclasses.asdict(prediction)
     if isinstance(prediction, TagPrediction):
         found["spans"] = [{"type": kind, "start": start, "end": end} for kind, start, end in prediction.spans]
-        found["offsets"] = [(word.start, word.end) for word in tokenize(item)] if isinstance(item, str) else None
+        found["offsets"] = (
+            [(word.start, word.end) for word in task.tokenize(item)] if isinstance(item, str) else None
+        )
     return found

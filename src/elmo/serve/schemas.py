@@ -126,6 +126,8 @@ class SubstitutesRequest(Request):
     sentence: Sentence
     index: Index = None
     top_k: Annotated[int, Field(ge=1, le=1000)] = 10
+    punctuation: Annotated[bool, Field(description="Offer punctuation too.")] = False
+    same_word: Annotated[bool, Field(description="Offer the word itself too.")] = False
     model: ModelName = None
 
 

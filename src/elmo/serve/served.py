@@ -6,6 +6,7 @@ from typing import Any
 
 from elmo.analysis.corpus_index import CorpusIndex
 from elmo.analysis.neighbors import find_neighbors
+from elmo.checkpoint.embedded import DEFAULT_MODEL, DEFAULT_NAME
 from elmo.errors import ConfigError, InputError
 from elmo.inference.word_probabilities import require_softmax
 from elmo.model import Elmo
@@ -15,16 +16,17 @@ from elmo.tasks.bilm_identity import content_hash
 from elmo.tasks.folder import read_task
 from elmo.tasks.task import Task, load
 
-DEFAULT_NAME = "default"
+FIRST_MODEL = "default"  # an alias of the first model, whatever its name
 
 
 @dataclass
 class ServedModel:
-    """A model under a name, and its index if it has one."""
+    """A model under a name, and its index if it has one; `source` is how it was named when it was opened."""
 
     name: str
     elmo: Elmo
     index: CorpusIndex | None = None
+    source: str | None = None
 
     @property
     def predicts_words(self) -> bool:
@@ -46,6 +48,7 @@ class ServedModel:
             "num_layers": self.elmo.num_layers,
             "precision": str(self.elmo.precision),
             "predicts_words": self.predicts_words,
+            "scripts": sorted(self.elmo.scripts.learned or ()),
             "index": index,
         }
 
@@ -63,12 +66,15 @@ class Served:
         return any(model.index is not None for model in self.models.values())
 
     def model(self, name: str | None) -> ServedModel:
-        """Give the model of a name."""
-        if name is None:
+        """Return the model of a name, or of the place it was opened from; the first one without a name."""
+        if name in self.models:
+            return self.models[name]
+        if name is None or name == FIRST_MODEL:
             return next(iter(self.models.values()))
-        if name not in self.models:
-            raise unknown_name("model", name, list(self.models), "model")
-        return self.models[name]
+        for model in self.models.values():
+            if name == model.source:
+                return model
+        raise unknown_name("model", name, list(self.models), "model")
 
     def model_with_index(self, name: str | None) -> ServedModel:
         """Give the model of a name if it has an index; without a name, the first that has one."""
@@ -89,16 +95,16 @@ class Served:
 def open_served(settings: Settings) -> Served:
     """Open all that the settings name; ElmoError says what cannot be."""
     models: dict[str, ServedModel] = {}
-    for given in settings.models or ("",):
+    for given in settings.models or (f"{DEFAULT_NAME}={DEFAULT_MODEL}",):
         name, source = split_name(given)
         elmo = Elmo.from_pretrained(
-            source or None,
+            source,
             precision=settings.precision,
             device=settings.device,
             num_threads=settings.threads,
             local_files_only=settings.local_files_only,
         )
-        _put(models, name or DEFAULT_NAME, ServedModel(name or DEFAULT_NAME, elmo), "models")
+        _put(models, name, ServedModel(name, elmo, source=source), "models")
     tasks: dict[str, Task] = {}
     for given in settings.tasks:
         name, source = split_name(given)

@@ -30,10 +30,13 @@ def add_state_routes(app: FastAPI, context: Context) -> None:
 
     @app.get("/v1/models", tags=["server"], summary="The models, in OpenAI's shape", **giving(None, 401))
     async def openai_models() -> JsonAnswer:
-        entries = [
-            {"id": name, "object": "model", "created": 0, "owned_by": "elmo"} for name in context.served.models
-        ]
-        return JsonAnswer({"object": "list", "data": entries})
+        return JsonAnswer({"object": "list", "data": [_openai_model(name) for name in context.served.models]})
+
+    @app.get(
+        "/v1/models/{name:path}", tags=["server"], summary="One model, in OpenAI's shape", **giving(None, 401, 404)
+    )
+    async def openai_model(name: str) -> JsonAnswer:
+        return JsonAnswer(_openai_model(context.served.model(name).name))
 
     @app.get("/healthz", tags=["server"], summary="Whether the server lives", **giving(None, 503))
     async def healthz() -> JsonAnswer:
@@ -53,6 +56,10 @@ def add_state_routes(app: FastAPI, context: Context) -> None:
     @app.get("/metrics", tags=["server"], summary="Counters for Prometheus", response_class=Response)
     async def metrics() -> Response:
         return Response(context.metrics.render(), media_type=context.metrics.content_type)
+
+
+def _openai_model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "elmo"}
 
 
 def _describe_task(name: str, task: Task) -> dict[str, Any]:

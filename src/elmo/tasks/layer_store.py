@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from filelock import FileLock, Timeout
 
+from elmo.checkpoint.download import cache_folder
 from elmo.durable import sync
 from elmo.errors import InputError
 from elmo.model import Elmo
@@ -27,7 +28,7 @@ from elmo.tasks.bilm_identity import content_hash
 logger = logging.getLogger(__name__)
 
 Layers = npt.NDArray[np.float16]
-CACHE_VARIABLE = "ELMO_LAYER_CACHE"
+OLD_CACHE_VARIABLE = "ELMO_LAYER_CACHE"
 DEFAULT_CACHE_BYTES = 20 * 2**30
 WORDS_AT_ONCE = 16_384
 _RECORD = np.dtype([("hash", "S20"), ("offset", "<u8"), ("num_words", "<u4")])
@@ -36,10 +37,14 @@ _NAME = re.compile(r"[0-9a-f]{32}-\w+")
 
 
 def default_cache_folder() -> Path:
-    """Give where layers are kept unless the caller says otherwise."""
-    if given := os.environ.get(CACHE_VARIABLE):
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "elmo" / "layers"
+    """Return where layers are kept unless the caller says otherwise: `layers` in the cache of the package.
+
+    The variable of earlier versions is honoured for one more release.
+    """
+    if given := os.environ.get(OLD_CACHE_VARIABLE):
+        logger.warning("%s is deprecated; set ELMO_CACHE, whose folder layers/ is used.", OLD_CACHE_VARIABLE)
+        return Path(given).expanduser()
+    return cache_folder() / "layers"
 
 
 class LayerStore:

@@ -80,9 +80,14 @@ def absolute(inputs: TaskInputs) -> TaskInputs:
     return dataclasses.replace(inputs, **found)
 
 
+def is_started(folder: Path) -> bool:
+    """Whether a folder holds a run that can be resumed."""
+    return (folder / TRAINING / RUN_FILE).is_file()
+
+
 def read_run(folder: Path) -> tuple[TaskInputs, TaskSettings]:
     """Give what a run was started with; its files must be as they were."""
-    if not (folder / TRAINING / RUN_FILE).is_file():
+    if not is_started(folder):
         raise InputError(f"{folder} is no run to go on with: it has no {TRAINING}/{RUN_FILE}.")
     path = folder / TRAINING / RUN_FILE
     run = read_json(path)

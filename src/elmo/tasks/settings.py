@@ -9,6 +9,13 @@ from elmo.errors import ConfigError
 from elmo.parsing import list_not_positive, parse
 
 FAMILY_NAMES = ("tagging", "classification", "pairs", "relations", "spans", "senses")
+# What people call tasks -> the family, and the target of pairs.
+FAMILY_ALIASES = {
+    "ner": ("tagging", "auto"), "pos": ("tagging", "auto"), "chunking": ("tagging", "auto"),
+    "sentiment": ("classification", "auto"), "topic": ("classification", "auto"),
+    "similarity": ("pairs", "score"), "entailment": ("pairs", "label"),
+    "qa": ("spans", "auto"), "wsd": ("senses", "auto"),
+}  # fmt: skip
 WORD_KINDS = ("pretrained", "learned", "characters")
 
 
@@ -142,7 +149,10 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 def make_settings(family: str, values: Mapping[str, Any] | None = None) -> TaskSettings:
     """Make settings of a family's defaults and of changes, nested or by dotted names."""
     if family not in FAMILY_NAMES:
-        raise ConfigError(f"The family is {family!r}; choose one of {', '.join(FAMILY_NAMES)}.")
+        raise ConfigError(
+            f"The family is {family!r}; choose one of {', '.join(FAMILY_NAMES)}, or the name of a task: "
+            f"{', '.join(FAMILY_ALIASES)}."
+        )
     merged: dict[str, Any] = {}
     for change in (DEFAULTS[family], values or {}):
         _merge(merged, change)

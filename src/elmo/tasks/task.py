@@ -19,7 +19,8 @@ from elmo.tasks.families.family import choose_family
 from elmo.tasks.fit import Fitting, warn_of_unknown
 from elmo.tasks.folder import BILM_FOLDER, BilmReference, TaskDescription, read_task
 from elmo.tasks.readers.columns import TARGETS
-from elmo.text.tokenize import Word, split_on_spaces
+from elmo.tasks.readers.unlabelled import PLACEHOLDERS, refuse_replacing
+from elmo.text.tokenize import Word, split_on_spaces, tokenize
 
 EXAMPLES_AT_ONCE = 256
 _BILM_PREFIX = "encoder.elmo.bilm."
@@ -33,10 +34,32 @@ class Task:
         self._fitting, self._layers = fitting, layers
         self._lock = threading.Lock()
 
+    def __repr__(self) -> str:
+        targets = sorted(self.targets)
+        shown = f", {len(targets)} labels: {', '.join(targets[:5])}{', …' if len(targets) > 5 else ''}"
+        return f"Task({self.family}{shown if targets else ''})"
+
     @property
     def family(self) -> str:
         """The name of the family."""
         return self.description.family
+
+    @property
+    def targets(self) -> frozenset[str]:
+        """The labels or tags to predict, and their names before --map-label; empty for scores and answers."""
+        labels = self.description.labels
+        named = {str(label) for label in labels.get("tags") or labels.get("labels") or ()}
+        return frozenset(named | set(self.description.label_map))
+
+    @property
+    def sense_entries(self) -> frozenset[str]:
+        """The lemmas with their part of speech, as in bank#NOUN, that a task of senses knows."""
+        labels = self.description.labels
+        return frozenset(labels.get("senses", {})) | frozenset(labels.get("first_senses", {}))
+
+    def tokenize(self, text: str) -> list[Word]:
+        """Return the words of a text with their offsets, cut as those of training were."""
+        return split_on_spaces(text) if self.description.read.split_on_spaces else tokenize(text)
 
     def predict(self, items: Iterable[Any]) -> list[Any]:
         """Give the prediction of each item, plain Python values, in their order.
@@ -85,20 +108,18 @@ class Task:
         """
         family, labels, renamed = self._fitting.family, self._fitting.labels, self.description.label_map
         for example in examples:
-            found = (
-                family.unknown_targets(example, labels) if self.family != "spans" else ()
-            )  # any text may answer
+            # Any text may be an answer.
+            found = family.unknown_targets(example, labels) if self.family != "spans" else ()
             # Such as _ or - stands for nothing.
-            unknown = [each for each in found if any(map(str.isalnum, each)) and each not in renamed]
+            unknown = [
+                each
+                for each in found
+                if any(map(str.isalnum, each)) and each not in renamed and each not in PLACEHOLDERS
+            ]
             # A tag or two that training did not have may well stand in a file; a sentence of them does not.
             num_tags = len(set(getattr(example, "tags", None) or ()))
             if unknown and len(unknown) >= num_tags:
-                role = TARGETS[self.family]
-                raise InputError(
-                    f"{example.place}: {unknown[0]!r:.60} stands where the {role} is expected, and would be "
-                    f"replaced, but it is no {role} that this task knows; put quotes around a text that holds the "
-                    f"delimiter, or say which columns are meant, as in --column {role}=NUMBER."
-                )
+                raise refuse_replacing(str(example.place), unknown[0], TARGETS[self.family])
             yield example
 
     def evaluate(self, examples: Sequence[Any]) -> dict[str, float]:

@@ -1,18 +1,30 @@
 """Words and their ids: the rows of a word embedding and of the softmax, in the order of vocabulary.txt."""
 
+import functools
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
+
+RANK_SHIFT = 2.7  # of Mandelbrot's law for English
+_SMOOTHING = 0.5  # a word of the list that the text did not have
 
 
 class Vocabulary:
     """An ordered list of words with the special ones among them."""
 
     def __init__(
-        self, words: Iterable[str], *, begin: str = "<S>", end: str = "</S>", unknown: str = "<UNK>"
+        self,
+        words: Iterable[str],
+        *,
+        begin: str = "<S>",
+        end: str = "</S>",
+        unknown: str = "<UNK>",
+        counts: Sequence[int] | None = None,
     ) -> None:
+        """`counts`: how often each word stood in the text the model was trained on, if that is known."""
         self.words = tuple(words)
+        self._counts = counts
         self.begin, self.end, self.unknown = begin, end, unknown
         self._ids = {word: number for number, word in enumerate(self.words)}
 
@@ -21,6 +33,26 @@ class Vocabulary:
 
     def __contains__(self, word: object) -> bool:
         return word in self._ids
+
+    def log_frequencies(self) -> npt.NDArray[np.float64]:
+        """Return the log of each word's share of the training text, shape (V,).
+
+        Without counts the list is taken to be sorted by frequency, as vocabularies of language models are, and
+        frequencies to fall with the rank (Zipf-Mandelbrot).
+        """
+        if self._counts is not None:
+            counts = np.asarray(self._counts, dtype=np.float64) + _SMOOTHING
+        else:
+            special = {self.begin, self.end, self.unknown}
+            ranks = np.cumsum([word not in special for word in self.words])
+            counts = 1.0 / (ranks + RANK_SHIFT)
+        frequencies: npt.NDArray[np.float64] = np.log(counts / counts.sum())
+        return frequencies
+
+    @functools.cached_property
+    def punctuation_ids(self) -> npt.NDArray[np.int64]:
+        """The ids of words without a letter or digit."""
+        return np.array([number for number, word in enumerate(self.words) if is_punctuation(word)], dtype=np.int64)
 
     def missing_special_words(self) -> list[str]:
         """Give those of the begin, end and unknown words that are not in the list."""
@@ -38,6 +70,11 @@ class Vocabulary:
             [unknown if word in boundaries else self._ids.get(word, unknown) for word in words],
             dtype=np.int64,
         )
+
+
+def is_punctuation(word: str) -> bool:
+    """Whether a word has no letter or digit of any script, as . and -- have none."""
+    return not any(character.isalnum() for character in word)
 
 
 def parse_lines(content: bytes) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from torch import Tensor
 
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.folder import writing_model
+from elmo.checkpoint.folder import card_names, write_card, writing_model
 from elmo.checkpoint.formats import bilm
 from elmo.checkpoint.formats.hdf5_file import open_hdf5
 from elmo.checkpoint.location import (
@@ -75,7 +75,9 @@ def write_hdf5(checkpoint: Checkpoint, folder: Path) -> None:
 
     config = replace(checkpoint.config, softmax=None)
     options = bilm.write_options(config)
-    with writing_model(folder, (OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE)) as aside:
+    names = (OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE, *card_names(checkpoint, folder))
+    with writing_model(folder, names) as aside:
+        write_card(checkpoint, aside)
         if checkpoint.vocabulary is not None:
             options["n_tokens_vocab"] = len(checkpoint.vocabulary)
             (aside / VOCABULARY_FILE).write_bytes(format_lines(checkpoint.vocabulary))

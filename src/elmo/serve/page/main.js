@@ -70,6 +70,7 @@ async function read() {
     tell(new Error(say("empty")));
     return;
   }
+  showScriptNote();
   announce(say("reading"));
   try {
     const asked = { sentences: state.sentences, layers: "all", encoding_format: "base64", model: model().name };
@@ -138,10 +139,31 @@ function chooseTab(name) {
   byId(`tab-${name}`).focus();
 }
 
+// Text in a script that the model has hardly seen gets vectors that mean little.
+function isFamiliar(text) {
+  const letters = text.match(/\p{L}/gu) ?? [];
+  const scripts = model()?.scripts ?? [];
+  if (!letters.length || !scripts.length) return true;
+  const known = new RegExp(scripts.map((script) => `\\p{Script=${script}}`).join("|"), "u");
+  return 2 * letters.filter((letter) => known.test(letter)).length >= letters.length;
+}
+
+function showScriptNote() {
+  const isStrange = !isFamiliar(state.sentences.join(" "));
+  byId("script-note").hidden = !isStrange;
+  const scripts = (model().scripts ?? []).join(", ");
+  byId("script-note").textContent = isStrange ? say("unfamiliarScript", { model: model().name, scripts }) : "";
+}
+
+function drawExamples() {
+  const fitting = [...EXAMPLES.entries()].filter(([, { sentences }]) => isFamiliar(sentences.join(" ")));
+  const entries = [["", say("chooseExample")], ...fitting.map(([number, { name }]) => [String(number), name])];
+  options(byId("examples"), entries, "");
+}
+
 function drawTexts() {
   showTheme();
-  const entries = [["", say("chooseExample")], ...EXAMPLES.map(({ name }, number) => [String(number), name])];
-  options(byId("examples"), entries, "");
+  drawExamples();
   if (!served.models.length) return;
   drawFields(events);
   drawWords(events);
@@ -213,6 +235,7 @@ async function start() {
   options(byId("model"), served.models.map(({ name }) => [name, name]), model().name);
   byId("model-choice").hidden = served.models.length < 2;
   document.querySelector(".tabs").hidden = !served.tasks.length;
+  drawExamples();
   if (!state.sentences.length) useExample(EXAMPLES[0]);
   drawFields(events);
   useModel();

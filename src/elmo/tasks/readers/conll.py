@@ -38,6 +38,7 @@ class ConllReader:
         row = next((line for line in rows if is_conllu or not _MAYBE_COMMENT.match(line)), rows[0])
         self._has_tabs = "\t" in row
         self._num_columns = len(self._cut(row))
+        self._ahead = [self._cut(line) for line in rows if is_conllu or not _MAYBE_COMMENT.match(line)]
         self._word = self._index(columns.get("word", "form" if is_conllu else "1"), "word")
         # Without tags they are to be written behind the last column.
         last = max(2, self._num_columns) if labelled else self._num_columns + 1
@@ -70,8 +71,23 @@ class ConllReader:
         else:
             self._rest = block
 
+    @property
+    def num_columns(self) -> int:
+        """How many columns the first word has."""
+        return self._num_columns
+
+    @property
+    def first_words(self) -> list[str]:
+        """The words of the first rows, without taking them."""
+        return [cells[self._word] for cells in self._ahead if self._word < len(cells)]
+
+    @property
+    def first_tags(self) -> list[str]:
+        """The tags that the first rows already have."""
+        return [cells[self._tag] for cells in self._ahead if self._tag < len(cells)]
+
     def begin(self) -> str:
-        """Give nothing: the first sentence follows at once."""
+        """Return nothing: the first sentence follows at once."""
         return ""
 
     def write(self, example: TaggedSentence, prediction: Any) -> str:

@@ -1,12 +1,13 @@
 """Which format a file is, by its name and by what stands in it, and the reader of it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, cast, get_args
 
 from elmo.errors import InputError
 from elmo.tasks.readers.conll import ConllReader, looks_like_conllu
 from elmo.tasks.readers.lines import STDIN, Lines
+from elmo.tasks.readers.plain_text import PlainTextReader
 from elmo.tasks.readers.reader import Reader
 from elmo.tasks.readers.semeval import SemevalReader
 from elmo.tasks.readers.squad import SquadReader
@@ -16,7 +17,7 @@ from elmo.tasks.readers.trees import TreeReader
 from elmo.tasks.readers.wsd import WsdReader
 
 FormatName: TypeAlias = Literal[
-    "conll", "conllu", "csv", "tsv", "jsonl", "json", "trees", "semeval", "squad", "wsd"
+    "text", "conll", "conllu", "csv", "tsv", "jsonl", "json", "trees", "semeval", "squad", "wsd"
 ]
 _TABLES = ("csv", "tsv", "jsonl", "json")
 FORMATS: dict[str, tuple[str, ...]] = {
@@ -27,7 +28,7 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "spans": ("squad", *_TABLES),
     "senses": ("wsd",),
 }
-_SUFFIXES = {
+SUFFIXES = {
     ".conllu": "conllu", ".conll": "conll", ".iob": "conll", ".iob2": "conll", ".bio": "conll", ".csv": "csv",
     ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".xml": "wsd", ".ptb": "trees",
 }  # fmt: skip
@@ -56,17 +57,31 @@ class OpenedReader:
     settings: ReadSettings
 
 
-def open_reader(path: str, family: str, settings: ReadSettings, *, labelled: bool = True) -> OpenedReader:
-    """Open a file (or "-", standard input) of examples of a family. `labelled`: their targets must be there."""
-    lines = Lines(path)
+def open_reader(
+    source: str | Lines,
+    family: str,
+    settings: ReadSettings,
+    *,
+    labelled: bool = True,
+    sense_entries: Collection[str] = (),
+) -> OpenedReader:
+    """Open a file (or "-", standard input) of examples of a family. `labelled`: their targets must be there.
+
+    `sense_entries` are the lemmas that a sense task knows, for marked words of plain text.
+    """
+    lines = source if isinstance(source, Lines) else Lines(source)
     recognized = _recognize(lines, family)  # which tells of an empty file too
     format = settings.format or recognized
+    choices = [name for name in ("text", *FORMATS[family]) if not labelled or name != "text"]
     if format not in get_args(FormatName):
-        raise InputError(f"--format {format!r} is not known; choose one of {', '.join(FORMATS[family])}.")
-    if format not in FORMATS[family]:
-        raise InputError(
-            f"{lines.name} is {format}, but {family} reads {', '.join(FORMATS[family])}; say which with --format."
-        )
+        raise InputError(f"--format {format!r} is not known; choose one of {', '.join(choices)}.")
+    if format == "text" and labelled:
+        raise InputError(f"{lines.name} is plain text, which has no labels; choose one of {', '.join(choices)}.")
+    if format not in choices:
+        raise InputError(f"{lines.name} is {format}, but {family} reads {', '.join(choices)}; set --format.")
+    if format == "text":
+        plain = PlainTextReader(lines, family, on_spaces=settings.split_on_spaces, sense_entries=sense_entries)
+        return OpenedReader(plain, replace(settings, format=format, columns={}))
     reader = _make_reader(lines, family, cast(FormatName, format), settings, labelled=labelled)
     # A file of the same kind is read in the same way, even where guessing might differ.
     found = replace(settings, format=format, columns=reader.columns)
@@ -100,6 +115,8 @@ def _make_reader(
             return SquadReader(lines, labelled=labelled)
         case "wsd":
             return WsdReader(lines, labelled=labelled)
+        case "text":
+            raise AssertionError("plain text is opened without columns")
         case _:
             table = Table(lines, format, header=settings.header, delimiter=settings.delimiter)
             _check_num_columns(table, lines.name, settings)
@@ -128,7 +145,7 @@ def _recognize(lines: Lines, family: str) -> str:
     ahead = [line for line in lines.peek(100) if line.strip()]
     if not ahead:
         raise InputError(f"{lines.name} is empty; examples were expected.")
-    format = _SUFFIXES.get(lines.suffix) or _recognize_content(ahead[0].lstrip(), ahead, family)
+    format = SUFFIXES.get(lines.suffix) or _recognize_content(ahead[0].lstrip(), ahead, family)
     if format == "conll" and looks_like_conllu(ahead):
         return "conllu"
     return format

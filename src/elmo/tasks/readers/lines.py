@@ -5,13 +5,14 @@ import gzip
 import itertools
 import lzma
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from elmo.corpus.input_files import open_stdin
 from elmo.errors import InputError
 from elmo.tasks.examples import Place
+from elmo.text.file_kinds import refuse_binary
 
 STDIN = "-"
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
@@ -21,12 +22,15 @@ _BYTE_ORDER_MARK = "\ufeff"
 class Lines:
     """The lines of one input, without their line ends; `number` is that of the line given last."""
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = str(path)
+    GIVEN = "--text"
+
+    def __init__(self, path: str | Path, *, texts: Sequence[str] | None = None) -> None:
+        """`texts` are read instead of a file, each a line."""
+        self.path = str(path) if texts is None else self.GIVEN
         self.name = "standard input" if self.path == STDIN else self.path
         self.number = 0
         self._ahead: list[str] = []
-        self._raw = self._read()
+        self._raw = self._read() if texts is None else (line for text in texts for line in text.split("\n"))
 
     @property
     def suffix(self) -> str:
@@ -64,6 +68,7 @@ class Lines:
             raise InputError(f"{path} is a folder; name a file of examples.")
         if not path.exists():
             raise InputError(f"There is no file {self.path!r}; name a file of examples.")
+        refuse_binary(path, self.path)
         try:
             with _OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
                 yield from self._decode(file)

@@ -72,6 +72,11 @@ class TableReader:
         return not self._is_json and not self._table.has_header
 
     @property
+    def first_rows(self) -> list[Record]:
+        """The rows that were looked at ahead."""
+        return self._table.first_rows
+
+    @property
     def on_spaces(self) -> bool:
         """Whether the words are what stands between spaces."""
         return self._on_spaces

@@ -1,0 +1,182 @@
+"""Plain text, one sentence per line -> examples to predict; predictions -> tab-separated rows.
+
+What a line holds depends on the family: a sentence (tagging, classification), two texts with a tab or ||| between
+them (pairs; a question and its passage), a sentence with <e1> and <e2> (relations) or [marked] words (senses).
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from elmo.errors import InputError
+from elmo.tasks.examples import (
+    LabelledText,
+    MarkedPair,
+    Place,
+    Question,
+    SenseSentence,
+    SenseTarget,
+    SentencePair,
+    TaggedSentence,
+)
+from elmo.tasks.readers.lines import Lines
+from elmo.tasks.readers.semeval import read_marked
+from elmo.tasks.readers.squad import make_question
+from elmo.text.tokenize import split_on_spaces, tokenize
+
+PAIR_SEPARATORS = ("\t", "|||")
+NO_SENSE = "-"
+_MARK = re.compile(r"\[([^\[\]]+)\]")
+# WordNet's detachment rules: the ending of an inflected word and that of its lemma.
+_ENDINGS = (
+    ("s", ""), ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"), ("men", "man"),
+    ("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", ""), ("er", ""),
+    ("est", ""), ("er", "e"), ("est", "e"),
+)  # fmt: skip
+
+
+class PlainTextReader:
+    """Sentences of a text without labels; empty lines are skipped."""
+
+    def __init__(
+        self, lines: Lines, family: str, *, on_spaces: bool = False, sense_entries: Collection[str] = ()
+    ) -> None:
+        """`sense_entries` are the lemmas that a sense task knows, as in bank#NOUN."""
+        self.columns: dict[str, str] = {}
+        self._lines, self._family, self._entries = lines, family, frozenset(sense_entries)
+        self._cut = split_on_spaces if on_spaces else tokenize
+
+    def __iter__(self) -> Iterator[Any]:
+        makers = {
+            "tagging": self._sentence, "classification": self._text, "pairs": self._pair,
+            "relations": self._relation, "spans": self._question, "senses": self._senses,
+        }  # fmt: skip
+        make = makers[self._family]
+        for line in self._lines:
+            if line.strip():
+                yield make(line.strip(), self._lines.place())
+
+    def begin(self) -> str:
+        """Return nothing: rows of plain text have no header."""
+        return ""
+
+    def write(self, example: Any, prediction: Any) -> str:
+        """Return the rows of an example, tab-separated; an empty line follows a tagged sentence."""
+        rows = "".join("\t".join(cells) + "\n" for cells in prediction_rows(example, prediction))
+        return rows + "\n" if isinstance(example, TaggedSentence) else rows
+
+    def end(self) -> str:
+        """Return nothing."""
+        return ""
+
+    def _words(self, text: str) -> tuple[str, ...]:
+        return tuple(word.text for word in self._cut(text))
+
+    def _sentence(self, line: str, place: Place) -> TaggedSentence:
+        return TaggedSentence(self._words(line), None, place, record=line)
+
+    def _text(self, line: str, place: Place) -> LabelledText:
+        return LabelledText(self._words(line), None, place, record=line)
+
+    def _pair(self, line: str, place: Place) -> SentencePair:
+        first, second = self._halves(line, "two sentences", "A man runs ||| Someone moves")
+        return SentencePair(self._words(first), self._words(second), None, place, record=line)
+
+    def _question(self, line: str, place: Place) -> Question:
+        question, passage = self._halves(
+            line, "a question and its passage", "Who came? ||| Ann came to Paris by train."
+        )
+        return make_question(question, passage, [], place, "", record=line)
+
+    def _halves(self, line: str, what: str, instance: str) -> tuple[str, str]:
+        separator = next((each for each in PAIR_SEPARATORS if each in line), "\t")
+        halves = [half.strip() for half in line.split(separator)]
+        if len(halves) != 2 or not all(halves):
+            raise self._lines.fail(
+                f"{line!r:.60} is not {what} with a tab or ||| between them; write for example '{instance}', or "
+                "say what the input is with --format."
+            )
+        return halves[0], halves[1]
+
+    def _relation(self, line: str, place: Place) -> MarkedPair:
+        words, first, second = read_marked(line, place)
+        return MarkedPair(words, first, second, None, place, record=line)
+
+    def _senses(self, line: str, place: Place) -> SenseSentence:
+        marks = list(_MARK.finditer(line))
+        if not marks:
+            raise self._lines.fail(
+                f"{line!r:.60} marks no word; put the word whose sense is asked for in brackets, as in "
+                "'The [bank] raised its rates'."
+            )
+        words: list[str] = []
+        targets: list[SenseTarget] = []
+        at = 0
+        for mark in marks:
+            words += self._words(line[at : mark.start()])
+            at = mark.end()
+            shown, lemma, pos = self._read_mark(mark[1], place)
+            inside = self._words(shown)
+            if not inside:
+                raise self._lines.fail(f"the brackets in {line!r:.60} hold no word.")
+            span = (len(words), len(words) + len(inside))
+            targets.append(SenseTarget(shown, span, lemma, pos, None))
+            words += inside
+        words += self._words(line[at:])
+        return SenseSentence(tuple(words), tuple(targets), place, record=_MARK.sub(r"\1", line))
+
+    def _read_mark(self, text: str, place: Place) -> tuple[str, str, str]:
+        """Return the word, its lemma and its part of speech of [banks], [bank#NOUN] or [banks|bank#NOUN]."""
+        shown, bar, entry = text.rpartition("|")
+        lemma, hash_sign, pos = entry.rpartition("#")
+        if hash_sign:
+            return (shown if bar else lemma).strip(), lemma.strip().replace(" ", "_"), pos.strip().upper()
+        shown, lemma = (shown.strip(), entry.strip()) if bar else (entry.strip(), entry.strip())
+        for candidate in _lemmas(lemma.lower().replace(" ", "_")):
+            known = sorted(each for each in self._entries if each.rpartition("#")[0] == candidate)
+            if len(known) > 1:
+                parts = ", ".join(each.rpartition("#")[2] for each in known)
+                raise InputError(
+                    f"{place}: [{text}] may be {parts}; say which, as in [{shown}|{known[0]}]."
+                    if shown.lower() != candidate
+                    else f"{place}: [{text}] may be {parts}; say which, as in [{known[0]}]."
+                )
+            if known:
+                return shown, candidate, known[0].rpartition("#")[2]
+        return shown, lemma, ""
+
+
+def prediction_rows(example: Any, prediction: Any) -> list[tuple[str, ...]]:
+    """Return what a person reads: (word, tag) of each word, else the prediction, its probability and the text."""
+    if isinstance(example, TaggedSentence):
+        return list(zip(example.words, prediction.tags, strict=True))
+    texts = _record_cells(example)
+    if isinstance(example, SenseSentence):
+        return [
+            (key or NO_SENSE, target.id, *texts)
+            for target, key in zip(example.targets, prediction.keys, strict=True)
+        ]
+    if isinstance(example, Question):
+        return [(prediction.text, f"{prediction.probability:.3f}", *texts)]
+    if hasattr(prediction, "score"):
+        return [(f"{prediction.score:.4g}", *texts)]
+    return [(prediction.label, f"{prediction.probabilities[prediction.label]:.3f}", *texts)]
+
+
+def _record_cells(example: Any) -> tuple[str, ...]:
+    separator = next((each for each in PAIR_SEPARATORS if each in example.record), "\t")
+    if isinstance(example, SentencePair):
+        return tuple(half.strip() for half in example.record.split(separator))
+    if isinstance(example, Question):
+        return (example.record.split(separator)[0].strip(),)
+    return (" ".join(example.record.split("\t")),)
+
+
+def _lemmas(word: str) -> Iterator[str]:
+    yield word
+    for ending, replacement in _ENDINGS:
+        if word.endswith(ending) and len(word) > len(ending) + 1:
+            stem = word[: -len(ending)]
+            yield stem + replacement
+            if not replacement and len(stem) > 2 and stem[-1] == stem[-2]:  # stopped -> stop
+                yield stem[:-1]

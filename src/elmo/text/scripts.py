@@ -1,0 +1,74 @@
+"""In which scripts a model was trained, by its vocabulary, and a warning about text in others."""
+
+import functools
+import unicodedata
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+LEAST_SHARE = 0.01  # of a vocabulary's letters, for a script to count as learned
+MAX_WORDS = 1000  # looked at in one text
+# A script that stands for several in the names of characters.
+_SAME = {"CJK": "Han", "KANGXI": "Han", "FULLWIDTH": "Latin", "HALFWIDTH": "Katakana"}
+
+
+class UnfamiliarScriptWarning(UserWarning):
+    """The text is in a script that the model has hardly seen, so its vectors mean little."""
+
+
+@functools.lru_cache(maxsize=4096)
+def script_of(character: str) -> str | None:
+    """Return the script of a letter as Unicode calls it, such as Latin or Han; None if it is no letter."""
+    if not character.isalpha():
+        return None
+    name = unicodedata.name(character, "").split(" ")[0].split("-")[0]
+    return _SAME.get(name, name.capitalize()) or None
+
+
+def count_scripts(words: Iterable[str]) -> Counter[str]:
+    """Return how many letters of each script words have."""
+    found = Counter(script_of(character) for word in words for character in word)
+    found.pop(None, None)
+    return found  # type: ignore[return-value]
+
+
+class ScriptWatch:
+    """Warns once if more than half of a text's letters are of scripts that a vocabulary hardly has."""
+
+    def __init__(self, vocabulary: Sequence[str] | None) -> None:
+        self._vocabulary = vocabulary
+        self._has_warned = False
+
+    @functools.cached_property
+    def learned(self) -> frozenset[str] | None:
+        """The scripts of the vocabulary; None without one, when nothing is known."""
+        if not self._vocabulary:
+            return None
+        counts = count_scripts(self._vocabulary)
+        least = LEAST_SHARE * counts.total()
+        return frozenset(script for script, count in counts.items() if count >= least)
+
+    def check(self, sentences: Iterable[Sequence[str]]) -> None:
+        """Look at sentences of words."""
+        if self._has_warned or self._vocabulary is None:
+            return
+        foreign: list[str] = []
+        num_words = 0
+        for sentence in sentences:
+            if num_words >= MAX_WORDS:
+                break
+            num_words += len(sentence)
+            foreign += [word for word in sentence if not word.isascii()]
+        if 2 * len(foreign) < num_words or not foreign or not self.learned:
+            return  # most words are in ASCII, whose letters are Latin
+        counts = count_scripts(word for sentence in sentences for word in sentence[:MAX_WORDS])
+        unseen = Counter({script: count for script, count in counts.items() if script not in self.learned})
+        if 2 * unseen.total() > counts.total():
+            self._has_warned = True
+            warnings.warn(
+                f"Most letters of this text are {unseen.most_common(1)[0][0]}, but the model was trained on "
+                f"{' and '.join(sorted(self.learned))} text, so its answers mean little here; open a model for "
+                "this language.",
+                UnfamiliarScriptWarning,
+                stacklevel=4,
+            )

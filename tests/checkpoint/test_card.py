@@ -1,0 +1,72 @@
+"""The card with the licence and the word counts travel with a model; measurements do not outlive a change."""
+
+from dataclasses import replace
+
+import pytest
+
+from elmo import CheckpointError, Elmo
+from elmo.checkpoint.average import average
+from elmo.checkpoint.card import license_of
+from elmo.checkpoint.folder import read_folder
+from elmo.checkpoint.revocabulary import change_vocabulary
+from tests.language_models import VOCABULARY, make_language_model
+
+CARD = "---\nlanguage: en\nlicense: cc-by-sa-3.0\n---\n# My model\n\nPerplexity 82.1.\n"
+
+
+@pytest.fixture
+def model():
+    counts = tuple(range(len(VOCABULARY)))
+    return Elmo(replace(make_language_model().checkpoint(), card=CARD, word_counts=counts))
+
+
+@pytest.mark.parametrize("format", ["elmo", "hdf5"])
+def test_save_pretrained_writes_the_card(model, tmp_path, format):
+    model.save_pretrained(tmp_path / "model", format=format)
+    assert (tmp_path / "model" / "README.md").read_text() == CARD
+
+
+def test_a_saved_model_has_its_card_and_counts_when_it_is_opened_again(model, tmp_path):
+    model.save_pretrained(tmp_path / "model")
+    found = read_folder(tmp_path / "model")
+    assert (found.card, found.word_counts) == (CARD, model.checkpoint().word_counts)
+
+
+def test_a_readme_that_is_there_is_not_replaced(model, tmp_path):
+    (tmp_path / "README.md").write_text("mine")
+    model.save_pretrained(tmp_path)
+    assert (tmp_path / "README.md").read_text() == "mine"
+
+
+def test_the_default_model_says_its_licence_and_counts_wherever_it_goes(tmp_path):
+    model = Elmo.from_pretrained()
+    model.save_pretrained(tmp_path / "copy", storage="compact")
+    copy = read_folder(tmp_path / "copy")
+    assert license_of(copy.card) == "cc-by-sa-3.0"
+    assert copy.word_counts is not None and copy.word_counts[model.vocabulary.words.index("the")] > 10**6
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda checkpoint: change_vocabulary(checkpoint, VOCABULARY), lambda checkpoint: average([checkpoint] * 2)],
+)
+def test_a_changed_model_keeps_the_licence_and_not_the_measurements(model, change):
+    card = change(model.checkpoint()).card
+    assert license_of(card) == "cc-by-sa-3.0"
+    assert "# From My model" in card and "The weights keep its licence, cc-by-sa-3.0." in card
+    assert "82.1" not in card
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("1\n2\n", "The model has 2 word counts for a vocabulary of"),
+        ("1\nmany\n", "is damaged: one whole number per line was expected"),
+        ("-1\n", "is damaged: one whole number per line was expected"),
+    ],
+)
+def test_damaged_counts_are_refused(model, tmp_path, content, message):
+    model.save_pretrained(tmp_path)
+    (tmp_path / "word_counts.txt").write_text(content)
+    with pytest.raises(CheckpointError, match=message):
+        Elmo.from_pretrained(tmp_path)

@@ -1,0 +1,199 @@
+"""`elmo task predict` on what people type first: plain text in every form, for every family."""
+
+import contextlib
+import dataclasses
+import io
+import json
+
+import pytest
+
+from elmo.tasks import load
+from tests.tasks.toys import SMALL, SUFFIXES, write_toy
+
+FAST = [part for name, value in SMALL.items() for part in ("--set", f"{name}={value}")]
+# A line of text for each family, the same as Python takes it, and what of the prediction is shown first.
+LINES = {
+    "tagging": ("I like Paris city .", "I like Paris city .", lambda found: f"I\t{found.tags[0]}"),
+    "classification": ("look, a rat here", "look, a rat here", lambda found: found.label),
+    "pairs": ("a rat runs ||| the bug sits", ("a rat runs", "the bug sits"), lambda found: found.label),
+    "relations": (
+        "the <e1>Paris</e1> in the <e2>box</e2>.",
+        "the <e1>Paris</e1> in the <e2>box</e2>.",
+        lambda found: found.label,
+    ),
+    "spans": (
+        "Which place ?\tAnn went to Oslo by train .",
+        ("Which place ?", "Ann went to Oslo by train ."),
+        lambda found: found.text,
+    ),
+    "senses": (
+        "the money [bank]",
+        ("the money bank", [(2, 3, "bank", "NOUN")]),
+        lambda found: f"{found.keys[0]}\tbank",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, model_folder):
+    """The folder of a trained toy task per family, made once."""
+    from elmo.cli import main
+
+    made = {}
+
+    def get(family, name="task", *, train=None):
+        if (family, name) not in made:
+            folder = tmp_path_factory.mktemp(family)
+            write_toy(family, folder, "dev", seed=1, size=12)
+            path = write_toy(family, folder, size=48)
+            dev = folder / f"dev.{SUFFIXES[family]}"
+            if train is not None:
+                path = dev = folder / train[0]
+                path.write_text(train[1])
+            arguments = [
+                "task", "train", family, "--train", path, "--dev", dev, "--model", model_folder, "--output",
+                folder / name, "--cache", folder / "cache", *FAST, "--epochs", "20",
+            ]  # fmt: skip
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                assert main([str(argument) for argument in arguments]) == 0
+            made[family, name] = folder / name
+        return made[family, name]
+
+    return get
+
+
+@pytest.mark.parametrize("family", LINES)
+@pytest.mark.parametrize("form", ["stdin", "several lines", "file", "--text", "--json", "--format text"])
+def test_plain_text_is_answered_as_text(trained, run, tmp_path, family, form):
+    line, item, show = LINES[family]
+    folder = trained(family)
+    (expected,) = load(folder).predict([item])
+    match form:
+        case "stdin":
+            answer = run("task", "predict", folder, stdin=f"{line}\n".encode())
+        case "several lines":
+            answer = run("task", "predict", folder, stdin=f"{line}\n\n{line}\n{line}\n".encode())
+            assert answer.out.count(show(expected)) == 3, answer
+        case "file":
+            (tmp_path / "some.txt").write_text(line)
+            answer = run("task", "predict", folder, tmp_path / "some.txt")
+        case "--text":
+            answer = run("task", "predict", folder, "--text", line)
+        case "--format text":
+            (tmp_path / "some.conll").write_text(line)
+            answer = run("task", "predict", folder, tmp_path / "some.conll", "--format", "text")
+        case "--json":
+            answer = run("task", "predict", folder, "--text", line, "--json")
+            found = json.loads(answer.out)
+            for name, value in dataclasses.asdict(expected).items():
+                assert found[name] == json.loads(json.dumps(value)), name
+            return
+    assert answer.code == 0, answer
+    assert answer.out.startswith(show(expected)), answer
+
+
+def test_the_toys_are_learned_so_that_answers_mean_something(trained, run):
+    answer = run("task", "predict", trained("tagging"), "--text", "I like Paris city .")
+    assert answer.out == "I\tO\nlike\tO\nParis\tB-place\ncity\tI-place\n.\tO\n\n"
+    assert run("task", "predict", trained("classification"), "--text", "look, a rat here").out[:4] == "bad\t"
+    question = "Which place ? ||| Ann went to Oslo by train ."
+    assert run("task", "predict", trained("spans"), "--text", question).out.startswith("Oslo\t")
+
+
+def test_a_probability_and_the_text_follow_the_label(trained, run):
+    label, probability, text = run("task", "predict", trained("classification"), stdin=b"a dog").out.split("\t")
+    assert label in ("good", "bad") and 0.5 <= float(probability) <= 1 and text == "a dog\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We like Oslo city .\nWe like Rome city .\n",  # every line of as many words
+        "- We like Oslo city .\n",
+        "我去银行存钱。\n",
+        "# Heading\nWe like Oslo city .\n",
+    ],
+)
+def test_lines_of_words_are_not_taken_for_conll_rows(trained, run, text):
+    answer = run("task", "predict", trained("tagging"), stdin=text.encode())
+    assert answer.code == 0, answer
+    tags = {"O", "B-place", "I-place"}
+    rows = [row.split("\t") for row in answer.out.splitlines() if row]
+    assert all(len(row) == 2 and row[1] in tags for row in rows)
+    assert "".join(row[0] for row in rows) == "".join(text.split())
+
+
+def test_words_one_per_line_and_rows_with_known_tags_are_conll(trained, run):
+    folder = trained("tagging")
+    assert run("task", "predict", folder, stdin=b"We\nlike\nOslo\n").out == "We O\nlike O\nOslo B-place\n\n"
+    answer = run("task", "predict", folder, stdin=b"We O\nlike O\nOslo O\n")
+    assert answer.out == "We O\nlike O\nOslo B-place\n\n"
+
+
+@pytest.mark.parametrize(
+    ("family", "text", "message"),
+    [
+        ("tagging", "EU NNP B-NP\nrejects VBZ B-VP\n", "may be a sentence, or one word with its columns"),
+        ("tagging", "I O\n", "say which with --format text or --format conll"),
+        (
+            "tagging",
+            "1\tWe like Oslo city .\n2\tWe like Rome .\n",
+            "say which with --format text or --format conll",
+        ),
+        ("tagging", "1\tWe\n2\tlike\n", "holds numbers only (1, 2); name the column of the words with --column"),
+        ("tagging", "We\tlike\nOslo\tcity\n", "column 2: 'like' stands where the tag is expected, and would be"),
+        ("classification", "1\ta great film\n2\ta bad film\n", "say which with --format text or --format tsv"),
+        ("pairs", "a rat runs\n", "is not two sentences with a tab or ||| between them; write for example"),
+        ("pairs", "a\tb\tc\n", "say which with --format text or --format tsv"),
+        ("spans", "Which place?\n", "is not a question and its passage with a tab or ||| between them"),
+        ("relations", "the arm of a chair\n", "the marks are missing; one <e1>…</e1> and one <e2>…</e2>"),
+        ("senses", "the money bank\n", "marks no word; put the word whose sense is asked for in brackets"),
+        ("classification", "\n", "standard input is empty; text or examples were expected."),
+    ],
+)
+def test_what_may_be_either_is_refused_with_what_to_write(trained, run, family, text, message):
+    assert message in run("task", "predict", trained(family), stdin=text.encode()).message()
+
+
+def test_commas_of_a_text_are_no_columns_of_a_task_trained_without_a_header(trained, run, tmp_path):
+    rows = "".join(f"{label},look at the {word}\n" for word, label in (("dog", "good"), ("rat", "bad")) * 12)
+    folder = trained("classification", "headless", train=("nohead.csv", rows))
+    for text in ("look at the rat, or look away", "look; at the rat", "One thing: look at the rat"):
+        answer = run("task", "predict", folder, stdin=f"{text}\n".encode())
+        assert answer.code == 0 and answer.out.split("\t")[2] == f"{text}\n", answer
+    assert run("task", "predict", folder, stdin=b"good,look at the rat\n").out == "bad,look at the rat\n"
+    (tmp_path / "new.csv").write_text("look at the rat, or look away\nlook at the dog, or look away\n")
+    message = run("task", "predict", folder, tmp_path / "new.csv").message()
+    assert "new.csv, line 1: 'look at the rat' stands where the label is expected, and would be" in message
+
+
+@pytest.mark.parametrize("text", ["[Paris] is a city", "{a} brace", "(What a rat)", "label", "text, label"])
+def test_brackets_and_names_in_a_text_do_not_make_it_another_format(trained, run, text):
+    answer = run("task", "predict", trained("classification"), stdin=f"{text}\n".encode())
+    assert answer.code == 0 and answer.out.endswith(f"\t{text}\n"), answer
+
+
+def test_tables_with_a_header_and_json_still_come_back_as_they_came(trained, run):
+    folder = trained("classification")
+    assert run("task", "predict", folder, stdin=b"text\na rat\n").out == "text,label\na rat,bad\n"
+    assert json.loads(run("task", "predict", folder, stdin=b'{"text": "a rat"}\n').out)["label"] == "bad"
+
+
+def test_lemmas_of_marked_words_are_found_and_two_parts_of_speech_are_asked_for(trained, run):
+    folder = trained("senses")
+    answer = run("task", "predict", folder, stdin=b"the river [banks] and [banks|bank#NOUN] and [tree]\n")
+    rows = [row.split("\t") for row in answer.out.splitlines()]
+    assert [row[1] for row in rows] == ["banks", "banks", "tree"]
+    assert rows[0][0] == rows[1][0] and rows[0][0].startswith("bank%1:") and rows[2][0] == "-"
+
+
+def test_file_and_text_are_not_both_taken(trained, run):
+    folder = trained("classification")
+    message = run("task", "predict", folder, "a.txt", "--text", "b").message()
+    assert message == "FILE (a.txt) and --text were both given; use one."
+
+
+def test_plain_text_cannot_be_evaluated(trained, run, tmp_path):
+    (tmp_path / "some.txt").write_text("a rat")
+    answer = run("task", "evaluate", trained("classification"), tmp_path / "some.txt", "--format", "text")
+    assert "is plain text, which has no labels; choose one of csv, tsv" in answer.message()

@@ -1,0 +1,51 @@
+"""Every command refuses binary files by name, and warns once about text in another script."""
+
+import pytest
+import torch
+
+from elmo import Elmo, InputError
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["embed", "FILE"], ["embed", "FILE", "-o", "vectors"], ["encode", "FILE"], ["score", "FILE"],
+        ["evaluate", "FILE"], ["prepare", "FILE", "-o", "corpus"], ["bench", "FILE"],
+        ["neighbors", "a [bank]", "--corpus", "FILE"], ["task", "train", "pos", "--train", "FILE", "-o", "run"],
+    ],
+)  # fmt: skip
+def test_a_pdf_is_refused_by_every_command(run, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "paper.txt").write_bytes(b"%PDF-1.7\nSome words\n")
+    message = run(*["paper.txt" if part == "FILE" else part for part in command]).message()
+    assert message == "paper.txt is a PDF document, not text; extract its text first, for example with pdftotext."
+    assert [path.name for path in tmp_path.iterdir() if path.name != "corpus"] == ["paper.txt"]
+
+
+def test_chinese_in_the_english_model_is_warned_of_in_one_line(run):
+    answer = run("similarity", "我去[银]行", "河[岸]很高", "山[上]有雪")
+    assert answer.code == 0 and answer.out
+    (line,) = answer.err.splitlines()
+    assert line.startswith("elmo: warning: Most letters of this text are Han, but the model was trained on Latin")
+
+
+def test_a_name_in_place_of_a_checkpoint_is_explained():
+    with pytest.raises(InputError) as caught:
+        Elmo("en-small")
+    assert "open a model with Elmo.from_pretrained('en-small')" in str(caught.value)
+
+
+def test_a_prepared_corpus_is_no_index(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("I went to the bank .\n" * 3)
+    assert run("prepare", "text.txt", "-o", "corpus", "--workers", 1).code == 0
+    message = run("neighbors", "the [bank]", "--corpus", "corpus").message()
+    assert message.startswith(
+        "corpus is no index of occurrences but a corpus prepared for training; make an index"
+    )
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
+def test_a_device_that_is_missing_is_not_offered(run):
+    message = run("embed", "--text", "a", "--device", "cuda").message()
+    assert message.startswith("The device 'cuda' cannot be used") and message.endswith("; choose cpu.")

@@ -1,0 +1,48 @@
+"""What the default model puts into sentences anybody might type: answers a person accepts."""
+
+import pytest
+
+from elmo import Elmo
+
+PLACES = {
+    "London", "England", "Havana", "Oslo", "Rome", "Bombay", "Vienna", "Manchester", "France", "Berlin", "Oxford",
+    "Boston", "Lancashire", "Italy", "Germany", "Scotland", "Paris", "Madrid", "Moscow", "Bristol",
+}  # fmt: skip
+ROOMS = {"room", "door", "house", "hospital", "window", "court", "bed", "hall", "table", "gate", "floor", "bank"}
+# A sentence, the words that a person would accept, and how many of the best five must be among them.
+EVERYDAY = [
+    ("He was born in [Paris] in 1902 .", PLACES, 5),
+    ("I went to the [bank] to deposit money .", ROOMS | {"store", "office", "shop"}, 4),
+    ("I am [happy] to see you .", {"glad", "sorry", "going", "afraid", "delighted", "not", "pleased"}, 5),
+    (
+        "She is a very [good] teacher .",
+        {"renowned", "successful", "talented", "young", "prominent", "gifted", "handsome", "senior"},
+        5,
+    ),
+    ("She has two [sons] .", {"daughters", "children", "sisters", "brothers", "years", "boys"}, 4),
+    ("I have lived here for ten [years] .", {"months", "days", "minutes", "hours", "weeks", "centuries"}, 5),
+    ("She studied [physics] at the university .",
+     {"theology", "medicine", "philosophy", "economics", "law", "studies", "mathematics"}, 4),
+    ("She speaks [French] and German .",
+     {"English", "Spanish", "Greek", "Arabic", "Italian", "German", "Russian", "Polish", "fluent"}, 4),
+    ("The old [man] sat by the fire .", {"woman", "gentleman", "lady", "men", "people", "fellow"}, 4),
+    ("The [film] was released in 2010 .", {"album", "song", "band", "show", "project", "video", "single"}, 4),
+    ("I opened the [window] .", ROOMS, 4),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Elmo.from_pretrained()
+
+
+@pytest.mark.parametrize(("sentence", "accepted", "at_least"), EVERYDAY)
+def test_a_person_accepts_the_best_five(model, sentence, accepted, at_least):
+    best = [each.word for each in model.substitutes(sentence, top_k=5)]
+    assert len(accepted.intersection(best)) >= at_least, best
+
+
+@pytest.mark.parametrize("sentence", ["I went to the [bank]", "The [doctor] examined the patient .", "[Hello] !"])
+def test_no_punctuation_is_offered_for_a_word(model, sentence):
+    best = [each.word for each in model.substitutes(sentence, top_k=20)]
+    assert all(any(character.isalnum() for character in word) for word in best), best

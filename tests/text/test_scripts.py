@@ -1,0 +1,73 @@
+"""Text in a script that a model has hardly seen gives one warning."""
+
+import warnings
+
+import pytest
+
+from elmo import Elmo
+from elmo.text.scripts import ScriptWatch, UnfamiliarScriptWarning, script_of
+
+ENGLISH = ["the", "bank", "river", "naïve", "Ω"] + ["money"] * 20
+
+
+@pytest.mark.parametrize(
+    ("character", "script"),
+    [
+        ("a", "Latin"),
+        ("é", "Latin"),
+        ("银", "Han"),
+        ("я", "Cyrillic"),
+        ("ひ", "Hiragana"),
+        ("1", None),
+        (".", None),
+    ],
+)
+def test_script_of_a_character(character, script):
+    assert script_of(character) == script
+
+
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [
+        ("我 去 银行 the", "Han"),
+        ("Привет мир OK", "Cyrillic"),
+        ("こんにちは 世界", "Hiragana"),
+        ("Ωμέγα", "Greek"),
+    ],
+)
+def test_a_text_mostly_in_another_script_is_warned_of_once(text, script):
+    watch = ScriptWatch(ENGLISH)
+    with pytest.warns(
+        UnfamiliarScriptWarning, match=f"Most letters of this text are {script}, but the model was "
+    ):
+        watch.check([text.split()])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        watch.check([text.split()])
+
+
+@pytest.mark.parametrize(
+    "text", ["the bank", "café déjà vu", "the bank of 中国 is here", "1 2 3 !", "", "👍 🎉", "“the” — bank"]
+)
+def test_other_text_is_not(text):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ScriptWatch(ENGLISH).check([text.split()])
+
+
+def test_a_model_without_a_vocabulary_says_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ScriptWatch(None).check([["银", "行"]])
+
+
+@pytest.mark.parametrize("call", ["embed", "encode", "score", "substitutes", "similarity"])
+def test_every_way_to_read_text_warns(call):
+    model = Elmo.from_pretrained()
+    with pytest.warns(UnfamiliarScriptWarning, match="are Han, but the model was trained on Latin text"):
+        if call == "similarity":
+            model.similarity("我去[银]行", "河[岸]很高")
+        elif call == "substitutes":
+            model.substitutes("我去[银]行")
+        else:
+            getattr(model, call)("我去银行存钱")
