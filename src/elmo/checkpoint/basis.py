@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.context_layer import ContextLayer
 from elmo.config import EncoderConfig, ModelConfig
 from elmo.errors import InputError
 
@@ -60,4 +61,20 @@ def change_basis(checkpoint: Checkpoint, *, words: Tensor, layers: Tensor) -> Ch
         if name in changed:
             read(name, layers_inverse)
     weights = {name: changed[name].to(weight.dtype) for name, weight in checkpoint.weights.items()}
-    return replace(checkpoint, weights=weights)
+    context = checkpoint.context
+    if context is not None:
+        context = _change_context(context, words, words_inverse)
+    return replace(checkpoint, weights=weights, context=context)
+
+
+def _change_context(context: ContextLayer, words: Tensor, inverse: Tensor) -> ContextLayer:
+    """Let a context layer read word vectors in the new basis; its own vectors stay as they are."""
+    tensors = {name: context.tensors[name].double() for name in ("unknown_map", "word_mean", "word_components")}
+    changed = {
+        "unknown_map": inverse @ tensors["unknown_map"],
+        "word_mean": tensors["word_mean"] @ words,
+        # Directions stay directions, but are no longer at right angles.
+        "word_components": torch.linalg.qr((tensors["word_components"] @ words).T).Q.T,
+    }
+    floats = {name: tensor.float().contiguous() for name, tensor in changed.items()}
+    return replace(context, tensors={**context.tensors, **floats})

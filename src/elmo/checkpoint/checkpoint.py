@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from elmo.build import build_bilm
+from elmo.checkpoint.context_layer import ContextLayer
 from elmo.config import ModelConfig
 from elmo.errors import CheckpointError, first_line
 from elmo.nn.bilm import BiLM
@@ -31,10 +32,13 @@ class Checkpoint:
     vocabulary: tuple[str, ...] | None = None  # word of each id, for the word embedding and the softmax
     characters: tuple[str, ...] | None = None  # character of each id, for a dictionary alphabet
     origin: Mapping[str, str] = field(default_factory=dict)  # where it came from: format, source
+    context: ContextLayer | None = None  # beside the network, which knows nothing of it
 
     def __post_init__(self) -> None:
         _check_weights(self.config, self.weights)
         _check_word_lists(self)
+        if self.context is not None:
+            self.context.check_word_dim(self.config.encoder.output_dim)
 
     def build(self) -> BiLM:
         """Make the network with these weights, for inference: no gradients."""

@@ -88,6 +88,8 @@ def _losses(checkpoint: "Checkpoint") -> list[str]:
     losses = []
     if config.softmax:
         losses.append(f"the softmax over {config.softmax.num_words:,} words")
+    if checkpoint.context:
+        losses.append(f"the context layer over {checkpoint.context.config.num_words:,} words")
     if config.words and config.words.max_word_length:
         losses.append(f"that words are cut to {config.words.max_word_length} characters")
     for name in ("begin_word", "end_word", "unknown_word"):

@@ -10,6 +10,8 @@ _OWN_FILES = {
     "weights.safetensors",
     "vocabulary.txt",
     "characters.txt",
+    "context.safetensors",
+    "context.txt",
     "options.json",
     "weights.hdf5",
     "vocab.txt",
