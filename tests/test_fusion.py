@@ -158,10 +158,10 @@ def test_saving_and_opening_keeps_the_context_layer(fused_model, tmp_path):
     assert {"context.safetensors", "context.txt"} <= {path.name for path in (tmp_path / "model").iterdir()}
     opened = Elmo.from_pretrained(tmp_path / "model")
     assert opened.context == fused_model.context
-    assert np.array_equal(opened.encode(MONEY_BANK), fused_model.encode(MONEY_BANK))
+    assert np.allclose(opened.encode(MONEY_BANK), fused_model.encode(MONEY_BANK), atol=1e-5)
     for model in (opened, pickle.loads(pickle.dumps(opened))):
         found, expected = (each.embed(MONEY_BANK, layers="meaning") for each in (model, fused_model))
-        assert np.allclose(found, expected, atol=1e-6)
+        assert np.allclose(found, expected, atol=1e-5)
 
 
 def test_a_folder_without_one_is_of_the_first_version_and_with_one_of_the_second(

@@ -133,7 +133,7 @@ class ContextConfig:
     share: float = 1.5  # of the context beside the top layer in "meaning", which has the share 1
     unknown_weight: float = 0.5  # of a word that has no row, whose vector is estimated from layer 0
     lowercase: bool = True  # rows are words in lower case
-    num_components: int = 5  # common directions that are removed from vectors of sentences
+    num_components: int = 15  # common directions that are removed from vectors of sentences
 
     def faults(self) -> list[str]:
         """Return what is wrong with these settings, one phrase per fault."""

@@ -179,7 +179,7 @@ class Elmo:
 
     def sentence_shape(self, pooling: Pooling = "auto", layers: Layers | None = None) -> tuple[int, ...]:
         """Return the shape of what `encode` returns for one sentence."""
-        if self._choose_pooling(pooling, layers) == "weighted":
+        if self.choose_pooling(pooling, layers) == "weighted":
             assert self._context is not None
             return (self._context.sentence_dim,)
         return self.word_shape("average" if layers is None else layers)
@@ -286,7 +286,7 @@ class Elmo:
 
         An empty sentence gives zeros. `normalize` scales each vector to length 1.
         """
-        chosen = self._choose_pooling(pooling, layers)
+        chosen = self.choose_pooling(pooling, layers)
         choice = self._choose("average" if layers is None else layers)
         single = isinstance(sentences, str)
         batch = [sentences] if isinstance(sentences, str) else sentences
@@ -332,6 +332,12 @@ class Elmo:
         for start in range(0, len(words), SENTENCES_PER_BATCH):
             arrays += self._context.read(words[start : start + SENTENCES_PER_BATCH])
         return arrays
+
+    def add_context(self, sentences: Sequence[Sequence[str]], top: Sequence[Array]) -> list[Array]:
+        """Return the vectors of layers="meaning", (T, 2D + d), from the top layer (T, 2D) of sentences."""
+        contexts = self.context_vectors(sentences) if sentences else []
+        assert self._context is not None
+        return [self._context.join(*pair) for pair in zip(top, contexts, strict=True)]
 
     def embed_spans(
         self,
@@ -510,7 +516,8 @@ class Elmo:
     def _choose(self, layers: Layers) -> LayerChoice:
         return choose_layers(layers, self.num_layers, has_context=self._context is not None)
 
-    def _choose_pooling(self, pooling: Pooling, layers: Layers | None) -> Literal["weighted", "mean", "max"]:
+    def choose_pooling(self, pooling: Pooling, layers: Layers | None) -> Literal["weighted", "mean", "max"]:
+        """Return the pooling that `encode` uses if it is asked for this one; InputError if it cannot."""
         if pooling not in get_args(Pooling):
             raise InputError(f"pooling is {pooling!r}; choose {', '.join(get_args(Pooling))}.")
         if pooling == "weighted" and self._context is None:

@@ -12,7 +12,8 @@ from elmo.durable import replace_file
 from elmo.errors import CheckpointError, ElmoError, first_line
 
 MANIFEST = "manifest.json"
-FORMAT, VERSION = "modern-elmo-index", 1
+# An index of the layer "meaning" is of the second version.
+FORMAT, VERSION, MEANING_VERSION = "modern-elmo-index", 1, 2
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Manifest:
     reading: ReadingSettings
     sources: tuple[SourceRecord, ...] = ()
     segments: tuple[str, ...] = ()
+    context_hash: str | None = None  # of the model's context layer, if "meaning" is among the layers
 
     @property
     def num_occurrences(self) -> int:
@@ -46,7 +48,11 @@ class Manifest:
 
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON object."""
-        return {"format": FORMAT, "version": VERSION, **dataclasses.asdict(self)}
+        content = dataclasses.asdict(self)
+        if self.context_hash is None:
+            del content["context_hash"]
+        version = VERSION if self.context_hash is None else MEANING_VERSION
+        return {"format": FORMAT, "version": version, **content}
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -69,8 +75,11 @@ def read_manifest(folder: Path) -> Manifest:
         )
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content.pop("format") != FORMAT or content.pop("version") != VERSION:
-            raise CheckpointError(f"{path} is not of version {VERSION}, which this program reads; build it again.")
+        if content.pop("format") != FORMAT or content.pop("version") not in (VERSION, MEANING_VERSION):
+            raise CheckpointError(
+                f"{path} is not of version {VERSION} or {MEANING_VERSION}, which this program reads; build it "
+                "again."
+            )
         content["reading"] = ReadingSettings(**content["reading"])
         content["sources"] = tuple(SourceRecord(**source) for source in content["sources"])
         content["layers"], content["segments"] = tuple(content["layers"]), tuple(content["segments"])

@@ -16,14 +16,6 @@ if TYPE_CHECKING:
     from elmo.checkpoint.checkpoint import Checkpoint
 
 
-class StoredAs(str, Enum):
-    """How the weights of a folder can be stored."""
-
-    float32 = "float32"
-    float16 = "float16"
-    compact = "compact"
-
-
 class Target(str, Enum):
     """The formats that can be written."""
 
@@ -47,11 +39,11 @@ def convert(
         ),
     ] = Target.elmo,
     storage: Annotated[
-        StoredAs,
+        options.StoredAs,
         typer.Option(
             help="float16: half the bytes. compact: the softmax in 8 bits besides. Vectors change by the rounding."
         ),
-    ] = StoredAs.float32,
+    ] = options.StoredAs.float32,
     force: Annotated[bool, typer.Option("--force", help="Replace a model that OUT holds already.")] = False,
     format: options.ModelFormat = None,
     local_files_only: options.LocalFilesOnly = False,
@@ -62,7 +54,7 @@ def convert(
     Example:
       elmo convert elmo_weights.hdf5 my-model
     """
-    if to is Target.hdf5 and storage is not StoredAs.float32:
+    if to is Target.hdf5 and storage is not options.StoredAs.float32:
         raise InputError(f"--storage is {storage.value}, but HDF5 models are stored in float32; leave it out.")
     check_model_output(source, output, force=force, source_name="IN")
     checkpoint = open_model_files(source, format=format, local_files_only=local_files_only)

@@ -128,6 +128,7 @@ class ModelEntry(BaseModel):
     num_layers: int
     precision: str
     predicts_words: bool
+    has_context: bool
     index: ServedIndex | None
 
 
