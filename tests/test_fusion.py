@@ -25,11 +25,10 @@ def test_meaning_is_the_top_layer_beside_the_context(fused_model):
     context = fused_model.context_vectors("the bank of money")
     meaning = fused_model.embed("the bank of money", layers="meaning")
     assert meaning.shape == (4, fused_model.dim + 4) == (4, *fused_model.word_shape("meaning"))
-    first, second = meaning[1], meaning[3]
-    parts = [float(a[1] @ a[3] / np.linalg.norm(a[1]) / np.linalg.norm(a[3])) for a in (top, context)]
+    top /= np.linalg.norm(top, axis=1, keepdims=True)
     share = fused_model.context.share
-    assert float(first @ second) == pytest.approx((parts[0] + share * parts[1]) / (1 + share), abs=1e-5)
-    assert np.allclose(np.linalg.norm(meaning, axis=1), 1, atol=1e-5)
+    expected = float(top[1] @ top[3] + share * context[1] @ context[3]) / (1 + share)
+    assert float(meaning[1] @ meaning[3]) == pytest.approx(expected, abs=1e-5)
 
 
 def test_the_context_tells_two_meanings_apart(fused_model):
@@ -62,8 +61,13 @@ def test_a_context_is_the_sum_of_its_neighbours_by_the_formula(fused_model, topi
             if other != middle:
                 related = torch.exp(layer.config.focus * (vectors[middle] @ vectors[other]))
                 expected[middle] += weights[other] * related * vectors[other]
-    expected = torch.nn.functional.normalize(expected, dim=1)
+    expected /= expected.norm(dim=1, keepdim=True) + layer.config.shrinkage
     assert np.allclose(fused_model.context_vectors([words])[0], expected.numpy(), atol=1e-5)
+
+
+def test_a_word_alone_has_no_context(fused_model):
+    assert not fused_model.context_vectors([["bank"]])[0].any()
+    assert fused_model.similarity("[bank]", "[bank]") == pytest.approx(1)
 
 
 def test_only_words_within_the_window_count(fused_model):
@@ -100,7 +104,7 @@ def test_batches_and_iteration_do_not_change_meaning(fused_model):
 
 def test_words_outside_the_table_get_a_vector_of_their_own(fused_model):
     first, second = (fused_model.context_vectors([[word, "bank"]])[0][1] for word in ("quay", "zzzz"))
-    assert np.linalg.norm(first) == pytest.approx(1, abs=1e-5)
+    assert np.linalg.norm(first) > 0.5
     assert not np.allclose(first, second)
     assert np.array_equal(fused_model.context_vectors([["Money", "bank"]])[0][1],
                           fused_model.context_vectors([["money", "bank"]])[0][1])  # fmt: skip
@@ -280,4 +284,4 @@ def test_static_vectors_of_a_file_take_the_place_of_the_corpus(tiny_model, topic
     model = fuse(tiny_model, topics_corpus, vectors=path)
     assert (model.context.num_words, model.context.dim) == (5, 3)
     one, two, other = (model.context_vectors([[word, "the"]])[0][1] for word in ("money", "cash", "river"))
-    assert one @ two > 0.9 > one @ other
+    assert one @ two > 0.5 > one @ other

@@ -130,6 +130,9 @@ class ContextConfig:
     dim: int
     window: int = 15  # words on each side
     focus: float = 2.0  # a neighbour with the cosine c to the word counts exp(focus * c) times as much
+    shrinkage: float = (
+        0.1  # a sum of the length n gets the length n / (n + shrinkage): few weighty words say little
+    )
     share: float = 1.5  # of the context beside the top layer in "meaning", which has the share 1
     unknown_weight: float = 0.5  # of a word that has no row, whose vector is estimated from layer 0
     lowercase: bool = True  # rows are words in lower case
@@ -138,7 +141,7 @@ class ContextConfig:
     def faults(self) -> list[str]:
         """Return what is wrong with these settings, one phrase per fault."""
         found = list_not_positive(self, "num_words", "dim", "window", "share")
-        for name in ("focus", "share", "unknown_weight"):
+        for name in ("focus", "shrinkage", "share", "unknown_weight"):
             if not math.isfinite(getattr(self, name)) or getattr(self, name) < 0:
                 found.append(f"{name} is {getattr(self, name)}; it must be a finite number, 0 or more")
         if not 0 <= self.num_components < self.dim:

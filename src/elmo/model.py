@@ -320,7 +320,7 @@ class Elmo:
     ) -> Array | list[Array]:
         """Return the context layer alone, (T, d) per sentence: what the words around each word are about.
 
-        A row has the length 1, or 0 for a word without neighbours. The model needs a context layer.
+        A row has the length 1 or less, 0 for a word without neighbours. The model needs a context layer.
         """
         if self._context is None:
             raise InputError("This model has no context layer; add one with elmo fuse.")

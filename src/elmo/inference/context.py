@@ -31,7 +31,7 @@ class ContextReader:
         self._rows: dict[str, int] = {}  # of words as they are spelled in texts
 
     def read(self, sentences: Sequence[Sequence[str]]) -> list[Array]:
-        """Return the context vectors (T, d) of each sentence, of length 1, or 0 where a word has no neighbours."""
+        """Return the context vectors (T, d) of each sentence: of length nearly 1, less where little is near."""
         if not sentences:
             return []
         length = max(1, *map(len, sentences))
@@ -44,7 +44,8 @@ class ContextReader:
     def join(self, top: Array, context: Array) -> Array:
         """Return the vectors (T, 2D + d) of "meaning": top layer and context side by side, each at its share.
 
-        The cosine of two of them is (cosine of the top layer + share · cosine of the contexts) / (1 + share).
+        Where contexts have the length 1, the cosine of two is (cosine of the top layer + share · cosine of the
+        contexts) / (1 + share).
         """
         share = self.config.share / (1 + self.config.share)
         joined = np.empty((len(top), top.shape[1] + context.shape[1]), dtype=np.float32)
@@ -127,7 +128,9 @@ class ContextReader:
             is_near = (distances.abs() <= window) & (distances != 0)
             shares *= weights[index[:, first:last]][:, None] * is_near
             found[:, start:stop] = shares @ near
-        return torch.nn.functional.normalize(found, dim=2)
+        lengths = torch.linalg.vector_norm(found, dim=2, keepdim=True)
+        # Without neighbours, and without shrinkage, zero stays zero.
+        return found.div_((lengths + self.config.shrinkage).clamp_(min=torch.finfo(torch.float32).tiny))
 
 
 def _number_words(sentences: Sequence[Sequence[str]], length: int) -> tuple[list[str], npt.NDArray[np.int64]]:
