@@ -55,6 +55,7 @@ def test_facts_as_json(run: Run, model_folder, tiny_model):
         },
         "vocabulary_words": None,
         "softmax": False,
+        "context": None,
         "files": {path.name: path.stat().st_size for path in sorted(model_folder.iterdir())},
         "content_hash": content_hash(weights),
     }

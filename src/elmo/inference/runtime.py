@@ -138,6 +138,12 @@ class Runtime:
         """Give (N, K, 2D): K vectors of each word, sentence by sentence, boundaries included."""
         return self._read(batch, choice, batch.lengths)
 
+    @torch.inference_mode()
+    def encode_words(self, batch: CharBatch) -> Tensor:
+        """Return the context-free vectors (U, D) of a batch's distinct words; no state is read or moved on."""
+        prepared = self._prepare()
+        return prepared.words.encode(batch.to(prepared.device))
+
     def run(self, batch: CharBatch) -> LayerStates:
         """Give all layers of a batch, boundaries included, from the carried state or from zero."""
         rows = self.embed(batch, choose_layers("all", self.bilm.num_layers))
