@@ -112,7 +112,7 @@ def _check(manifest: Manifest) -> None:
     is_size = all(type(size) is int and size > 0 for size in (manifest.num_layers, manifest.dim))
     if not is_model or not is_size:
         raise ValueError("the model is not described")
-    known = (*range(1, manifest.num_layers), "average")
+    known = (*range(1, manifest.num_layers), "average", "meaning")
     if wrong := [layer for layer in manifest.layers if isinstance(layer, bool) or layer not in known]:
         raise ValueError(f"{wrong[0]!r:.40} is no layer of the model")
     if not all(isinstance(name, str) and SEGMENT_NAME.fullmatch(name) for name in manifest.segments):
