@@ -115,7 +115,7 @@ def test_the_language_model_knows_nothing_of_the_context(tiny_model, fused_model
     assert not any("context" in name for name, _ in fused_model.bilm.named_parameters())
     for layers in ("all", "average", "top"):
         one, two = (model.embed("the bank of money", layers=layers) for model in (tiny_model, fused_model))
-        assert np.array_equal(one, two)
+        assert np.allclose(one, two, atol=1e-6)
 
 
 def test_no_gradient_reaches_the_context_layer_from_predictions(fused_model):
@@ -258,11 +258,12 @@ def test_sentences_of_one_topic_are_nearer(fused_model):
 
 def test_pooling_is_weighted_only_where_no_layers_are_asked_for(fused_model, tiny_model):
     text = "the bank of money"
-    assert np.array_equal(fused_model.encode(text), fused_model.encode(text, pooling="weighted"))
-    assert np.array_equal(
-        fused_model.encode(text, layers="top"), fused_model.encode(text, pooling="mean", layers="top")
-    )
-    assert np.array_equal(fused_model.encode(text, pooling="mean"), tiny_model.encode(text))
+    for given, same in (
+        ({}, fused_model.encode(text, pooling="weighted")),
+        ({"layers": "top"}, fused_model.encode(text, pooling="mean", layers="top")),
+        ({"pooling": "mean"}, tiny_model.encode(text)),
+    ):
+        assert np.allclose(fused_model.encode(text, **given), same, atol=1e-6)
     with pytest.raises(InputError, match="pooling is 'weighted', which takes no layers"):
         fused_model.encode(text, pooling="weighted", layers="top")
     with pytest.raises(InputError, match="pooling is 'sum'; choose auto, weighted, mean, max"):
