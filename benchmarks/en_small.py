@@ -155,7 +155,7 @@ def _banks(found: dict[str, Any]) -> list[str]:
     by_layer = {(pair["a"], pair["b"]): pair["cosine_by_layer"] for pair in found["banks_by_layer"]["pairs"]}
     mean = {(pair["a"], pair["b"]): pair["cosine"] for pair in found["banks"]["pairs"]}
     heads = [f"layer {number}" for number in range(len(by_layer[0, 1]))]
-    lines = [f'| "bank" | average | {" | ".join(heads)} |', "|---|---:" + "|---:" * len(heads) + "|"]
+    lines = [f'| "bank" | by default | {" | ".join(heads)} |', "|---|---:" + "|---:" * len(heads) + "|"]
     for key, name in names.items():
         cells = " | ".join(f"{cosine:.3f}" for cosine in (mean[key], *by_layer[key]))
         lines.append(f"| {name} | {cells} |")

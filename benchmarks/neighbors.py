@@ -47,6 +47,7 @@ def main() -> None:
     parser.add_argument("--model")
     parser.add_argument("--corpus", nargs="*", default=[])
     parser.add_argument("--max-words", type=int)
+    parser.add_argument("--layer", action="append", help="As in elmo neighbors --build; repeatable.")
     parser.add_argument("--index", type=Path, required=True)
     given = parser.parse_args()
     model = TimedModel.from_pretrained(given.model)
@@ -64,7 +65,9 @@ def main() -> None:
 def measure_building(model: TimedModel, given: argparse.Namespace) -> dict[str, Any]:
     num_before = CorpusIndex(given.index).num_occurrences if is_index(given.index) else 0
     started, cpu_started = time.perf_counter(), time.process_time()
-    built = build_index(model, given.index, given.corpus, max_words=given.max_words, model_name=given.model)
+    built = build_index(
+        model, given.index, given.corpus, layers=given.layer, max_words=given.max_words, model_name=given.model
+    )
     return {
         "num_words": built.num_occurrences - num_before,
         "build_seconds": time.perf_counter() - started,

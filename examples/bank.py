@@ -1,4 +1,4 @@
-"""The same word in other sentences: what static vectors cannot tell apart, layer by layer.
+"""The same word in other sentences: what static vectors cannot tell apart, layer by layer and by meaning.
 
 python examples/bank.py [MODEL]
 """
@@ -49,7 +49,7 @@ WORDS = {
 
 def main() -> None:
     model = Elmo.from_pretrained(sys.argv[1] if len(sys.argv) > 1 else None)
-    layers = [*range(model.num_layers), "average"]
+    layers = [*range(model.num_layers), "average", *(["meaning"] if model.context else [])]
     for word, senses in WORDS.items():
         print(f"\n{word}")
         for sense, sentences in senses.items():
@@ -60,8 +60,8 @@ def main() -> None:
         )
         for layer in layers:
             same, other, right = compare(model, senses, layer)
-            name = "average of the layers" if layer == "average" else f"layer {layer}"
-            name += ", no sentence" if layer == 0 else ""
+            names = {0: "layer 0, no sentence", "average": "average of the layers", "meaning": "meaning"}
+            name = names.get(layer, f"layer {layer}")
             print(f"  {name:24}{same:12.3f}{other:13.3f}{same - other:12.3f}{right:>15}")
 
 

@@ -50,3 +50,19 @@ def original_vectors() -> Path:
     if not folder.is_dir():
         pytest.skip("the original programs' vectors (shared/fixtures beside the project) are not here")
     return folder
+
+
+@pytest.fixture(scope="session")
+def topics_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A prepared corpus of two topics, money and rivers."""
+    from tests.two_topics import prepare_topics
+
+    return prepare_topics(tmp_path_factory.mktemp("topics"))
+
+
+@pytest.fixture(scope="session")
+def fused_model(tiny_model: Elmo, topics_corpus: Path) -> Elmo:
+    """The random model with a context layer of that corpus; it must not be changed by a test."""
+    from elmo import fuse
+
+    return fuse(tiny_model, topics_corpus, dim=4)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo import ConfigError, ElmoLayer, InputError
+from elmo import ConfigError, Elmo, ElmoLayer, InputError
 from elmo.nn.bilm import LayerStates
 
 SENTENCES = ["the cat sat on the mat", ["a"], "", "two words"]
@@ -133,8 +133,8 @@ def test_a_tuned_layer_records_no_gradients_when_the_caller_wants_none(own_model
     with layer.bilm.register_forward_hook(lambda *call: recorded.append(call[2][0].layers.requires_grad)):
         layer(SENTENCES)
         with torch.no_grad():
-            layer(SENTENCES)
-    assert recorded == [True, False]
+            assert not layer(SENTENCES).mixes[0].requires_grad
+    assert recorded == [True]  # and without gradients the fast path reads
 
 
 def test_training_lowers_a_loss(own_model):
@@ -218,3 +218,36 @@ def test_what_is_no_list_of_sentences_is_refused(tiny_model, sentences, message)
     with pytest.raises(InputError) as raised:
         still(tiny_model)(sentences)
     assert str(raised.value) == message
+
+
+def test_a_frozen_layer_shares_the_models_word_cache_and_precision(tiny_model):
+    model = Elmo(tiny_model.checkpoint(), precision="int8")
+    layer = ElmoLayer(model, dropout=0.0)
+    sentences = [["a", "frozen", "layer"], ["reads", "as", "the", "model", "does"]]
+    output = layer(sentences)
+    assert model.cache_info().num_misses > 0
+    for number, expected in enumerate(model.embed(sentences)):
+        found = output.mixes[0][number, : len(expected)].detach().numpy()
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert model.cache_info().num_hits > 0
+    exact = ElmoLayer(tiny_model, dropout=0.0)(sentences)
+    assert not torch.equal(output.mixes[0], exact.mixes[0])
+
+
+def test_a_frozen_layer_on_a_model_that_carries_its_state_reads_on(tiny_model):
+    model = Elmo(tiny_model.checkpoint(), state="carry")
+    layer = ElmoLayer(model, dropout=0.0)
+    first, second = layer([["same", "words"]]), layer([["same", "words"]])
+    assert not torch.allclose(first.mixes[0], second.mixes[0])
+    model.reset_state()
+    assert torch.equal(layer([["same", "words"]]).mixes[0], first.mixes[0])
+
+
+def test_a_mix_learns_on_a_frozen_layer_inside_inference_of_others(tiny_model):
+    layer = ElmoLayer(tiny_model, dropout=0.0)
+    with torch.inference_mode():
+        tiny_model.embed("warm the cache")
+    loss = layer([["warm", "the", "cache"]]).mixes[0].square().sum()
+    loss.backward()
+    assert all(parameter.grad is not None for parameter in layer.mixes.parameters())
+    assert all(parameter.grad is None for parameter in layer.bilm.parameters())

@@ -223,7 +223,9 @@ def test_what_is_no_text_is_refused(tiny_model, sentences, message):
 
 
 def test_unknown_layers_are_refused_before_anything_is_read(tiny_model):
-    message = "layers is 'last'; give 'average', 'top', 'all', 'concat', a number from 0 to 2, or 3 weights."
+    message = (
+        "layers is 'last'; give 'average', 'top', 'all', 'concat', 'meaning', a number from 0 to 2, or 3 weights."
+    )
     for call in (tiny_model.embed, tiny_model.embed_iter, tiny_model.encode):
         with refused(message):
             call(iter([SENTENCE]), layers="last")

@@ -57,7 +57,7 @@ def test_encode_splits_on_spaces_when_told(tiny_model):
 
 
 def test_an_unknown_pooling_is_refused(tiny_model):
-    with refused("pooling is 'sum'; choose 'mean' or 'max'."):
+    with refused("pooling is 'sum'; choose auto, weighted, mean, max."):
         tiny_model.encode("a", pooling="sum")
 
 
@@ -156,7 +156,7 @@ def test_a_sentence_without_a_mark_or_index_is_refused(tiny_model):
 
 
 def test_similarity_needs_one_vector_a_word(tiny_model):
-    with refused("similarity compares two vectors; choose 'average', 'top', 'concat' or one layer."):
+    with refused("similarity compares two vectors; choose 'meaning', 'average', 'top', 'concat' or one layer."):
         tiny_model.similarity("[a]", "[b]", layers="all")
 
 

@@ -13,6 +13,7 @@ from elmo.version import __version__
 
 if TYPE_CHECKING:
     from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError
+    from elmo.fusion import fuse
     from elmo.layer import ElmoLayer
     from elmo.model import Elmo
     from elmo.nn.scalar_mix import ScalarMix
@@ -26,12 +27,14 @@ __all__ = [
     "InputError",
     "ScalarMix",
     "__version__",
+    "fuse",
 ]
 
 _PARTS = ("analysis", "jobs", "tasks")
 _HOMES = {
     "Elmo": "elmo.model",
     "ElmoLayer": "elmo.layer",
+    "fuse": "elmo.fusion",
     "ScalarMix": "elmo.nn.scalar_mix",
     **dict.fromkeys(("CheckpointError", "ConfigError", "ElmoError", "InputError"), "elmo.errors"),
 }

@@ -144,6 +144,42 @@ class SoftmaxConfig:
 
 
 @dataclass(frozen=True)
+class ContextConfig:
+    """A context layer: what the words around a word are about, by their static vectors. No part of the network."""
+
+    num_words: int  # rows of the table
+    dim: int
+    window: int = 15  # words on each side
+    focus: float = 2.0  # a neighbour with the cosine c to the word counts exp(focus * c) times as much
+    shrinkage: float = (
+        0.1  # a sum of the length n gets the length n / (n + shrinkage): few weighty words say little
+    )
+    share: float = 1.5  # of the context beside the top layer in "meaning", which has the share 1
+    unknown_weight: float = 0.5  # of a word that has no row, whose vector is estimated from layer 0
+    lowercase: bool = True  # rows are words in lower case
+    num_components: int = 15  # common directions that are removed from vectors of sentences
+
+    def faults(self) -> list[str]:
+        """Return what is wrong with these settings, one phrase per fault."""
+        found = list_not_positive(self, "num_words", "dim", "window", "share")
+        for name in ("focus", "shrinkage", "share", "unknown_weight"):
+            if not math.isfinite(getattr(self, name)) or getattr(self, name) < 0:
+                found.append(f"{name} is {getattr(self, name)}; it must be a finite number, 0 or more")
+        if not 0 <= self.num_components < self.dim:
+            found.append(f"num_components is {self.num_components}; it must be 0 or more, and less than dim")
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that from_dict reads."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "ContextConfig":
+        """Read the object of to_dict; every unknown key and wrong type is named in one ConfigError."""
+        return parse(cls, values, "The configuration of the context layer")
+
+
+@dataclass(frozen=True)
 class ModelConfig:
     """Everything needed to build a bidirectional language model and to read its input."""
 

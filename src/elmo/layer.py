@@ -95,8 +95,9 @@ class LayerMixes(nn.ModuleList):
 class ElmoLayer(nn.Module):
     """γ · Σ s_j · h_j of one biLM pass, `num_mixes` times with weights of their own.
 
-    While the biLM is frozen, the state_dict holds the mixes alone and no gradient reaches it. With
-    `tune_bilm` the model that was given is trained along.
+    While the biLM is frozen, the state_dict holds the mixes alone and no gradient reaches it; the layer then runs
+    as fast as Elmo.embed, with the precision and the state the model was opened with. With `tune_bilm` the model
+    is trained along.
     """
 
     def __init__(
@@ -130,6 +131,8 @@ class ElmoLayer(nn.Module):
         self.indexer = model.indexer
         # A frozen layer runs without gradients; another layer on this model may be tuning it.
         self.bilm = model.bilm.requires_grad_() if tune_bilm else model.bilm
+        # Without gradients the layer reads as the model does: its precision, its state and its word cache.
+        self._runtime = model.runtime
         self.tune_bilm = tune_bilm
         self.keep_boundaries = keep_boundaries
         self.output_dim = self.mixes.output_dim
@@ -151,8 +154,10 @@ class ElmoLayer(nn.Module):
             raise InputError("A layer takes a list of sentences or a batch; put the one sentence in a list.")
         if not isinstance(sentences, CharBatch):
             sentences = self.indexer.batch(read_sentences(sentences, tokenize))
-        with torch.set_grad_enabled(self.tune_bilm and torch.is_grad_enabled()):
+        if self.tune_bilm and torch.is_grad_enabled():
             states, _ = run_bilm(self.bilm, sentences)
+        else:
+            states = self._runtime.run_apart(sentences)
         return self.mix(states)
 
     def mix(self, states: LayerStates) -> ElmoOutput:

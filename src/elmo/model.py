@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, cast, overload
+from typing import Literal, TypeAlias, cast, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,9 @@ from elmo.checkpoint.location import as_path
 from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.recognition import Format
 from elmo.checkpoint.storage import Storage
-from elmo.config import ModelConfig
+from elmo.config import ContextConfig, ModelConfig
 from elmo.errors import CheckpointError, ConfigError, InputError
+from elmo.inference.context import ContextReader
 from elmo.inference.cosine import cosine
 from elmo.inference.layers import LayerChoice, Layers, choose_layers
 from elmo.inference.precision import Precision
@@ -42,6 +43,7 @@ Array = npt.NDArray[np.float32]
 # Products are fastest with this many sentences side by side; the tokens bound the memory of a batch's vectors.
 SENTENCES_PER_BATCH, TOKENS_PER_BATCH = 128, 16384
 SENTENCES_READ_AHEAD, WORDS_READ_AHEAD = 1024, 65536
+Pooling: TypeAlias = Literal["auto", "weighted", "mean", "max"]
 
 
 class Elmo:
@@ -83,6 +85,8 @@ class Elmo:
         self.indexer = checkpoint.indexer(literal_boundaries=literal_boundaries)
         self.vocabulary = checkpoint.make_vocabulary()
         self.scripts = ScriptWatch(self.vocabulary.words if self.vocabulary else None)
+        context = checkpoint.context
+        self._context = None if context is None else ContextReader(context, self.word_vectors)
 
     @classmethod
     def from_pretrained(
@@ -146,9 +150,24 @@ class Elmo:
         return self._checkpoint.config
 
     @property
+    def context(self) -> ContextConfig | None:
+        """The settings of the context layer, if the model has one; elmo.fuse adds one."""
+        return None if self._context is None else self._context.config
+
+    @property
+    def meaning_layers(self) -> Literal["meaning", "average"]:
+        """The layers by which meanings are compared: "meaning" with a context layer, else "average"."""
+        return "average" if self._context is None else "meaning"
+
+    @property
     def bilm(self) -> BiLM:
         """The network itself."""
         return self._runtime.bilm
+
+    @property
+    def runtime(self) -> Runtime:
+        """What runs the network without gradients; layers on this model share it."""
+        return self._runtime
 
     @property
     def device(self) -> torch.device:
@@ -157,8 +176,25 @@ class Elmo:
 
     @property
     def dim(self) -> int:
-        """2·D: the length of a word's vector."""
+        """2·D: the length of a word's vector in one layer."""
         return self.config.vector_dim
+
+    def word_shape(self, layers: Layers = "average") -> tuple[int, ...]:
+        """Return the shape of one word's vectors: (2D,), ((L+1)·2D,) for "concat", (L+1, 2D) for "all"."""
+        choice = self._choose(layers)
+        if choice.with_context:
+            assert self._context is not None
+            return (self.dim + self._context.config.dim,)
+        return {"one": (self.dim,), "all": (choice.num_vectors, self.dim)}.get(
+            choice.layout, (choice.num_vectors * self.dim,)
+        )
+
+    def sentence_shape(self, pooling: Pooling = "auto", layers: Layers | None = None) -> tuple[int, ...]:
+        """Return the shape of what `encode` returns for one sentence."""
+        if self.choose_pooling(pooling, layers) == "weighted":
+            assert self._context is not None
+            return (self._context.sentence_dim,)
+        return self.word_shape("average" if layers is None else layers)
 
     @property
     def num_layers(self) -> int:
@@ -214,9 +250,10 @@ class Elmo:
 
         A string is one sentence and gives one array; a list of strings, or of lists of words, gives a list.
         `layers`: "average", "top", a number or L+1 weights give (T, 2D); "concat" (T, (L+1)·2D); "all"
-        (L+1, T, 2D). The arrays are float32.
+        (L+1, T, 2D). "meaning", for models with a context layer of d dimensions, gives (T, 2D + d): the top layer
+        beside the context vector. The arrays are float32.
         """
-        choice = choose_layers(layers, self.num_layers)
+        choice = self._choose(layers)
         tokenizer = _tokenizer(split_on_spaces)
         if isinstance(sentences, str):
             return self._embed_words([read_sentence(sentences, tokenizer)], choice)[0]
@@ -235,7 +272,7 @@ class Elmo:
         Memory is bounded: at most `read_ahead` sentences are read and embedded at a time, and fewer where they
         are long (with state="carry" all of them, as the rows of one batch).
         """
-        choice = choose_layers(layers, self.num_layers)
+        choice = self._choose(layers)
         if isinstance(sentences, str) or not isinstance(sentences, Iterable):
             raise InputError("embed_iter takes an iterable of sentences; for one sentence use embed.")
         if not isinstance(read_ahead, int) or read_ahead < 1:
@@ -246,25 +283,73 @@ class Elmo:
         self,
         sentences: str | Iterable[Sentence],
         *,
-        pooling: Literal["mean", "max"] = "mean",
+        pooling: Pooling = "auto",
         normalize: bool = False,
-        layers: Layers = "average",
+        layers: Layers | None = None,
         split_on_spaces: bool = False,
     ) -> Array:
-        """Give one vector for each sentence, (N, 2D), over its words alone; (2D,) for a single string.
+        """Return one vector per sentence, (N, dimensions); (dimensions,) for a single string.
+
+        `pooling`: "mean" or "max" of the words' vectors in `layers` ("average" if not given). "weighted", for
+        models with a context layer: the sum of the words' static vectors stands beside that of their centred
+        vectors in layer 0, frequent words count little, and what all sentences share is removed; it takes no
+        `layers`, and its vectors have the length 1. "auto": "weighted" if the model has a context layer and
+        `layers` is not given, else "mean".
 
         An empty sentence gives zeros. `normalize` scales each vector to length 1.
         """
-        if pooling not in ("mean", "max"):
-            raise InputError(f"pooling is {pooling!r}; choose 'mean' or 'max'.")
-        choice = choose_layers(layers, self.num_layers)
+        chosen = self.choose_pooling(pooling, layers)
+        choice = self._choose("average" if layers is None else layers)
         single = isinstance(sentences, str)
         batch = [sentences] if isinstance(sentences, str) else sentences
         words = read_sentences(batch, _tokenizer(split_on_spaces))
-        vectors = np.stack(self._embed_words(words, choice, lambda array: _pool(array, pooling)))
+        if chosen == "weighted":
+            assert self._context is not None
+            vectors = self._context.encode(words)
+            return cast(Array, vectors[0] if single else vectors)
+        vectors = np.stack(self._embed_words(words, choice, lambda array: _pool(array, chosen)))
         if normalize:
             vectors /= np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), np.finfo(np.float32).tiny)
         return cast(Array, vectors[0] if single else vectors)
+
+    def word_vectors(self, words: Sequence[str]) -> Array:
+        """Return the vectors (n, D) that words have without a sentence: layer 0, which both directions share."""
+        found = np.zeros((len(words), self.config.encoder.output_dim), dtype=np.float32)
+        for start in range(0, len(words), WORDS_READ_AHEAD):
+            batch = self.indexer.batch([words[start : start + WORDS_READ_AHEAD]])
+            places = batch.word_index[0, 1:-1]
+            found[start : start + len(places)] = self._runtime.encode_words(batch)[places].cpu().numpy()
+        return found
+
+    @overload
+    def context_vectors(  # type: ignore[overload-overlap]
+        self, sentences: str, *, split_on_spaces: bool = ...
+    ) -> Array: ...
+    @overload
+    def context_vectors(self, sentences: Iterable[Sentence], *, split_on_spaces: bool = ...) -> list[Array]: ...
+    def context_vectors(
+        self, sentences: str | Iterable[Sentence], *, split_on_spaces: bool = False
+    ) -> Array | list[Array]:
+        """Return the context layer alone, (T, d) per sentence: what the words around each word are about.
+
+        A row has the length 1 or less, 0 for a word without neighbours. The model needs a context layer.
+        """
+        if self._context is None:
+            raise InputError("This model has no context layer; add one with elmo fuse.")
+        tokenizer = _tokenizer(split_on_spaces)
+        if isinstance(sentences, str):
+            return self._context.read([read_sentence(sentences, tokenizer)])[0]
+        words = read_sentences(sentences, tokenizer)
+        arrays: list[Array] = []
+        for start in range(0, len(words), SENTENCES_PER_BATCH):
+            arrays += self._context.read(words[start : start + SENTENCES_PER_BATCH])
+        return arrays
+
+    def add_context(self, sentences: Sequence[Sequence[str]], top: Sequence[Array]) -> list[Array]:
+        """Return the vectors of layers="meaning", (T, 2D + d), from the top layer (T, 2D) of sentences."""
+        contexts = self.context_vectors(sentences) if sentences else []
+        assert self._context is not None
+        return [self._context.join(*pair) for pair in zip(top, contexts, strict=True)]
 
     def embed_spans(
         self,
@@ -287,7 +372,7 @@ class Elmo:
                     f"The span {span!r:.60} does not lie in a sentence of {len(words)} words; give a start "
                     "and an end with 0 <= start < end <= the number of words."
                 )
-        choice = choose_layers(layers, self.num_layers)
+        choice = self._choose(layers)
         array = self._embed_words([words], choice)[0]
         vectors = [array[..., start:end, :].mean(axis=-2) for start, end in spans]
         empty = np.zeros((0, *array.shape[:-2], array.shape[-1]), dtype=np.float32)
@@ -300,17 +385,20 @@ class Elmo:
         *,
         index_a: int | None = None,
         index_b: int | None = None,
-        layers: Layers = "average",
+        layers: Layers | None = None,
         split_on_spaces: bool = False,
     ) -> float:
-        """Give the cosine of two words in their sentences, -1 to 1.
+        """Return the cosine of two words in their sentences, -1 to 1.
 
         Mark each word (or phrase) with brackets, "I went to the [bank]", or name it by its index among the
-        words of the sentence.
+        words of the sentence. `layers`: "meaning" if the model has a context layer, else "average".
         """
+        layers = self.meaning_layers if layers is None else layers
         if isinstance(layers, str) and layers == "all":
-            raise InputError("similarity compares two vectors; choose 'average', 'top', 'concat' or one layer.")
-        choice = choose_layers(layers, self.num_layers)
+            raise InputError(
+                "similarity compares two vectors; choose 'meaning', 'average', 'top', 'concat' or one layer."
+            )
+        choice = self._choose(layers)
         tokenizer = _tokenizer(split_on_spaces)
         read = [
             read_pointed(sentence_a, index_a, tokenizer, name="index_a"),
@@ -435,12 +523,36 @@ class Elmo:
         for batch in self._pack(sentences):
             rows = self._runtime.embed(batch, choice).cpu().numpy()
             start = 0
-            for number in batch.order:
+            context = self._read_context([sentences[number] for number in batch.order], choice)
+            for place, number in enumerate(batch.order):
                 # The boundaries are cut off. A copy lets go of the batch; a sentence alone is all of it.
                 array = choice.lay_out(rows[start + 1 : start + 1 + len(sentences[number])])
-                arrays[number] = finish(array if len(batch.order) == 1 else array.copy())
+                if self._context is not None and context is not None:
+                    arrays[number] = finish(self._context.join(array, context[place]))
+                else:
+                    arrays[number] = finish(array if len(batch.order) == 1 else array.copy())
                 start += len(sentences[number]) + 2
         return cast(list[Array], arrays)
+
+    def _read_context(self, sentences: list[list[str]], choice: LayerChoice) -> list[Array] | None:
+        return self._context.read(sentences) if self._context is not None and choice.with_context else None
+
+    def _choose(self, layers: Layers) -> LayerChoice:
+        return choose_layers(layers, self.num_layers, has_context=self._context is not None)
+
+    def choose_pooling(self, pooling: Pooling, layers: Layers | None) -> Literal["weighted", "mean", "max"]:
+        """Return the pooling that `encode` uses if it is asked for this one; InputError if it cannot."""
+        if pooling not in get_args(Pooling):
+            raise InputError(f"pooling is {pooling!r}; choose {', '.join(get_args(Pooling))}.")
+        if pooling == "weighted" and self._context is None:
+            raise InputError("pooling is 'weighted', but this model has no context layer; add one with elmo fuse.")
+        if pooling == "weighted" and layers is not None:
+            raise InputError(
+                "pooling is 'weighted', which takes no layers; leave layers out, or choose 'mean' or 'max'."
+            )
+        if pooling == "auto":
+            return "mean" if self._context is None or layers is not None else "weighted"
+        return pooling
 
     def _pack(self, sentences: list[list[str]]) -> Iterable[CharBatch]:
         self.scripts.check(sentences)

@@ -26,6 +26,9 @@ def test_facts_as_json(run: Run, model_folder, tiny_model):
     assert (answer.code, answer.err, answer.out.count("\n")) == (0, "", 1)
     weights = tiny_model.bilm.state_dict()
     total = sum(tensor.numel() for tensor in weights.values())
+    machine = found.pop("on_this_machine")
+    assert set(machine) == {"kernels", "auto_precision", "reason"}
+    assert machine["kernels"].startswith(("compiled, ", "torch: "))
     parts = found.pop("parameters")
     assert parts.pop("total") == total == sum(parts.values())
     assert set(parts) == {"tokens.characters", "tokens.projection", "left_to_right", "right_to_left"}
@@ -52,6 +55,7 @@ def test_facts_as_json(run: Run, model_folder, tiny_model):
         },
         "vocabulary_words": None,
         "softmax": False,
+        "context": None,
         "files": {path.name: path.stat().st_size for path in sorted(model_folder.iterdir())},
         "content_hash": content_hash(weights),
     }

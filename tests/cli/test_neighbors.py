@@ -99,7 +99,7 @@ def test_mistakes(run: Run, arguments, message, tmp_path, monkeypatch):
     ("arguments", "message"),
     [
         (["a b"], "The sentence 'a b' has 0 marked words"),
-        (["a [b]", "--layers", "7"], "The layer is '7'; this model has the layers 0 to 2, 'top' and 'average'"),
+        (["a [b]", "--layers", "7"], "The layer is '7'; this model has the layers 0 to 2, 'top', 'average' and"),
         (["a [b]", "--sentences", "5:2"], "The sentences 5:2 are none; give FIRST:LAST"),
         (["a [b]", "--sentences", "x"], "The sentences are 'x'; give FIRST:LAST, as in 0:1000."),
         (

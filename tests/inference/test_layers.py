@@ -54,7 +54,8 @@ def test_weights_of_zero_give_zeros_and_leave_the_layers_as_they_are():
 
 @pytest.mark.parametrize("layers", ["last", "", 3, -4, True, 1.5, None, {"a": 1}])
 def test_anything_else_is_refused(layers):
-    message = f"layers is {layers!r}; give 'average', 'top', 'all', 'concat', a number from 0 to 2, or 3 weights."
+    named = "'average', 'top', 'all', 'concat', 'meaning'"
+    message = f"layers is {layers!r}; give {named}, a number from 0 to 2, or 3 weights."
     with pytest.raises(InputError, match="^" + re.escape(message) + "$"):
         choose_layers(layers, 3)
 

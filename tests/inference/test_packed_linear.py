@@ -8,7 +8,9 @@ from elmo.inference import packed_linear
 from elmo.inference.packed_linear import BFloat16Linear, Float32Linear, Int8Linear
 from elmo.inference.precision import has_onednn, is_supported
 
-needs_int8 = pytest.mark.skipif(not is_supported("int8"), reason="needs a CPU with FBGEMM's kernels")
+needs_int8 = pytest.mark.skipif(
+    "fbgemm" not in torch.backends.quantized.supported_engines, reason="needs a CPU with FBGEMM's kernels"
+)
 
 
 @pytest.fixture(autouse=True)

@@ -41,7 +41,15 @@ def test_the_presets_have_the_official_sizes():
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_settings_survive_being_written_down(name):
-    assert read_settings(changes=PRESETS[name].to_dict()) == PRESETS[name]
+    settings = read_settings(preset=name)
+    assert read_settings(changes=settings.to_dict()) == settings
+
+
+@pytest.mark.parametrize(("supported", "precision"), [(True, "bfloat16"), (False, "float32")])
+def test_an_automatic_precision_is_settled_when_settings_are_read(monkeypatch, supported, precision):
+    monkeypatch.setattr("elmo.inference.precision.is_supported", lambda name: supported)
+    assert read_settings(preset="en-small").precision == precision
+    assert read_settings(preset="en-small", changes={"precision": "float32"}).precision == "float32"
 
 
 def test_all_faults_are_told_together():

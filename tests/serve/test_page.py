@@ -286,3 +286,30 @@ def test_the_page_is_part_of_the_package():
     names = {file.name for file in (files("elmo.serve") / "page").iterdir()}
     written = {path.name for path in (Path(__file__).parents[2] / "src/elmo/serve/page").iterdir()}
     assert names == written and {"index.html", "main.js", "style.css", "docs.html"} <= names
+
+
+@pytest.fixture(scope="module")
+def fused_address(language_model, topics_corpus) -> Iterator[str]:
+    from elmo import fuse
+
+    model = fuse(language_model, topics_corpus, dim=4)
+    yield from run_server(Settings(port=0), Served({"fused": ServedModel("fused", model)}))
+
+
+def test_a_model_with_a_context_layer_is_shown_by_meaning(browser, fused_address):
+    context = browser.new_context(locale="en-US")
+    page = context.new_page()
+    page.goto(fused_address)
+    page.wait_for_selector("#word-1-3")
+    by_meaning = ask(fused_address, "similarity", **BANKS)["cosine"]
+    by_average = ask(fused_address, "similarity", **BANKS, layers="average")["cosine"]
+    assert shown_cosine(page) == pytest.approx(by_meaning, abs=6e-4)
+    assert page.get_attribute("#by-meaning", "aria-pressed") == "true"
+    page.get_by_role("button", name="average", exact=True).click()
+    assert shown_cosine(page) == pytest.approx(by_average, abs=6e-4)
+    page.reload()  # the address says that it is the mix
+    page.wait_for_selector("#word-1-3")
+    assert shown_cosine(page) == pytest.approx(by_average, abs=6e-4)
+    page.click("#by-meaning")
+    assert shown_cosine(page) == pytest.approx(by_meaning, abs=6e-4)
+    context.close()

@@ -47,6 +47,10 @@ class CorpusIndex:
         """How many words its texts have."""
         return self.manifest.num_occurrences
 
+    def is_of(self, model_hash: str, context_hash: str | None) -> bool:
+        """Tell whether it was made with a model that has these hashes; the context layer's counts for meaning."""
+        return self.manifest.model_hash == model_hash and self.manifest.context_hash in (None, context_hash)
+
     def search(
         self,
         vector: Array,

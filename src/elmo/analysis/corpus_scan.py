@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from elmo.analysis.layer_choice import Array, LayerKey, normalize, pick
+from elmo.analysis.layer_choice import Array, LayerKey, embed_keys, normalize
 from elmo.analysis.neighbor_results import LayerNeighbors, Neighbor, Neighbors, StaticNeighbor, WordFilter
 from elmo.analysis.occurrences import CorpusSentence, Occurrence, is_same_word
 from elmo.model import Elmo
@@ -36,9 +36,9 @@ class CorpusScan:
         while window := list(itertools.islice(remaining, SENTENCES_AT_ONCE)):
             self._compare_words(model, window)
             chosen = [sentence for sentence in window if self._places(sentence.words)]
-            arrays = model.embed([sentence.words for sentence in chosen], layers="all") if chosen else []
-            for sentence, array in zip(chosen, arrays, strict=True):
-                self._compare(sentence, array)
+            embedded = embed_keys(model, [sentence.words for sentence in chosen], list(self._best))
+            for sentence, vectors in zip(chosen, embedded, strict=True):
+                self._compare(sentence, vectors)
             self._num_occurrences += sum(len(sentence.offsets) for sentence in window)
             advance(len(window))
 
@@ -58,13 +58,13 @@ class CorpusScan:
         is_wanted = self._words == "same"
         return [place for place, word in enumerate(words) if is_same_word(word, self._query.word) == is_wanted]
 
-    def _compare(self, sentence: CorpusSentence, layers: Array) -> None:
+    def _compare(self, sentence: CorpusSentence, vectors: Mapping[LayerKey, Array]) -> None:
         words = tuple(sentence.words)
         places = [place for place in self._places(list(words)) if (words, place) not in self._seen]
         if not places:
             return
         for key, best in self._best.items():
-            cosines = normalize(pick(layers, key)[places]) @ self._vectors[key]
+            cosines = normalize(vectors[key][places]) @ self._vectors[key]
             for row in np.argsort(-cosines, kind="stable")[: self._top_k].tolist():
                 place = places[row]
                 entry = (float(cosines[row]), -next(self._numbers), Occurrence(sentence, place, place + 1))

@@ -23,7 +23,7 @@ from elmo.analysis.index_manifest import (
     read_manifest,
     write_manifest,
 )
-from elmo.analysis.layer_choice import choose_layer_keys
+from elmo.analysis.layer_choice import choose_layer_keys, embed_keys
 from elmo.analysis.occurrences import CorpusSentence
 from elmo.analysis.segment_writer import SegmentWriter
 from elmo.corpus.input_files import InputFile, Source
@@ -31,7 +31,7 @@ from elmo.durable import LOCK, is_vacant, remove, writing_aside
 from elmo.errors import InputError
 from elmo.locking import holding
 from elmo.model import Elmo
-from elmo.tasks.bilm_identity import content_hash
+from elmo.tasks.bilm_identity import content_hash, context_hash
 
 OCCURRENCES_PER_SEGMENT = 500_000
 SENTENCES_AT_ONCE = 256
@@ -59,18 +59,19 @@ def build_index(
 ) -> CorpusIndex:
     """Make an index of text files, or add them to one; give it opened.
 
-    `layers` are numbers, "top" or "average", all above 0 if not given (the words' own vectors, layer 0, are always
-    there). `max_words` reads so many words of each file. `advance` is told bytes read and words embedded.
+    `layers` are numbers, "top", "average" or "meaning"; if not given, meaning, or all above 0 for a model
+    without a context layer (the words' own vectors, layer 0, are always there). `max_words` reads so many words of
+    each file. `advance` is told bytes read and words embedded.
     """
     require_faiss()
     folder = Path(folder)
     if max_words is not None and max_words < 1:
         raise InputError(f"max_words is {max_words}; it must be at least 1.")
     sources = find_corpus(names)
+    keys = tuple(key for key in choose_layer_keys(layers, model) if key != 0)
     wanted = Manifest(
         _absolute(model_name), content_hash(model), model.num_layers, model.dim,
-        tuple(key for key in choose_layer_keys(layers, model.num_layers) if key != 0),
-        reading or ReadingSettings(),
+        keys, reading or ReadingSettings(), context_hash=context_hash(model) if "meaning" in keys else None,
     )  # fmt: skip
     wanted.reading.to_prepare()  # a wrong setting is told before anything is made
     _open_manifest(folder, wanted, layers_given=bool(layers))  # another index is told before anything is made
@@ -165,7 +166,7 @@ class _Build:
         """Write as many windows as a segment holds, and name it in the manifest."""
         name = f"segment-{len(self._manifest.segments):04d}"
         with writing_aside(self._folder / name) as aside:
-            with closing(SegmentWriter(aside, self._manifest.layers, self._model.dim)) as writer:
+            with closing(SegmentWriter(aside, self._manifest.layers)) as writer:
                 for window in windows:
                     self._embed(window, writer)
                     if writer.num_occurrences >= self._segment_size:
@@ -174,10 +175,11 @@ class _Build:
         self._save((*self._manifest.segments, name))
 
     def _embed(self, window: _Window, writer: SegmentWriter) -> None:
-        arrays = self._model.embed([sentence.words for sentence in window.sentences], layers="all")
+        words = [sentence.words for sentence in window.sentences]
+        embedded = embed_keys(self._model, words, (0, *self._manifest.layers))
         num_words = 0
-        for sentence, array in zip(window.sentences, arrays, strict=True):
-            writer.add(sentence, window.source, array)
+        for sentence, vectors in zip(window.sentences, embedded, strict=True):
+            writer.add(sentence, window.source, vectors)
             num_words += len(sentence.offsets)
         record = self._records[window.source]
         self._records[window.source] = dataclasses.replace(
@@ -207,7 +209,8 @@ def _open_manifest(folder: Path, wanted: Manifest, *, layers_given: bool) -> Man
             raise InputError(f"{folder} exists and holds no index; give a new folder.")
         return wanted
     found = read_manifest(folder)
-    if found.model_hash != wanted.model_hash:
+    has_other_context = len({found.context_hash, wanted.context_hash} - {None}) > 1
+    if found.model_hash != wanted.model_hash or has_other_context:
         raise InputError(
             f"{folder} was made with another model, {found.model or 'the default one'}; use that one, or build a "
             "new index."

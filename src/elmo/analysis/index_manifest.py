@@ -14,7 +14,8 @@ from elmo.errors import CheckpointError, ConfigError, ElmoError, first_line
 from elmo.parsing import parse
 
 MANIFEST = "manifest.json"
-FORMAT, VERSION = "modern-elmo-index", 1
+# An index of the layer "meaning" is of the second version.
+FORMAT, VERSION, MEANING_VERSION = "modern-elmo-index", 1, 2
 SEGMENT_NAME = re.compile(r"segment-\d{4,}")
 _KINDS = {
     "modern-elmo-corpus": "a corpus prepared for training",
@@ -45,6 +46,7 @@ class Manifest:
     reading: ReadingSettings
     sources: tuple[SourceRecord, ...] = ()
     segments: tuple[str, ...] = ()
+    context_hash: str | None = None  # of the model's context layer, if "meaning" is among the layers
 
     @property
     def num_occurrences(self) -> int:
@@ -53,7 +55,11 @@ class Manifest:
 
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON object."""
-        return {"format": FORMAT, "version": VERSION, **dataclasses.asdict(self)}
+        content = dataclasses.asdict(self)
+        if self.context_hash is None:
+            del content["context_hash"]
+        version = VERSION if self.context_hash is None else MEANING_VERSION
+        return {"format": FORMAT, "version": version, **content}
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -81,8 +87,11 @@ def read_manifest(folder: Path) -> Manifest:
                 f"{folder} is no index of occurrences but {_KINDS.get(content.get('format'), 'something else')}; "
                 "make an index of text with elmo neighbors --build INDEX --corpus FILE."
             )
-        if content.pop("format") != FORMAT or content.pop("version") != VERSION:
-            raise CheckpointError(f"{path} is not of version {VERSION}, which this program reads; build it again.")
+        if content.pop("format") != FORMAT or content.pop("version") not in (VERSION, MEANING_VERSION):
+            raise CheckpointError(
+                f"{path} is not of version {VERSION} or {MEANING_VERSION}, which this program reads; build it "
+                "again."
+            )
         content["reading"] = parse(ReadingSettings, content["reading"], "reading")
         content["sources"] = tuple(parse(SourceRecord, source, "a source") for source in content["sources"])
         content["layers"], content["segments"] = tuple(content["layers"]), tuple(content["segments"])

@@ -9,7 +9,7 @@ from elmo.analysis.corpus_index import CorpusIndex
 from elmo.analysis.corpus_part import Part
 from elmo.analysis.corpus_scan import CorpusScan
 from elmo.analysis.corpus_text import ReadingSettings, read_corpus
-from elmo.analysis.layer_choice import Array, LayerKey, choose_layer_keys, normalize, pick
+from elmo.analysis.layer_choice import Array, LayerKey, choose_layer_keys, embed_keys, normalize
 from elmo.analysis.neighbor_results import WORD_FILTERS, LayerNeighbors, Neighbor, Neighbors, WordFilter
 from elmo.analysis.occurrences import Occurrence, point
 from elmo.errors import InputError
@@ -35,9 +35,9 @@ def find_neighbors(
 ) -> Neighbors:
     """Find the occurrences nearest to a word: one [marked] in the sentence, or the one of an `index`.
 
-    `layers` are numbers, "top" or "average"; `words` is "same" for occurrences of the word itself, "other" for
-    those of other words, "any" for both. A sentence is given once, and never the one asked with. `reading` and
-    `advance`, which is told what was read, are for text files; an index must be of the same model.
+    `layers` are numbers, "top", "average" or "meaning"; `words` is "same" for occurrences of the word itself,
+    "other" for those of other words, "any" for both. A sentence is given once, and never the one asked with.
+    `reading` and `advance`, which is told what was read, are for text files; an index must be of the same model.
     """
     if words not in WORD_FILTERS:
         raise InputError(f"words is {words!r}; choose {', '.join(WORD_FILTERS)}.")
@@ -45,10 +45,10 @@ def find_neighbors(
         raise InputError(f"top_k is {top_k}; it must be at least 1.")
     if isinstance(corpus, CorpusIndex):
         reading = corpus.manifest.reading
-        keys = choose_layer_keys(layers or corpus.manifest.layers, model.num_layers)
+        keys = choose_layer_keys(layers or corpus.manifest.layers, model)
         corpus.check_layers(tuple(key for key in keys if key != 0))
     else:
-        keys = choose_layer_keys(layers, model.num_layers)
+        keys = choose_layer_keys(layers, model)
     query = point(sentence, index, on_spaces=reading is not None and reading.split_on_spaces)
     if words != "any" and query.end - query.start > 1:
         raise InputError(f"{query.word!r} is several words, so others cannot be told from it; mark one word.")
@@ -63,9 +63,8 @@ def find_neighbors(
 
 def embed_query(model: Elmo, query: Occurrence, keys: Sequence[LayerKey]) -> dict[LayerKey, Array]:
     """Give the vector of length 1 that the query has in each layer."""
-    layers = model.embed([query.sentence.words], layers="all")[0]
-    vectors = layers[:, query.start : query.end].mean(axis=1)
-    return {key: normalize(pick(vectors, key)) for key in keys}
+    vectors = embed_keys(model, [query.sentence.words], keys)[0]
+    return {key: normalize(vectors[key][query.start : query.end].mean(axis=0)) for key in keys}
 
 
 def search_index(

@@ -15,11 +15,11 @@ def embed_occurrences(
     layer: LayerKey,
     advance: Callable[[int], None] = lambda num_sentences: None,
 ) -> Array:
-    """Give the vectors (N, 2D) of a layer, or of the average; several words in a row are averaged."""
+    """Return the vectors (N, 2D) of a layer, the average or meaning; several words in a row are averaged."""
     places: dict[tuple[str, ...], list[int]] = {}
     for number, occurrence in enumerate(occurrences):
         places.setdefault(tuple(occurrence.sentence.words), []).append(number)
-    vectors = np.zeros((len(occurrences), model.dim), dtype=np.float32)
+    vectors = np.zeros((len(occurrences), *model.word_shape(layer)), dtype=np.float32)
     arrays = model.embed_iter((list(words) for words in places), layers=layer, read_ahead=256)
     for numbers, array in zip(places.values(), arrays, strict=True):
         for number in numbers:

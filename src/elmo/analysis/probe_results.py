@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
 SpreadOf: TypeAlias = Literal["seeds", "resampling"]
-AVERAGE, MIX = "average", "learned mix"
+AVERAGE, MIX, MEANING, ENCODE = "average", "learned mix", "meaning", "encode"
 
 
 @dataclass(frozen=True)

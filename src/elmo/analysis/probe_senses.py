@@ -1,5 +1,7 @@
 """Word senses by the nearest neighbour: each sense is the mean of its vectors in training, layer by layer.
 
+A model with a context layer is measured by "meaning" too.
+
 A lemma that training did not have gets its first sense: WordNet's where its index is given, else none.
 """
 
@@ -10,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.analysis.layer_choice import Array
-from elmo.analysis.probe_results import ProbeResult, ProbeRow, Score, name_rows
+from elmo.analysis.probe_results import MEANING, ProbeResult, ProbeRow, Score, name_rows
 from elmo.analysis.resampling import resample_mean
 from elmo.analysis.sense_memory import SenseMemory, learn_mix
 from elmo.errors import InputError
@@ -33,10 +35,13 @@ def probe_senses(
 ) -> ProbeResult:
     """Learn the senses of the training sentences, from the first on, and tell those of the test sentences."""
     memory, examples, counts = SenseMemory(), list[tuple[SenseTarget, Array]](), Counter[str]()
+    meanings = SenseMemory()  # one "layer" of other dimensions
     draw = np.random.default_rng(0)
     sentences = _count_words(_take_words(train, max_train_words), counts, "train_words", advance)
-    for target, vector in _embed_targets(model, sentences):
+    for target, vector, meaning in _embed_targets(model, sentences):
         memory.add(target, vector)
+        if meaning is not None:
+            meanings.add(target, meaning)
         counts["train_targets"] += 1
         if len(examples) < _EXAMPLES_KEPT:
             examples.append((target, vector))
@@ -48,15 +53,19 @@ def probe_senses(
     same = np.full((1, model.num_layers), 1 / model.num_layers)
     weightings = np.concatenate((np.eye(model.num_layers), same, np.stack(mixes))).astype(np.float32)
     right = []  # of each target: by each weighting, and by the first sense alone
-    for target, vector in _embed_targets(model, _count_words(test, counts, "test_words", advance)):
+    for target, vector, meaning in _embed_targets(model, _count_words(test, counts, "test_words", advance)):
         answers = _answer(memory, target, vector, weightings, first_senses or {})
+        if meaning is not None:
+            answers += _answer(meanings, target, meaning, np.ones((1, 1), dtype=np.float32), first_senses or {})[
+                :1
+            ]
         right.append([answer in (target.keys or ()) for answer in answers])
         counts["test_targets"] += 1
         counts["test_targets_not_in_training"] += entry_of(target) not in memory.senses
     if not right:
         raise InputError("The test data has no words with senses; nothing can be measured.")
     counts["seeds"] = len(seeds)
-    rows = _make_rows(100.0 * np.asarray(right), model.num_layers)
+    rows = _make_rows(100.0 * np.asarray(right), model.num_layers, len(seeds))
     return ProbeResult(
         "senses", "F1", rows, tuple(np.mean(mixes, axis=0).tolist()), dict(counts), _explain(first_senses)
     )
@@ -74,13 +83,15 @@ def _answer(
     return [*memory.nearest(entry, vector, weightings), first]
 
 
-def _make_rows(right: npt.NDArray[np.float64], num_layers: int) -> tuple[ProbeRow, ...]:
-    """(targets, L+2 weightings, seeds of the mix, first sense) -> rows."""
+def _make_rows(right: npt.NDArray[np.float64], num_layers: int, num_seeds: int) -> tuple[ProbeRow, ...]:
+    """(targets, L+2 weightings, seeds of the mix, first sense, meaning if there is a context layer) -> rows."""
     fixed = [resample_mean(right[:, column]) for column in range(num_layers + 1)]
-    mix = Score.of_seeds(right[:, num_layers + 1 : -1].mean(axis=0).tolist())
-    first = ProbeRow("first sense", {"senses": resample_mean(right[:, -1])})
+    end = num_layers + 1 + num_seeds
+    mix = Score.of_seeds(right[:, num_layers + 1 : end].mean(axis=0).tolist())
+    first = ProbeRow("first sense", {"senses": resample_mean(right[:, end])})
     names = name_rows(num_layers)
     rows = [ProbeRow(name, {"senses": score}) for name, score in zip(names, [*fixed, mix], strict=True)]
+    rows += [ProbeRow(MEANING, {"senses": resample_mean(column)}) for column in right.T[end + 1 :]]
     return (first, *rows)
 
 
@@ -111,8 +122,13 @@ def _count_words(
         advance(len(sentence.words))
 
 
-def _embed_targets(model: Elmo, sentences: Iterable[SenseSentence]) -> Iterator[tuple[SenseTarget, Array]]:
-    """Give each word that has a sense with its vectors (L+1, 2D); sentences without one are not read."""
+def _embed_targets(
+    model: Elmo, sentences: Iterable[SenseSentence]
+) -> Iterator[tuple[SenseTarget, Array, Array | None]]:
+    """Yield each word that has a sense with its vectors (L+1, 2D), and (1, 2D + d) by meaning if that can be.
+
+    Sentences without such a word are not read.
+    """
     waiting: list[SenseSentence] = []
 
     def take() -> Iterator[list[str]]:
@@ -122,5 +138,9 @@ def _embed_targets(model: Elmo, sentences: Iterable[SenseSentence]) -> Iterator[
                 yield list(sentence.words)
 
     for array in model.embed_iter(take(), layers="all", read_ahead=256):
-        for target in waiting.pop(0).targets:
-            yield target, array[:, target.span[0] : target.span[1]].mean(axis=1)
+        sentence = waiting.pop(0)
+        meanings = None if model.context is None else model.add_context([sentence.words], [array[-1]])[0]
+        for target in sentence.targets:
+            start, end = target.span
+            meaning = None if meanings is None else meanings[start:end].mean(axis=0, keepdims=True)
+            yield target, array[:, start:end].mean(axis=1), meaning

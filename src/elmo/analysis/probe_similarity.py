@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from elmo.analysis.layer_choice import Array
-from elmo.analysis.probe_results import AVERAGE, MIX, ProbeResult, ProbeRow, Score
+from elmo.analysis.probe_results import AVERAGE, ENCODE, MIX, ProbeResult, ProbeRow, Score
 from elmo.analysis.resampling import resample
 from elmo.errors import InputError
 from elmo.model import Elmo
@@ -43,6 +43,8 @@ def probe_similarity(
     weightings = {f"layer {number}": np.eye(model.num_layers)[number] for number in range(model.num_layers)}
     weightings[AVERAGE] = np.full(model.num_layers, 1 / model.num_layers)
     rows = [ProbeRow(name, _score(tested, weights)) for name, weights in weightings.items()]
+    if model.context is not None:
+        rows.append(ProbeRow(ENCODE, _score(_encode(model, test), np.ones(1))))
     counts = {"train_pairs": len(train or ()), "test_pairs": len(test), "seeds": len(seeds) if train else 0}
     if not train:
         note = "The learned mix is left out, for it is learned on training pairs; give --train."
@@ -68,6 +70,13 @@ def _embed(model: Elmo, pairs: Sequence[SentencePair], advance: Callable[[int], 
             means[number] = array.mean(axis=1)
         advance(array.shape[1])
     return _Pairs(means[0::2], means[1::2], np.asarray(gold, dtype=np.float64))
+
+
+def _encode(model: Elmo, pairs: Sequence[SentencePair]) -> _Pairs:
+    """Return the pairs with the sentence vectors of Elmo.encode in place of the layers, (N, 1, dimensions)."""
+    first, second = ([pair.first for pair in pairs], [pair.second for pair in pairs])
+    gold = np.asarray([pair.target for pair in pairs], dtype=np.float64)
+    return _Pairs(model.encode(map(list, first))[:, None], model.encode(map(list, second))[:, None], gold)
 
 
 def _score(pairs: _Pairs, weights: npt.NDArray[np.float64]) -> dict[str, Score]:

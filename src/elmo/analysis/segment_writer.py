@@ -1,7 +1,7 @@
 """Sentences and their layers, one by one -> the files of a segment. Vectors wait on disk until it is full."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +10,16 @@ import numpy.typing as npt
 
 from elmo.analysis import index_segment as files
 from elmo.analysis.cells import write_cells
-from elmo.analysis.layer_choice import Array, LayerKey, normalize, pick
+from elmo.analysis.layer_choice import Array, LayerKey, normalize
 from elmo.analysis.occurrences import CorpusSentence
 
 
 class SegmentWriter:
     """A segment in the making, in a folder of its own."""
 
-    def __init__(self, folder: Path, layers: Sequence[LayerKey], dim: int) -> None:
-        self._folder, self._layers, self._dim = folder, layers, dim
+    def __init__(self, folder: Path, layers: Sequence[LayerKey]) -> None:
+        self._folder, self._layers = folder, layers
+        self._dims: dict[LayerKey, int] = {}
         folder.mkdir(parents=True)
         self._spools = {layer: (folder / f"layer-{layer}.spool").open("wb") for layer in layers}
         self._texts: list[str] = []
@@ -30,8 +31,8 @@ class SegmentWriter:
         self._pieces: list[list[int]] = []  # source, number of its first sentence, how many
         self.num_occurrences = 0
 
-    def add(self, sentence: CorpusSentence, source: int, layers: Array) -> None:
-        """Take a sentence and its layers (L+1, T, 2D)."""
+    def add(self, sentence: CorpusSentence, source: int, vectors: Mapping[LayerKey, Array]) -> None:
+        """Take a sentence and its vectors (T, dimensions) by each layer, those of layer 0 included."""
         if not self._pieces or self._pieces[-1][0] != source:
             self._pieces.append([source, sentence.number, 0])
         self._pieces[-1][2] += 1
@@ -41,10 +42,11 @@ class SegmentWriter:
         for place, word in enumerate(sentence.words):
             if word not in self._words:
                 self._words[word] = len(self._words)
-                self._word_vectors.append(normalize(layers[0, place]).astype(np.float16))
+                self._word_vectors.append(normalize(vectors[0][place]).astype(np.float16))
             self._word_numbers.append(self._words[word])
         for layer, spool in self._spools.items():
-            spool.write(normalize(pick(layers, layer)).astype(np.float16).tobytes())
+            self._dims[layer] = vectors[layer].shape[1]
+            spool.write(normalize(vectors[layer]).astype(np.float16).tobytes())
         self.num_occurrences += len(sentence.offsets)
 
     def close(self) -> None:
@@ -62,7 +64,7 @@ class SegmentWriter:
         self._write_words()
         for layer in self._layers:
             path = folder / f"layer-{layer}.spool"
-            spool = np.memmap(path, dtype=np.float16, mode="r").reshape(-1, self._dim)
+            spool = np.memmap(path, dtype=np.float16, mode="r").reshape(-1, self._dims[layer])
             self._write_layer(layer, spool)
             del spool
             path.unlink()
@@ -82,4 +84,4 @@ class SegmentWriter:
 
     def _write_layer(self, layer: LayerKey, vectors: npt.NDArray[np.floating[Any]]) -> None:
         path = self._folder / files.layer_file(layer)
-        write_cells(path, lambda start, end: vectors[start:end].astype(np.float32), len(vectors), self._dim)
+        write_cells(path, lambda start, end: vectors[start:end].astype(np.float32), len(vectors), vectors.shape[1])

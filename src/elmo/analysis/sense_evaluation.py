@@ -47,7 +47,7 @@ def evaluate_induction(
     model: Elmo,
     labelled: Mapping[str, Sequence[Occurrence]],
     *,
-    layer: str | int = "top",
+    layer: str | int | None = None,
     min_occurrences: int = 50,
     max_occurrences: int = 1000,
     max_words: int | None = None,
@@ -59,7 +59,7 @@ def evaluate_induction(
     Of a frequent word, and of many words, some are drawn by the seed.
     """
     require_sklearn()
-    key = choose_layer(layer, model.num_layers)
+    key = choose_layer(layer, model)
     chosen = choose_words(labelled, min_occurrences, max_words, seed)
     drawn = {word: draw_occurrences(labelled[word], max_occurrences, seed) for word in chosen}
     # All at once, for many sentences hold several of the words.

@@ -78,7 +78,7 @@ def induce_senses(
     occurrences: Sequence[Occurrence],
     *,
     num_found: int | None = None,
-    layer: str | int = "top",
+    layer: str | int | None = None,
     num_senses: int | None = None,
     num_typical: int = 3,
     num_substitutes: int = 8,
@@ -94,7 +94,7 @@ def induce_senses(
             f"{num_senses} senses were asked for, but there are {len(occurrences)} occurrences; ask for 1 to "
             f"{len(occurrences)}."
         )
-    vectors = embed_occurrences(model, occurrences, choose_layer(layer, model.num_layers), advance)
+    vectors = embed_occurrences(model, occurrences, choose_layer(layer, model), advance)
     clusters = find_clusters(vectors, num_clusters=num_senses, seed=seed)
     ranked = [_rank_typical(clusters, occurrences, number) for number in range(clusters.num_clusters)]
     substitutes = _own_substitutes(

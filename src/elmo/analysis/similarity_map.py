@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from elmo.analysis.drawing import check_output, drawing
-from elmo.analysis.layer_choice import Array, LayerKey, choose_layer, normalize, pick
+from elmo.analysis.layer_choice import Array, LayerKey, choose_layer, embed_keys, name_layer, normalize
 from elmo.errors import InputError
 from elmo.model import Elmo
 from elmo.text.sentence_input import Sentence
@@ -38,10 +38,11 @@ class SimilarityMap:
 
 
 def compare_sentences(
-    model: Elmo, first: Sentence, second: Sentence, *, layers: Sequence[str | int] = ("average",)
+    model: Elmo, first: Sentence, second: Sentence, *, layers: Sequence[str | int] | None = None
 ) -> list[SimilarityMap]:
-    """Compare every word of two sentences, by each of the layers."""
-    keys = list(dict.fromkeys(choose_layer(layer, model.num_layers) for layer in layers))
+    """Compare every word of two sentences, by each of the layers; by default by meaning, else by the average."""
+    wanted: Sequence[str | int | None] = layers or [None]
+    keys = list(dict.fromkeys(choose_layer(layer, model, default="average") for layer in wanted))
     words = [
         [word.text for word in model.tokenize(each)] if isinstance(each, str) else list(each)
         for each in (first, second)
@@ -49,11 +50,9 @@ def compare_sentences(
     for name, each in zip(("first", "second"), words, strict=True):
         if not 1 <= len(each) <= MOST_WORDS:
             raise InputError(f"The {name} sentence has {len(each)} words; 1 to {MOST_WORDS} can be compared.")
-    one, other = model.embed(words, layers="all")
+    one, other = embed_keys(model, words, keys)
     return [
-        SimilarityMap(
-            tuple(words[0]), tuple(words[1]), key, normalize(pick(one, key)) @ normalize(pick(other, key)).T
-        )
+        SimilarityMap(tuple(words[0]), tuple(words[1]), key, normalize(one[key]) @ normalize(other[key]).T)
         for key in keys
     ]
 
@@ -85,7 +84,7 @@ def _draw(axes: "Axes", found: SimilarityMap, lowest: float, *, is_turned: bool)
     if is_turned:
         for label in axes.get_xticklabels():
             label.set(rotation=45, ha="right", rotation_mode="anchor")
-    axes.set_title("average of the layers" if found.layer == "average" else f"layer {found.layer}")
+    axes.set_title(name_layer(found.layer))
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     if max(found.cosines.shape) <= _WORDS_WITH_NUMBERS:

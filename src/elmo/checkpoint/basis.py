@@ -11,6 +11,7 @@ from torch import Tensor
 
 from elmo.checkpoint.card import derived_card
 from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.context_layer import ContextLayer
 from elmo.config import EncoderConfig, ModelConfig
 from elmo.errors import InputError
 
@@ -61,5 +62,21 @@ def change_basis(checkpoint: Checkpoint, *, words: Tensor, layers: Tensor) -> Ch
         if name in changed:
             read(name, layers_inverse)
     weights = {name: changed[name].to(weight.dtype) for name, weight in checkpoint.weights.items()}
+    context = checkpoint.context
+    if context is not None:
+        context = _change_context(context, words, words_inverse)
     card = derived_card(checkpoint.card, "elmo align, which changed the basis of its vectors")
-    return replace(checkpoint, weights=weights, card=card)
+    return replace(checkpoint, weights=weights, context=context, card=card)
+
+
+def _change_context(context: ContextLayer, words: Tensor, inverse: Tensor) -> ContextLayer:
+    """Let a context layer read word vectors in the new basis; its own vectors stay as they are."""
+    tensors = {name: context.tensors[name].double() for name in ("unknown_map", "word_mean", "word_components")}
+    changed = {
+        "unknown_map": inverse @ tensors["unknown_map"],
+        "word_mean": tensors["word_mean"] @ words,
+        # Directions stay directions, but are no longer at right angles.
+        "word_components": torch.linalg.qr((tensors["word_components"] @ words).T).Q.T,
+    }
+    floats = {name: tensor.float().contiguous() for name, tensor in changed.items()}
+    return replace(context, tensors={**context.tensors, **floats})

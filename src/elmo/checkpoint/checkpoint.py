@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from elmo.build import build_bilm
+from elmo.checkpoint.context_layer import ContextLayer
 from elmo.config import ModelConfig
 from elmo.errors import CheckpointError, first_line
 from elmo.nn.bilm import BiLM
@@ -34,10 +35,13 @@ class Checkpoint:
     word_counts: tuple[int, ...] | None = None  # how often each word of the vocabulary stood in the training text
     card: str | None = None  # README.md: what the model is, and the licence of its weights
     storage: str = "float32"  # the form in which the weights were stored, see storage.py
+    context: ContextLayer | None = None  # beside the network, which knows nothing of it
 
     def __post_init__(self) -> None:
         _check_weights(self.config, self.weights)
         _check_word_lists(self)
+        if self.context is not None:
+            self.context.check_word_dim(self.config.encoder.output_dim)
 
     def build(self) -> BiLM:
         """Make the network with these weights, for inference: no gradients."""

@@ -1,5 +1,7 @@
 """Our own format, a folder: config.json, weights.safetensors, vocabulary.txt, characters.txt.
 
+A model with a context layer has context.safetensors and context.txt besides, and is of version 2.
+
 Reading is strict. Writing goes aside and is renamed, so a folder is whole or not there.
 """
 
@@ -17,9 +19,10 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from elmo.checkpoint.checkpoint import Checkpoint, Weights
+from elmo.checkpoint.context_layer import ContextLayer
 from elmo.checkpoint.location import LONGEST_LIST_BYTES, Location, check_file, read_file, read_json
 from elmo.checkpoint.storage import Storage, restore, storage_of, store
-from elmo.config import ModelConfig
+from elmo.config import ContextConfig, ModelConfig
 from elmo.durable import replace_file, writing_files
 from elmo.errors import CheckpointError
 from elmo.text.vocabulary import format_lines, parse_lines
@@ -28,7 +31,12 @@ CONFIG_FILE, WEIGHTS_FILE = "config.json", "weights.safetensors"
 VOCABULARY_FILE, CHARACTERS_FILE = "vocabulary.txt", "characters.txt"
 COUNTS_FILE, CARD_FILE = "word_counts.txt", "README.md"
 MAX_CARD_BYTES = 2**20
-FORMAT_NAME, FORMAT_VERSION = "modern-elmo", 1
+CONTEXT_FILE, CONTEXT_WORDS_FILE = "context.safetensors", "context.txt"
+FILES = (
+    CONFIG_FILE, WEIGHTS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, COUNTS_FILE, CONTEXT_FILE, CONTEXT_WORDS_FILE,
+)  # fmt: skip
+# A folder is of the lowest version that has all its parts, so that earlier programs read what they can.
+FORMAT_NAME, FORMAT_VERSION, CONTEXT_VERSION = "modern-elmo", 1, 2
 
 
 def is_model_folder(folder: Location) -> bool:
@@ -43,10 +51,10 @@ def read_folder(folder: Location) -> Checkpoint:
         raise CheckpointError(
             f"{folder / CONFIG_FILE} says format {header.get('format')!r}; {FORMAT_NAME!r} was expected."
         )
-    if header.get("version") != FORMAT_VERSION:
+    if header.get("version") not in (FORMAT_VERSION, CONTEXT_VERSION):
         raise CheckpointError(
-            f"{folder / CONFIG_FILE} says version {header.get('version')!r}; this program reads version "
-            f"{FORMAT_VERSION}, so update modern-elmo."
+            f"{folder / CONFIG_FILE} says version {header.get('version')!r}; this program reads versions "
+            f"{FORMAT_VERSION} and {CONTEXT_VERSION}, so update modern-elmo."
         )
     weights, weights_hash, storage = _read_weights(folder / WEIGHTS_FILE)
     if weights_hash != header.get("content_hash"):
@@ -63,6 +71,7 @@ def read_folder(folder: Location) -> Checkpoint:
         word_counts=_read_counts(folder / COUNTS_FILE),
         card=_read_card(folder / CARD_FILE),
         storage=storage,
+        context=_read_context(folder, header.get("context")),
     )
 
 
@@ -77,8 +86,7 @@ def write_folder(
 
     `write_more` adds files of its own to a new folder before it is renamed into place.
     """
-    names = (CONFIG_FILE, WEIGHTS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, COUNTS_FILE)
-    with writing_model(folder, (*names, *card_names(checkpoint, folder))) as aside:
+    with writing_model(folder, (*FILES, *card_names(checkpoint, folder))) as aside:
         _write_files(checkpoint, aside, storage)
         write_card(checkpoint, aside)
         if write_more is not None:
@@ -119,15 +127,21 @@ def content_hash(weights: Weights) -> str:
     return digest.hexdigest()
 
 
-def check_content_hash(folder: Path, found: str) -> None:
-    """Compare the hash of the weights that were read with the recorded one, if a folder is in our format."""
+def check_content_hash(folder: Path, found: str, context: ContextLayer | None = None) -> None:
+    """Compare the hashes of what was read with the recorded ones, if a folder is in our format."""
     if not is_model_folder(folder):
         return
-    recorded = read_json(folder / CONFIG_FILE).get("content_hash")
+    header = read_json(folder / CONFIG_FILE)
+    recorded = header.get("content_hash")
     if recorded != found:
         raise CheckpointError(
             f"{folder / WEIGHTS_FILE} is damaged: its weights have the content hash {found}, but {recorded} was "
             "recorded when they were saved; get or save the model again."
+        )
+    if context is not None and (now := context.content_hash()) != (then := header["context"]["content_hash"]):
+        raise CheckpointError(
+            f"{folder / CONTEXT_FILE} or {CONTEXT_WORDS_FILE} is damaged: the content hash is {now}, but {then} "
+            "was recorded when they were saved; get or save the model again."
         )
 
 
@@ -156,7 +170,36 @@ def _read_origin(header: Mapping[str, Any], path: Location) -> dict[str, str]:
     return origin
 
 
+def _read_context(folder: Location, header: Any) -> ContextLayer | None:
+    if header is None:
+        return None
+    path = folder / CONFIG_FILE
+    if not isinstance(header, dict) or set(header) != {"content_hash", "settings"}:
+        raise CheckpointError(
+            f"{path} has the context {header!r:.80}; its settings and content_hash were expected."
+        )
+    tensors, found_hash = _read_tensors(folder / CONTEXT_FILE)
+    if found_hash != header["content_hash"]:
+        raise CheckpointError(
+            f"{path} and {CONTEXT_FILE} are not of one save (content hashes {header['content_hash']} and "
+            f"{found_hash}); save or copy the model again."
+        )
+    words = _read_list(folder / CONTEXT_WORDS_FILE)
+    if words is None:
+        raise CheckpointError(f"{folder / CONTEXT_WORDS_FILE} is missing; save or copy the model again.")
+    try:
+        settings = ContextConfig.from_dict(header["settings"])
+    except (OverflowError, RecursionError) as error:
+        raise CheckpointError(f"{path} holds a setting that no model has: {error}.") from error
+    return ContextLayer(settings, words, tensors)
+
+
 def _read_weights(path: Location) -> tuple[dict[str, Tensor], str | None, Storage]:
+    stored, content_hash = _read_tensors(path)
+    return restore(stored), content_hash, storage_of(stored)
+
+
+def _read_tensors(path: Location) -> tuple[dict[str, Tensor], str | None]:
     check_file(path)
     try:
         if isinstance(path, Path):
@@ -170,7 +213,7 @@ def _read_weights(path: Location) -> tuple[dict[str, Tensor], str | None, Storag
             metadata = json.loads(content[8 : 8 + header_length]).get("__metadata__", {})
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path} is not a whole safetensors file: {error}.") from error
-    return restore(weights), metadata.get("content_hash"), storage_of(weights)
+    return weights, metadata.get("content_hash")
 
 
 def _read_list(path: Location) -> tuple[str, ...] | None:
@@ -208,19 +251,30 @@ def _write_files(checkpoint: Checkpoint, folder: Path, storage: Storage) -> None
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.weights.items()}
     stored = store(weights, storage)
     weights_hash = content_hash(restore(stored))  # of what a reader gets
-    header = {
+    header: dict[str, Any] = {
         "format": FORMAT_NAME,
-        "version": FORMAT_VERSION,
+        "version": FORMAT_VERSION if checkpoint.context is None else CONTEXT_VERSION,
         "content_hash": weights_hash,
         "origin": dict(checkpoint.origin),
         "model": checkpoint.config.to_dict(),
     }
+    context = checkpoint.context
+    if context is not None:
+        header["context"] = {"content_hash": context.content_hash(), "settings": context.config.to_dict()}
     (folder / CONFIG_FILE).write_bytes(_format_json(header))
-    safetensors.torch.save_file(stored, folder / WEIGHTS_FILE, metadata={"content_hash": weights_hash})
-    shutil.copymode(folder / CONFIG_FILE, folder / WEIGHTS_FILE)  # it is written for the owner's eyes only
+    _write_tensors(stored, folder / WEIGHTS_FILE, weights_hash)
+    if context is not None:
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in context.tensors.items()}
+        _write_tensors(tensors, folder / CONTEXT_FILE, context.content_hash())
+        (folder / CONTEXT_WORDS_FILE).write_bytes(format_lines(context.words))
     if checkpoint.vocabulary is not None:
         (folder / VOCABULARY_FILE).write_bytes(format_lines(checkpoint.vocabulary))
     if checkpoint.characters is not None:
         (folder / CHARACTERS_FILE).write_bytes(format_lines(checkpoint.characters))
     if checkpoint.word_counts is not None:
         (folder / COUNTS_FILE).write_bytes(format_lines(map(str, checkpoint.word_counts)))
+
+
+def _write_tensors(tensors: dict[str, Tensor], path: Path, content_hash: str) -> None:
+    safetensors.torch.save_file(tensors, path, metadata={"content_hash": content_hash})
+    shutil.copymode(path.with_name(CONFIG_FILE), path)  # it is written for the owner's eyes only

@@ -13,7 +13,7 @@ from elmo.errors import CheckpointError, first_line
 # Matched against the whole path inside the repository.
 MODEL_FILES = (
     "config.json", "weights.safetensors", "vocabulary.txt", "characters.txt", "word_counts.txt",  # ours
-    "README.md",
+    "README.md", "context.safetensors", "context.txt",
     "*.hdf5", "vocab*.txt", "vocab*.txt.gz",  # bilm-tf and NLPL; their options are *.json
     "char.dic", "word.dic", "token_embedder.pkl", "encoder.pkl", "classifier.pkl",  # ELMoForManyLangs
     "*.json",  # the latter's settings file has any name

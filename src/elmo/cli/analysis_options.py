@@ -41,10 +41,19 @@ Layer = Annotated[
         "--layers",
         metavar="LAYER",
         show_default=False,
-        help="A layer's number, top, or average; repeatable. Without it, all above 0.",
+        help="A layer's number, top, average, or meaning; repeatable. Without it, meaning, or all above 0 for a "
+        "model without a context layer.",
     ),
 ]
-OneLayer = Annotated[str, typer.Option("--layers", metavar="LAYER", help="A layer's number, top, or average.")]
+OneLayer = Annotated[
+    str | None,
+    typer.Option(
+        "--layers",
+        metavar="LAYER",
+        show_default="meaning, or top without a context layer",
+        help="A layer's number, top, average, or meaning.",
+    ),
+]
 SourcePatterns = Annotated[
     list[str] | None,
     typer.Option(
@@ -118,12 +127,12 @@ def open_model_of(
     """Open the model asked for; without a name, the one an index was made with. An index needs its own."""
     from elmo.analysis.corpus_index import CorpusIndex
     from elmo.cli.opening import open_model
-    from elmo.tasks.bilm_identity import content_hash
+    from elmo.tasks.bilm_identity import content_hash, context_hash
 
     if isinstance(corpus, CorpusIndex) and name is None:
         name = corpus.manifest.model
     model = open_model(name, format=format, device=device, local_files_only=local_files_only)
-    if isinstance(corpus, CorpusIndex) and content_hash(model) != corpus.manifest.model_hash:
+    if isinstance(corpus, CorpusIndex) and not corpus.is_of(content_hash(model), context_hash(model)):
         made_with = corpus.manifest.model or "the default model of another version"
         raise InputError(f"{corpus.folder} was made with another model, {made_with}; name it with --model.")
     return model

@@ -12,6 +12,7 @@ from elmo.cli.convert import convert
 from elmo.cli.embed import embed
 from elmo.cli.encode import encode
 from elmo.cli.evaluate import evaluate
+from elmo.cli.fuse import fuse
 from elmo.cli.help_text import TidyCommand, TidyGroup
 from elmo.cli.info import info
 from elmo.cli.neighbors import neighbors
@@ -22,6 +23,7 @@ from elmo.cli.score import score
 from elmo.cli.senses import senses
 from elmo.cli.serve import serve
 from elmo.cli.similarity import similarity
+from elmo.cli.static import static
 from elmo.cli.substitutes import substitutes
 from elmo.cli.task import task
 from elmo.cli.train import train
@@ -41,6 +43,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "train": train,
     "align": align,
     "average": average,
+    "fuse": fuse,
+    "static": static,
     "neighbors": neighbors,
     "senses": senses,
     "probe": probe,

@@ -17,14 +17,6 @@ if TYPE_CHECKING:
     from elmo.checkpoint.storage import Storage
 
 
-class StoredAs(str, Enum):
-    """How the weights of a folder can be stored."""
-
-    float32 = "float32"
-    float16 = "float16"
-    compact = "compact"
-
-
 class Target(str, Enum):
     """The formats that can be written."""
 
@@ -48,7 +40,7 @@ def convert(
         ),
     ] = Target.elmo,
     storage: Annotated[
-        StoredAs | None,
+        options.StoredAs | None,
         typer.Option(
             show_default="as IN is stored",
             help="Form of the weights: float16 takes half the bytes of float32, compact also stores the softmax "
@@ -65,7 +57,7 @@ def convert(
     Example:
       elmo convert elmo_weights.hdf5 my-model
     """
-    if to is Target.hdf5 and storage not in (None, StoredAs.float32):
+    if to is Target.hdf5 and storage not in (None, options.StoredAs.float32):
         assert storage is not None
         raise InputError(f"--storage is {storage.value}, but HDF5 models are stored in float32; leave it out.")
     check_model_output(source, output, force=force, source_name="IN")
@@ -93,6 +85,8 @@ def _losses(checkpoint: "Checkpoint") -> list[str]:
     losses = []
     if config.softmax:
         losses.append(f"the softmax over {config.softmax.num_words:,} words")
+    if checkpoint.context:
+        losses.append(f"the context layer over {checkpoint.context.config.num_words:,} words")
     if config.words and config.words.max_word_length:
         losses.append(f"that words are cut to {config.words.max_word_length} characters")
     for name in ("begin_word", "end_word", "unknown_word"):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from enum import Enum
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,14 +18,12 @@ from elmo.cli.vector_job import write_folder
 from elmo.cli.writing_vectors import Result, write_vectors
 from elmo.heap import reuse_large_blocks
 
-if TYPE_CHECKING:
-    from elmo.inference.layers import Layers
-    from elmo.model import Elmo
-
 
 class Pooling(str, Enum):
     """How the words' vectors become one."""
 
+    auto = "auto"
+    weighted = "weighted"
     mean = "mean"
     max = "max"
 
@@ -34,7 +32,14 @@ def encode(
     inputs: options.Rows = None,
     text: options.Texts = None,
     output: options.Output = None,
-    pooling: Annotated[Pooling, typer.Option(help="How the words' vectors become one.")] = Pooling.mean,
+    pooling: Annotated[
+        Pooling,
+        typer.Option(
+            help="How the words' vectors become one: their mean or max in --layers; weighted, where frequent "
+            "words count little, for models with a context layer; auto is weighted for those without --layers, "
+            "else mean."
+        ),
+    ] = Pooling.auto,
     normalize: Annotated[bool, typer.Option("--normalize", help="Scale each vector to length 1.")] = False,
     model: options.ModelName = None,
     format: options.ModelFormat = None,
@@ -67,7 +72,7 @@ def encode(
       elmo encode 'reviews/*.jsonl' --column body --output vectors
       elmo encode sentences.txt --output vectors.npy --normalize
     """
-    chosen = options.read_layers(layers)
+    chosen = None if layers is None else options.read_layers(layers)
     opening = partial(
         open_model,
         model,
@@ -102,17 +107,8 @@ def encode(
         sentences = iter(source)
         while window := list(islice(sentences, options.sentences_at_once(state))):
             words = [sentence.words(elmo, split_on_spaces=split_on_spaces) for sentence in window]
-            vectors = elmo.encode(
-                words, pooling="max" if pooling is Pooling.max else "mean", normalize=normalize, layers=chosen
-            )
+            vectors = elmo.encode(words, pooling=pooling.value, normalize=normalize, layers=chosen)
             yield from zip(window, words, vectors, strict=True)
 
-    writers = sentence_writers(_vector_shape(elmo, chosen))
+    writers = sentence_writers(elmo.sentence_shape(pooling.value, chosen))
     write_vectors(encode_sentences(), path, writers, name="vector", num_bytes=source.num_bytes)
-
-
-def _vector_shape(model: "Elmo", layers: "Layers") -> tuple[int, ...]:
-    """Give the shape of one sentence's vectors, needed even if there is no sentence."""
-    if layers == "all":
-        return (model.num_layers, model.dim)
-    return (model.num_layers * model.dim if layers == "concat" else model.dim,)

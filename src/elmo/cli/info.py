@@ -62,7 +62,7 @@ def info(
     if is_archive(path):
         found["format"] = "zip"
     elif format in (None, "elmo"):
-        check_content_hash(path, found["content_hash"])
+        check_content_hash(path, found["content_hash"], checkpoint.context)
     print(to_json(found) if json else "\n".join(_to_lines(found)))
 
 
@@ -86,9 +86,28 @@ def describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str,
         "input": _describe_input(config),
         "vocabulary_words": None if checkpoint.vocabulary is None else len(checkpoint.vocabulary),
         "softmax": config.softmax is not None,
+        "context": _describe_context(checkpoint),
         "parameters": {"total": sum(parts.values()), **parts},
         "files": files,
+        "on_this_machine": _describe_machine(checkpoint),
         "content_hash": content_hash(checkpoint.weights),
+    }
+
+
+def _describe_machine(checkpoint: "Checkpoint") -> dict[str, str]:
+    """Say which kernels run the model here, and which precision "auto" takes and why."""
+    from elmo.inference.precision import choose_precision
+    from elmo.kernels.library import find_kernels
+
+    kernels = find_kernels()
+    num_weights = sum(
+        tensor.numel() for name, tensor in checkpoint.weights.items() if name.startswith("left_to_right.")
+    )
+    choice = choose_precision("auto", can_pack=checkpoint.config.encoder.kind == "lstm", num_weights=num_weights)
+    return {
+        "kernels": f"compiled, {kernels.reason}" if kernels.library else f"torch: {kernels.reason}",
+        "auto_precision": choice.precision,
+        "reason": choice.reason,
     }
 
 
@@ -102,6 +121,11 @@ def _name_format(files: Mapping[str, int], origin: Mapping[str, str]) -> str:
 def _describe_encoder(config: "ModelConfig") -> dict[str, Any]:
     names = ("kind", "cell_dim", "num_heads", "feed_forward_dim", "context")
     return {name: getattr(config.encoder, name, None) for name in names}
+
+
+def _describe_context(checkpoint: "Checkpoint") -> dict[str, Any] | None:
+    layer = checkpoint.context
+    return None if layer is None else {**layer.config.to_dict(), "content_hash": layer.content_hash()}
 
 
 def _describe_input(config: "ModelConfig") -> dict[str, Any]:
@@ -133,7 +157,7 @@ def _list_files(path: Path) -> dict[str, int]:
 
 def _to_lines(found: dict[str, Any]) -> list[str]:
     origin, given, encoder = found["origin"], found["input"], found["encoder"]
-    words = found["vocabulary_words"]
+    words, context = found["vocabulary_words"], found["context"]
     rows = {
         "format": found["format"],
         "origin": f"{origin.get('format', 'unknown')}, {origin.get('source', 'unknown')}",
@@ -153,11 +177,20 @@ def _to_lines(found: dict[str, Any]) -> list[str]:
         ),
         "vocabulary": "none" if words is None else f"{words:,} words",
         "softmax": "yes" if found["softmax"] else "no: the model gives vectors but predicts no words",
+        "context layer": (
+            "none: layers='meaning' is not available; elmo fuse adds one"
+            if context is None
+            else f"{context['num_words']:,} words of {context['dim']:,} dimensions, {context['window']} words on "
+            f"each side; beside the top layer in 'meaning' with the share {context['share']:g}"
+        ),
         "parameters": f"{found['parameters']['total']:,}",
         **{f"  {name}": f"{size:,}" for name, size in found["parameters"].items() if name != "total"},
         "files": f"{sum(found['files'].values()):,} bytes" if found["files"] else "none",
         **{f"  {name}": f"{size:,}" for name, size in found["files"].items()},
+        "kernels here": found["on_this_machine"]["kernels"],
+        "auto precision": f"{found['on_this_machine']['auto_precision']}: {found['on_this_machine']['reason']}",
         "content hash": found["content_hash"],
+        **({} if context is None else {"  context layer": context["content_hash"]}),
     }
     width = max(map(len, rows)) + 2
     return [show(f"{name:<{width}}{value}") for name, value in rows.items()]

@@ -12,6 +12,8 @@ _OWN_FILES = {
     "characters.txt",
     "word_counts.txt",
     "README.md",
+    "context.safetensors",
+    "context.txt",
     "options.json",
     "weights.hdf5",
     "vocab.txt",

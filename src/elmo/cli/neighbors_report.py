@@ -22,7 +22,9 @@ def to_lines(found: "Neighbors", words: str) -> Iterator[str]:
 
 
 def _tabulate(layer: "LayerNeighbors", found: "Neighbors", words: str) -> Iterator[str]:
-    name = "average of the layers" if layer.layer == "average" else f"layer {layer.layer}"
+    from elmo.analysis.layer_choice import name_layer
+
+    name = name_layer(layer.layer)
     contexts = [
         f"{each.cosine:.3f}  {fit(each.occurrence.mark(CONTEXT_WORDS), CONTEXT_COLUMNS)}"
         for each in layer.neighbors

@@ -12,7 +12,7 @@ from elmo.errors import InputError
 if TYPE_CHECKING:
     from elmo.inference.layers import Layers
 
-NAMED_LAYERS = ("average", "top", "all", "concat")
+NAMED_LAYERS = ("average", "top", "all", "concat", "meaning")
 
 
 class State(str, Enum):
@@ -20,6 +20,14 @@ class State(str, Enum):
 
     zero = "zero"
     carry = "carry"
+
+
+class StoredAs(str, Enum):
+    """How the weights of a folder can be stored."""
+
+    float32 = "float32"
+    float16 = "float16"
+    compact = "compact"
 
 
 Inputs = Annotated[
@@ -89,7 +97,16 @@ LayerChoice = Annotated[
         "--layers",
         metavar="LAYERS",
         show_default="average",
-        help="Which layers: average, top, all, concat, the number of one (0 is the word alone), or a weight "
+        help="Which layers: average, top, all, concat, meaning (the top layer beside the context layer), the "
+        "number of one (0 is the word alone), or a weight for each, separated by commas.",
+    ),
+]
+MeaningChoice = Annotated[
+    str | None,
+    typer.Option(
+        "--layers",
+        show_default="meaning, or average without a context layer",
+        help="Which layers: meaning, average, top, concat, the number of one (0 is the word alone), or a weight "
         "for each, separated by commas.",
     ),
 ]

@@ -28,7 +28,10 @@ def plot_similarity(
     layer: Annotated[
         list[str] | None,
         typer.Option(
-            "--layers", metavar="LAYER", show_default="average", help="A layer's number, top, average; repeatable."
+            "--layers",
+            metavar="LAYER",
+            show_default="meaning, or average without a context layer",
+            help="A layer's number, top, average, meaning; repeatable.",
         ),
     ] = None,
     output: PictureFile = Path("similarity.png"),
@@ -56,7 +59,7 @@ def plot_similarity(
     words = [
         [word.text for word in elmo.tokenize(each, split_on_spaces=split_on_spaces)] for each in (first, second)
     ]
-    maps = compare_sentences(elmo, words[0], words[1], layers=layer or ["average"])
+    maps = compare_sentences(elmo, words[0], words[1], layers=layer)
     draw_similarity_map(maps, output, font=font)
     print(to_json([each.to_dict() for each in maps]) if json else f"{output} shows {len(maps)} map(s).")
 
@@ -73,7 +76,7 @@ def plot_map(
             "tab, and sentence with the [word].",
         ),
     ] = None,
-    layer: analysis_options.OneLayer = "top",
+    layer: analysis_options.OneLayer = None,
     projection: Annotated[Projection, typer.Option(help="PCA, or t-SNE.")] = Projection.pca,
     max_occurrences: Annotated[
         int, typer.Option(help="Of a more frequent word, so many are drawn by the seed.", min=3)
@@ -127,7 +130,7 @@ def plot_map(
     from elmo.analysis.occurrence_map import draw_occurrence_map, map_occurrences
     from elmo.analysis.occurrence_vectors import embed_occurrences
 
-    key = choose_layer(layer, elmo.num_layers)
+    key = choose_layer(layer, elmo)
     with progress_bar(unit="sentences", num_bytes=None, prints=False) as advance:
         vectors = embed_occurrences(elmo, occurrences, key, analysis_options.count_sentences(advance))
     found = map_occurrences(word, occurrences, vectors, projection=projection.value, seed=seed)

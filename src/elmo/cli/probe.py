@@ -60,7 +60,8 @@ def probe(
 ) -> None:
     """Measure what each layer knows of labelled data.
 
-    Beside the layers stand their average and their learned mix.
+    Beside the layers stand their average and their learned mix; for models with a context layer also meaning
+    (senses) and the vectors of elmo encode (similarity).
 
     \b
     Examples:

@@ -32,7 +32,7 @@ def senses(
             "sentence with the [word]. Without WORD, all its frequent words are evaluated.",
         ),
     ] = None,
-    layer: analysis_options.OneLayer = "top",
+    layer: analysis_options.OneLayer = None,
     num_senses: Annotated[
         int | None, typer.Option("--senses", help="How many there are, instead of finding out.", min=1)
     ] = None,
@@ -114,7 +114,7 @@ def senses(
 def _evaluate(
     open_it: "Callable[[], Elmo]",
     labelled: str,
-    layer: str,
+    layer: str | None,
     min_occurrences: int,
     max_occurrences: int,
     max_words: int | None,

@@ -26,7 +26,7 @@ def similarity(
         typer.Option(help="Which word of the first of two sentences is meant, from 0, in place of brackets."),
     ] = None,
     index_b: Annotated[int | None, typer.Option(help="The same for the second sentence.")] = None,
-    layers: options.LayerChoice = None,
+    layers: options.MeaningChoice = None,
     by_layer: Annotated[
         bool, typer.Option("--by-layer", help="Show each layer; layer 0 is the word without its sentence.")
     ] = False,
@@ -45,9 +45,10 @@ def similarity(
         raise InputError("--by-layer shows every layer, so it takes no --layers; leave one of them out.")
     if layers == "all":
         raise InputError("--layers all gives a word several vectors; compare them with --by-layer.")
-    chosen = "all" if by_layer else options.read_layers(layers)
     pointed = _read_sentences(sentences, index_a, index_b)
+    given = None if layers is None else options.read_layers(layers)
     elmo = open_model(model, format=format, local_files_only=local_files_only)
+    chosen = "all" if by_layer else elmo.meaning_layers if given is None else given
     vectors = [
         elmo.embed_spans(sentence.words, [(sentence.start, sentence.end)], layers=chosen)[0]
         for sentence in pointed

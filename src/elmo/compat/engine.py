@@ -10,7 +10,7 @@ from elmo.checkpoint.download import fetch_url
 from elmo.checkpoint.formats.hdf5 import read_hdf5
 from elmo.checkpoint.official import OFFICIAL, check_hdf5, check_json, fetch_official, official_alias_of
 from elmo.errors import CheckpointError, InputError
-from elmo.inference.runtime import CarriedState, run_bilm
+from elmo.inference.runtime import Runtime, run_bilm
 from elmo.model import Elmo
 from elmo.nn.bilm import BiLM, LayerStates
 from elmo.text.batch import CharBatch
@@ -71,18 +71,19 @@ class BatchReader:
     """Runs a biLM over batches as part of a task network; gradients reach it only if asked for."""
 
     def __init__(self, bilm: BiLM, *, stateful: bool, gradients: bool) -> None:
-        self._bilm = bilm
-        self._carried = CarriedState(bilm) if stateful else None
+        self._runtime = Runtime(bilm, carry=stateful)
         self._gradients = gradients
 
     def read(self, batch: CharBatch) -> LayerStates:
-        """Give all layers of a batch, boundaries included, from where its rows stood or from zero."""
-        gradients = self._gradients and torch.is_grad_enabled()
+        """Return all layers of a batch, boundaries included, from where its rows stood or from zero."""
+        runtime = self._runtime
+        if not self._gradients or not torch.is_grad_enabled():
+            return runtime.run_apart(batch)
         # A state made in the caller's inference mode could not take part in training afterwards.
-        with torch.inference_mode(False), torch.set_grad_enabled(gradients):
-            return run_bilm(self._bilm, batch)[0] if self._carried is None else self._carried.run(batch)
+        with torch.inference_mode(False):
+            return run_bilm(runtime.bilm, batch)[0] if runtime.carried is None else runtime.carried.run(batch)
 
     def reset_state(self) -> None:
         """Forget what was read, if anything is kept."""
-        if self._carried is not None:
-            self._carried.reset()
+        if self._runtime.carried is not None:
+            self._runtime.carried.reset()

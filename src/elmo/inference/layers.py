@@ -1,4 +1,7 @@
-"""What a caller wants of the L+1 layers: average, top, all, concat, one by number, or a weighting."""
+"""What a caller wants of the L+1 layers: average, top, all, concat, one by number, or a weighting.
+
+"meaning" is the top layer too; model.py joins it with the context layer.
+"""
 
 import functools
 from collections.abc import Sequence
@@ -12,7 +15,7 @@ from torch import Tensor
 
 from elmo.errors import InputError
 
-LayerName: TypeAlias = Literal["average", "top", "all", "concat"]
+LayerName: TypeAlias = Literal["average", "top", "all", "concat", "meaning"]
 Layers: TypeAlias = LayerName | int | Sequence[float] | npt.NDArray[np.floating[Any]]
 Array: TypeAlias = npt.NDArray[np.float32]
 
@@ -23,6 +26,7 @@ class LayerChoice:
 
     weights: tuple[tuple[float, ...], ...]  # (K, L+1)
     layout: Literal["one", "all", "concat"] = "one"
+    with_context: bool = False  # the context vector is to stand beside it
 
     @property
     def num_vectors(self) -> int:
@@ -50,8 +54,8 @@ def all_layers(num_layers: int) -> LayerChoice:
     return choose_layers("all", num_layers)
 
 
-def choose_layers(layers: Layers, num_layers: int) -> LayerChoice:
-    """Turn what was asked for into a choice; `num_layers` is L+1."""
+def choose_layers(layers: Layers, num_layers: int, *, has_context: bool = False) -> LayerChoice:
+    """Turn what was asked for into a choice; `num_layers` is L+1. "meaning" is refused without a context layer."""
     if isinstance(layers, str):
         each = tuple(_one(number, num_layers) for number in range(num_layers))
         named = {
@@ -59,7 +63,13 @@ def choose_layers(layers: Layers, num_layers: int) -> LayerChoice:
             "top": LayerChoice(each[-1:]),
             "all": LayerChoice(each, "all"),
             "concat": LayerChoice(each, "concat"),
+            "meaning": LayerChoice(each[-1:], with_context=True),
         }
+        if layers == "meaning" and not has_context:
+            raise InputError(
+                "layers is 'meaning', but this model has no context layer; add one with elmo fuse, or choose "
+                "'average', 'top' or another layer."
+            )
         if layers in named:
             return named[layers]
     elif isinstance(layers, int | np.integer):
@@ -68,8 +78,8 @@ def choose_layers(layers: Layers, num_layers: int) -> LayerChoice:
     elif isinstance(layers, Sequence | np.ndarray):
         return LayerChoice((_check_weights(layers, num_layers),))
     raise InputError(
-        f"layers is {layers!r:.60}; give 'average', 'top', 'all', 'concat', a number from 0 to {num_layers - 1}, "
-        f"or {num_layers} weights."
+        f"layers is {layers!r:.60}; give 'average', 'top', 'all', 'concat', 'meaning', a number from 0 to "
+        f"{num_layers - 1}, or {num_layers} weights."
     )
 
 

@@ -1,12 +1,14 @@
-"""Which precision the products of this machine can be made in; what was asked for -> what is used."""
+"""Which precision this machine multiplies matrices in; what was asked for -> what is used, and why."""
 
 import functools
 import logging
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, cast
 
 import torch
 
 from elmo.errors import ConfigError
+from elmo.kernels.library import find_kernels
 
 logger = logging.getLogger(__name__)
 
@@ -14,29 +16,56 @@ Precision: TypeAlias = Literal["float32", "bfloat16", "int8"]
 PRECISIONS = ("auto", "float32", "bfloat16", "int8")
 COMPILED_PRECISIONS = ("float32", "int8")  # that src/elmo/kernels multiplies in
 INT8_PRODUCT = "linear_with_input_q_dq_qweight_dq_output_fp32"  # FBGEMM's: an input of a given scale, float32 out
-_FASTEST_FIRST: tuple[Precision, ...] = ("int8", "bfloat16", "float32")
+# Float32 weights of one direction beyond this are read from memory for every single word.
+_LARGEST_CACHED_BYTES = 2**23
 
 
-def choose_precision(asked: str, *, can_pack: bool) -> Precision:
-    """Give the precision to use: the one asked for, float32 where it cannot be had, the fastest for "auto".
+@dataclass(frozen=True)
+class PrecisionChoice:
+    """The precision to use, and why it was taken."""
 
-    `can_pack` tells whether the network is one whose weights can be laid out for the faster ones.
+    precision: Precision
+    reason: str
+
+
+def choose_precision(asked: str, *, can_pack: bool, num_weights: int) -> PrecisionChoice:
+    """Choose the precision: the one asked for, float32 where it is not available, the fastest for "auto".
+
+    `can_pack` says whether the network is one whose weights can be laid out for the faster ones; `num_weights` are
+    those of one direction.
     """
     if asked not in PRECISIONS:
         raise ConfigError(f"The precision {asked!r} is not known; choose one of {', '.join(PRECISIONS)}.")
-    usable = [name for name in _FASTEST_FIRST if name == "float32" or (can_pack and is_supported(name))]
-    for name in usable:
-        if asked in ("auto", name):
-            return name
-    reason = "this CPU has no instructions for it" if can_pack else "only LSTMs on a CPU can be run in it"
-    logger.warning("The precision %s is not to be had here (%s); float32 is used.", asked, reason)
-    return "float32"
+    if asked == "auto":
+        return _choose_fastest(can_pack=can_pack, num_weights=num_weights)
+    if asked == "float32" or (can_pack and is_supported(asked)):
+        return PrecisionChoice(cast(Precision, asked), "as asked for")
+    reason = "this CPU has no instructions for it" if can_pack else "only LSTMs on a CPU run in it"
+    logger.warning("The precision %s is not available here (%s); float32 is used.", asked, reason)
+    return PrecisionChoice("float32", f"{asked} is not available here: {reason}")
 
 
-@functools.cache
-def is_supported(precision: Precision) -> bool:
-    """Tell whether this machine multiplies in a precision faster than in float32."""
+def _choose_fastest(*, can_pack: bool, num_weights: int) -> PrecisionChoice:
+    """Follow what benchmarks/inference.py measured, one sentence at a time and in bulk."""
+    if not can_pack:
+        return PrecisionChoice("float32", "only LSTMs on a CPU run in a narrower precision")
+    kernels = find_kernels()
+    if kernels.library is not None:
+        if kernels.library.has_fast_bytes:
+            return PrecisionChoice("int8", f"the {kernels.library.variant} kernels are fastest in 8 bits")
+        return PrecisionChoice("float32", f"the {kernels.library.variant} kernels are fastest in float32")
+    if is_supported("int8") and multiplies_bytes_exactly():
+        return PrecisionChoice("int8", "torch multiplies 8 bits with instructions made for them")
+    if is_supported("int8") and 4 * num_weights > _LARGEST_CACHED_BYTES:
+        return PrecisionChoice("int8", "the weights are read from memory, and 8 bits are fewer to read")
+    return PrecisionChoice("float32", "torch is fastest in float32 for a model of this size")
+
+
+def is_supported(precision: str) -> bool:
+    """Return whether this machine can run a model in a precision."""
     if precision == "int8":
+        if find_kernels().library is not None:
+            return True
         has_kernel = hasattr(torch.ops.quantized, INT8_PRODUCT)
         return has_kernel and "fbgemm" in torch.backends.quantized.supported_engines
     if precision == "bfloat16":
@@ -45,17 +74,17 @@ def is_supported(precision: Precision) -> bool:
 
 
 def has_onednn() -> bool:
-    """Tell whether torch was built with oneDNN."""
+    """Return whether torch was built with oneDNN."""
     return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
 
 
 @functools.cache
 def multiplies_bytes_exactly() -> bool:
-    """Tell whether pairs of products of 8 bits are summed without overflow (VNNI), so that 8 bits can be used."""
+    """Return whether the CPU sums products of 8 bits without overflow (VNNI), so that all 8 bits can be used."""
     return _cpu_has("avx512_vnni", "avx_vnni")
 
 
 def _cpu_has(*names: str) -> bool:
-    """Tell whether the CPU has any of these instruction sets; releases of torch that cannot tell say no."""
+    """Return whether the CPU has any of these instruction sets; releases of torch that cannot tell say no."""
     told: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return any(told.get(name) for name in names)

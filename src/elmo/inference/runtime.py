@@ -90,7 +90,8 @@ class CarriedState:
             if kept.num_rows < num_rows:
                 kept = kept.join(fresh.rows(slice(kept.num_rows, None)))
             result, moved = read(kept.rows(slice(num_rows)))
-            self._state = moved.join(kept.rows(slice(num_rows, None))).detach()
+            with torch.inference_mode(False):  # what follows may be training
+                self._state = moved.join(kept.rows(slice(num_rows, None))).detach().clone()
             return result
 
 
@@ -109,7 +110,9 @@ class Runtime:
     ) -> None:
         opened = open_device(device)
         packs = can_pack(bilm.left_to_right, opened)
-        self.precision = choose_precision(precision, can_pack=packs)
+        num_weights = sum(weight.numel() for weight in bilm.left_to_right.parameters())
+        choice = choose_precision(precision, can_pack=packs, num_weights=num_weights)
+        self.precision, self.precision_reason = choice.precision, choice.reason
         compiled = packs and self.precision in COMPILED_PRECISIONS and find_library() is not None
         self.workers = Workers(num_threads, inline=opened.type != "cpu", one_core_each=compiled)
         self.bilm = bilm.to(opened)
@@ -135,10 +138,22 @@ class Runtime:
         """Give (N, K, 2D): K vectors of each word, sentence by sentence, boundaries included."""
         return self._read(batch, choice, batch.lengths)
 
+    @torch.inference_mode()
+    def encode_words(self, batch: CharBatch) -> Tensor:
+        """Return the context-free vectors (U, D) of a batch's distinct words; no state is read or moved on."""
+        prepared = self._prepare()
+        return prepared.words.encode(batch.to(prepared.device))
+
     def run(self, batch: CharBatch) -> LayerStates:
         """Give all layers of a batch, boundaries included, from the carried state or from zero."""
         rows = self.embed(batch, choose_layers("all", self.bilm.num_layers))
         return LayerStates(_pad(rows, batch).permute(2, 0, 1, 3), batch.to(rows.device).mask)
+
+    def run_apart(self, batch: CharBatch) -> LayerStates:
+        """Return the layers of run as plain tensors, which networks with gradients can take as their input."""
+        states = self.run(batch)
+        with torch.inference_mode(False):  # a tensor made in inference mode could not be saved for a gradient
+            return LayerStates(states.layers.clone(), states.mask.clone())
 
     def predict(self, batch: CharBatch) -> PredictingStates:
         """Give the states that predict the words of a batch, from the carried state or from zero.

@@ -27,7 +27,8 @@ class WordEncoder:
         device = next(tokens.parameters()).device
         self._tokens = tokens
         self._workers = workers
-        on_cpu = device.type == "cpu"
+        # A network that encodes words in another way of its own is run as it is.
+        on_cpu = device.type == "cpu" and type(tokens) is TokenEncoder
         self._characters: PackedCharCnn | None = None
         self._projection: Callable[[Tensor], Tensor] | None = None
         if on_cpu and tokens.characters is not None:

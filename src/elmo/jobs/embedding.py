@@ -30,7 +30,8 @@ class PartEmbedder:
 
     def __init__(self, model: Elmo, settings: JobSettings) -> None:
         self._model, self._settings = model, settings
-        self._layers = cast(Layers, settings.layers)
+        self._layers = cast("Layers | None", settings.layers)
+        self._word_layers: Layers = "average" if self._layers is None else self._layers
         self._only_words = frozenset(settings.only_words)
         self.layout = make_layout(model, settings)
         self.broken: list[Entry] = []
@@ -100,7 +101,7 @@ class PartEmbedder:
             )
             counts = [1] * len(window)
         else:
-            for array, chosen in zip(self._model.embed(words, layers=self._layers), spans, strict=True):
+            for array, chosen in zip(self._model.embed(words, layers=self._word_layers), spans, strict=True):
                 by_word = array.transpose(1, 0, 2) if array.ndim == 3 else array  # all layers: (T, L+1, 2D)
                 arrays.append(_average(by_word, chosen) if self._settings.unit == "spans" else by_word)
             counts = [len(array) for array in arrays]
@@ -123,6 +124,7 @@ def _average(vectors: Array, spans: list[Span]) -> Array:
 
 def make_layout(model: Elmo, settings: JobSettings) -> Layout:
     """Give the form of all rows; InputError if the model has not the layers asked for."""
-    shape = model.embed([[]], layers=cast(Layers, settings.layers))[0].shape  # of no words
-    vector_shape = (shape[0], shape[2]) if len(shape) == 3 else shape[1:]
-    return Layout(settings.unit, settings.dtype, tuple(vector_shape))
+    layers = cast("Layers | None", settings.layers)
+    if settings.unit == "sentences":
+        return Layout(settings.unit, settings.dtype, model.sentence_shape(settings.pooling, layers))
+    return Layout(settings.unit, settings.dtype, model.word_shape("average" if layers is None else layers))

@@ -10,14 +10,15 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from elmo.corpus.input_files import STDIN, Kind, check_outside
 from elmo.durable import replace_file
 from elmo.errors import InputError
+from elmo.inference.layers import Layers
 from elmo.jobs.checksums import hash_file
 from elmo.jobs.embedding import make_layout
 from elmo.jobs.engines import Engine, InProcess, ModelPlace, Processes, share_threads
@@ -36,12 +37,12 @@ from elmo.jobs.part_record import (
 from elmo.jobs.parts import Part, cut_parts
 from elmo.jobs.records import Columns
 from elmo.jobs.rows import ROW_UNITS, RowStream
-from elmo.jobs.settings import JobSettings
+from elmo.jobs.settings import JobSettings, Pooling
 from elmo.jobs.vectors import Vectors, open_vectors
 from elmo.jobs.verification import find_wrong_sizes
 from elmo.model import Elmo
 from elmo.one_line_json import to_json
-from elmo.tasks.bilm_identity import content_hash
+from elmo.tasks.bilm_identity import content_hash, context_hash
 from elmo.version import __version__
 
 logger = logging.getLogger(__name__)
@@ -85,7 +86,7 @@ def run_job(
     file of it is missing or has another size; one with another job is refused unless `force` is true.
     Raises InputError or ConfigError for what the caller can mend.
     """
-    settings, output = settings or JobSettings(), Path(output)
+    settings, output = _resolve(settings or JobSettings(), model), Path(output)
     if on_error not in ("stop", "reject"):
         raise InputError(f"on_error is {on_error!r}; choose 'stop' or 'reject'.")
     if model.state == "carry":
@@ -138,11 +139,31 @@ def _describe(model: Elmo, files: Sequence[JobInput], settings: JobSettings) -> 
         "format": FORMAT,
         "version": VERSION,
         "made_with": {"modern-elmo": __version__, **libraries},
-        "model": {"content_hash": content_hash(model), "precision": model.precision, "device": model.device.type},
+        "model": {
+            "content_hash": content_hash(model),
+            **_describe_context(model, settings),
+            "precision": model.precision,
+            "device": model.device.type,
+        },
         "settings": settings.to_dict(),
         "vector_shape": list(make_layout(model, settings).vector_shape),
         "inputs": [file.to_dict() for file in files],
     }
+
+
+def _resolve(settings: JobSettings, model: Elmo) -> JobSettings:
+    """Return the settings with what "auto" and no layers mean for this model."""
+    pooling: Pooling = "mean"
+    if settings.unit == "sentences":
+        pooling = model.choose_pooling(settings.pooling, cast("Layers | None", settings.layers))
+    layers = "average" if settings.layers is None and pooling != "weighted" else settings.layers
+    return replace(settings, pooling=pooling, layers=layers)
+
+
+def _describe_context(model: Elmo, settings: JobSettings) -> dict[str, str | None]:
+    """Return the hash of the context layer where the vectors depend on it."""
+    is_used = settings.layers == "meaning" or settings.pooling == "weighted"
+    return {"context_hash": context_hash(model)} if is_used else {}
 
 
 def _make_part_job(

@@ -8,7 +8,7 @@ from elmo.errors import ConfigError
 Unit = Literal["words", "sentences", "spans"]
 FileFormat = Literal["parquet", "npy", "hdf5"]
 DType = Literal["float32", "float16", "int8"]
-Pooling = Literal["mean", "max"]
+Pooling = Literal["auto", "weighted", "mean", "max"]
 
 DEFAULT_PART_BYTES = 1 << 20
 DEFAULT_MAX_WORDS = 32_768
@@ -23,8 +23,8 @@ class JobSettings:
     """
 
     unit: Unit = "words"
-    layers: str | int | tuple[float, ...] = "average"
-    pooling: Pooling = "mean"  # how the words of a sentence become one vector
+    layers: str | int | tuple[float, ...] | None = None  # None: the average, or weighted sentence vectors
+    pooling: Pooling = "auto"  # how the words of a sentence become one vector, as in Elmo.encode
     normalize: bool = False  # sentences: vectors of length 1
     only_words: tuple[str, ...] = ()
     spans: str | None = None
@@ -52,7 +52,7 @@ class JobSettings:
             faults.append("vectors of spans need either only_words or the column spans, one of the two")
         if self.unit != "spans" and any(chosen):
             faults.append(f"only_words and spans choose spans, but unit is {self.unit!r}; make it 'spans'")
-        if self.unit != "sentences" and (self.normalize or self.pooling != "mean"):
+        if self.unit != "sentences" and (self.normalize or self.pooling not in ("auto", "mean")):
             faults.append(f"pooling and normalize make sentence vectors, but unit is {self.unit!r}")
         if faults:
             raise ConfigError("; ".join(faults) + ".")

@@ -20,8 +20,8 @@ def move_cells(
 ) -> None:
     """Turn the sums of the gates (B, 4H) into activations, in place, and write the cell and what it exposes.
 
-    cell = clip(f · keep · previous + i · g), squashed = tanh(cell), exposed = o · squashed, all (B, H);
-    `keep` (B,). All tensors are contiguous float32 on the CPU.
+    cell = clip(f · keep · previous + i · g), squashed = tanh(cell), exposed = o · squashed, all (B, H); `keep`
+    (B,). All tensors are contiguous float32 on the CPU.
     """
     library.train_forward(
         len(cell),
@@ -48,7 +48,7 @@ def move_cells_back(
     grad_cell: Tensor,
     grad_gates: Tensor,
 ) -> None:
-    """Write the gradient of the gates' sums (B, 4H); turn that of the cell into that of `previous`, in place."""
+    """Write the gradient of the gates' sums (B, 4H), and turn that of the cell into that of `previous`."""
     library.train_backward(
         len(cell),
         cell.shape[1],

@@ -56,6 +56,10 @@ class BiLMState:
         """Give the same state, through which no gradient flows."""
         return BiLMState(self.left_to_right.detach(), self.right_to_left.detach())
 
+    def clone(self) -> "BiLMState":
+        """Return a copy."""
+        return BiLMState(self.left_to_right.clone(), self.right_to_left.clone())
+
     def to(self, device: torch.device | str) -> "BiLMState":
         """Give the same state on another device."""
         return BiLMState(self.left_to_right.to(device), self.right_to_left.to(device))

@@ -121,7 +121,7 @@ class LstmWindow(torch.autograd.Function):
 
 
 def _choose_passes(gates: Tensor) -> tuple[Callable[..., None], Callable[..., None]]:
-    """Return what runs between the products of a step, forward and backward: compiled on the CPU, or by torch."""
+    """Return what happens between a step's products, forward and backward: compiled on the CPU, or torch."""
     library = find_library() if gates.device.type == "cpu" else None
     if library is None:
         return move_cells_in_torch, move_cells_back_in_torch

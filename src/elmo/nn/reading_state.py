@@ -36,6 +36,10 @@ class ReadingState:
         """Give the same state, through which no gradient flows."""
         return self._each(Tensor.detach)
 
+    def clone(self: StateT) -> StateT:
+        """Return a copy."""
+        return self._each(Tensor.clone)
+
     def to(self: StateT, device: torch.device | str) -> StateT:
         """Give the same state on another device."""
         return self._each(lambda tensor: tensor.to(device))

@@ -96,7 +96,8 @@ class TrainSettings:
     softmax_bias: Literal["zero", "frequency"] = "zero"  # where a word's bias starts; frequency: log of its share
     dropout: float = 0.1
     reset_state: Literal["sentence", "never"] = "sentence"  # where rows start from zero
-    precision: Literal["float32", "bfloat16"] = "float32"  # of the matrix products
+    # Of the matrix products; auto becomes bfloat16 where the CPU has instructions for it, when settings are read.
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
     num_epochs: float = 10.0
     max_updates: int | None = None  # stop here even if epochs are left
     seed: int = 0
@@ -190,6 +191,7 @@ PRESETS: dict[str, TrainSettings] = {
         num_samples=2048,
         softmax_bias="frequency",
         dropout=0.0,
+        precision="auto",
         num_epochs=1.0,
     ),
     **{name: _official(name) for name in _OFFICIAL},
@@ -223,7 +225,12 @@ def read_settings(
     settings = parse(TrainSettings, values, source)
     if found := _list_overwritten(settings.model):
         raise ConfigError(f"{source} are not valid: {'; '.join(found)}.")
-    return settings
+    if settings.precision != "auto":
+        return settings
+    from elmo.inference.precision import is_supported  # imports torch
+
+    # The run records what was taken, so that it resumes in the same precision.
+    return dataclasses.replace(settings, precision="bfloat16" if is_supported("bfloat16") else "float32")
 
 
 def change(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

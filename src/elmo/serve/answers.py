@@ -129,6 +129,7 @@ class ModelEntry(BaseModel):
     precision: str
     predicts_words: bool
     scripts: list[str]
+    has_context: bool
     index: ServedIndex | None
 
 

@@ -43,13 +43,17 @@ def _check_sentences(value: Any) -> list[Text]:
 
 
 def _check_layers(value: Any) -> str | int | tuple[float, ...]:
-    if value in ("average", "top", "all", "concat") or (isinstance(value, int) and not isinstance(value, bool)):
+    if value in ("average", "top", "all", "concat", "meaning") or (
+        isinstance(value, int) and not isinstance(value, bool)
+    ):
         return value  # type: ignore[no-any-return]
     if isinstance(value, list) and all(type(weight) in (int, float) for weight in value):
         if not all(abs(weight) <= LARGEST_WEIGHT for weight in value):
             raise _fault(f"layers has a weight beyond {LARGEST_WEIGHT:g}; give smaller ones.")
         return tuple(map(float, value))
-    raise _fault("layers must be average, top, all, concat, the number of a layer, or one weight a layer.")
+    raise _fault(
+        "layers must be average, top, all, concat, meaning, the number of a layer, or one weight a layer."
+    )
 
 
 def _kind(value: Any) -> str:
@@ -65,7 +69,8 @@ Sentences = Annotated[
 LayerChoice = Annotated[
     str | int | tuple[float, ...],
     PlainValidator(
-        _check_layers, json_schema_input_type=Literal["average", "top", "all", "concat"] | int | list[float]
+        _check_layers,
+        json_schema_input_type=Literal["average", "top", "all", "concat", "meaning"] | int | list[float],
     ),
 ]
 ModelName = Annotated[str | None, Field(description="One of GET /models; without it, the first.")]
@@ -87,7 +92,7 @@ class Request(BaseModel):
 
 
 class EmbeddingsRequest(Request):
-    """As OpenAI's: one vector a text, the mean of its words' vectors."""
+    """As OpenAI's: one vector per text, as `elmo encode` makes it."""
 
     input: Annotated[
         list[str],
@@ -117,7 +122,10 @@ class SimilarityRequest(Request):
     index_a: Index = None
     index_b: Index = None
     model: ModelName = None
-    layers: LayerChoice = "average"
+    layers: Annotated[
+        LayerChoice | None,
+        Field(description="Without it, meaning, or average for a model without a context layer."),
+    ] = None
 
 
 class SubstitutesRequest(Request):
@@ -146,7 +154,8 @@ class NeighborsRequest(Request):
     index: Index = None
     words: Literal["any", "same", "other"] = "any"
     layers: Annotated[
-        list[int | str] | None, Field(max_length=16, description="Numbers, top or average; those of the index.")
+        list[int | str] | None,
+        Field(max_length=16, description="Numbers, top, average or meaning; those of the index."),
     ] = None
     top_k: Annotated[int, Field(ge=1, le=100)] = 10
     model: ModelName = None

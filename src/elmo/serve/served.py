@@ -12,7 +12,7 @@ from elmo.inference.word_probabilities import require_softmax
 from elmo.model import Elmo
 from elmo.serve.problems import Problem, unknown_name
 from elmo.serve.settings import Settings
-from elmo.tasks.bilm_identity import content_hash
+from elmo.tasks.bilm_identity import content_hash, context_hash
 from elmo.tasks.folder import read_task
 from elmo.tasks.task import Task, load
 
@@ -49,6 +49,7 @@ class ServedModel:
             "precision": str(self.elmo.precision),
             "predicts_words": self.predicts_words,
             "scripts": sorted(self.elmo.scripts.learned or ()),
+            "has_context": self.elmo.context is not None,
             "index": index,
         }
 
@@ -150,15 +151,16 @@ def _put(known: dict[str, Any], name: str, value: Any, what: str) -> None:
 
 
 def _attach(models: dict[str, ServedModel], folders: tuple[str, ...]) -> None:
-    hashes = {content_hash(model.elmo): model for model in models.values()}
+    hashes = [(content_hash(model.elmo), context_hash(model.elmo), model) for model in models.values()]
     for folder in folders:
         index = CorpusIndex(folder)
-        if index.manifest.model_hash not in hashes:
+        fitting = [model for model_hash, own_context, model in hashes if index.is_of(model_hash, own_context)]
+        if not fitting:
             raise ConfigError(
                 f"{folder} was made with another model than those served "
                 f"({index.manifest.model or 'the default one'}); serve that one too."
             )
-        model = hashes[index.manifest.model_hash]
+        model = fitting[0]
         if model.index is not None:
             raise ConfigError(f"{model.index.folder} and {folder} are both of the model {model.name}; give one.")
         model.index = index

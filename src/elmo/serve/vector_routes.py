@@ -1,6 +1,7 @@
 """POST /v1/embeddings, /embed and /similarity: vectors of texts and of words."""
 
 import base64
+import math
 from typing import Any
 
 import numpy as np
@@ -40,16 +41,17 @@ def add_vector_routes(app: FastAPI, context: Context) -> None:
     async def embeddings(request: HttpRequest) -> JsonAnswer:
         asked = await context.read(request, EmbeddingsRequest)
         model = context.served.model(asked.model)
-        if asked.dimensions not in (None, model.elmo.dim):
+        (dim,) = model.elmo.sentence_shape()
+        if asked.dimensions not in (None, dim):
             raise Problem(
                 422,
                 "invalid_request",
-                f"dimensions is {asked.dimensions}, but the vectors of {model.name} have {model.elmo.dim} values "
+                f"dimensions is {asked.dimensions}, but the vectors of {model.name} have {dim} values "
                 "and are not cut; leave it out.",
                 field="dimensions",
             )
         read = await read_sentences(asked.input, context.settings, field="input")
-        check_values(len(read), model.elmo.dim, context.settings)
+        check_values(len(read), dim, context.settings)
         vectors = await context.compute(request, _encoding(model), [each.words for each in read])
         num_words = sum(len(each.words) for each in read)
         in_base64 = asked.encoding_format == "base64"
@@ -74,12 +76,12 @@ def add_vector_routes(app: FastAPI, context: Context) -> None:
     async def embed(request: HttpRequest) -> JsonAnswer:
         asked = await context.read(request, EmbedRequest)
         model = context.served.model(asked.model)
-        choice = choose_layers(asked.layers, model.elmo.num_layers)  # type: ignore[arg-type]
+        shape = model.elmo.word_shape(asked.layers)  # type: ignore[arg-type]
         read = await read_sentences(
             asked.sentences, context.settings, field="sentences", on_spaces=asked.split_on_spaces
         )
         num_words = sum(len(each.words) for each in read)
-        check_values(num_words, choice.num_vectors * model.elmo.dim, context.settings)
+        check_values(num_words, math.prod(shape), context.settings)
         arrays = await context.compute(request, _embedding(model, asked.layers), [each.words for each in read])
         in_base64 = asked.encoding_format == "base64"
         return JsonAnswer(
@@ -109,11 +111,13 @@ def add_vector_routes(app: FastAPI, context: Context) -> None:
             raise Problem(
                 422,
                 "invalid_request",
-                "layers is all, but two vectors are compared; choose average, top, concat, one layer or weights. "
-                "cosine_by_layer tells of each layer anyway.",
+                "layers is all, but two vectors are compared; choose meaning, average, top, concat, one layer or "
+                "weights. cosine_by_layer tells of each layer anyway.",
                 field="layers",
             )
-        choice = choose_layers(asked.layers, model.elmo.num_layers)  # type: ignore[arg-type]
+        layers = model.elmo.meaning_layers if asked.layers is None else asked.layers
+        is_meaning = layers == "meaning"
+        choice = choose_layers(layers, model.elmo.num_layers, has_context=model.elmo.context is not None)  # type: ignore[arg-type]
         texts = [asked.sentence_a, asked.sentence_b]
         await read_sentences(texts, context.settings, field="sentence")
         pointed = [
@@ -126,10 +130,17 @@ def add_vector_routes(app: FastAPI, context: Context) -> None:
         first, second = (
             array[:, start:end].mean(axis=1) for array, (_, (start, end)) in zip(arrays, pointed, strict=True)
         )
+        compared = [_mix(choice, first), _mix(choice, second)]
+        if is_meaning:
+            meanings = model.elmo.add_context([words for words, _ in pointed], [array[-1] for array in arrays])
+            compared = [
+                vectors[start:end].mean(axis=0)
+                for vectors, (_, (start, end)) in zip(meanings, pointed, strict=True)
+            ]
         return JsonAnswer(
             {
                 "model": model.name,
-                "cosine": float(cosine(_mix(choice, first), _mix(choice, second))),
+                "cosine": float(cosine(*compared)),
                 "cosine_by_layer": np.asarray(cosine(first, second)).tolist(),
                 "words_a": pointed[0][0][slice(*pointed[0][1])],
                 "words_b": pointed[1][0][slice(*pointed[1][1])],

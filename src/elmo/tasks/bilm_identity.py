@@ -11,6 +11,12 @@ from elmo.model import Elmo
 _PREDICTS_ONLY = ("softmax.", "right_to_left_softmax.")
 
 
+def context_hash(model: Elmo) -> str | None:
+    """Return the hash of a model's context layer, which "meaning" and weighted sentence vectors depend on."""
+    layer = model.checkpoint().context
+    return None if layer is None else layer.content_hash()
+
+
 def content_hash(model: Elmo) -> str:
     """Give the hash of a model's weights and word lists; softmax weights, which no vector depends on, left out."""
     checkpoint = model.checkpoint()

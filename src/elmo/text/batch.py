@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -69,10 +70,9 @@ class Indexer:
         """Make one batch of all the sentences, in the order given; `order` names them for unpacking."""
         rows = dict(self._fixed_rows)
         new_words: list[str] = []
-        lengths = torch.tensor([len(words) + 2 for words in sentences], dtype=torch.int64)
-        word_index = torch.zeros(len(sentences), int(lengths.max()), dtype=torch.int64)
-        for number, words in enumerate(sentences):
-            indices = [BEGIN_ROW]
+        indices: list[int] = []
+        for words in sentences:
+            indices.append(BEGIN_ROW)
             for word in words:
                 row = rows.get(word)
                 if row is None:
@@ -80,12 +80,14 @@ class Indexer:
                     new_words.append(word)
                 indices.append(row)
             indices.append(END_ROW)
-            word_index[number, : len(indices)] = torch.tensor(indices)
+        lengths = np.array([len(words) + 2 for words in sentences], dtype=np.int64)
+        word_index = np.zeros((len(sentences), lengths.max()), dtype=np.int64)
+        word_index[np.arange(word_index.shape[1]) < lengths[:, None]] = indices
         return CharBatch(
             char_ids=self._char_ids(new_words),
             word_ids=self._word_ids(new_words),
-            word_index=word_index,
-            lengths=lengths,
+            word_index=torch.from_numpy(word_index),
+            lengths=torch.from_numpy(lengths),
             order=tuple(range(len(sentences)) if order is None else order),
         )
 

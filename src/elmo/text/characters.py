@@ -42,15 +42,15 @@ class Utf8Alphabet:
         self.max_characters = max_characters
 
     def encode(self, words: Sequence[str]) -> Ids:
-        """Give the ids of each word: begin, at most max_characters - 2 bytes, end, padding."""
+        """Return the ids of each word: begin, at most max_characters - 2 bytes, end, padding."""
+        # A cut may split a code point, as in the originals; lone surrogates have no bytes.
+        contents = [word.encode("utf-8", "ignore")[: self.max_characters - 2] for word in words]
+        lengths = np.array(list(map(len, contents)), dtype=np.int64)
         ids = np.full((len(words), self.max_characters), self.PADDING, dtype=np.int64)
         ids[:, 0] = self.BEGIN_WORD
-        for row, word in zip(ids, words, strict=True):
-            # A cut may split a code point, as in the originals; lone surrogates have no bytes.
-            content = word.encode("utf-8", "ignore")[: self.max_characters - 2]
-            row[1 : len(content) + 1] = np.frombuffer(content, dtype=np.uint8)
-            row[1 : len(content) + 1] += self.SHIFT
-            row[len(content) + 1] = self.END_WORD
+        inside = np.arange(self.max_characters - 1) < lengths[:, None]
+        ids[:, 1:][inside] = np.frombuffer(b"".join(contents), dtype=np.uint8).astype(np.int64) + self.SHIFT
+        ids[np.arange(len(words)), lengths + 1] = self.END_WORD
         return ids
 
     def boundaries(self) -> Ids:

@@ -9,6 +9,24 @@ import numpy.typing as npt
 from elmo.errors import InputError
 
 
+def measure_word_vectors(path: Path) -> int:
+    """Return how many numbers the vectors of a file have, by its first two lines."""
+    try:
+        with path.open("rb") as file:
+            lines = [file.readline().rstrip().split(b" ") for _ in range(2)]
+    except OSError as error:
+        raise InputError(f"{path} could not be read: {error.strerror}.") from error
+    if len(lines[0]) == 2 and all(piece.isdigit() for piece in lines[0]):
+        return int(lines[0][1])
+    # A word may hold spaces, but not two words in a row with as many.
+    dim = min(len(pieces) - 1 for pieces in lines if pieces != [b""]) if lines[0] != [b""] else 0
+    if dim < 1:
+        raise InputError(
+            f"{path} is not a text file of word vectors; a word and its numbers per line were expected."
+        )
+    return dim
+
+
 def read_word_vectors(path: Path, words: Collection[str], dim: int) -> dict[str, npt.NDArray[np.float32]]:
     """Give the vectors of those `words` that the file has; all must have `dim` numbers.
 

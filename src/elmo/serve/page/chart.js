@@ -21,10 +21,11 @@ export function drawComparison(mixes) {
   const [mixA, mixB] = [a, b].map(([sentence, word]) => mixes[sentence][word]);
   const byLayer = first.map((vector, layer) => cosine(vector, second[layer]));
   const mixed = cosine(mixA, mixB);
+  const kind = state.byMeaning && state.read[a[0]].meaning ? "meaning" : "mix";
   showPair(words, a, b);
-  byId("chart").replaceChildren(drawChart(words, byLayer, mixed));
+  byId("chart").replaceChildren(drawChart(words, byLayer, mixed, kind));
   byId("numbers").replaceChildren(
-    entry("cosine", show(mixed, 3), "pair-cosine"),
+    entry(kind === "meaning" ? "cosineMeaning" : "cosine", show(mixed, 3), "pair-cosine"),
     entry("distance", distance(mixA, mixB).toFixed(2), "pair-distance"),
     entry("lengths", `${norm(mixA).toFixed(1)} · ${norm(mixB).toFixed(1)}`, "pair-lengths"),
   );
@@ -42,12 +43,12 @@ function showPair([wordA, wordB], a, b) {
   );
 }
 
-function drawChart([wordA, wordB], byLayer, mixed) {
+function drawChart([wordA, wordB], byLayer, mixed, kind) {
   const lowest = Math.min(0, Math.floor(Math.min(...byLayer, mixed) * 2) / 2);
   const x = (step) => EDGE.left + 26 + (step * (WIDTH - EDGE.left - EDGE.right - 52)) / byLayer.length;
   const y = (value) => EDGE.top + ((1 - value) / (1 - lowest)) * (HEIGHT - EDGE.top - EDGE.bottom);
   const values = byLayer.map((value, layer) => `${say("layer", { number: layer })} ${show(value, 3)}`).join(", ");
-  const label = say("chartText", { a: wordA, b: wordB, values, mix: show(mixed, 3) });
+  const label = say(kind === "meaning" ? "chartMeaning" : "chartText", { a: wordA, b: wordB, values, mix: show(mixed, 3) });
   const chart = draw("svg", { class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label });
   for (let value = lowest; value <= 1.001; value += 0.5) {
     chart.append(
@@ -72,7 +73,7 @@ function drawChart([wordA, wordB], byLayer, mixed) {
   chart.append(
     draw("path", { class: "mix", d: `M${mixX} ${mixY - 8}l8 8-8 8-8-8z` }),
     place(mixX, mixY, mixed, still, lowest === 0 ? y(0) : HEIGHT),
-    draw("text", { x: mixX, y: HEIGHT - 8, "text-anchor": "middle" }, say("mix")),
+    draw("text", { x: mixX, y: HEIGHT - 8, "text-anchor": "middle" }, say(kind)),
   );
   return chart;
 }

@@ -6,18 +6,22 @@ import { shares } from "./vectors.js";
 
 const SUBSCRIPTS = "₀₁₂₃₄₅₆₇₈₉";
 
-export function drawSliders(changed) {
+export function drawSliders(changed, hasContext) {
+  const mixed = () => {
+    state.byMeaning = false;
+    changed();
+  };
   const last = state.weights.length - 1;
   const rows = state.weights.map((weight, layer) =>
     drawSlider(`s-${layer}`, `s${subscript(layer)}  ${describe(layer, last)}`, weight, { min: 0, max: 1 }, "", (value) => {
       state.weights[layer] = value;
-      changed();
+      mixed();
     }),
   );
   rows.push(
     drawSlider("gamma", `γ  ${say("gamma")}`, state.gamma, { min: 0.1, max: 3 }, "gamma", (value) => {
       state.gamma = value;
-      changed();
+      mixed();
     }),
   );
   byId("sliders").replaceChildren(...rows);
@@ -27,14 +31,24 @@ export function drawSliders(changed) {
     staticOnly: state.weights.map((_, layer) => (layer === 0 ? 1 : 0)),
   };
   byId("presets").replaceChildren(
+    ...(hasContext ? [drawMeaning(changed)] : []),
     ...Object.entries(mixes).map(([name, weights]) =>
-      make("button", { class: "quiet", type: "button", onclick: () => useMix(weights, changed) }, say(name)),
+      make("button", { class: "quiet", type: "button", onclick: () => useMix(weights, mixed) }, say(name)),
     ),
   );
   showShares();
 }
 
+function drawMeaning(changed) {
+  const use = () => {
+    state.byMeaning = true;
+    changed();
+  };
+  return make("button", { id: "by-meaning", class: "quiet", type: "button", title: say("meaningHint"), onclick: use }, say("meaning"));
+}
+
 export function showShares() {
+  byId("by-meaning")?.setAttribute("aria-pressed", String(state.byMeaning));
   shares(state.weights).forEach((share, layer) => {
     byId(`s-${layer}-value`).textContent = share.toFixed(2);
   });

@@ -13,7 +13,8 @@ export function setUpLists(model, refresh) {
   byId("substitutes-card").hidden = !model.predicts_words;
   byId("neighbors-card").hidden = !model.index;
   if (!model.index) return;
-  const layerName = (layer) => (layer === "average" ? say("averageLayer") : say("layer", { number: layer }));
+  const named = { average: "averageLayer", meaning: "meaning" };
+  const layerName = (layer) => (layer in named ? say(named[layer]) : say("layer", { number: layer }));
   const layers = model.index.layers.map((layer) => [String(layer), layerName(layer)]);
   const words = [["any", say("anyWord")], ["same", say("sameWord")], ["other", say("otherWord")]];
   options(byId("neighbor-layer"), layers, byId("neighbor-layer").value || layers.at(-1)[0]);
@@ -59,7 +60,7 @@ async function neighbors(model, mark, side, signal) {
     ...pointed(mark),
     model: model.name,
     top_k: SHOWN_NEIGHBORS,
-    layers: [layer === "average" ? layer : Number(layer)],
+    layers: [/^\d+$/.test(layer) ? Number(layer) : layer],
     words: byId("neighbor-words").value,
   };
   const found = await ask("neighbors", asked, signal);

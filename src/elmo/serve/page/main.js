@@ -73,11 +73,13 @@ async function read() {
   showScriptNote();
   announce(say("reading"));
   try {
-    const asked = { sentences: state.sentences, layers: "all", encoding_format: "base64", model: model().name };
-    const answer = await ask("embed", asked, reading.signal);
-    state.read = answer.sentences.map((sentence, number) => ({
+    const asked = { sentences: state.sentences, encoding_format: "base64", model: model().name };
+    const kinds = model().has_context ? ["all", "meaning"] : ["all"];
+    const [all, meaning] = await Promise.all(kinds.map((layers) => ask("embed", { ...asked, layers }, reading.signal)));
+    state.read = all.sentences.map((sentence, number) => ({
       words: toCodeUnits(state.sentences[number], sentence.words),
       layers: decode(sentence),
+      meaning: meaning ? decode(meaning.sentences[number]).map(([vector]) => vector) : null,
     }));
     state.marks = state.marks.filter(exists);
     state.active = state.marks.at(-1) ?? null;
@@ -99,7 +101,9 @@ function toCodeUnits(text, words) {
 }
 
 function refresh() {
-  mixes = state.read.map(({ layers }) => layers.map((vectors) => mix(vectors, state.weights, state.gamma)));
+  mixes = state.read.map(({ layers, meaning }) =>
+    state.byMeaning && meaning ? meaning : layers.map((vectors) => mix(vectors, state.weights, state.gamma)),
+  );
   showShares();
   shade(mixes);
   drawComparison(mixes);
@@ -117,7 +121,7 @@ function useExample({ sentences, word }) {
 function useModel() {
   const { num_layers: numLayers } = model();
   if (state.weights.length !== numLayers) state.weights = Array(numLayers).fill(0.5);
-  drawSliders(refresh);
+  drawSliders(refresh, model().has_context);
   setUpLists(model(), () => showLists(model(), tell));
 }
 

@@ -8,9 +8,10 @@ export const state = {
   active: null, // [sentence, word] that is pointed at
   weights: [], // s_0 … s_L, not yet divided by their sum
   gamma: 1,
+  byMeaning: true, // compare by the context layer too, if the model has one, else by the mix of layers
   model: null, // name, or null for the first
   tab: "meaning",
-  read: [], // of each sentence: { words, layers }
+  read: [], // of each sentence: { words, layers, meaning }
 };
 
 export function same(one, other) {
@@ -33,6 +34,7 @@ export function readAddress() {
   state.marks = given.getAll("mark").map(numbers).filter((mark) => mark.length === 2).slice(0, 2);
   state.weights = given.has("weights") ? numbers(given.get("weights")).map((w) => Math.max(0, Math.min(1, w))) : [];
   state.gamma = Math.max(0.1, Math.min(3, Number(given.get("gamma") ?? 1) || 1));
+  state.byMeaning = !given.has("weights") && given.get("by") !== "mix";
   state.model = given.get("model");
   state.tab = given.get("tab") === "tasks" ? "tasks" : "meaning";
   return given.get("lang");
@@ -44,6 +46,7 @@ export function writeAddress(language) {
   for (const mark of state.marks) values.append("mark", mark.join(","));
   if (state.weights.some((weight) => weight !== state.weights[0])) values.set("weights", state.weights.join(","));
   if (state.gamma !== 1) values.set("gamma", String(state.gamma));
+  if (!state.byMeaning) values.set("by", "mix");
   if (state.model) values.set("model", state.model);
   if (state.tab !== "meaning") values.set("tab", state.tab);
   values.set("lang", language);

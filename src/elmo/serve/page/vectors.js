@@ -1,10 +1,10 @@
 // Layers of vectors as the server sends them -> mixes and cosines.
 
 export function decode(sentence) {
-  // shape [L+1, T, 2D], bytes of little-endian float32
+  // shape [L+1, T, 2D], or [T, dimensions] of one kind of vectors; bytes of little-endian float32
   const text = atob(sentence.vectors);
   const bytes = Uint8Array.from(text, (character) => character.charCodeAt(0));
-  const [numLayers, numWords, dim] = sentence.shape;
+  const [numLayers, numWords, dim] = sentence.shape.length === 3 ? sentence.shape : [1, ...sentence.shape];
   const values = new Float32Array(bytes.buffer);
   const vector = (layer, word) => {
     const start = (layer * numWords + word) * dim;

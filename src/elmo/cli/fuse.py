@@ -1,0 +1,67 @@
+"""`elmo fuse`: a model and a prepared corpus -> the model with a context layer."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from elmo.cli import options
+from elmo.cli.model_output import check_model_output
+from elmo.cli.opening import open_model
+from elmo.cli.progress import progress_bar
+from elmo.cli.static import CorpusArgument, Dimensions, NumWords, Seed
+from elmo.cli.writing_aside import folder_written_aside
+
+
+def fuse(
+    model: options.ModelArgument,
+    corpus: CorpusArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="The folder to write.")],
+    vectors: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Static vectors to use instead of making them from the corpus: a text file of GloVe or word2vec.",
+        ),
+    ] = None,
+    words: NumWords = 40_000,
+    dim: Dimensions = 256,
+    seed: Seed = 0,
+    storage: Annotated[
+        options.StoredAs, typer.Option(help="How the model's weights are stored, as in elmo convert.")
+    ] = options.StoredAs.float32,
+    force: Annotated[bool, typer.Option("--force", help="Replace a model that OUT holds already.")] = False,
+    format: options.ModelFormat = None,
+    local_files_only: options.LocalFilesOnly = False,
+) -> None:
+    """Add a context layer to a model.
+
+    It tells what the words around a word are about. Any model can have one, and nothing is trained: a hundred
+    million words take a few minutes. The language model stays as it is. `--layers meaning` puts the top layer
+    beside the context layer, which tells meanings apart much better than the layers do, and `elmo encode` gives
+    better sentence vectors. Needs the extra `fuse`.
+
+    \b
+    Example:
+      elmo prepare 'texts/*.txt.xz' --output corpus
+      elmo fuse small corpus --output small-fused
+    """
+    check_model_output(model, output, force=force, source_name="MODEL")
+    from elmo.checkpoint.folder import write_folder
+    from elmo.corpus.prepared import PreparedCorpus
+    from elmo.fusion import fuse as add_context
+
+    opened = PreparedCorpus.open(corpus)
+    elmo = open_model(model, format=format, local_files_only=local_files_only)
+    with progress_bar(unit="words", num_bytes=opened.num_tokens, prints=False) as advance:
+        fused = add_context(
+            elmo, opened, vectors=vectors, num_words=words, dim=dim, seed=seed,
+            advance=lambda num_tokens: advance(num_tokens, num_tokens),
+        )  # fmt: skip
+    with folder_written_aside(output) as folder:
+        write_folder(fused.checkpoint(), folder, storage=storage.value)
+    assert fused.context is not None
+    print(
+        f"Wrote {output} with a context layer of {fused.context.num_words:,} words and {fused.context.dim} "
+        f"dimensions, from {opened.num_words:,} words of text."
+    )

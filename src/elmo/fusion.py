@@ -1,0 +1,153 @@
+"""A model and a prepared corpus -> the same model with a context layer. Nothing is trained by gradients.
+
+Static vectors come from the corpus or from a file; what words outside their table mean is estimated from layer 0.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.context_layer import ContextLayer, quantize
+from elmo.config import ContextConfig
+from elmo.corpus.prepared import MARK, PreparedCorpus
+from elmo.corpus.static_vectors import (
+    COUNTING_WINDOW,
+    DIM,
+    NUM_WORDS,
+    StaticVectors,
+    make_static_vectors,
+    read_static_vectors,
+)
+from elmo.inference.context import ContextReader
+from elmo.model import Elmo
+
+_FREQUENCY = 1e-4  # words more frequent than this count less than half
+_RIDGE = 1e-3  # of the mean squared length of layer 0
+_SENTENCES = 20_000  # of the corpus, to find what all sentences share
+
+
+def fuse(
+    model: Elmo,
+    corpus: str | Path | PreparedCorpus,
+    *,
+    vectors: str | Path | StaticVectors | None = None,
+    num_words: int = NUM_WORDS,
+    dim: int = DIM,
+    counting_window: int = COUNTING_WINDOW,
+    lowercase: bool = True,
+    seed: int = 0,
+    advance: Callable[[int], None] = lambda num_tokens: None,
+) -> Elmo:
+    """Return the model with a context layer, so that it offers layers="meaning" and better sentence vectors.
+
+    The layer is made from a prepared corpus (see elmo prepare) in the model's language; `vectors` are static
+    vectors to use instead of the corpus's own: a text file of GloVe or word2vec, or made before. The language
+    model stays as it is. `advance` is called with the number of tokens counted. An older context layer is
+    replaced.
+    """
+    opened = corpus if isinstance(corpus, PreparedCorpus) else PreparedCorpus.open(corpus)
+    if vectors is None:
+        static = make_static_vectors(
+            opened,
+            num_words=num_words,
+            dim=dim,
+            window=counting_window,
+            lowercase=lowercase,
+            seed=seed,
+            advance=advance,
+        )
+    elif isinstance(vectors, StaticVectors):
+        static = vectors
+    else:
+        static = read_static_vectors(vectors, opened, num_words=num_words, lowercase=lowercase)
+    layer = _make_layer(model, static)
+    layer = _find_common_directions(model, layer, opened, seed)
+    return _with_context(model, layer)
+
+
+def _make_layer(model: Elmo, static: StaticVectors) -> ContextLayer:
+    """Return the layer with everything but the directions that all sentences share."""
+    encoded = torch.from_numpy(model.word_vectors(static.forms))
+    unknown_map, bias = _fit_map(encoded, torch.from_numpy(static.vectors))
+    quantized, scales = quantize(torch.from_numpy(static.vectors))
+    # Dimensions that vary much would rule the sentence vectors, so all are brought half-way to the same spread.
+    spread = static.vectors.std(axis=0)
+    scale = 1 / np.maximum(spread, 1e-3 * max(float(spread.mean()), np.finfo(np.float32).tiny))
+    # In a small corpus all words are frequent; the rarest counts 1 in any.
+    weights = _FREQUENCY / (_FREQUENCY + static.frequencies)
+    num_words, dim = static.vectors.shape
+    config = ContextConfig(num_words, dim, lowercase=static.lowercase, num_components=0)
+    tensors = {
+        "vectors": quantized,
+        "scales": scales,
+        "weights": torch.from_numpy(weights / weights.max()).float(),
+        "unknown_map": unknown_map,
+        "unknown_bias": bias,
+        "sentence_scale": torch.from_numpy(scale / scale.mean()).float(),
+        "sentence_components": torch.zeros(0, dim),
+        "word_mean": encoded.mean(dim=0),
+        "word_components": torch.zeros(0, encoded.shape[1]),
+    }
+    return ContextLayer(config, static.words, tensors)
+
+
+def _find_common_directions(model: Elmo, layer: ContextLayer, corpus: PreparedCorpus, seed: int) -> ContextLayer:
+    """Add the first singular directions of the vectors of some sentences of the corpus."""
+    # Of few dimensions few can be spared.
+    num_components = min(ContextConfig.num_components, layer.config.dim // 16, layer.word_dim // 16)
+    reader = ContextReader(layer, model.word_vectors)
+    sentences = [sentence for sentence in _draw_sentences(corpus, seed) if sentence]
+    encoded = torch.from_numpy(reader.encode(sentences)) if sentences else torch.zeros(0, reader.sentence_dim)
+    num_components = min(num_components, len(sentences))
+    parts = (encoded[:, : layer.config.dim].double(), encoded[:, layer.config.dim :].double())
+    found = [torch.linalg.eigh(part.T @ part).eigenvectors.flip(1)[:, :num_components].T for part in parts]
+    named = dict(zip(("sentence_components", "word_components"), found, strict=True))
+    return replace(
+        layer,
+        config=replace(layer.config, num_components=num_components),
+        tensors={**layer.tensors, **{name: each.float().contiguous() for name, each in named.items()}},
+    )
+
+
+def _draw_sentences(corpus: PreparedCorpus, seed: int) -> Iterator[list[str]]:
+    """Yield about _SENTENCES sentences of blocks drawn by the seed."""
+    blocks = corpus.blocks().tolist()
+    random.Random(seed).shuffle(blocks)
+    num_drawn = 0
+    for shard, start, stop in blocks:
+        ids = corpus.read_block(shard, start, stop)
+        for sentence in np.split(ids, np.flatnonzero(ids == MARK)):
+            yield corpus.words(sentence[sentence != MARK])
+            num_drawn += 1
+        if num_drawn >= _SENTENCES:
+            return
+
+
+def _fit_map(encoded: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """Fit vectors (V, d) by a linear map of layer 0 (V, D), by ridge regression; return the map and the bias."""
+    inputs, targets = encoded.double(), vectors.double()
+    centre, target_centre = inputs.mean(dim=0), targets.mean(dim=0)
+    centred = inputs - centre
+    products = centred.T @ centred
+    ridge = _RIDGE * products.diagonal().mean().clamp(min=torch.finfo(torch.float32).tiny)
+    fitted = torch.linalg.solve(
+        products + ridge * torch.eye(len(products), dtype=torch.float64), centred.T @ (targets - target_centre)
+    )
+    return fitted.float().contiguous(), (target_centre - centre @ fitted).float()
+
+
+def _with_context(model: Elmo, layer: ContextLayer) -> Elmo:
+    checkpoint: Checkpoint = replace(model.checkpoint(), context=layer)
+    return Elmo(
+        checkpoint,
+        precision=model.precision,
+        device=model.device,
+        state=model.state,
+        num_threads=model.num_threads,
+    )

@@ -1,0 +1,153 @@
+"""Sentences of words -> what surrounds each word: a weighted sum of the static vectors of its neighbours.
+
+Both sides go into one sum, so a clue on the left and one on the right meet. A neighbour counts more if it is rare,
+and if it is related to the word in the middle. Only words are read here, never states of the language model.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from elmo.checkpoint.context_layer import ContextLayer
+
+Array = npt.NDArray[np.float32]
+EncodeWords = Callable[[list[str]], Array]  # distinct words -> their vectors in layer 0, (n, D)
+_POSITIONS_AT_ONCE = 64  # whose neighbours are weighed together; bounds the work and memory of long sentences
+_REMEMBERED_WORDS = 200_000
+_NO_ROW = -1
+
+
+class ContextReader:
+    """Computes the context vectors of one model; safe to call from several threads."""
+
+    def __init__(self, layer: ContextLayer, encode_words: EncodeWords) -> None:
+        self.config = layer.config
+        self._encode_words = encode_words
+        self._tensors = {name: tensor.detach().cpu() for name, tensor in layer.tensors.items()}
+        self._keys = {word: row for row, word in enumerate(layer.words)}
+        self._rows: dict[str, int] = {}  # of words as they are spelled in texts
+
+    def read(self, sentences: Sequence[Sequence[str]]) -> list[Array]:
+        """Return the context vectors (T, d) of each sentence: of length nearly 1, less where little is near."""
+        if not sentences:
+            return []
+        length = max(1, *map(len, sentences))
+        distinct, index = _number_words(sentences, length)
+        vectors, weights = self._look_up(distinct)
+        with torch.inference_mode():
+            found = self._sum_neighbours(vectors, weights, torch.from_numpy(index)).numpy()
+        return [found[number, : len(words)] for number, words in enumerate(sentences)]
+
+    def join(self, top: Array, context: Array) -> Array:
+        """Return the vectors (T, 2D + d) of "meaning": top layer and context side by side, each at its share.
+
+        Where contexts have the length 1, the cosine of two is (cosine of the top layer + share · cosine of the
+        contexts) / (1 + share).
+        """
+        share = self.config.share / (1 + self.config.share)
+        joined = np.empty((len(top), top.shape[1] + context.shape[1]), dtype=np.float32)
+        np.multiply(top, np.sqrt(1 - share) / _lengths(top), out=joined[:, : top.shape[1]])
+        np.multiply(context, np.float32(np.sqrt(share)), out=joined[:, top.shape[1] :])
+        return joined
+
+    def encode(self, sentences: Sequence[Sequence[str]]) -> Array:
+        """Return one vector (N, d + D) of length 1 per sentence; zeros for one without words.
+
+        The weighted sum of the words' static vectors stands beside that of their centred vectors in layer 0; the
+        directions that all sentences share are removed from both.
+        """
+        numbers: dict[str, int] = {}
+        flat = [numbers.setdefault(word, len(numbers)) for words in sentences for word in words]
+        starts = np.cumsum([0, *map(len, sentences)])[: len(sentences)]
+        with torch.inference_mode():
+            places, offsets = torch.tensor(flat, dtype=torch.int64), torch.tensor(starts, dtype=torch.int64)
+            sums = [
+                torch.nn.functional.embedding_bag(places, each, offsets, mode="sum")
+                for each in self._look_up_both(list(numbers))
+            ]
+            parts = [
+                _remove_directions(part, self._tensors[name])
+                for part, name in zip(sums, ("sentence_components", "word_components"), strict=True)
+            ]
+            joined = torch.cat([torch.nn.functional.normalize(part, dim=1) for part in parts], dim=1)
+            return torch.nn.functional.normalize(joined, dim=1).numpy()
+
+    @property
+    def sentence_dim(self) -> int:
+        """d + D: the dimensions of what `encode` returns."""
+        return self.config.dim + len(self._tensors["word_mean"])
+
+    def _look_up(self, words: list[str]) -> tuple[Tensor, Tensor]:
+        """Return the vectors (U + 1, d) and weights (U + 1,) of distinct words; the last row, padding, is zero."""
+        rows = np.fromiter(map(self._find_row, words), dtype=np.int64, count=len(words))
+        known, unknown = np.flatnonzero(rows != _NO_ROW), np.flatnonzero(rows == _NO_ROW)
+        tensors = self._tensors
+        vectors, weights = torch.zeros(len(words) + 1, self.config.dim), torch.zeros(len(words) + 1)
+        chosen = torch.from_numpy(rows[known])
+        vectors[known] = tensors["vectors"][chosen].float().mul_(tensors["scales"][chosen, None])
+        weights[known] = tensors["weights"][chosen]
+        if len(unknown):
+            encoded = torch.from_numpy(self._encode_words([words[number] for number in unknown]))
+            estimated = encoded @ tensors["unknown_map"] + tensors["unknown_bias"]
+            vectors[unknown] = torch.nn.functional.normalize(estimated, dim=1)
+            weights[unknown] = self.config.unknown_weight
+        return vectors, weights
+
+    def _look_up_both(self, words: list[str]) -> tuple[Tensor, Tensor]:
+        """Return what each distinct word adds to its sentence: (U + 1, d) and (U + 1, D), zero in the last row."""
+        vectors, weights = self._look_up(words)
+        encoded = torch.zeros(len(words) + 1, len(self._tensors["word_mean"]))
+        if words:
+            centred = torch.from_numpy(self._encode_words(words)) - self._tensors["word_mean"]
+            encoded[:-1] = torch.nn.functional.normalize(centred, dim=1)
+        return vectors * weights[:, None] * self._tensors["sentence_scale"], encoded * weights[:, None]
+
+    def _find_row(self, word: str) -> int:
+        row = self._rows.get(word)
+        if row is None:
+            row = self._keys.get(word.lower() if self.config.lowercase else word, _NO_ROW)
+            if len(self._rows) >= _REMEMBERED_WORDS:
+                self._rows = {}
+            self._rows[word] = row
+        return row
+
+    def _sum_neighbours(self, vectors: Tensor, weights: Tensor, index: Tensor) -> Tensor:
+        """(U + 1, d), (U + 1,) and the distinct word at each place (B, T) -> (B, T, d)."""
+        window, length = self.config.window, index.shape[1]
+        found = torch.empty(*index.shape, vectors.shape[1])
+        for start in range(0, length, _POSITIONS_AT_ONCE):
+            stop = min(start + _POSITIONS_AT_ONCE, length)
+            first, last = max(0, start - window), min(length, stop + window)
+            near = vectors[index[:, first:last]]  # (B, K, d)
+            middle = near[:, start - first : stop - first]
+            shares = (middle @ near.transpose(1, 2)).mul_(self.config.focus).exp_()  # (B, T, K)
+            distances = torch.arange(first, last) - torch.arange(start, stop)[:, None]
+            is_near = (distances.abs() <= window) & (distances != 0)
+            shares *= weights[index[:, first:last]][:, None] * is_near
+            found[:, start:stop] = shares @ near
+        lengths = torch.linalg.vector_norm(found, dim=2, keepdim=True)
+        # Without neighbours, and without shrinkage, zero stays zero.
+        return found.div_((lengths + self.config.shrinkage).clamp_(min=torch.finfo(torch.float32).tiny))
+
+
+def _number_words(sentences: Sequence[Sequence[str]], length: int) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """Return the distinct words, and which of them stands at each place (B, length); padding has the number U."""
+    numbers: dict[str, int] = {}
+    rows = [[numbers.setdefault(word, len(numbers)) for word in words] for words in sentences]
+    index = np.full((len(sentences), length), len(numbers), dtype=np.int64)
+    for place, row in enumerate(rows):
+        index[place, : len(row)] = row
+    return list(numbers), index
+
+
+def _remove_directions(vectors: Tensor, directions: Tensor) -> Tensor:
+    """Take orthonormal directions (k, d) out of vectors (N, d)."""
+    return vectors - (vectors @ directions.T) @ directions
+
+
+def _lengths(vectors: Array) -> Array:
+    lengths = np.sqrt(np.einsum("td,td->t", vectors, vectors))[:, None]
+    return np.asarray(np.maximum(lengths, np.finfo(np.float32).tiny), dtype=np.float32)

@@ -1,0 +1,129 @@
+"""elmo fuse and elmo static: what they write, and what they say if they cannot."""
+
+import json
+
+import pytest
+
+from elmo import Elmo
+from tests.cli.conftest import Run
+
+MONEY = "the [bank] of money and cash"
+RIVER = "the river and the [bank] of mud"
+
+
+@pytest.fixture
+def fused_folder(run: Run, model_folder, topics_corpus, tmp_path):
+    answer = run("fuse", model_folder, topics_corpus, "-o", tmp_path / "fused", "--dim", "4")
+    assert answer.code == 0, answer.err
+    assert "with a context layer of 18 words and 4 dimensions, from" in answer.out
+    return tmp_path / "fused"
+
+
+def test_a_fused_model_compares_meanings_by_default(run: Run, fused_folder):
+    model = Elmo.from_pretrained(fused_folder)
+    answer = run("similarity", MONEY, RIVER, "--model", fused_folder, "--json")
+    assert json.loads(answer.out)["pairs"][0]["cosine"] == pytest.approx(
+        model.similarity(MONEY, RIVER, layers="meaning"), abs=1e-5
+    )
+    named = run("similarity", MONEY, RIVER, "--model", fused_folder, "--layers", "meaning", "--json")
+    assert named.out == answer.out
+    other = run("similarity", MONEY, RIVER, "--model", fused_folder, "--layers", "top", "--json")
+    assert other.out != answer.out
+
+
+def test_info_tells_of_the_context_layer(run: Run, fused_folder, model_folder):
+    found = json.loads(run("info", fused_folder, "--json").out)["context"]
+    assert (found["num_words"], found["dim"], found["window"]) == (18, 4, 15)
+    assert "18 words of 4 dimensions, 15 words on each side" in run("info", fused_folder).out
+    assert "context layer" in run("info", model_folder).out
+
+
+def test_info_finds_a_damaged_context_layer(run: Run, fused_folder):
+    path = fused_folder / "context.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-10] ^= 64
+    path.write_bytes(content)
+    assert "context.safetensors or context.txt is damaged" in run("info", fused_folder).message()
+
+
+def test_convert_keeps_it_and_hdf5_says_that_it_is_lost(run: Run, fused_folder, tmp_path):
+    assert run("convert", fused_folder, tmp_path / "half", "--storage", "float16").code == 0
+    assert Elmo.from_pretrained(tmp_path / "half").context is not None
+    answer = run("convert", fused_folder, tmp_path / "old", "--to", "hdf5")
+    assert "no place for it: the context layer over 18 words." in answer.out
+    assert Elmo.from_pretrained(tmp_path / "old").context is None
+
+
+def test_neighbors_and_indexes_go_by_meaning(run: Run, fused_folder, model_folder, tmp_path):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("a loan of cash to the bank\nmud and reeds of the bank\nthe boat and a fish\n")
+    scanned = json.loads(run("neighbors", MONEY, "-c", texts, "--words", "same", "-m", fused_folder, "--json").out)
+    assert [layer["layer"] for layer in scanned["layers"]] == ["meaning"]
+    assert scanned["layers"][0]["neighbors"][0]["text"] == "a loan of cash to the bank"
+    pytest.importorskip("faiss")
+    built = run("neighbors", "--build", tmp_path / "index", "-c", texts, "-m", fused_folder)
+    assert "by the layers meaning" in built.out, built.err
+    found = json.loads(run("neighbors", MONEY, "-c", tmp_path / "index", "--words", "same", "--json").out)
+    near, expected = (each["layers"][0]["neighbors"] for each in (found, scanned))
+    assert [each["text"] for each in near] == [each["text"] for each in expected]
+    assert near[0]["cosine"] == pytest.approx(expected[0]["cosine"], abs=1e-2)
+    refused = run("neighbors", MONEY, "-c", tmp_path / "index", "-m", model_folder)
+    assert "was made with another model" in refused.message()
+
+
+def test_encode_gives_weighted_vectors_unless_layers_are_asked_for(run: Run, fused_folder):
+    (line,) = (json.loads(run("encode", "--text", "the bank", "-m", fused_folder).out),)
+    assert len(line["vector"]) == 4 + 6
+    plain = json.loads(run("encode", "--text", "the bank", "-m", fused_folder, "--layers", "top").out)
+    assert len(plain["vector"]) == 12
+    answer = run("encode", "--text", "the bank", "-m", fused_folder, "--layers", "top", "--pooling", "weighted")
+    assert "pooling is 'weighted', which takes no layers" in answer.message()
+
+
+def test_a_folder_of_sentence_vectors_remembers_the_context_layer(run: Run, fused_folder, model_folder, tmp_path):
+    pytest.importorskip("pyarrow")
+    texts = tmp_path / "texts.txt"
+    texts.write_text("a loan of cash\nthe boat\n")
+    for model, pooling, layers in ((fused_folder, "weighted", None), (model_folder, "mean", "average")):
+        output = tmp_path / f"of-{model.name}"
+        assert run("encode", texts, "-m", model, "-o", output).code == 0
+        manifest = json.loads((output / "manifest.json").read_text())
+        assert (manifest["settings"]["pooling"], manifest["settings"]["layers"]) == (pooling, layers)
+        assert ("context_hash" in manifest["model"]) == (pooling == "weighted")
+
+
+def test_static_vectors_are_written_and_used(run: Run, model_folder, topics_corpus, tmp_path):
+    output = tmp_path / "vectors.txt"
+    answer = run("static", topics_corpus, "-o", output, "--dim", "3", "--words", "10")
+    assert answer.code == 0 and "10 words of 3 dimensions" in answer.out
+    assert output.read_text().splitlines()[0] == "10 3"
+    assert "exists already" in run("static", topics_corpus, "-o", output).message()
+    fused = run("fuse", model_folder, topics_corpus, "-o", tmp_path / "fused", "--vectors", output)
+    assert "10 words and 3 dimensions" in fused.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--dim", "400"], "so those have fewer than that many dimensions, not 400"),
+        (["--vectors", "missing.txt"], "missing.txt could not be read"),
+    ],
+)
+def test_mistakes_are_reported_and_nothing_is_left(
+    run: Run, model_folder, topics_corpus, tmp_path, arguments, message
+):
+    answer = run("fuse", model_folder, topics_corpus, "-o", tmp_path / "out", *arguments)
+    assert message in answer.message()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_no_corpus_is_refused(run: Run, model_folder, tmp_path):
+    answer = run("fuse", model_folder, tmp_path, "-o", tmp_path / "out")
+    assert "holds no whole prepared corpus" in answer.message()
+
+
+def test_a_model_without_one_refuses_meaning(run: Run, model_folder):
+    for command in ("similarity", "embed"):
+        sentences = [MONEY, RIVER] if command == "similarity" else ["--text", "I"]
+        answer = run(command, *sentences, "-m", model_folder, "--layers", "meaning")
+        assert "this model has no context layer; add one with elmo fuse" in answer.message()

@@ -1,0 +1,101 @@
+"""Static vectors: what stands in like company is alike; bad input is reported in one sentence."""
+
+import numpy as np
+import pytest
+
+from elmo.corpus import cooccurrence
+from elmo.corpus.cooccurrence import count_pairs, count_words
+from elmo.corpus.prepare import PrepareSettings, prepare_corpus
+from elmo.corpus.prepared import PreparedCorpus
+from elmo.corpus.static_vectors import make_static_vectors, read_static_vectors, write_static_vectors
+from elmo.errors import InputError
+from tests.two_topics import MONEY, RIVER
+
+
+def prepare(folder, text):
+    (folder / "text.txt").write_text(text)
+    settings = PrepareSettings(split="lines", vocabulary_size=50)
+    return prepare_corpus([str(folder / "text.txt")], folder / "corpus", settings, workers=1)
+
+
+def cosines(found, words):
+    rows = found.vectors[[found.words.index(word) for word in words]]
+    return rows @ rows.T
+
+
+def test_pairs_are_counted_by_distance_within_sentences(tmp_path):
+    corpus = prepare(tmp_path, "a b c\nc A\n")
+    words = count_words(corpus, num_words=10)
+    counts = count_pairs(corpus, words, window=8).matrix.toarray()
+    row = {word: number for number, word in enumerate(words.words)}
+    assert counts[row["a"], row["b"]] == 1
+    assert counts[row["a"], row["c"]] == 1 / 2 + 1  # "a b c", and "c A": spellings are counted together
+    assert counts[row["b"], row["c"]] == 1
+    assert np.array_equal(counts, counts.T)
+    assert words.counts[row["a"]] == 2 and words.num_words == 5
+    narrow = count_pairs(corpus, words, window=1).matrix.toarray()
+    assert narrow[row["a"], row["c"]] == 1
+
+
+def test_chunks_do_not_change_the_counts(topics_corpus, monkeypatch):
+    corpus = PreparedCorpus.open(topics_corpus)
+    words = count_words(corpus, num_words=100)
+    whole = count_pairs(corpus, words).matrix.toarray()
+    monkeypatch.setattr(cooccurrence, "_CHUNK_TOKENS", 500)
+    assert np.allclose(count_pairs(corpus, words).matrix.toarray(), whole, rtol=1e-5)
+
+
+def test_too_many_pairs_lose_the_rarest_ones(topics_corpus, monkeypatch):
+    corpus = PreparedCorpus.open(topics_corpus)
+    words = count_words(corpus, num_words=100)
+    whole = count_pairs(corpus, words).matrix
+    monkeypatch.setattr(cooccurrence, "_MOST_PAIRS", 60)
+    fewer = count_pairs(corpus, words).matrix
+    assert fewer.nnz < whole.nnz
+    assert fewer.max() == pytest.approx(whole.max())
+
+
+def test_words_of_one_topic_are_nearer_than_words_of_two(topics_corpus):
+    found = make_static_vectors(topics_corpus, dim=4)
+    within = [cosines(found, topic)[np.triu_indices(6, 1)].min() for topic in (MONEY, RIVER)]
+    across = cosines(found, [*MONEY, *RIVER])[:6, 6:].max()
+    assert min(within) > across
+    assert np.allclose(np.linalg.norm(found.vectors, axis=1), 1, atol=1e-5)
+    assert found.frequencies.sum() == pytest.approx(1)
+    assert "bank" in found.words and "Bank" not in found.words
+
+
+def test_the_same_corpus_gives_the_same_vectors(topics_corpus):
+    one, two = (make_static_vectors(topics_corpus, dim=4) for _ in range(2))
+    assert np.array_equal(one.vectors, two.vectors)
+
+
+def test_a_written_file_is_read_again(topics_corpus, tmp_path):
+    made = make_static_vectors(topics_corpus, dim=4)
+    write_static_vectors(made, tmp_path / "vectors.txt")
+    read = read_static_vectors(tmp_path / "vectors.txt", topics_corpus)
+    assert read.words == made.words
+    # Centring vectors of length 1 again moves them a little; what is near stays near.
+    assert (
+        np.corrcoef((read.vectors @ read.vectors.T).ravel(), (made.vectors @ made.vectors.T).ravel())[0, 1] > 0.95
+    )
+
+
+def test_glove_files_without_a_first_line_are_read(topics_corpus, tmp_path):
+    path = tmp_path / "glove.txt"
+    path.write_text("money 1 0 0\nriver 0 1 0\nbank 0.5 0.5 0\nelsewhere 0 0 1\n")
+    found = read_static_vectors(path, topics_corpus)
+    assert set(found.words) == {"money", "river", "bank"}
+    assert found.vectors.shape == (3, 3)
+
+
+def test_what_cannot_be_done_is_reported(topics_corpus, tmp_path):
+    with pytest.raises(InputError, match="so those have fewer than that many dimensions, not 400"):
+        make_static_vectors(topics_corpus, dim=400)
+    with pytest.raises(InputError, match="num_words is 0; it must be a whole number, 1 or more"):
+        make_static_vectors(topics_corpus, num_words=0)
+    (tmp_path / "empty.txt").write_text("")
+    with pytest.raises(InputError, match="is not a text file of word vectors"):
+        read_static_vectors(tmp_path / "empty.txt", topics_corpus)
+    with pytest.raises(InputError, match="holds no whole prepared corpus"):
+        make_static_vectors(tmp_path)

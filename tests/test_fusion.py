@@ -1,0 +1,287 @@
+"""A model with a context layer: its vectors, its files, and the language model, which stays as it was."""
+
+import json
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from elmo import CheckpointError, ConfigError, Elmo, InputError, fuse
+from elmo.checkpoint.basis import change_basis
+from elmo.checkpoint.folder import check_content_hash, content_hash, read_folder
+from elmo.config import ContextConfig
+from elmo.tasks.bilm_identity import content_hash as bilm_hash
+
+MONEY_BANK = "the [bank] of money and cash"
+OTHER_MONEY_BANK = "a loan to the [bank]"
+RIVER_BANK = "the river and the [bank] of mud"
+
+
+def test_meaning_is_the_top_layer_beside_the_context(fused_model):
+    top = fused_model.embed("the bank of money", layers="top")
+    context = fused_model.context_vectors("the bank of money")
+    meaning = fused_model.embed("the bank of money", layers="meaning")
+    assert meaning.shape == (4, fused_model.dim + 4) == (4, *fused_model.word_shape("meaning"))
+    top /= np.linalg.norm(top, axis=1, keepdims=True)
+    share = fused_model.context.share
+    expected = float(top[1] @ top[3] + share * context[1] @ context[3]) / (1 + share)
+    assert float(meaning[1] @ meaning[3]) == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_context_tells_two_meanings_apart(fused_model):
+    first, second, other = (
+        fused_model.context_vectors(text.replace("[", "").replace("]", ""))[text.split().index("[bank]")]
+        for text in (MONEY_BANK, OTHER_MONEY_BANK, RIVER_BANK)
+    )
+    assert first @ second > first @ other + 0.1
+
+
+def test_similarity_compares_meanings_by_default(fused_model, tiny_model):
+    assert fused_model.similarity(MONEY_BANK, RIVER_BANK) == pytest.approx(
+        fused_model.similarity(MONEY_BANK, RIVER_BANK, layers="meaning")
+    )
+    assert tiny_model.similarity(MONEY_BANK, RIVER_BANK) == pytest.approx(
+        tiny_model.similarity(MONEY_BANK, RIVER_BANK, layers="average")
+    )
+    assert fused_model.similarity(MONEY_BANK, OTHER_MONEY_BANK) > fused_model.similarity(MONEY_BANK, RIVER_BANK)
+
+
+def test_a_context_is_the_sum_of_its_neighbours_by_the_formula(fused_model, topics_corpus):
+    layer = fused_model.checkpoint().context
+    words = ["money", "of", "bank", "river", "the", "bank"]
+    rows = [layer.words.index(word) for word in words]
+    vectors = (layer.tensors["vectors"].float() * layer.tensors["scales"][:, None])[rows].double()
+    weights = layer.tensors["weights"][rows].double()
+    expected = torch.zeros(6, 4, dtype=torch.float64)
+    for middle in range(6):
+        for other in range(6):
+            if other != middle:
+                related = torch.exp(layer.config.focus * (vectors[middle] @ vectors[other]))
+                expected[middle] += weights[other] * related * vectors[other]
+    expected /= expected.norm(dim=1, keepdim=True) + layer.config.shrinkage
+    assert np.allclose(fused_model.context_vectors([words])[0], expected.numpy(), atol=1e-5)
+
+
+def test_a_word_alone_has_no_context(fused_model):
+    assert not fused_model.context_vectors([["bank"]])[0].any()
+    assert fused_model.similarity("[bank]", "[bank]") == pytest.approx(1)
+
+
+def test_only_words_within_the_window_count(fused_model):
+    window = fused_model.context.window
+    far = ["money", *["the"] * window, "bank"]
+    near = far[:1] + far[2:]
+    other = ["river", *far[1:]]
+    assert np.array_equal(fused_model.context_vectors([far])[0][-1], fused_model.context_vectors([other])[0][-1])
+    near_other = ["river", *near[1:]]
+    found = [fused_model.context_vectors([words])[0][-1] for words in (near, near_other)]
+    assert not np.allclose(*found)
+
+
+def test_long_sentences_are_read_as_short_ones(fused_model):
+    draw = np.random.default_rng(0)
+    words = draw.choice(["money", "river", "the", "bank", "quay"], 300).tolist()
+    whole = fused_model.context_vectors([words])[0]
+    window = fused_model.context.window
+    for place in (0, 20, 63, 64, 65, 128, 299):
+        start = max(0, place - window)
+        cut = fused_model.context_vectors([words[start : place + window + 1]])[0]
+        assert np.allclose(cut[place - start], whole[place], atol=1e-5)
+
+
+def test_batches_and_iteration_do_not_change_meaning(fused_model):
+    sentences = [["the", "bank"], ["money"], [], ["a", "river", "quay", "of", "mud", "reeds"]]
+    alone = [fused_model.embed([words], layers="meaning")[0] for words in sentences]
+    together = fused_model.embed(sentences, layers="meaning")
+    iterated = list(fused_model.embed_iter(iter(sentences), layers="meaning", read_ahead=2))
+    for one, two, three in zip(alone, together, iterated, strict=True):
+        assert one.shape == two.shape == three.shape
+        assert np.allclose(one, two, atol=1e-5) and np.allclose(one, three, atol=1e-5)
+
+
+def test_words_outside_the_table_get_a_vector_of_their_own(fused_model):
+    first, second = (fused_model.context_vectors([[word, "bank"]])[0][1] for word in ("quay", "zzzz"))
+    assert np.linalg.norm(first) > 0.5
+    assert not np.allclose(first, second)
+    assert np.array_equal(fused_model.context_vectors([["Money", "bank"]])[0][1],
+                          fused_model.context_vectors([["money", "bank"]])[0][1])  # fmt: skip
+
+
+def test_the_language_model_knows_nothing_of_the_context(tiny_model, fused_model):
+    assert content_hash(fused_model.bilm.state_dict()) == content_hash(tiny_model.bilm.state_dict())
+    assert not any("context" in name for name, _ in fused_model.bilm.named_parameters())
+    for layers in ("all", "average", "top"):
+        one, two = (model.embed("the bank of money", layers=layers) for model in (tiny_model, fused_model))
+        assert np.array_equal(one, two)
+
+
+def test_no_gradient_reaches_the_context_layer_from_predictions(fused_model):
+    tensors = {
+        name: tensor.clone().requires_grad_() if tensor.is_floating_point() else tensor
+        for name, tensor in fused_model.checkpoint().context.tensors.items()
+    }
+    checkpoint = replace(
+        fused_model.checkpoint(), context=replace(fused_model.checkpoint().context, tensors=tensors)
+    )
+    model = Elmo(checkpoint)
+    batch = model.indexer.batch([["the", "bank", "of", "money"]])
+    from elmo.inference.runtime import run_bilm
+
+    states, _ = run_bilm(model.bilm.requires_grad_(), batch)
+    states.layers[-1].sum().backward()
+    assert all(tensor.grad is None for tensor in tensors.values())
+    assert any(parameter.grad is not None for parameter in model.bilm.parameters())
+
+
+def test_a_trained_task_still_knows_its_model_after_fusing(tiny_model, fused_model):
+    assert bilm_hash(tiny_model) == bilm_hash(fused_model)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_all_precisions_give_meanings(fused_model, precision):
+    model = Elmo(fused_model.checkpoint(), precision=precision)
+    expected = fused_model.embed("the bank of money", layers="meaning")
+    assert np.allclose(model.embed("the bank of money", layers="meaning"), expected, atol=0.1)
+
+
+def test_a_carried_state_moves_the_top_layer_and_not_the_context(fused_model):
+    model = Elmo(fused_model.checkpoint(), state="carry")
+    first, second = (model.embed([["the", "bank"]], layers="meaning")[0] for _ in range(2))
+    assert not np.allclose(first[:, : model.dim], second[:, : model.dim])
+    assert np.array_equal(first[:, model.dim :], second[:, model.dim :])
+    model.reset_state()
+    model.encode(["the bank"])  # reads no states, so it moves none
+    assert np.allclose(model.embed([["the", "bank"]], layers="meaning")[0], first)
+
+
+def test_saving_and_opening_keeps_the_context_layer(fused_model, tmp_path):
+    fused_model.save_pretrained(tmp_path / "model")
+    assert {"context.safetensors", "context.txt"} <= {path.name for path in (tmp_path / "model").iterdir()}
+    opened = Elmo.from_pretrained(tmp_path / "model")
+    assert opened.context == fused_model.context
+    assert np.allclose(opened.encode(MONEY_BANK), fused_model.encode(MONEY_BANK), atol=1e-5)
+    for model in (opened, pickle.loads(pickle.dumps(opened))):
+        found, expected = (each.embed(MONEY_BANK, layers="meaning") for each in (model, fused_model))
+        assert np.allclose(found, expected, atol=1e-5)
+
+
+def test_a_folder_without_one_is_of_the_first_version_and_with_one_of_the_second(
+    fused_model, tiny_model, tmp_path
+):
+    for model, version in ((tiny_model, 1), (fused_model, 2), (tiny_model, 1)):
+        model.save_pretrained(tmp_path / "model")
+        header = json.loads((tmp_path / "model" / "config.json").read_text())
+        assert header["version"] == version
+        assert (tmp_path / "model" / "context.txt").exists() == (version == 2)
+
+
+def test_damage_to_the_context_layer_is_found(fused_model, tmp_path):
+    folder = tmp_path / "model"
+    fused_model.save_pretrained(folder)
+    path = folder / "context.safetensors"
+    whole = path.read_bytes()
+    changed = bytearray(whole)
+    changed[-10] ^= 64
+    path.write_bytes(changed)
+    opened = read_folder(folder)
+    with pytest.raises(CheckpointError, match=r"context.safetensors or context.txt is damaged"):
+        check_content_hash(folder, content_hash(opened.weights), opened.context)
+    path.write_bytes(whole[:100])
+    with pytest.raises(CheckpointError, match="is not a whole safetensors file"):
+        read_folder(folder)
+    save_file({**load_file_of(whole, tmp_path), "more": torch.zeros(1)}, path)
+    with pytest.raises(CheckpointError, match="are not of one save"):
+        read_folder(folder)
+    path.write_bytes(whole)
+    (folder / "context.txt").unlink()
+    with pytest.raises(CheckpointError, match=r"context.txt is missing"):
+        read_folder(folder)
+
+
+def load_file_of(content, folder):
+    (folder / "copy").write_bytes(content)
+    return load_file(folder / "copy")
+
+
+def test_unknown_and_impossible_settings_are_refused(fused_model, tmp_path):
+    fused_model.save_pretrained(tmp_path / "model")
+    path = tmp_path / "model" / "config.json"
+    header = json.loads(path.read_text())
+    header["context"]["settings"]["windows"] = 3
+    path.write_text(json.dumps(header))
+    with pytest.raises(ConfigError, match=r"unknown key 'windows' \(did you mean 'window'\?\)"):
+        read_folder(tmp_path / "model")
+    with pytest.raises(ConfigError, match="window is 0; it must be above 0; focus is -1"):
+        ContextConfig.from_dict({"num_words": 3, "dim": 9, "window": 0, "focus": -1.0})
+
+
+def test_tensors_that_do_not_fit_are_refused(fused_model):
+    layer = fused_model.checkpoint().context
+    with pytest.raises(CheckpointError, match="weights is missing"):
+        replace(layer, tensors={name: each for name, each in layer.tensors.items() if name != "weights"})
+    with pytest.raises(
+        CheckpointError, match=r"weights is torch.float32 of shape \(3,\), not torch.float32 of shape"
+    ):
+        replace(layer, tensors={**layer.tensors, "weights": torch.ones(3)})
+    with pytest.raises(CheckpointError, match="word_mean holds NaN or infinite values"):
+        replace(layer, tensors={**layer.tensors, "word_mean": torch.full((6,), float("nan"))})
+    with pytest.raises(CheckpointError, match="lists 1 distinct words, but has"):
+        replace(layer, words=("a",) * len(layer.words))
+    other = {**layer.tensors, "unknown_map": torch.zeros(9, 4), "word_mean": torch.zeros(9),
+             "word_components": torch.zeros(layer.config.num_components, 9)}  # fmt: skip
+    with pytest.raises(CheckpointError, match="made for a model with word vectors of 9 dimensions"):
+        replace(fused_model.checkpoint(), context=replace(layer, tensors=other))
+
+
+def test_a_model_without_one_says_so(tiny_model):
+    for ask in (
+        lambda: tiny_model.embed("the bank", layers="meaning"),
+        lambda: tiny_model.similarity("the [bank]", "a [bank]", layers="meaning"),
+        lambda: tiny_model.context_vectors("the bank"),
+        lambda: tiny_model.encode("the bank", pooling="weighted"),
+    ):
+        with pytest.raises(
+            InputError, match="this model has no context layer; add one with elmo fuse|This model has"
+        ):
+            ask()
+    assert tiny_model.context is None and tiny_model.meaning_layers == "average"
+
+
+def test_sentences_of_one_topic_are_nearer(fused_model):
+    money, cash, boat = fused_model.encode(["the bank of money", "a loan of cash", "the boat and the reeds"])
+    assert money @ cash > money @ boat
+    assert fused_model.encode(["the bank"]).shape[1:] == fused_model.sentence_shape() == (4 + 6,)
+
+
+def test_pooling_is_weighted_only_where_no_layers_are_asked_for(fused_model, tiny_model):
+    text = "the bank of money"
+    assert np.array_equal(fused_model.encode(text), fused_model.encode(text, pooling="weighted"))
+    assert np.array_equal(
+        fused_model.encode(text, layers="top"), fused_model.encode(text, pooling="mean", layers="top")
+    )
+    assert np.array_equal(fused_model.encode(text, pooling="mean"), tiny_model.encode(text))
+    with pytest.raises(InputError, match="pooling is 'weighted', which takes no layers"):
+        fused_model.encode(text, pooling="weighted", layers="top")
+    with pytest.raises(InputError, match="pooling is 'sum'; choose auto, weighted, mean, max"):
+        fused_model.encode(text, pooling="sum")
+    assert not fused_model.encode([[], ["bank"]])[0].any()
+
+
+def test_another_basis_leaves_the_estimates_of_unknown_words(fused_model):
+    draw = torch.Generator().manual_seed(0)
+    words, layers = (torch.eye(6) + 0.1 * torch.randn(6, 6, generator=draw) for _ in range(2))
+    changed = Elmo(change_basis(fused_model.checkpoint(), words=words, layers=layers))
+    text = [["quay", "bank", "zzzz"]]
+    assert np.allclose(changed.context_vectors(text)[0], fused_model.context_vectors(text)[0], atol=1e-4)
+
+
+def test_static_vectors_of_a_file_take_the_place_of_the_corpus(tiny_model, topics_corpus, tmp_path):
+    path = tmp_path / "glove.txt"
+    path.write_text("money 1 0.1 0\ncash 0.9 0 0\nriver 0 1 0\nwater 0.1 0.9 0\nthe 0 0 1\n")
+    model = fuse(tiny_model, topics_corpus, vectors=path)
+    assert (model.context.num_words, model.context.dim) == (5, 3)
+    one, two, other = (model.context_vectors([[word, "the"]])[0][1] for word in ("money", "cash", "river"))
+    assert one @ two > 0.5 > one @ other
