@@ -162,6 +162,7 @@ class ContextConfig:
     def faults(self) -> list[str]:
         """Return what is wrong with these settings, one phrase per fault."""
         found = list_not_positive(self, "num_words", "dim", "window", "share")
+        found += list_too_large(self, num_words=LARGEST_TABLE, dim=LARGEST_DIM, window=LARGEST_DIM)
         for name in ("focus", "shrinkage", "share", "unknown_weight"):
             if not math.isfinite(getattr(self, name)) or getattr(self, name) < 0:
                 found.append(f"{name} is {getattr(self, name)}; it must be a finite number, 0 or more")

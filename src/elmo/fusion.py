@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from elmo.checkpoint.card import derived_card
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.context_layer import ContextLayer, quantize
 from elmo.config import ContextConfig
@@ -143,7 +144,8 @@ def _fit_map(encoded: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _with_context(model: Elmo, layer: ContextLayer) -> Elmo:
-    checkpoint: Checkpoint = replace(model.checkpoint(), context=layer)
+    card = derived_card(model.checkpoint().card, "elmo fuse, which added a context layer")
+    checkpoint: Checkpoint = replace(model.checkpoint(), context=layer, card=card)
     return Elmo(
         checkpoint,
         precision=model.precision,

@@ -305,6 +305,7 @@ class Elmo:
         words = read_sentences(batch, _tokenizer(split_on_spaces))
         if chosen == "weighted":
             assert self._context is not None
+            self.scripts.check(words)
             vectors = self._context.encode(words)
             return cast(Array, vectors[0] if single else vectors)
         vectors = np.stack(self._embed_words(words, choice, lambda array: _pool(array, chosen)))

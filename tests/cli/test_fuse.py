@@ -57,13 +57,13 @@ def test_convert_keeps_it_and_hdf5_says_that_it_is_lost(run: Run, fused_folder, 
 def test_neighbors_and_indexes_go_by_meaning(run: Run, fused_folder, model_folder, tmp_path):
     texts = tmp_path / "texts.txt"
     texts.write_text("a loan of cash to the bank\nmud and reeds of the bank\nthe boat and a fish\n")
-    scanned = json.loads(run("neighbors", MONEY, "-c", texts, "--words", "same", "-m", fused_folder, "--json").out)
+    scanned = json.loads(run("neighbors", MONEY, "-c", texts, "--match", "same", "-m", fused_folder, "--json").out)
     assert [layer["layer"] for layer in scanned["layers"]] == ["meaning"]
     assert scanned["layers"][0]["neighbors"][0]["text"] == "a loan of cash to the bank"
     pytest.importorskip("faiss")
     built = run("neighbors", "--build", tmp_path / "index", "-c", texts, "-m", fused_folder)
     assert "by the layers meaning" in built.out, built.err
-    found = json.loads(run("neighbors", MONEY, "-c", tmp_path / "index", "--words", "same", "--json").out)
+    found = json.loads(run("neighbors", MONEY, "-c", tmp_path / "index", "--match", "same", "--json").out)
     near, expected = (each["layers"][0]["neighbors"] for each in (found, scanned))
     assert [each["text"] for each in near] == [each["text"] for each in expected]
     assert near[0]["cosine"] == pytest.approx(expected[0]["cosine"], abs=1e-2)
@@ -127,3 +127,29 @@ def test_a_model_without_one_refuses_meaning(run: Run, model_folder):
         sentences = [MONEY, RIVER] if command == "similarity" else ["--text", "I"]
         answer = run(command, *sentences, "-m", model_folder, "--layers", "meaning")
         assert "this model has no context layer; add one with elmo fuse" in answer.message()
+
+
+def test_a_fused_model_keeps_the_storage_and_the_licence_of_its_model(
+    run: Run, model_folder, topics_corpus, tmp_path
+):
+    half = tmp_path / "half"
+    assert run("convert", model_folder, half, "--storage", "float16").code == 0
+    (half / "README.md").write_text("---\nlicense: cc-by-4.0\n---\n# Tiny\n\nMeasured: 12.\n")
+    assert run("fuse", half, topics_corpus, "-o", tmp_path / "fused", "--dim", "4").code == 0
+    sizes = [(folder / "weights.safetensors").stat().st_size for folder in (half, tmp_path / "fused")]
+    assert sizes[0] == sizes[1]
+    card = (tmp_path / "fused" / "README.md").read_text()
+    assert "license: cc-by-4.0" in card and "Made from Tiny by elmo fuse" in card and "Measured" not in card
+
+
+def test_an_index_by_meaning_must_say_of_which_context_layer(run: Run, fused_folder, tmp_path):
+    pytest.importorskip("faiss")
+    (tmp_path / "texts.txt").write_text("a loan of cash to the bank\n")
+    assert (
+        run("neighbors", "--build", tmp_path / "index", "-c", tmp_path / "texts.txt", "-m", fused_folder).code == 0
+    )
+    manifest = json.loads((tmp_path / "index" / "manifest.json").read_text())
+    del manifest["context_hash"]
+    (tmp_path / "index" / "manifest.json").write_text(json.dumps(manifest))
+    message = run("neighbors", MONEY, "-c", tmp_path / "index", "-m", fused_folder).message()
+    assert "is damaged (the context layer that meaning depends on is not described); build the index" in message

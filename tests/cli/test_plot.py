@@ -8,7 +8,7 @@ from tests.cli.conftest import Run
 def test_similarity_of_two_sentences(run: Run, model_folder, tmp_path):
     output = tmp_path / "map.svg"
     answer = run(
-        "plot", "similarity", "the bank", "a river bank", "--layer", "0", "--layer", "1", "-o", output,
+        "plot", "similarity", "the bank", "a river bank", "--layers", "0", "--layers", "1", "-o", output,
         "-m", model_folder,
     )  # fmt: skip
     assert (answer.code, answer.out) == (0, f"{output} shows 2 map(s).\n")

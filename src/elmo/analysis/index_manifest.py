@@ -115,6 +115,8 @@ def _check(manifest: Manifest) -> None:
     known = (*range(1, manifest.num_layers), "average", "meaning")
     if wrong := [layer for layer in manifest.layers if isinstance(layer, bool) or layer not in known]:
         raise ValueError(f"{wrong[0]!r:.40} is no layer of the model")
+    if isinstance(manifest.context_hash, str) != ("meaning" in manifest.layers):
+        raise ValueError("the context layer that meaning depends on is not described")
     if not all(isinstance(name, str) and SEGMENT_NAME.fullmatch(name) for name in manifest.segments):
         raise ValueError(f"{manifest.segments!r:.80} are no names of segments")
     if any(min(source.num_sentences, source.num_words) < 0 for source in manifest.sources):

@@ -1,7 +1,7 @@
 """`elmo fuse`: a model and a prepared corpus -> the model with a context layer."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -11,6 +11,9 @@ from elmo.cli.opening import open_model
 from elmo.cli.progress import progress_bar
 from elmo.cli.static import CorpusArgument, Dimensions, NumWords, Seed
 from elmo.cli.writing_aside import folder_written_aside
+
+if TYPE_CHECKING:
+    from elmo.checkpoint.storage import Storage
 
 
 def fuse(
@@ -28,8 +31,9 @@ def fuse(
     dim: Dimensions = 256,
     seed: Seed = 0,
     storage: Annotated[
-        options.StoredAs, typer.Option(help="How the model's weights are stored, as in elmo convert.")
-    ] = options.StoredAs.float32,
+        options.StoredAs | None,
+        typer.Option(show_default="as MODEL is stored", help="Form of the model's weights, as in elmo convert."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a model that OUT holds already.")] = False,
     format: options.ModelFormat = None,
     local_files_only: options.LocalFilesOnly = False,
@@ -59,7 +63,9 @@ def fuse(
             advance=lambda num_tokens: advance(num_tokens, num_tokens),
         )  # fmt: skip
     with folder_written_aside(output) as folder:
-        write_folder(fused.checkpoint(), folder, storage=storage.value)
+        checkpoint = fused.checkpoint()
+        stored_as = checkpoint.storage if storage is None else storage.value
+        write_folder(checkpoint, folder, storage=cast("Storage", stored_as))
     assert fused.context is not None
     print(
         f"Wrote {output} with a context layer of {fused.context.num_words:,} words and {fused.context.dim} "
