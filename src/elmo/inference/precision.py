@@ -46,7 +46,7 @@ def choose_precision(asked: str, *, can_pack: bool, num_weights: int) -> Precisi
 
 
 def _choose_fastest(*, can_pack: bool, num_weights: int) -> PrecisionChoice:
-    """Follow what benchmarks/inference.py measured, one sentence at a time and in bulk."""
+    """Choose by rules taken from measurements with VNNI; for AVX2 only short trials of en-small were made."""
     if not can_pack:
         return PrecisionChoice("float32", "only LSTMs on a CPU run in a narrower precision")
     kernels = find_kernels()
