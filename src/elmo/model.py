@@ -39,7 +39,7 @@ from elmo.text.sentence_input import Sentence, Tokenizer, read_sentence, read_se
 from elmo.text.tokenize import Word, split_on_spaces, tokenize
 
 Array = npt.NDArray[np.float32]
-# Matrix multiplication is fastest with this many sentences side by side; the tokens bound the memory of a batch's vectors.
+# Sentences side by side make multiplication fast; the tokens bound the memory of a batch's vectors.
 SENTENCES_PER_BATCH, TOKENS_PER_BATCH = 128, 16384
 SENTENCES_READ_AHEAD, WORDS_READ_AHEAD = 1024, 65536
 Pooling: TypeAlias = Literal["auto", "weighted", "mean", "max"]

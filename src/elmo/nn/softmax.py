@@ -89,8 +89,8 @@ class SampledLoss(torch.autograd.Function):
     """Sum over N states (N, D) of -log p(target) among the S samples and the target.
 
     `weight` (S + N, D) and `offset` (S + N,) belong to the samples, then to the target of each state. `hits` are
-    the rows and columns where a sample is the target itself, which is left out. Matrices are multiplied in the states'
-    dtype.
+    the rows and columns where a sample is the target itself, which is left out. The dtype of the
+    multiplications is that of the states.
     """
 
     @staticmethod
