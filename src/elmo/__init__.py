@@ -30,7 +30,7 @@ __all__ = [
     "fuse",
 ]
 
-_PARTS = ("analysis", "jobs", "tasks")
+_PARTS = ("analysis", "tasks", "vectors")
 _HOMES = {
     "Elmo": "elmo.model",
     "ElmoLayer": "elmo.layer",

@@ -54,6 +54,6 @@ def test_dir_lists_what_there_is_and_nothing_else():
 
     public = [name for name in dir(elmo) if not name.startswith("__")]
     assert public == sorted(
-        [*(name for name in elmo.__all__ if name != "__version__"), "analysis", "jobs", "tasks"]
+        [*(name for name in elmo.__all__ if name != "__version__"), "analysis", "tasks", "vectors"]
     )
-    assert [name for name in dir(elmo.jobs) if not name.startswith("__")] == ["JobSettings", "open", "run_job"]
+    assert [name for name in dir(elmo.vectors) if not name.startswith("__")] == ["JobSettings", "open", "run_job"]

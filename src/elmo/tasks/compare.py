@@ -11,9 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo.durable import is_vacant, replace_file
 from elmo.errors import ConfigError, InputError
-from elmo.locking import holding
+from elmo.files.durable import holding, is_vacant, replace_file
 from elmo.tasks.bilm_identity import content_hash
 from elmo.tasks.fit import Watcher
 from elmo.tasks.folder import read_json

@@ -20,8 +20,8 @@ import numpy.typing as npt
 from filelock import FileLock, Timeout
 
 from elmo.checkpoint.download import cache_folder
-from elmo.durable import sync
 from elmo.errors import InputError
+from elmo.files.durable import sync
 from elmo.model import Elmo
 from elmo.tasks.bilm_identity import content_hash
 

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from elmo.durable import remove, replace_file
 from elmo.errors import InputError
+from elmo.files.durable import remove, replace_file
 from elmo.model import Elmo
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.tasks.bilm_identity import content_hash
