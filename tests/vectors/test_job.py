@@ -173,13 +173,13 @@ def test_changed_input_of_the_same_size_and_ends_is_noticed(tiny_model, tmp_path
     path = tmp_path / "long.txt"
     path.write_text("".join(f"sentence {number} {'x' * 1000}\n" for number in range(150)))
     settings = JobSettings(unit="sentences", part_bytes=50_000)
-    monkeypatch.setattr(vectors.job._Job, "_finish", lambda *all: (_ for _ in ()).throw(StopError))
+    monkeypatch.setattr("elmo.vectors.job._Job._finish", lambda *all: (_ for _ in ()).throw(StopError))
     with pytest.raises(StopError):
         run_job(tiny_model, [path], tmp_path / "out", settings)
     monkeypatch.undo()
     path.write_text(path.read_text().replace("sentence 75 ", "sentence 57 "))
-    vectors = run_job(tiny_model, [path], tmp_path / "out", settings)
-    assert vectors[75].words[:2] == ["sentence", "57"]
+    opened = run_job(tiny_model, [path], tmp_path / "out", settings)
+    assert opened[75].words[:2] == ["sentence", "57"]
 
 
 def test_a_folder_with_other_files_is_refused(tiny_model, text_file, tmp_path):
