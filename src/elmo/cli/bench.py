@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from elmo.cli import options
-from elmo.cli.json_lines import to_json
 from elmo.cli.opening import open_model
 from elmo.cli.text_input import TextInput
 from elmo.errors import InputError
+from elmo.files.rows import to_json
 from elmo.heap import reuse_large_blocks
 
 if TYPE_CHECKING:

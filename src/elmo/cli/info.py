@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from elmo.cli import options
-from elmo.cli.json_lines import to_json
 from elmo.cli.opening import open_model_files
 from elmo.cli.text_width import show
 from elmo.errors import InputError
+from elmo.files.rows import to_json
 
 if TYPE_CHECKING:
     from elmo.checkpoint.checkpoint import Checkpoint
@@ -43,7 +43,7 @@ def info(
       elmo info vectors
     """
     if model is not None and format is None and Path(model).is_dir():
-        from elmo.jobs.manifest import is_vector_folder
+        from elmo.vectors.manifest import is_vector_folder
 
         if is_vector_folder(Path(model)):
             from elmo.cli.vector_folder_info import describe_vector_folder, vector_folder_lines

@@ -8,13 +8,13 @@ from elmo.errors import InputError
 from elmo.progress import progress_bar
 
 if TYPE_CHECKING:
-    from elmo.jobs.manifest import Manifest
+    from elmo.vectors.manifest import Manifest
 
 
 def describe_vector_folder(folder: Path, *, checksums: bool) -> dict[str, Any]:
     """Give the facts about a folder as plain JSON values; InputError if it is damaged or not finished."""
-    from elmo.jobs.manifest import read_manifest
-    from elmo.jobs.verification import verify
+    from elmo.vectors.manifest import read_manifest
+    from elmo.vectors.verification import verify
 
     manifest = read_manifest(folder)
     if manifest is None:
