@@ -67,6 +67,4 @@ def test_anything_but_one_mark_is_refused(sentence, number):
 def test_brackets_around_nothing_are_refused():
     with pytest.raises(InputError) as raised:
         read_marked("to [ ] go", tokenize)
-    assert str(raised.value) == (
-        "The brackets in 'to [ ] go' hold no word; put them around one."
-    )
+    assert str(raised.value) == "The brackets in 'to [ ] go' hold no word; put them around one."
