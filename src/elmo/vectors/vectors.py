@@ -50,7 +50,7 @@ def open_vectors(folder: str | Path) -> "Vectors":
     return Vectors(folder, manifest)
 
 
-open = open_vectors  # the public name, elmo.jobs.open
+open = open_vectors  # the public name, elmo.vectors.open
 
 
 class Vectors(Sequence[VectorRow]):
