@@ -6,9 +6,9 @@ from elmo.errors import ConfigError
 
 
 def open_device(device: str | torch.device) -> torch.device:
-    """Give the device after trying it."""
+    """Return the device after trying it; "auto" is CUDA, else MPS, else the CPU."""
     try:
-        opened = torch.device(device)
+        opened = torch.device(_available()[-1] if device == "auto" else device)
         torch.empty(0, device=opened)
     except (RuntimeError, AssertionError, TypeError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
@@ -19,10 +19,10 @@ def open_device(device: str | torch.device) -> torch.device:
 
 
 def _available() -> list[str]:
-    """Return the devices of this machine."""
+    """Return the devices of this machine, the fastest last."""
     found = ["cpu"]
-    if torch.cuda.is_available():
-        found.append("cuda")
     if torch.backends.mps.is_available():
         found.append("mps")
+    if torch.cuda.is_available():
+        found.append("cuda")
     return found
