@@ -31,8 +31,8 @@ _MODES: dict[str, Layers] = {"all": "concat", "top": "top", "average": "average"
 class ElmoEmbeddings(TokenEmbeddings):
     """Vectors of a frozen biLM for flair's taggers and classifiers.
 
-    `embedding_mode`: "all" joins the layers, "top" takes the last one, "average" their mean. A saved tagger carries
-    the model along, so it loads where the model's folder is not.
+    `embedding_mode`: "all" joins the layers, "top" takes the last one, "average" their mean. A saved tagger
+    carries the model along, so it loads where the model's folder is not.
     """
 
     embeddings_name = "elmo.integrations.flair.ElmoEmbeddings"
@@ -46,7 +46,7 @@ class ElmoEmbeddings(TokenEmbeddings):
         *,
         precision: str = "float32",
     ) -> None:
-        """`weight_file` with the `options_file` beside it is a model in the files of AllenNLP, instead of `model`."""
+        """`weight_file` with the `options_file` beside it: a model in AllenNLP's files, instead of `model`."""
         if embedding_mode not in _MODES:
             raise InputError(f"embedding_mode is {embedding_mode!r}; choose {', '.join(_MODES)}.")
         if (options_file is None) != (weight_file is None):

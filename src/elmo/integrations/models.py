@@ -7,12 +7,11 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
-from elmo.checkpoint.storage import Storage
 from elmo.errors import InputError
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
@@ -25,7 +24,8 @@ _open_models: "weakref.WeakValueDictionary[tuple[object, ...], Elmo]" = weakref.
 def missing_package(package: str, extra: str) -> ImportError:
     """Return the error of an adapter whose library is not installed."""
     return ImportError(
-        f"elmo.integrations.{extra} needs the package {package}; install it with: pip install 'modern-elmo[{extra}]'"
+        f"elmo.integrations.{extra} needs the package {package}; "
+        f"install it with: pip install 'modern-elmo[{extra}]'"
     )
 
 
@@ -61,7 +61,8 @@ def vector_length(model: Elmo, layers: Layers) -> int:
 
 def save_model(model: Elmo, folder: Path) -> None:
     """Write a model folder with the weights as they were stored, so that nothing is rounded and nothing grows."""
-    model.save_pretrained(folder, storage=cast(Storage, model.checkpoint().storage))
+    storage: Any = model.checkpoint().storage
+    model.save_pretrained(folder, storage=storage)
 
 
 def model_to_bytes(model: Elmo) -> bytes:
@@ -103,8 +104,8 @@ class Boundaries:
 def pad_sentences(indexer: Indexer, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
     """Return `input_ids` and `attention_mask` (B, T), words only, zero where padded.
 
-    `input_ids` are characters (B, T, C), or words (B, T) for a model that reads words only; a model that reads both
-    has its words in `word_input_ids`.
+    `input_ids` are characters (B, T, C), or words (B, T) for a model that reads words only; a model that reads
+    both has its words in `word_input_ids`.
     """
     batch = indexer.batch(sentences)
     mask = batch.mask[:, 2:]

@@ -1,8 +1,8 @@
 """ONNX: a model -> one file for onnxruntime. Character ids of words enter, all layers of their vectors leave.
 
-Inputs: `char_ids` (B, T, C) int64, words only, anything where padded; `word_ids` (B, T) for models that read words;
-`lengths` (B,) int64. Output: `layers` (L+1, B, T, 2D), zero where padded. B and T are free. The boundaries of a
-sentence are added inside, each direction respects the lengths, and the recurrence is ONNX's Scan.
+Inputs: `char_ids` (B, T, C) int64, words only, any valid id where padded; `word_ids` (B, T) for models that read
+words; `lengths` (B,) int64. Output: `layers` (L+1, B, T, 2D), zero where padded. B and T are free. The boundaries
+of a sentence are added inside, each direction respects the lengths, and the recurrence is ONNX's Scan.
 """
 
 import json

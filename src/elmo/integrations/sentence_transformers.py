@@ -21,7 +21,7 @@ from elmo.layer import ElmoLayer
 from elmo.model import Elmo
 
 try:
-    from sentence_transformers.models import Module
+    from sentence_transformers.base.modules import Module
 except ImportError as error:
     raise missing_package("sentence-transformers", "sentence_transformers") from error
 
@@ -31,8 +31,8 @@ SETTINGS_FILE, MIX_FILE = "elmo_module.json", "mix.safetensors"
 class ElmoModule(Module):
     """Texts become token embeddings: a learned mix of the model's layers, which starts as their average.
 
-    The biLM is frozen unless `tune_bilm` is set; then a Trainer changes its weights too, and so those of `model` if
-    it was given as an Elmo.
+    The biLM is frozen unless `tune_bilm` is set; then a Trainer changes its weights too, and so those of
+    `model` if it was given as an Elmo.
     """
 
     save_in_root = False

@@ -142,8 +142,8 @@ class ElmoFeaturizer(_Transformer):
         for position, row in enumerate(_check_column(rows)):
             if not _is_row(row):
                 raise InputError(
-                    f"Row {position} is {row!r:.60}; give pairs of a sentence and the index of a word in it, such as "
-                    "(['I', 'went'], 1), or make them with ElmoFeaturizer.rows."
+                    f"Row {position} is {row!r:.60}; give pairs of a sentence and the index of a word in it, such "
+                    "as (['I', 'went'], 1), or make them with ElmoFeaturizer.rows."
                 )
             sentence, index = row
             key = sentence if isinstance(sentence, str) else tuple(sentence)

@@ -160,8 +160,8 @@ def _similarity(part: Doc | Span | Token, other: Any) -> float:
     one, two = part.vector, other.vector
     if one.shape != two.shape:
         raise InputError(
-            f"A vector of {one.shape[0]} dimensions cannot be compared with one of {two.shape[0]}; send both texts "
-            "through the same pipeline."
+            f"A vector of {one.shape[0]} dimensions cannot be compared with one of {two.shape[0]}; send both "
+            "texts through the same pipeline."
         )
     scale = float(np.linalg.norm(one) * np.linalg.norm(two))
     return float(np.dot(one, two)) / scale if scale else 0.0
@@ -209,8 +209,8 @@ def build_tok2vec(
 ) -> Model[list[Doc], list[Array]]:
     """Build the layer below a tagger, parser or NER: documents -> one vector per token. The model is frozen.
 
-    `layers`: "learned" mixes the layers with weights that are trained along, γ · Σ softmax(w)_j · h_j; anything else
-    is what `Elmo.embed` takes. The dropout of the training settings applies to the vectors.
+    `layers`: "learned" mixes the layers with weights that are trained along, γ · Σ softmax(w)_j · h_j; anything
+    else is what `Elmo.embed` takes. The dropout of the training settings applies to the vectors.
     """
     return Model(
         "elmo",

@@ -1,7 +1,7 @@
-"""transformers: ElmoConfig, ElmoModel, ElmoTokenizer and two heads, known to the Auto classes once this is imported.
+"""transformers: ElmoConfig, ElmoModel, ElmoTokenizer and two heads; importing this registers them as Auto classes.
 
-A token is a word, so labels of words need no alignment. `from_pretrained` opens whatever Elmo.from_pretrained opens;
-`ElmoModel.save_pretrained` writes a folder that it opens again, the heads write what transformers writes.
+A token is a word, so labels of words need no alignment. `from_pretrained` opens whatever Elmo.from_pretrained
+opens; `ElmoModel.save_pretrained` writes such a folder, the heads write what transformers writes.
 """
 
 from collections.abc import Sequence
@@ -211,10 +211,10 @@ class _Head(ElmoPreTrainedModel):
         self, input_ids: Tensor, attention_mask: Tensor | None, word_input_ids: Tensor | None
     ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
         """Return the vectors (B, T, 2D), the mask (B, T) and all layers."""
-        output = self.elmo(
-            input_ids, attention_mask, word_input_ids, output_hidden_states=True, return_dict=True
+        output = self.elmo(input_ids, attention_mask, word_input_ids, output_hidden_states=True, return_dict=True)
+        mask = (
+            torch.ones(input_ids.shape[:2], device=input_ids.device) if attention_mask is None else attention_mask
         )
-        mask = torch.ones(input_ids.shape[:2], device=input_ids.device) if attention_mask is None else attention_mask
         return self.mix(torch.stack(output.hidden_states), mask.bool()), mask, output.hidden_states
 
 
@@ -378,17 +378,18 @@ class ElmoTokenizer(PreTrainedTokenizer):
                 offsets.append([(word.start, word.end) for word in words])
             else:
                 raise InputError(
-                    f"Text {position} is {given!r:.60}; give a text, or a list of words with is_split_into_words=True."
+                    f"Text {position} is {given!r:.60}; give a text, or a list of words with "
+                    "is_split_into_words=True."
                 )
         cut = max_length if truncation else None
         features = []
-        for words, places in zip(sentences, offsets, strict=True):
-            padded = pad_sentences(self.indexer, [words[:cut]])
+        for sentence, places in zip(sentences, offsets, strict=True):
+            padded = pad_sentences(self.indexer, [sentence[:cut]])
             feature = {name: tensor[0].tolist() for name, tensor in padded.items()}
             if return_offsets_mapping:
                 feature["offset_mapping"] = places[:cut]
             if return_special_tokens_mask:
-                feature["special_tokens_mask"] = [0] * len(words[:cut])
+                feature["special_tokens_mask"] = [0] * len(sentence[:cut])
             features.append(feature)
         if not padding and not return_tensors:
             whole = {name: [feature[name] for feature in features] for name in features[0]} if features else {}
@@ -409,7 +410,7 @@ class ElmoTokenizer(PreTrainedTokenizer):
         return_tensors: str | None = None,
         **_: Any,
     ) -> Any:
-        """Pad the words of sentences to one length, on the right; what is not one value per word stays as it is."""
+        """Pad sentences to one length, on the right; what is not one value per word stays as it is."""
         features = encoded_inputs
         if not isinstance(features, Sequence):
             names = list(features)

@@ -1,4 +1,4 @@
-"""word2vec: the static vectors of words (layer 0) -> a file that gensim's KeyedVectors and most other tools read."""
+"""word2vec: the static vectors of words (layer 0) -> a file that gensim's KeyedVectors and other tools read."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,11 +12,13 @@ from elmo.model import Elmo
 WORDS_AT_ONCE = 8192
 
 
-def write_word2vec(model: Elmo, path: str | Path, words: Sequence[str] | None = None, *, binary: bool = False) -> int:
+def write_word2vec(
+    model: Elmo, path: str | Path, words: Sequence[str] | None = None, *, binary: bool = False
+) -> int:
     """Write a file with the vector (D) of each word without a sentence, and return the number of words.
 
-    Without `words`, those of the model's vocabulary, except <S>, </S>, <UNK> and words with white space. A word
-    must not hold white space, because the format separates words and numbers by it; repeated words are written once.
+    Without `words`, those of the model's vocabulary, except <S>, </S>, <UNK> and words with white space. Words
+    must not hold white space, which separates words and numbers in this format; repeated words are written once.
     """
     chosen = _vocabulary_words(model) if words is None else list(dict.fromkeys(words))
     if not chosen:
