@@ -24,7 +24,7 @@ GENERATED_WORDS, GENERATED_LENGTH = 30_000, 24
 
 
 def bench(
-    inputs: options.Inputs = None,
+    inputs: options.Rows = None,
     model: options.ModelName = None,
     format: options.ModelFormat = None,
     precision: Annotated[
@@ -91,7 +91,8 @@ def _read_sentences(inputs: list[str], split_on_spaces: bool) -> list[list[str]]
     from elmo.text import tokenize
 
     cut = tokenize.split_on_spaces if split_on_spaces else tokenize.tokenize
-    read = ([word.text for word in cut(line.text)] for line in TextInput(inputs, None, output=None))
+    contents = (line.content for line in TextInput(inputs, None, output=None, kind=None))
+    read = (item if isinstance(item, list) else [word.text for word in cut(item)] for item in contents)
     sentences = list(itertools.islice((words for words in read if words), NUM_SENTENCES))
     if not sentences:
         raise InputError("The text has no words to measure with; check the file.")
