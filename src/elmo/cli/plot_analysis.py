@@ -9,10 +9,10 @@ import typer
 from elmo.cli import analysis_options, options
 from elmo.cli.opening import open_model
 from elmo.cli.plot_options import PictureFile, PictureFont
-from elmo.cli.progress import progress_bar
 from elmo.errors import InputError
 from elmo.files.rows import to_json
 from elmo.files.sources import check_text
+from elmo.progress import progress_bar
 
 
 class Projection(str, Enum):

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeAlias
 
-from elmo.cli.progress import progress_bar
 from elmo.cli.text_input import Sentence
 from elmo.errors import InputError
 from elmo.files.durable import output_file
 from elmo.files.rows import to_json
+from elmo.progress import progress_bar
 
 if TYPE_CHECKING:
     from elmo.model import Array

@@ -13,13 +13,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from elmo.checkpoint.fingerprint import context_fingerprint as context_hash
+from elmo.checkpoint.fingerprint import fingerprint as content_hash
 from elmo.errors import InputError
 from elmo.files.durable import disk_full_reported, replace_file, sha256_of
 from elmo.files.rows import to_json
 from elmo.files.sources import STDIN, InputFile, Kind, Source, check_outside, copy_stdin
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
-from elmo.tasks.bilm_identity import content_hash, context_hash
 from elmo.vectors.embedding import make_layout
 from elmo.vectors.engines import Engine, InProcess, ModelPlace, Processes, share_threads
 from elmo.vectors.folder import begin, check_same_job, describe_content, locked
