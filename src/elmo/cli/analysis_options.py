@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmo.cli.progress import Advance, progress_bar
 from elmo.errors import InputError
+from elmo.progress import Advance, progress_bar
 
 if TYPE_CHECKING:
     from elmo.analysis.corpus_index import CorpusIndex

@@ -1,7 +1,7 @@
-"""Learning the word vectors of a teacher: the sentences it teaches, the heads that predict its vectors, the losses.
+"""Learning the word vectors of a teacher: the sentences it teaches, the heads that predict its vectors, losses.
 
-A lesson follows from the seed and the number of its window alone, so a resumed run draws the same. All processes draw
-the same sentences and each keeps its own rows.
+A lesson follows from the seed and the number of its window alone, so a resumed run draws the same. All processes
+draw the same sentences and each keeps its own rows.
 """
 
 import itertools
@@ -199,7 +199,7 @@ def _lay_out(rows: Sequence[Sequence[Ids]]) -> tuple[Ids, Ids]:
 
 
 class TeacherHeads(nn.Module):
-    """A linear map per layer that learns, or for the average of all layers; trained beside the model, not in it."""
+    """A linear map per layer that learns, or for the average of all; trained beside the model, not in it."""
 
     def __init__(self, names: Sequence[str], *, num_layers: int, input_dim: int, output_dim: int) -> None:
         """Build the heads that `names` (top, each, average) ask for; num_layers counts the word vectors as one."""

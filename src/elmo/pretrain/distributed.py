@@ -1,4 +1,4 @@
-"""One process or several, started by torchrun: which rows are ours, on which device, how gradients are averaged."""
+"""One process or several, started by torchrun: which rows are ours, which device, how gradients are averaged."""
 
 import os
 from collections.abc import Iterable

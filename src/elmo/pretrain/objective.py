@@ -38,7 +38,7 @@ class Objective(nn.Module):
         heads: TeacherHeads | None = None,
         relates: bool = False,
     ) -> None:
-        """`product_dtype` is that of the matrix multiplications; `relates` adds the relations of a lesson's words."""
+        """`product_dtype` is that of matrix multiplications; `relates` adds the relations of a lesson's words."""
         super().__init__()
         self.bilm = bilm
         self.heads = heads
@@ -108,7 +108,7 @@ class Objective(nn.Module):
         return sides
 
     def _teach(self, heads: TeacherHeads, lesson: Lesson, layers: list[Tensor]) -> tuple[Tensor, Tensor | None]:
-        """Return 1 - cosine with the teacher and, if asked for, the relations, both summed over a lesson's words."""
+        """Return 1 - cosine with the teacher and, if asked for, the relations, summed over a lesson's words."""
         assert lesson.vectors is not None
         sides = [side[:, places] for side, places in zip(layers, lesson.places, strict=True)]
         read = torch.cat(sides, dim=-1)

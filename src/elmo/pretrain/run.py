@@ -1,17 +1,13 @@
-"""A training run: settings and corpus -> checkpoints, metrics and a model, in a folder that run.json describes.
+"""A training run in one process: batches -> updates, metrics, validations and checkpoints.
 
-start_run begins one in a new folder, resume_run opens one at its last checkpoint; Run.train trains until it is done.
+launch.py opens runs; loop.py makes one update; here is what happens around the updates.
 """
 
-import hashlib
-import json
 import math
-import shutil
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,45 +15,26 @@ import torch
 from elmo.build import build_bilm
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import write_json
-from elmo.checkpoint.location import read_json
-from elmo.checkpoint.open import open_checkpoint
-from elmo.checkpoint.run_folder import (
-    BEST_FILE,
-    CHECKPOINTS,
-    RUN_FILE,
-    checkpoint_folder,
-    list_checkpoints,
-    read_best,
-)
+from elmo.checkpoint.run_folder import BEST_FILE, CHECKPOINTS, checkpoint_folder, list_checkpoints, read_best
 from elmo.config import ModelConfig, SoftmaxConfig
-from elmo.corpus.part_sentences import read_sentences
 from elmo.corpus.prepared import PreparedCorpus
-from elmo.corpus.settings import PrepareSettings
-from elmo.durable import is_vacant, writing_aside
-from elmo.errors import CheckpointError, ConfigError
+from elmo.errors import ConfigError
 from elmo.inference.evaluation import Evaluation, evaluate_text
 from elmo.locking import holding
 from elmo.model import Elmo
 from elmo.nn.bilm import BiLM
-from elmo.parsing import parse
 from elmo.pretrain.distillation import Distillation
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.loop import StepReport, TrainState, build_optimizer, train_step
-from elmo.pretrain.metrics import METRICS_FILE, MetricsWriter, read_metrics
+from elmo.pretrain.metrics import MetricsWriter, read_metrics
 from elmo.pretrain.objective import Objective
 from elmo.pretrain.saving import load_checkpoint, remove_old, save_checkpoint
-from elmo.pretrain.settings import TrainSettings, change
+from elmo.pretrain.settings import TrainSettings
 from elmo.pretrain.stream import LMBatch, Position, WindowStream, read_ahead
 from elmo.text.vocabulary import Vocabulary
 from elmo.text.word_vectors import read_word_vectors
 
-FORMAT, VERSION = "modern-elmo-run", 1
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-# Settings that the tensors, positions and numbers of a checkpoint depend on, or that matter only at the start.
-FIXED = (
-    "model", "share_softmax", "softmax_bias", "num_rows", "num_steps", "windows_per_update", "optimizer.kind",
-    "teacher.model", "teacher.heads",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -187,7 +164,7 @@ class Run:
         if not self.is_first:
             return self._train(watcher, should_stop)
         # Two processes training in one folder would remove each other's checkpoints.
-        with _lock(self.folder):
+        with lock_run(self.folder):
             self._write_best()
             return self._train(watcher, should_stop)
 
@@ -294,121 +271,10 @@ class Run:
         remove_old(self.folder, keep=self.settings.keep_checkpoints, best=self._best[1] if self._best else None)
 
 
-def start_run(
-    folder: Path,
-    corpus: str | Path,
-    settings: TrainSettings,
-    *,
-    validation: Sequence[str] = (),
-    start_from: str | None = None,
-    word_vectors: str | None = None,
-    device: str = "cpu",
-) -> Run:
-    """Begin a run in a new or empty folder.
-
-    `validation` are files of raw text, read as the corpus was; `start_from` is a model whose weights training
-    starts from; `word_vectors` is a text file of vectors that the word embedding starts from.
-    """
-    processes = Processes(device)
-    if processes.is_first:
-        _check_vacant(folder)
-    opened = PreparedCorpus.open(corpus)
-    initial = None
-    if start_from is not None:
-        initial, softmax = _open_initial(start_from, opened)
-        settings = replace(
-            settings, model=replace(initial.config, softmax=None), share_softmax=softmax.shared
-        )
-    if settings.teacher is not None:
-        teacher = replace(settings.teacher, model=_absolute(settings.teacher.model))
-        settings = replace(settings, teacher=teacher)
-    record = RunRecord(
-        corpus=str(Path(corpus).resolve()),
-        corpus_hash=_hash_corpus(opened),
-        validation=tuple(str(Path(name).resolve()) for name in validation),
-        start_from=start_from and _absolute(start_from),
-        word_vectors=word_vectors and _absolute(word_vectors),
-        settings=settings,
-    )
-    text = _read_validation(validation, opened)
-    run = Run(folder, opened, settings, validation=text, processes=processes, start_from=initial)
-    if word_vectors is not None:
-        run.set_word_vectors(Path(word_vectors))
-    if processes.is_first:
-        folder.mkdir(parents=True, exist_ok=True)
-        with _lock(folder):
-            _check_vacant(folder)  # again, now that no other process can write there
-            record.write(folder)
-    processes.wait()
-    return run
-
-
-def resume_run(
-    folder: Path, *, output: Path | None = None, changes: Mapping[str, Any] | None = None, device: str = "cpu"
-) -> Run:
-    """Open a run at its last checkpoint, or at its beginning if it has none.
-
-    With `output`, the last checkpoint is copied to a new run there, which resumes with `changes` (by dotted name)
-    to the settings; the first run stays as it is.
-    """
-    processes = Processes(device)
-    if output is not None:
-        if processes.is_first:
-            _copy_run(folder, output, changes or {})
-        processes.wait()
-        folder = output
-    record = RunRecord.read(folder)
-    corpus = PreparedCorpus.open(record.corpus)
-    if _hash_corpus(corpus) != record.corpus_hash:
-        raise CheckpointError(
-            f"The corpus in {record.corpus} is not the one this run was started with; prepare that one again: "
-            "with another corpus a run cannot resume exactly."
-        )
-    initial = None
-    if record.start_from is not None and not list_checkpoints(folder):
-        initial, _ = _open_initial(record.start_from, corpus)
-    text = _read_validation(record.validation, corpus)
-    run = Run(folder, corpus, record.settings, validation=text, processes=processes, start_from=initial)
-    if not run.load_last_checkpoint() and record.word_vectors is not None:
-        run.set_word_vectors(Path(record.word_vectors))
-    return run
-
-
-@dataclass(frozen=True)
-class RunRecord:
-    """What a run is made of: the content of run.json. Paths are absolute, so that it resumes from any folder."""
-
-    corpus: str
-    corpus_hash: str
-    validation: tuple[str, ...]
-    start_from: str | None
-    word_vectors: str | None
-    settings: TrainSettings
-    branched_from: str | None = None  # the run whose last checkpoint this one began with
-
-    def write(self, folder: Path) -> None:
-        """Write run.json to a folder."""
-        write_json(folder / RUN_FILE, {"format": FORMAT, "version": VERSION, **asdict(self)})
-
-    @classmethod
-    def read(cls, folder: Path) -> "RunRecord":
-        """Read the run.json of a folder; CheckpointError or ConfigError if it is missing or damaged."""
-        record = read_run_file(folder)
-        content = {name: value for name, value in record.items() if name not in ("format", "version")}
-        return parse(cls, content, str(folder / RUN_FILE))
-
-
-def read_run_file(folder: Path) -> dict[str, Any]:
-    """Read the run.json of a folder as it is; CheckpointError if there is none or its format is unknown."""
-    if not (folder / RUN_FILE).is_file():
-        raise CheckpointError(f"{folder} holds no training run (there is no {RUN_FILE}).")
-    record = read_json(folder / RUN_FILE)
-    if record.get("format") != FORMAT or record.get("version") != VERSION:
-        raise CheckpointError(
-            f"{folder / RUN_FILE} has format {record.get('format')!r}, version {record.get('version')!r}; "
-            f"{FORMAT!r}, version {VERSION} was expected."
-        )
-    return record
+def lock_run(folder: Path) -> AbstractContextManager[None]:
+    """Keep other processes from training in a folder."""
+    refusal = f"Another process is training in {folder}; wait for it, or stop it first."
+    return holding(folder, refusal, folder / CHECKPOINTS)
 
 
 def count_updates(settings: TrainSettings, corpus: PreparedCorpus) -> int:
@@ -416,100 +282,6 @@ def count_updates(settings: TrainSettings, corpus: PreparedCorpus) -> int:
     per_update = settings.num_rows * settings.num_steps * settings.windows_per_update
     updates = math.ceil(settings.num_epochs * corpus.num_tokens / per_update)
     return updates if settings.max_updates is None else min(updates, settings.max_updates)
-
-
-def _copy_run(source: Path, folder: Path, changes: Mapping[str, Any]) -> None:
-    """Copy the last checkpoint and the metrics of a run to a new folder, with changed settings."""
-    if folder.exists():
-        raise ConfigError(f"{folder} already exists; give a new folder, or resume that run with --resume {folder}.")
-    record = RunRecord.read(source)
-    found = list_checkpoints(source)
-    if not found:
-        raise CheckpointError(f"The training run in {source} has no checkpoint yet; wait for the first one.")
-    before = record.settings.to_dict()
-    settings = parse(TrainSettings, change(before, changes), f"The settings for {folder}")
-    after = settings.to_dict()
-    moved = [name for name in FIXED if _find(before, name) != _find(after, name)]
-    if moved:
-        raise ConfigError(
-            f"A run cannot resume with another {', '.join(moved)}; leave that unchanged, or start a new run from "
-            f"this one's weights with --init {source}."
-        )
-    done = int(found[-1].name.rpartition("-")[2])
-    if (last := count_updates(settings, PreparedCorpus.open(record.corpus))) <= done:
-        raise ConfigError(
-            f"{source} stands at update {done}, and with max_updates ({settings.max_updates}) and num_epochs "
-            f"({settings.num_epochs:g}) the run ends at {last}; raise them."
-        )
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with writing_aside(folder) as aside:
-            shutil.copytree(found[-1], aside / CHECKPOINTS / found[-1].name)
-            if (source / METRICS_FILE).is_file():
-                shutil.copy(source / METRICS_FILE, aside / METRICS_FILE)
-            replace(record, settings=settings, branched_from=str(source.resolve())).write(aside)
-    except OSError as error:
-        reason = error.strerror or "files could not be copied"
-        raise CheckpointError(
-            f"{folder} could not be copied from {source}: {reason}; fix this and run the same command again."
-        ) from error
-
-
-def _find(settings: Mapping[str, Any], dotted: str) -> Any:
-    value: Any = settings
-    for name in dotted.split("."):
-        value = None if value is None else value[name]
-    return value
-
-
-def _lock(folder: Path) -> AbstractContextManager[None]:
-    refusal = f"Another process is training in {folder}; wait for it, or stop it first."
-    return holding(folder, refusal, folder / CHECKPOINTS)
-
-
-def _check_vacant(folder: Path) -> None:
-    if not is_vacant(folder):
-        raise ConfigError(
-            f"{folder} is not empty; give a new folder, or resume the run in it with --resume {folder}."
-        )
-
-
-def _open_initial(source: str, corpus: PreparedCorpus) -> tuple[Checkpoint, SoftmaxConfig]:
-    """Open a model to start from, and its softmax; ConfigError if it cannot be trained on the corpus."""
-    checkpoint = open_checkpoint(source)
-    if checkpoint.config.softmax is None:
-        raise ConfigError(
-            f"{source} has no softmax, so its language model cannot be trained further; add one with elmo vocab."
-        )
-    if checkpoint.vocabulary != corpus.vocabulary:
-        raise ConfigError(
-            f"{source} and the corpus have different vocabularies; prepare the corpus with --vocabulary "
-            "vocabulary.txt of the model, or change the model's with elmo vocab."
-        )
-    return checkpoint, checkpoint.config.softmax
-
-
-def _absolute(name: str) -> str:
-    """Return the absolute path of an existing file or folder; other names (on the hub) as they are."""
-    return str(Path(name).resolve()) if Path(name).exists() else name
-
-
-def _hash_corpus(corpus: PreparedCorpus) -> str:
-    """Return the hash of a corpus's content; its manifest has the hash of every file."""
-    content = {name: corpus.manifest[name] for name in ("counts", "files", "shards")}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _read_validation(names: Sequence[str], corpus: PreparedCorpus) -> list[list[str]]:
-    """Read the sentences of the validation files, split as the corpus was."""
-    recorded = corpus.manifest["settings"]
-    settings = PrepareSettings(
-        **{name: recorded[name] for name in ("field", "split", "language", "split_on_spaces")}
-    )
-    found = [words for name in names for words in read_sentences([name], settings, stdin_copy=Path("-"))]
-    if names and not found:
-        raise ConfigError(f"The validation text in {', '.join(names)} has no words; give another file.")
-    return found
 
 
 def _add_sizes(settings: TrainSettings, num_words: int) -> ModelConfig:
@@ -529,7 +301,7 @@ def _count_vocabulary(corpus: PreparedCorpus) -> tuple[int, ...]:
 def _set_frequency_bias(bilm: BiLM, word_counts: Sequence[int]) -> None:
     """Start the bias of each word at the log of its share of the corpus.
 
-    AdamW moves a weight by about its learning rate, so that reaching a bias of -10 would take thousands of updates.
+    AdamW moves a weight by about its learning rate, so a bias of -10 would take thousands of updates.
     """
     counts = np.array(word_counts, dtype=np.float64)
     bias = torch.from_numpy(np.log((counts + 1) / (counts + 1).sum()))

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
+from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, list_not_positive, parse
 from elmo.errors import ConfigError
-from elmo.parsing import list_not_positive, parse
 from elmo.text.characters import Utf8Alphabet
 
 if sys.version_info >= (3, 11):
@@ -96,7 +95,7 @@ class TrainSettings:
     softmax_bias: Literal["zero", "frequency"] = "zero"  # initial bias; frequency: log of the word's share
     dropout: float = 0.1
     reset_state: Literal["sentence", "never"] = "sentence"  # where rows start from a zero state
-    # Of matrix multiplications; auto becomes bfloat16 where the CPU has instructions for it, when settings are read.
+    # Of matrix multiplications; when settings are read, auto becomes bfloat16 if the CPU has instructions for it.
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
     num_epochs: float = 10.0
     max_updates: int | None = None  # stop here even if epochs are left

@@ -1,14 +1,14 @@
 """A prepared corpus -> windows of packed rows, each with the position after it, so that resuming is exact.
 
-Blocks are shuffled for each epoch and dealt to the rows of the global batch; a process reads its own rows only, and
-what a row reads does not depend on the number of processes.
+Blocks are shuffled for each epoch and dealt to the rows of the global batch; a process reads its own rows only,
+and what a row reads does not depend on the number of processes.
 """
 
 from collections import deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,7 @@ class Lesson:
     places: Tensor  # (2, N): where the taught words are read, in T·B
     pieces: Pieces  # the teacher's input
     num_words: int  # over all processes
-    predicting: Tensor  # (2, M): where the language model predicts, in T·B; M = 0 if it does not learn from lessons
+    predicting: Tensor  # (2, M): where the language model predicts, in T·B; M = 0 if it does not learn here
     targets: Tensor  # (2, M): vocabulary ids to predict there
     num_predicted: int = 0  # over all processes
     vectors: Tensor | None = None  # (N, teacher's dimension), once the teacher has answered
@@ -66,7 +66,7 @@ class LMBatch:
 
 def move(part: Part, device: torch.device) -> Part:
     """Return a batch or lesson with its tensors on another device; what the teacher reads stays where it is."""
-    moved: dict[str, object] = {}
+    moved: dict[str, Any] = {}
     for field in fields(part):
         value = getattr(part, field.name)
         if isinstance(value, Tensor):

@@ -55,7 +55,7 @@ class Teacher:
         self._check()
 
     def cut(self, sentences: Sequence[Sequence[str]]) -> Pieces:
-        """Cut words into pieces and batch sentences of similar length; what the encoder cannot hold is left out."""
+        """Cut words into pieces, batch sentences of similar length; what the encoder cannot hold is left out."""
         if not any(sentences):
             return Pieces((), torch.empty(0, dtype=torch.long))
         with self._lock:
