@@ -126,8 +126,9 @@ def open_model_of(
 ) -> "Elmo":
     """Open the model asked for; without a name, the one an index was made with. An index needs its own."""
     from elmo.analysis.corpus_index import CorpusIndex
+    from elmo.checkpoint.fingerprint import context_fingerprint as context_hash
+    from elmo.checkpoint.fingerprint import fingerprint as content_hash
     from elmo.cli.opening import open_model
-    from elmo.tasks.bilm_identity import content_hash, context_hash
 
     if isinstance(corpus, CorpusIndex) and name is None:
         name = corpus.manifest.model

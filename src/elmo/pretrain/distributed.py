@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from elmo.errors import ConfigError
-from elmo.nn.device import open_device
+from elmo.inference.precision import open_device
 from elmo.nn.softmax import WordSoftmax
 
 

@@ -19,7 +19,7 @@ from elmo.checkpoint.run_folder import BEST_FILE, CHECKPOINTS, checkpoint_folder
 from elmo.config import ModelConfig, SoftmaxConfig
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.errors import ConfigError
-from elmo.inference.evaluation import Evaluation, evaluate_text
+from elmo.inference.scoring import Evaluation, evaluate_text
 from elmo.locking import holding
 from elmo.model import Elmo
 from elmo.nn.bilm import BiLM
