@@ -36,7 +36,7 @@ FORMAT, VERSION = "modern-elmo-run", 1
 # Settings that the tensors, positions and numbers of a checkpoint depend on, or that matter only at the start.
 FIXED = (
     "model", "share_softmax", "softmax_bias", "num_rows", "num_steps", "windows_per_update", "optimizer.kind",
-    "teacher.model", "teacher.heads",
+    "teacher.model", "teacher.heads", "context.model", "context.vectors",
 )  # fmt: skip
 IMPATIENT_SECONDS = 1.0  # torchrun forwards a Ctrl-C that its processes have received already; a person is slower
 
@@ -189,9 +189,7 @@ def start_run(
     if start_from is not None:
         initial, softmax = _open_initial(start_from, opened)
         settings = replace(settings, model=replace(initial.config, softmax=None), share_softmax=softmax.shared)
-    if settings.teacher is not None:
-        teacher = replace(settings.teacher, model=_absolute(settings.teacher.model))
-        settings = replace(settings, teacher=teacher)
+    settings = _make_absolute(settings)
     record = RunRecord(
         corpus=str(Path(corpus).resolve()),
         corpus_hash=_hash_corpus(opened),
@@ -292,9 +290,11 @@ def _copy_run(source: Path, folder: Path, changes: Mapping[str, Any]) -> None:
     if not found:
         raise CheckpointError(f"The training run in {source} has no checkpoint yet; wait for the first one.")
     before = record.settings.to_dict()
-    settings = parse(TrainSettings, change(before, changes), f"The settings for {folder}")
+    settings = _make_absolute(parse(TrainSettings, change(before, changes), f"The settings for {folder}"))
     after = settings.to_dict()
     moved = [name for name in FIXED if _find(before, name) != _find(after, name)]
+    if record.settings.context is None or settings.context is None:  # its head can be added and removed
+        moved = [name for name in moved if not name.startswith("context.")]
     if moved:
         raise ConfigError(
             f"A run cannot resume with another {', '.join(moved)}; leave that unchanged, or start a new run from "
@@ -352,6 +352,16 @@ def _open_initial(source: str, corpus: PreparedCorpus) -> tuple[Checkpoint, Soft
 def _absolute(name: str) -> str:
     """Return the absolute path of an existing file or folder; other names (on the hub) as they are."""
     return str(Path(name).resolve()) if Path(name).exists() else name
+
+
+def _make_absolute(settings: TrainSettings) -> TrainSettings:
+    teacher, context = settings.teacher, settings.context
+    if teacher is not None:
+        teacher = replace(teacher, model=_absolute(teacher.model))
+    if context is not None:
+        model, vectors = (name and _absolute(name) for name in (context.model, context.vectors))
+        context = replace(context, model=model, vectors=vectors)
+    return replace(settings, teacher=teacher, context=context)
 
 
 def _hash_corpus(corpus: PreparedCorpus) -> str:

@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from elmo.errors import ElmoError
 from elmo.nn.bilm import BiLM, BiLMState
 from elmo.nn.softmax import NegativeSamples
+from elmo.pretrain.context import ContextHead
 from elmo.pretrain.distillation import TeacherHeads
 from elmo.pretrain.distributed import average_sparse
 from elmo.pretrain.objective import WindowLoss
@@ -43,6 +44,8 @@ class TrainState:
     num_updates: int  # so far
     num_words: int  # read so far, by all processes
     heads: TeacherHeads | None = None  # predict a teacher's vectors
+    context_head: ContextHead | None = None  # predicts what surrounds a word
+    context_fingerprint: str = ""  # of the vectors that it predicts
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class StepReport:
     gradient_norm: float
     learning_rate: float
     num_words: int
-    cosines: Mapping[str, float] = field(default_factory=dict)  # "teacher_cosine": mean over the words taught
+    cosines: Mapping[str, float] = field(default_factory=dict)  # teacher_cosine, context_cosine
 
 
 def train_step(
@@ -68,8 +71,8 @@ def train_step(
     for group in state.optimizer.param_groups:
         group["lr"] = rate_at(update, num_updates, settings.optimizer)
     state.optimizer.zero_grad(set_to_none=True)
-    # Left to right, right to left, 1 - cosine with the teacher; words read, words taught.
-    sums = torch.zeros(5, dtype=torch.float64, device=device)
+    # Losses: left to right, right to left, teacher, context; words: read, taught, with a context to predict.
+    sums = torch.zeros(7, dtype=torch.float64, device=device)
     for window in range(settings.windows_per_update):
         batch = move(next(batches), device)
         samples = None
@@ -83,16 +86,24 @@ def train_step(
             (loss * settings.num_steps / settings.windows_per_update).backward()  # type: ignore[no-untyped-call]
         state.bilm_state, state.position = result.state, batch.position
         lesson = batch.lesson
-        taught = loss.new_zeros(()) if result.teacher is None else result.teacher.detach()
+        taught, context = (
+            loss.new_zeros(()) if each is None else each.detach() for each in (result.teacher, result.context)
+        )
         num_read = batch.num_words + (0 if lesson is None else lesson.predicting.shape[1])
         num_taught = 0 if lesson is None else lesson.places.shape[1]
-        summed = [result.left_to_right.detach(), result.right_to_left.detach(), taught]
-        sums += torch.stack([*summed, *loss.new_tensor([num_read, num_taught])])
+        num_context = 0 if batch.context is None else len(batch.context.vectors)
+        summed = [result.left_to_right.detach(), result.right_to_left.detach(), taught, context]
+        sums += torch.stack([*summed, *loss.new_tensor([num_read, num_taught, num_context])])
     if dist.is_initialized():
         dist.all_reduce(sums)
     average_sparse(state.parameters)
     norm = clip_gradients(state.parameters, settings.optimizer.clip_norm)
-    left_to_right, right_to_left, taught_loss, words, taught_words = sums.tolist()
+    left_to_right, right_to_left, taught_loss, context_loss, words, taught_words, context_words = sums.tolist()
+    cosines = {}
+    if taught_words:
+        cosines["teacher_cosine"] = 1 - taught_loss / taught_words
+    if context_words:
+        cosines["context_cosine"] = 1 - context_loss / context_words
     if not math.isfinite(left_to_right + right_to_left + norm):
         raise DivergedError(
             f"The loss or its gradient is not a number at update {update + 1}; the last checkpoint is good, so "
@@ -108,14 +119,15 @@ def train_step(
         gradient_norm=norm,
         learning_rate=state.optimizer.param_groups[0]["lr"],
         num_words=state.num_words,
-        cosines={"teacher_cosine": 1 - taught_loss / taught_words} if taught_words else {},
+        cosines=cosines,
     )
 
 
 def _weigh(result: WindowLoss, batch: LMBatch, settings: TrainSettings) -> torch.Tensor:
     """Return the loss of a window in this process; gradients are averaged over processes.
 
-    Windows have the same number of words in all processes, lessons have not: those are counted over all processes.
+    Windows have the same number of words in all processes; the words of lessons and those with a context to
+    predict are counted over all processes.
     """
     lesson, teacher = batch.lesson, settings.teacher
     num_processes = dist.get_world_size() if dist.is_initialized() else 1
@@ -126,6 +138,11 @@ def _weigh(result: WindowLoss, batch: LMBatch, settings: TrainSettings) -> torch
         loss = loss + teacher.weight * share * result.teacher
     if teacher is not None and result.relations is not None:
         loss = loss + teacher.relations * share * result.relations
+    if settings.context is not None and result.context is not None:
+        num_targets = torch.tensor(0 if batch.context is None else len(batch.context.vectors), device=loss.device)
+        if dist.is_initialized():
+            dist.all_reduce(num_targets)
+        loss = loss + settings.context.weight * num_processes / max(1, int(num_targets)) * result.context
     return loss
 
 

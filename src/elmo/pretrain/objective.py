@@ -1,6 +1,6 @@
 """What is minimised: the loss of predicting the next word and the previous one, over a window of packed rows.
 
-The losses of a teacher are added where the batch has a lesson. Sums leave; loop.py weighs them.
+The losses of a teacher and of the context objective stand beside it. Sums leave; loop.py weighs them.
 """
 
 from dataclasses import dataclass
@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from elmo.nn.bilm import BiLM, BiLMState
 from elmo.nn.softmax import NegativeSamples
+from elmo.pretrain.context import ContextHead
 from elmo.pretrain.distillation import TeacherHeads
-from elmo.pretrain.stream import Lesson, LMBatch
+from elmo.pretrain.stream import ContextTargets, Lesson, LMBatch
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class WindowLoss:
     state: BiLMState
     teacher: Tensor | None = None  # 1 - cosine, summed over the words of a lesson; None without a teacher
     relations: Tensor | None = None  # the loss on their relations, summed; None without a lesson
+    context: Tensor | None = None  # 1 - cosine, summed over the words with a target; None without the objective
 
 
 class Objective(nn.Module):
@@ -37,11 +39,13 @@ class Objective(nn.Module):
         product_dtype: torch.dtype = torch.float32,
         heads: TeacherHeads | None = None,
         relates: bool = False,
+        context_head: ContextHead | None = None,
     ) -> None:
         """`product_dtype` is that of matrix multiplications; `relates` adds the relations of a lesson's words."""
         super().__init__()
         self.bilm = bilm
         self.heads = heads
+        self.context_head = context_head
         self.relates = relates
         self.dropout = dropout
         self.product_dtype = product_dtype
@@ -61,6 +65,9 @@ class Objective(nn.Module):
             )
             tops.append(top.flatten(0, 1))
             states.append(end)
+        context = None
+        if self.context_head is not None:
+            context = self._predict_context(self.context_head, tops, batch.context)
         targets = [*batch.targets.flatten(1)]
         taught = relations = None
         if self.heads is not None and batch.lesson is None:
@@ -73,7 +80,7 @@ class Objective(nn.Module):
                     tops[direction] = torch.cat([tops[direction], layers[direction][-1, places]])
                     targets[direction] = torch.cat([targets[direction], batch.lesson.targets[direction]])
         losses = self._predict(tops, targets, samples)
-        return WindowLoss(losses[0], losses[1], BiLMState(states[0], states[1]), taught, relations)
+        return WindowLoss(losses[0], losses[1], BiLMState(states[0], states[1]), taught, relations, context)
 
     @property
     def _dropout(self) -> float:
@@ -92,6 +99,14 @@ class Objective(nn.Module):
                 else softmax.sampled_loss(states.to(self.product_dtype), wanted, samples)
             )
         return losses
+
+    def _predict_context(self, head: ContextHead, tops: list[Tensor], targets: ContextTargets | None) -> Tensor:
+        """Return 1 - cosine with what surrounds the words, summed over those with a target."""
+        if targets is None or not len(targets.vectors):
+            return zero_loss(head)
+        states = torch.cat([top[places] for top, places in zip(tops, targets.places, strict=True)], dim=-1)
+        cosine: Tensor = head(states.float(), targets.vectors)
+        return (1 - cosine).sum()
 
     def _read(self, lesson: Lesson, distinct: Tensor) -> list[Tensor]:
         """Return all layers of a lesson's rows, (L+1, T·B, D) per direction."""

@@ -23,6 +23,7 @@ from elmo.inference.scoring import Evaluation, evaluate_text
 from elmo.locking import holding
 from elmo.model import Elmo
 from elmo.nn.bilm import BiLM
+from elmo.pretrain.context import ContextHead, ContextObjective
 from elmo.pretrain.distillation import Distillation
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.loop import StepReport, TrainState, build_optimizer, train_step
@@ -43,7 +44,7 @@ class Validation:
 
     update: int
     evaluation: Evaluation
-    cosines: Mapping[str, float]  # "teacher_cosine": mean over words of the validation text
+    cosines: Mapping[str, float]  # teacher_cosine, context_cosine: means over words of the validation text
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class Run:
         self._distillation = None
         if settings.teacher is not None:
             self._distillation = Distillation(corpus, settings, processes, num_updates=self.num_updates)
+        self._context = None if settings.context is None else ContextObjective(settings.context, corpus)
         self.state = self._make_state(start_from)
 
     def _make_state(self, start_from: Checkpoint | None) -> TrainState:
@@ -94,12 +96,16 @@ class Run:
         heads = None
         if self._distillation is not None:
             heads = self._distillation.make_heads(num_layers=bilm.num_layers, vector_dim=self.config.vector_dim)
+        context_head = None
+        if self._context is not None:
+            context_head = ContextHead(self.config.vector_dim, self._context.dim).to(processes.device)
         objective = Objective(
             bilm,
             dropout=settings.dropout,
             product_dtype=DTYPES[settings.precision],
             heads=heads,
             relates=settings.teacher is not None and settings.teacher.relations > 0,
+            context_head=context_head,
         )
         parameters = [parameter for parameter in objective.parameters() if parameter.requires_grad]
         rows = processes.share(settings.num_rows)
@@ -113,6 +119,8 @@ class Run:
             num_updates=0,
             num_words=0,
             heads=heads,
+            context_head=context_head,
+            context_fingerprint="" if self._context is None else self._context.fingerprint,
         )
 
     @property
@@ -207,6 +215,7 @@ class Run:
             reset_at_sentences=settings.reset_state == "sentence",
             position=self.state.position,
             lessons=lessons,
+            find_context=None if self._context is None else self._context.find_targets,
         )
         with closing(read_ahead(stream)) as batches:
             for batch in batches:
@@ -237,9 +246,13 @@ class Run:
         model = Elmo(self.checkpoint(), device=self._processes.device, state="carry" if carry else "zero")
         evaluation = evaluate_text(model, self._validation)
         cosines = {}
-        if self._distillation is not None and self.state.heads is not None:
+        heads, context_head = self.state.heads, self.state.context_head
+        if heads is not None or context_head is not None:
             model = Elmo(self.checkpoint(), device=self._processes.device)
-            cosines["teacher_cosine"] = self._distillation.validate(model, self.state.heads, self._validation)
+        if self._distillation is not None and heads is not None:
+            cosines["teacher_cosine"] = self._distillation.validate(model, heads, self._validation)
+        if self._context is not None and context_head is not None:
+            cosines["context_cosine"] = self._context.validate(model, context_head, self._validation)
         return Validation(update, evaluation, cosines)
 
     def _save(self, validation: Validation | None, watcher: Watcher) -> None:

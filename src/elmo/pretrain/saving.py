@@ -25,7 +25,8 @@ from elmo.pretrain.loop import TrainState
 from elmo.pretrain.stream import Position
 
 TRAINING = "training"
-OPTIMIZER_FILE, HEADS_FILE, PROGRESS_FILE = "optimizer.pt", "teacher-heads.pt", "progress.json"
+OPTIMIZER_FILE, HEADS_FILE, CONTEXT_FILE = "optimizer.pt", "teacher-heads.pt", "context-head.pt"
+PROGRESS_FILE = "progress.json"
 
 
 def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
@@ -62,6 +63,9 @@ def _write_training(folder: Path, state: TrainState, rows: list[Any]) -> None:
     _dump(state.optimizer.state_dict(), folder / OPTIMIZER_FILE)
     if state.heads is not None:
         _dump(state.heads.state_dict(), folder / HEADS_FILE)
+    if state.context_head is not None:
+        head = {"vectors": state.context_fingerprint, "weights": state.context_head.state_dict()}
+        _dump(head, folder / CONTEXT_FILE)
     for rank, part in enumerate(rows):
         _dump(part, folder / f"rows-{rank}.pt")
     progress = {"num_updates": state.num_updates, "num_words": state.num_words, "num_processes": len(rows)}
@@ -93,13 +97,11 @@ def load_checkpoint(state: TrainState, folder: Path) -> None:
     first = num_rows * (dist.get_rank() if dist.is_initialized() else 0)
     own = slice(first, first + num_rows)
     state.bilm.load_state_dict(dict(weights))
-    # The options come from the settings, not from the file: a resumed run may have changed them.
-    options = [{name: group[name] for name in group if name != "params"} for group in state.optimizer.param_groups]
-    state.optimizer.load_state_dict(_load(training / OPTIMIZER_FILE))
-    for group, values in zip(state.optimizer.param_groups, options, strict=True):
-        group.update(values)
+    had_context = _load_optimizer(state, training / OPTIMIZER_FILE)
     if state.heads is not None:
         _load_heads(state.heads, training / HEADS_FILE)
+    if state.context_head is not None and had_context:
+        _load_context_head(state, training / CONTEXT_FILE)
     state.position = Position(tuple(block[own]), tuple(offset[own]))
     joined = [torch.cat(tensors, dim=1) for tensors in zip(*(part["bilm_state"] for part in parts), strict=True)]
     ahead, back = state.bilm_state.left_to_right, state.bilm_state.right_to_left
@@ -107,6 +109,32 @@ def load_checkpoint(state: TrainState, folder: Path) -> None:
     saved = BiLMState(type(ahead)(*joined[:middle]), type(back)(*joined[middle:]))
     state.bilm_state = saved.rows(own).to(state.parameters[0].device)
     state.num_updates, state.num_words = progress["num_updates"], progress["num_words"]
+
+
+def _load_optimizer(state: TrainState, path: Path) -> bool:
+    """Load the optimizer's state and return whether all our parameters have one.
+
+    A run may resume in a new folder with the context objective added or removed: its head comes last among the
+    parameters. Options such as the learning rate come from the settings, not from the file.
+    """
+    fresh, saved = state.optimizer.state_dict(), _load(path)["state"]
+    numbers = range(len(state.parameters))
+    found = {number: saved.get(number, fresh["state"].get(number)) for number in numbers}
+    state.optimizer.load_state_dict(
+        {**fresh, "state": {number: values for number, values in found.items() if values is not None}}
+    )
+    return all(number in saved for number in numbers)
+
+
+def _load_context_head(state: TrainState, path: Path) -> None:
+    found = _load(path)
+    if found["vectors"] != state.context_fingerprint:
+        raise CheckpointError(
+            f"The vectors of the context objective are not those that {path} was trained with; restore those: "
+            "with others a run cannot resume exactly."
+        )
+    assert state.context_head is not None
+    state.context_head.load_state_dict(found["weights"])
 
 
 def _load_heads(heads: nn.Module, path: Path) -> None:

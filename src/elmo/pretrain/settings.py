@@ -81,12 +81,29 @@ class TeacherSettings:
 
 
 @dataclass(frozen=True)
+class ContextSettings:
+    """A vector of what surrounds each word, which the states of both directions learn to predict."""
+
+    model: str | None = None  # a model with a context layer (elmo fuse): a folder or a name
+    vectors: str | None = None  # instead, a text file of static word vectors: elmo static, GloVe or word2vec
+    weight: float = 1.0  # of 1 - cosine, beside the loss per word of both directions
+
+    def faults(self) -> list[str]:
+        """Return one phrase per invalid setting."""
+        found = list_not_positive(self, "weight")
+        if (self.model is None) == (self.vectors is None):
+            found.append("model and vectors are both given or both missing; set one of them")
+        return found
+
+
+@dataclass(frozen=True)
 class TrainSettings:
     """Everything that determines a training run, except the files it reads."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     teacher: TeacherSettings | None = None
+    context: ContextSettings | None = None
     num_rows: int = 128  # of the global batch, over all processes
     num_steps: int = 20  # words that a row reads in a window; gradients are truncated there
     windows_per_update: int = 1  # windows whose gradients are accumulated before the weights are updated

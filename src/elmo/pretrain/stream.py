@@ -5,7 +5,7 @@ and what a row reads does not depend on the number of processes.
 """
 
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ from elmo.text.vocabulary import Vocabulary
 BATCHES_AHEAD = 4
 
 Ids = npt.NDArray[np.int64]
-Part = TypeVar("Part", "LMBatch", "Lesson")
+Part = TypeVar("Part", bound="LMBatch | Lesson | ContextTargets")
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,25 @@ class Lesson:
 
 
 @dataclass(frozen=True)
+class Span:
+    """What one row reads of one block in a window."""
+
+    tokens: Ids  # (n,) of the whole block, left to right
+    offset: int  # in the block
+    size: int
+    row: int
+    step: int  # of the window, at the first token
+
+
+@dataclass(frozen=True)
+class ContextTargets:
+    """What surrounds some words of a window."""
+
+    places: Tensor  # (2, N): where each direction reads the word, in T·B
+    vectors: Tensor  # (N, d), of length 1
+
+
+@dataclass(frozen=True)
 class LMBatch:
     """One window; pairs are left to right, then right to left."""
 
@@ -62,16 +81,17 @@ class LMBatch:
     num_words: int  # positions read, boundaries included, counted once for both directions
     position: Position  # after this window
     lesson: Lesson | None = None  # beside the window; its words are among the distinct ones
+    context: ContextTargets | None = None
 
 
 def move(part: Part, device: torch.device) -> Part:
-    """Return a batch or lesson with its tensors on another device; what the teacher reads stays where it is."""
+    """Return a batch, or a part of one, with its tensors on another device; the teacher's input stays."""
     moved: dict[str, Any] = {}
     for field in fields(part):
         value = getattr(part, field.name)
         if isinstance(value, Tensor):
             moved[field.name] = value.to(device)
-        elif isinstance(value, Lesson):
+        elif isinstance(value, Lesson | ContextTargets):
             moved[field.name] = move(value, device)
     return replace(part, **moved)
 
@@ -92,14 +112,17 @@ class WindowStream:
         reset_at_sentences: bool,
         position: Position | None = None,
         lessons: Iterator[Lesson | None] | None = None,
+        find_context: Callable[[list[Span], int], ContextTargets] | None = None,
     ) -> None:
         """Open a stream of `rows`, this process's share of the `num_rows` of the global batch.
 
-        `max_characters` is None for a model that reads whole words only. `lessons` has one item per window.
+        `max_characters` is None for a model that reads whole words only. `lessons` has one item per window;
+        `find_context` is called with what the rows read and their number.
         """
         self._corpus, self._blocks, self._lessons = corpus, corpus.blocks(), lessons
         self._num_rows, self._num_steps, self._seed = num_rows, num_steps, seed
         self._max_characters, self._read_words, self._reset = max_characters, read_words, reset_at_sentences
+        self._find_context = find_context
         self._boundaries = Vocabulary(corpus.vocabulary).boundaries()
         start = position or Position(block=tuple(rows), offset=(0,) * len(rows))
         self._block, self._offset = list(start.block), list(start.offset)
@@ -110,6 +133,7 @@ class WindowStream:
         """Read the next window of every row."""
         inputs = np.empty((2, len(self._block), self._num_steps), dtype=np.int64)
         following = np.empty_like(inputs)
+        spans = []
         for row in range(len(self._block)):
             filled = 0
             while filled < self._num_steps:
@@ -120,13 +144,17 @@ class WindowStream:
                 after = tokens[:, offset + 1 : offset + 1 + size]
                 following[:, row, filled : filled + size] = MARK  # a block is followed by the mark of the next
                 following[:, row, filled : filled + after.shape[1]] = after
+                spans.append(Span(tokens[0], offset, size, row, filled))
                 filled += size
                 self._offset[row] += size
                 if self._offset[row] == tokens.shape[1]:
                     self._block[row] += self._num_rows
                     self._offset[row] = 0
                     self._loaded[row] = self._load(self._block[row])
-        return self._assemble(inputs.transpose(0, 2, 1), following.transpose(0, 2, 1))
+        batch = self._assemble(inputs.transpose(0, 2, 1), following.transpose(0, 2, 1))
+        if self._find_context is None:
+            return batch
+        return replace(batch, context=self._find_context(spans, len(self._block)))
 
     def _load(self, number: int) -> Ids:
         """Return the ids of a block in both directions, (2, n): each sentence reversed after its mark."""
