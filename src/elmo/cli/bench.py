@@ -1,7 +1,6 @@
 """`elmo bench`: words per second, and milliseconds per sentence, of a model on this machine."""
 
 import itertools
-import statistics
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -114,6 +113,8 @@ def _generate_sentences() -> Iterator[list[str]]:
 def _measure(
     model: "Elmo", sentences: list[list[str]], at_once: int, *, seconds: float, repeats: int
 ) -> dict[str, Any]:
+    import statistics  # here, because help pages must not wait for it
+
     from elmo.inference.product_limit import count_operations, measure_product_limit
     from elmo.inference.workers import Workers
 
