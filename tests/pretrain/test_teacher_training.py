@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from elmo import CheckpointError, ConfigError, Elmo
-from elmo.checkpoint.run_folder import list_checkpoints
+from elmo.checkpoint.source import list_checkpoints
 from elmo.pretrain import launch
 from elmo.pretrain.metrics import read_metrics
 from elmo.pretrain.relations import TEACHER_TEMPERATURE, TEMPERATURE

@@ -50,7 +50,7 @@ def align(
         raise InputError(f"--seed is {seed}; give 0 or more.")
     check_model_output(model, output, force=force, source_name="MODEL")
     source = TextInput(texts, None, output=None)
-    from elmo.checkpoint.basis import change_basis, check_basis
+    from elmo.checkpoint.derived import change_basis, check_basis
     from elmo.checkpoint.folder import write_folder
     from elmo.pretrain import alignment
     from elmo.pretrain.teacher import Teacher

@@ -13,7 +13,7 @@ from elmo.cli.static import CorpusArgument, Dimensions, NumWords, Seed
 from elmo.cli.writing_aside import folder_written_aside
 
 if TYPE_CHECKING:
-    from elmo.checkpoint.storage import Storage
+    from elmo.checkpoint.folder import Storage
 
 
 def fuse(

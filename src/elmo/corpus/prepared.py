@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from elmo.checkpoint.checksums import sha256_of
+from elmo.checkpoint.download import sha256_of
 from elmo.corpus.shards import starts_name, tokens_name
 from elmo.corpus.word_table import BYTES, OFFSETS, TARGETS, TOTALS, WordTable
 from elmo.errors import InputError

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.checkpoint.folder import write_json
-from elmo.checkpoint.run_folder import CHECKPOINTS, RUN_FILE, list_checkpoints
+from elmo.checkpoint.source import CHECKPOINTS, RUN_FILE, list_checkpoints
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.durable import writing_aside
 from elmo.errors import CheckpointError, ConfigError

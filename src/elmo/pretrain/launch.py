@@ -13,7 +13,7 @@ from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import write_json
 from elmo.checkpoint.location import read_json
 from elmo.checkpoint.open import open_checkpoint
-from elmo.checkpoint.run_folder import RUN_FILE, list_checkpoints
+from elmo.checkpoint.source import RUN_FILE, list_checkpoints
 from elmo.corpus.part_sentences import read_sentences
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.corpus.settings import PrepareSettings

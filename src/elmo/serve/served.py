@@ -6,7 +6,7 @@ from typing import Any
 
 from elmo.analysis.corpus_index import CorpusIndex
 from elmo.analysis.neighbors import find_neighbors
-from elmo.checkpoint.embedded import DEFAULT_MODEL, DEFAULT_NAME
+from elmo.checkpoint.source import DEFAULT_MODEL, DEFAULT_NAME
 from elmo.errors import ConfigError, InputError
 from elmo.inference.word_probabilities import require_softmax
 from elmo.model import Elmo
