@@ -23,14 +23,13 @@ from elmo.checkpoint.source import DEFAULT_MODEL
 from elmo.config import ContextConfig, ModelConfig
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.inference.context import ContextReader
-from elmo.inference.cosine import cosine
-from elmo.inference.layers import LayerChoice, Layers, choose_layers
+from elmo.inference.layers import LayerChoice, Layers, choose_layers, cosine
 from elmo.inference.precision import Precision
 from elmo.inference.runtime import Runtime
 from elmo.inference.scoring import SentenceScore, score_batches
 from elmo.inference.substitution import Substitute, find_substitutes
 from elmo.inference.word_cache import DEFAULT_BYTES, CacheInfo
-from elmo.nn.bilm import BiLM, LayerStates
+from elmo.nn.bilm import BiLM
 from elmo.text.batch import CharBatch, pack
 from elmo.text.marks import read_pointed
 from elmo.text.scripts import ScriptWatch
@@ -38,14 +37,14 @@ from elmo.text.sentence_input import Sentence, Tokenizer, read_sentence, read_se
 from elmo.text.tokenize import Word, split_on_spaces, tokenize
 
 Array = npt.NDArray[np.float32]
-# Products are fastest with this many sentences side by side; the tokens bound the memory of a batch's vectors.
+# Sentences side by side make multiplication fast; the tokens bound the memory of a batch's vectors.
 SENTENCES_PER_BATCH, TOKENS_PER_BATCH = 128, 16384
 SENTENCES_READ_AHEAD, WORDS_READ_AHEAD = 1024, 65536
 Pooling: TypeAlias = Literal["auto", "weighted", "mean", "max"]
 
 
 class Elmo:
-    """A bidirectional language model that gives every word of a sentence its vectors in that sentence."""
+    """A bidirectional language model: every word of a sentence gets its vectors in that sentence."""
 
     def __init__(
         self,
@@ -108,7 +107,7 @@ class Elmo:
         vectors beside an HDF5 model; `local_files_only` makes no network call.
 
         `precision`: "float32", "bfloat16", "int8", or "auto" for the fastest this CPU has; one it has not
-        becomes float32, and the log says so. `num_threads`: of the products, by default as many as torch uses.
+        becomes float32, and the log says so. `num_threads`: by default as many as torch uses.
         `cache_bytes`: for vectors of words that were seen before, which depend on their spelling alone.
         """
         given = {"format": format, "token_embeddings": token_embeddings, "revision": revision}
@@ -201,25 +200,25 @@ class Elmo:
 
     @property
     def state(self) -> Literal["zero", "carry"]:
-        """Where each sentence starts: anew, or where the one before it ended."""
+        """Where each sentence starts: from zero, or where the one before it ended."""
         return "zero" if self._runtime.carried is None else "carry"
 
     @property
     def precision(self) -> Precision:
-        """What the products are made in."""
+        """The precision of the matrix multiplications."""
         return self._runtime.precision
 
     @property
     def num_threads(self) -> int:
-        """How many threads make them."""
+        """How many threads compute."""
         return self._runtime.workers.num_threads
 
     def cache_info(self) -> CacheInfo:
-        """Tell how often the vector of a word's spelling was remembered, and how full that memory is."""
+        """Return hits, misses and size of the word cache."""
         return self._runtime.cache.info()
 
     def clear_cache(self) -> None:
-        """Forget the words that were seen, so that each is encoded anew."""
+        """Empty the word cache."""
         self._runtime.cache.clear()
 
     def __repr__(self) -> str:
@@ -228,7 +227,7 @@ class Elmo:
         return f"Elmo({name!r}, {self.num_layers} layers of {self.dim}, {self.precision}, {self.device})"
 
     def tokenize(self, text: str, *, split_on_spaces: bool = False) -> list[Word]:
-        """Give the words of a text with their character offsets."""
+        """Return the words of a text with their character offsets."""
         if not isinstance(text, str):
             raise InputError(f"The text is of type {type(text).__name__}; a string was expected.")
         return _tokenizer(split_on_spaces)(text)
@@ -244,11 +243,11 @@ class Elmo:
     def embed(
         self, sentences: str | Iterable[Sentence], *, layers: Layers = "average", split_on_spaces: bool = False
     ) -> Array | list[Array]:
-        """Give one array for each sentence, one row a word, in the order given.
+        """Return one array per sentence, one row per word, in the order given.
 
-        A string is one sentence and gives one array; a list of strings, or of lists of words, gives a list.
-        `layers`: "average", "top", a number or L+1 weights give (T, 2D); "concat" (T, (L+1)·2D); "all"
-        (L+1, T, 2D). "meaning", for models with a context layer of d dimensions, gives (T, 2D + d): the top layer
+        A string is one sentence and returns one array; a list of strings, or of lists of words, returns a list.
+        `layers`: "average", "top", a number or L+1 weights: (T, 2D); "concat" (T, (L+1)·2D); "all"
+        (L+1, T, 2D). "meaning", for models with a context layer of d dimensions: (T, 2D + d), the top layer
         beside the context vector. The arrays are float32.
         """
         choice = self._choose(layers)
@@ -265,7 +264,7 @@ class Elmo:
         split_on_spaces: bool = False,
         read_ahead: int = SENTENCES_READ_AHEAD,
     ) -> Iterator[Array]:
-        """Give the arrays of embed one by one, in the order given, for an iterable of any length.
+        """Return the arrays of embed one by one, in the order given, for an iterable of any length.
 
         Memory is bounded: at most `read_ahead` sentences are read and embedded at a time, and fewer where they
         are long (with state="carry" all of them, as the rows of one batch).
@@ -294,7 +293,7 @@ class Elmo:
         `layers`, and its vectors have the length 1. "auto": "weighted" if the model has a context layer and
         `layers` is not given, else "mean".
 
-        An empty sentence gives zeros. `normalize` scales each vector to length 1.
+        An empty sentence has a vector of zeros. `normalize` scales each vector to length 1.
         """
         chosen = self.choose_pooling(pooling, layers)
         choice = self._choose("average" if layers is None else layers)
@@ -358,7 +357,7 @@ class Elmo:
         layers: Layers = "average",
         split_on_spaces: bool = False,
     ) -> Array:
-        """Give one vector for each phrase of a sentence: the mean over a half-open range of words.
+        """Return one vector for each phrase of a sentence: the mean over a half-open range of words.
 
         (N, 2D), or (N, L+1, 2D) for layers="all".
         """
@@ -418,9 +417,9 @@ class Elmo:
     def score(
         self, sentences: str | Iterable[Sentence], *, split_on_spaces: bool = False
     ) -> SentenceScore | list[SentenceScore]:
-        """Give how well the language model foresaw each word, over its whole vocabulary.
+        """Return how well the language model foresaw each word, over its whole vocabulary.
 
-        A string gives one score, a list of sentences a list, in the order given. The model needs its softmax.
+        A string returns one score, a list of sentences a list, in the order given. The model needs its softmax.
         """
         tokenizer = _tokenizer(split_on_spaces)
         single = isinstance(sentences, str)
@@ -447,8 +446,8 @@ class Elmo:
         words, (start, end) = read_pointed(sentence, index, _tokenizer(split_on_spaces), name="index")
         if end - start > 1:
             raise InputError(
-                f"The brackets hold {end - start} words, {' '.join(words[start:end])!r:.80}; mark one word, for "
-                "one word is put in its place."
+                f"The brackets hold {end - start} words, {' '.join(words[start:end])!r:.80}; mark one word, "
+                "because one word is put in its place."
             )
         self.scripts.check([words])
         return find_substitutes(
@@ -462,12 +461,8 @@ class Elmo:
             raise InputError("This model keeps no state to reset; open it with state='carry' to keep one.")
         self._runtime.carried.reset()
 
-    def layer_states(self, batch: CharBatch) -> LayerStates:
-        """Give all layers of one packed batch, boundaries included, rows in the batch's order."""
-        return self._runtime.run(batch)
-
     def checkpoint(self) -> Checkpoint:
-        """Give the model as it is now, ready to be written in any format."""
+        """Return the model as it is now, ready to be written in any format."""
         return replace(self._checkpoint, weights=self.bilm.state_dict())
 
     def save_pretrained(
@@ -475,7 +470,7 @@ class Elmo:
     ) -> None:
         """Write the model to a folder that from_pretrained opens; "hdf5" is what bilm-tf and AllenNLP read.
 
-        `storage`: "float32"; "float16", half as large; or "compact", with the softmax in 8 bits besides.
+        `storage`: "float32"; "float16", half as large; or "compact", also with the softmax in 8 bits.
         """
         if format not in ("elmo", "hdf5"):
             raise CheckpointError(f"format is {format!r}; a model is saved as 'elmo' or 'hdf5'.")
@@ -488,7 +483,7 @@ class Elmo:
             raise CheckpointError(f"storage is {storage!r}, but HDF5 models are stored in float32; leave it out.")
 
     def push_to_hub(self, name: str, *, private: bool = False, token: str | None = None) -> str:
-        """Upload the model to the Hugging Face hub as `name` and give its address."""
+        """Upload the model to the Hugging Face hub as `name` and return its address."""
         import tempfile
 
         with tempfile.TemporaryDirectory() as temporary:

@@ -17,7 +17,7 @@ from elmo.checkpoint.folder import write_json
 from elmo.checkpoint.source import BEST_FILE, CHECKPOINTS, checkpoint_folder, list_checkpoints, read_best
 from elmo.config import ModelConfig, SoftmaxConfig
 from elmo.corpus.prepared import PreparedCorpus
-from elmo.inference.evaluation import Evaluation, evaluate_text
+from elmo.inference.scoring import Evaluation, evaluate_text
 from elmo.locking import holding
 from elmo.model import Elmo
 from elmo.pretrain.distillation import Distillation
