@@ -4,9 +4,9 @@ import threading
 import types
 
 import pytest
+from elmo.cli.task_report import TaskReport
 
 from elmo import progress
-from elmo.cli.task_report import TaskReport
 from elmo.cli.training_report import TrainingReport
 
 

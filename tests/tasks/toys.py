@@ -69,7 +69,7 @@ def _relations(draw: random.Random, size: int) -> str:
     return "".join(blocks)
 
 
-def _spans(draw: random.Random, size: int) -> str:
+def _question_answering(draw: random.Random, size: int) -> str:
     paragraphs = []
     for number in range(size):
         place = draw.choice(PLACES)
@@ -103,10 +103,11 @@ def sense_keys(xml: str) -> list[str]:
 
 
 SUFFIXES = {
-    "tagging": "conll", "classification": "csv", "pairs": "jsonl", "relations": "txt", "spans": "json",
+    "tagging": "conll", "classification": "csv", "pairs": "jsonl", "relations": "txt",
+    "question_answering": "json",
     "senses": "data.xml",
 }  # fmt: skip
 WRITERS = {
     "tagging": _tagging, "classification": _classification, "pairs": _pairs, "relations": _relations,
-    "spans": _spans, "senses": _senses,
+    "question_answering": _question_answering, "senses": _senses,
 }  # fmt: skip

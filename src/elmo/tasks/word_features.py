@@ -1,4 +1,4 @@
-"""x: words -> vectors without context, from files, learned, or of their characters."""
+"""x: words -> vectors without context, from a file, learned, or from their characters."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -18,12 +18,13 @@ from elmo.text.word_vectors import read_word_vectors
 PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
 MAX_CHARACTERS = 30
 NUM_BYTES = 256
+Vectors = dict[str, npt.NDArray[np.float32]]
 
 
 class WordList:
-    """Words with ids; a word that is not there is looked up in lower case, then is the unknown word."""
+    """Words with ids; a word that is missing is looked up in lower case, then becomes the unknown word."""
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, words: Sequence[str] = ()) -> None:
         self.words = tuple(words)
         self._ids = {word: number + FIRST_WORD for number, word in enumerate(words)}
 
@@ -31,13 +32,22 @@ class WordList:
         return len(self.words) + FIRST_WORD
 
     def ids(self, words: Iterable[str]) -> list[int]:
-        """Give the id of each word."""
+        """Return the id of each word."""
         known = self._ids
         return [known.get(word) or known.get(word.lower()) or UNKNOWN for word in words]
 
 
+@dataclass(frozen=True)
+class Vocabularies:
+    """The words with learned and with pretrained vectors; `pretrained_dim` is 0 if there are none."""
+
+    learned: WordList
+    pretrained: WordList
+    pretrained_dim: int
+
+
 def choose_words(sentences: Iterable[Sequence[str]], *, min_count: int) -> WordList:
-    """Give the words that are frequent enough to have a learned vector."""
+    """Return the words that are frequent enough for a learned vector."""
     counts = Counter(word for words in sentences for word in words)
     return WordList(sorted(word for word, count in counts.items() if count >= min_count))
 
@@ -45,9 +55,9 @@ def choose_words(sentences: Iterable[Sequence[str]], *, min_count: int) -> WordL
 def read_pretrained(
     path: Path, sentences: Iterable[Sequence[str]], *, num_kept: int
 ) -> tuple[WordList, npt.NDArray[np.float32]]:
-    """Give the vectors of the data's words and of the file's first ones, with a zero row for padding.
+    """Return the vectors of the data's words and of the file's first ones, after rows for padding and unknown.
 
-    Text as GloVe or word2vec writes it; a .bin file of word2vec is read by gensim, if that is installed.
+    The file is text as GloVe or word2vec write it, or word2vec's .bin, which gensim reads if it is installed.
     """
     wanted = {word for words in sentences for word in words}
     wanted |= {word.lower() for word in wanted}
@@ -58,7 +68,7 @@ def read_pretrained(
     return WordList(words), np.concatenate([np.zeros_like(unknown)[None], unknown[None], vectors])
 
 
-def _read_text(path: Path, wanted: set[str], num_kept: int) -> dict[str, npt.NDArray[np.float32]]:
+def _read_text(path: Path, wanted: set[str], num_kept: int) -> Vectors:
     dim = 0
     first: list[str] = []
     try:
@@ -74,11 +84,11 @@ def _read_text(path: Path, wanted: set[str], num_kept: int) -> dict[str, npt.NDA
     except OSError as error:
         raise InputError(f"{path} could not be read: {error.strerror}.") from error
     if dim < 1:
-        raise InputError(f"{path} is no file of word vectors; a word and its numbers a line were expected.")
+        raise InputError(f"{path} is not a file of word vectors; a word and its numbers per line were expected.")
     return read_word_vectors(path, wanted.union(first), dim)
 
 
-def _read_binary(path: Path, wanted: set[str], num_kept: int) -> dict[str, npt.NDArray[np.float32]]:
+def _read_binary(path: Path, wanted: set[str], num_kept: int) -> Vectors:
     try:
         from gensim.models import KeyedVectors
     except ImportError as error:
@@ -93,11 +103,19 @@ def _read_binary(path: Path, wanted: set[str], num_kept: int) -> dict[str, npt.N
     return {key: np.asarray(vectors[key], dtype=np.float32) for key in keys}
 
 
-class WordInput(nn.Module):
-    """Ids of words (B, T), or their characters (B, T, C), -> x (B, T, dim)."""
+@dataclass(frozen=True)
+class Characters:
+    """The characters of a batch: those of the distinct words (U, C), and which word is where (B, T)."""
+
+    distinct: Tensor
+    where: Tensor
+
+
+class WordFeatures(nn.Module):
+    """Ids of words (B, T), or their characters, -> x (B, T, dim): the vectors of all kinds side by side."""
 
     def __init__(self, settings: WordSettings, *, num_learned: int, pretrained: Tensor | None) -> None:
-        """`pretrained`: one row a word, as read_pretrained gives them."""
+        """`pretrained`: one row per word, as read_pretrained returns them."""
         super().__init__()
         self.learned = nn.Embedding(num_learned, settings.dim, padding_idx=PADDING) if num_learned else None
         self.pretrained: nn.Embedding | None = None
@@ -112,8 +130,8 @@ class WordInput(nn.Module):
             + (settings.character_filters if self.characters is not None else 0)
         )
 
-    def forward(self, learned_ids: Tensor, pretrained_ids: Tensor, characters: "Characters | None") -> Tensor:
-        """Put the vectors of all kinds side by side."""
+    def forward(self, learned_ids: Tensor, pretrained_ids: Tensor, characters: Characters | None) -> Tensor:
+        """Look up or compute each kind of vector."""
         parts = []
         if self.learned is not None:
             parts.append(self.learned(learned_ids))
@@ -125,46 +143,33 @@ class WordInput(nn.Module):
 
 
 class CharacterCnn(nn.Module):
-    """A word as the strongest answers of filters over its UTF-8 bytes."""
+    """A word as the maxima of filters over its UTF-8 bytes."""
 
     def __init__(self, num_filters: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(NUM_BYTES + 1, 16, padding_idx=0)
         self.filters = nn.Conv1d(16, num_filters, kernel_size=3, padding=1)
 
-    def forward(self, characters: "Characters") -> Tensor:
-        """Give the vectors (B, T, num_filters)."""
+    def forward(self, characters: Characters) -> Tensor:
+        """Return the vectors (B, T, num_filters)."""
         features = self.filters(self.embedding(characters.distinct).transpose(1, 2)).amax(dim=2).tanh()
         return F.embedding(characters.where, features)
 
 
-@dataclass(frozen=True)
-class Characters:
-    """The characters of a batch: distinct words (U, C), and which of them stands where (B, T)."""
-
-    distinct: Tensor
-    where: Tensor
-
-
 def spell(sentences: Sequence[Sequence[str]], length: int) -> Characters:
-    """Spell each distinct word once; where a sentence is padded, there is the empty word."""
+    """Spell each distinct word once; sentences are padded to `length` with the empty word.
+
+    A word is its bytes plus 1 with at least two zeros behind them, so that a filter of three bytes sees nothing
+    but zeros somewhere in every word, whatever the longest one is.
+    """
     numbers = {"": 0}
     rows = [
         [numbers.setdefault(word, len(numbers)) for word in words] + [0] * (length - len(words))
         for words in sentences
     ]
-    return Characters(torch.from_numpy(character_ids(list(numbers))), torch.tensor(rows, dtype=torch.int64))
-
-
-def character_ids(words: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Give the bytes of each word plus 1, one word a row, and at least two zeros behind them.
-
-    So a filter of three bytes sees nothing but zeros somewhere in every word, whatever the longest one is.
-    """
-    contents = [word.encode("utf-8", "surrogatepass")[:MAX_CHARACTERS] for word in words]
-    ids = np.zeros((len(words), max(map(len, contents)) + 2), dtype=np.int64)
-    for row, encoded in enumerate(contents):
-        content = np.frombuffer(encoded, dtype=np.uint8)
-        ids[row, : len(content)] = content
-        ids[row, : len(content)] += 1
-    return ids
+    contents = [word.encode("utf-8", "surrogatepass")[:MAX_CHARACTERS] for word in numbers]
+    ids = np.zeros((len(contents), max(map(len, contents)) + 2), dtype=np.int64)
+    for row, encoded in zip(ids, contents, strict=True):
+        row[: len(encoded)] = np.frombuffer(encoded, dtype=np.uint8)
+        row[: len(encoded)] += 1
+    return Characters(torch.from_numpy(ids), torch.tensor(rows, dtype=torch.int64))

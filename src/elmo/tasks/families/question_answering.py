@@ -1,6 +1,6 @@
-"""Answers: a question and a passage -> the piece of the passage that answers it, or none where none does."""
+"""Question answering: a question and a passage -> the piece of the passage that answers it, or none."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,16 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.errors import InputError
-from elmo.tasks.examples import Question, Words
-from elmo.tasks.families.family import GIVEN, Labels, MakeEncoder
+from elmo.tasks.encoder import Batcher
+from elmo.tasks.examples import GIVEN, Question, Words, make_question
+from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.metrics import score_answers
-from elmo.tasks.networks.between import build_between
-from elmo.tasks.networks.encoder import Batcher
-from elmo.tasks.networks.pooling import AttentionPooling, masked_softmax, pool_max
-from elmo.tasks.readers.squad import make_question
+from elmo.tasks.networks import VERY_LOW, AttentionPooling, build_sequence_encoder, masked_softmax, pool_max
 from elmo.tasks.settings import TaskSettings
-
-_VERY_LOW = -1e9
 
 
 @dataclass(frozen=True)
@@ -30,52 +26,47 @@ class AnswerPrediction:
     probability: float
 
 
-class Spans:
-    """Question answering as SQuAD has it."""
+class _QuestionAnswering(Family):
+    """Answers that are pieces of a passage, as in SQuAD."""
 
-    name = "spans"
+    name = "question_answering"
 
     def texts(self, example: Question) -> tuple[Words, ...]:
-        """Give the question and the passage."""
         return (example.words, example.passage_words)
 
     def learn_labels(self, examples: Sequence[Question], settings: TaskSettings) -> Labels:
-        """Give how long an answer may be, and whether there are questions without one (SQuAD 2)."""
+        """Return how long an answer may be, and whether there are questions without one (SQuAD 2)."""
         no_answer = any(not example.answers for example in examples)
         return {"max_words": settings.network.max_answer_words, "no_answer": no_answer}
 
-    def unknown_targets(self, example: Question, labels: Labels) -> Iterable[str]:
+    def unknown_targets(self, example: Question, labels: Labels) -> list[str]:
         """Any piece of a passage is known; that there is no answer must have been learned."""
         return [] if example.answers or labels.get("no_answer") else ["no answer"]
 
-    def build(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> nn.Module:
-        """Make the network."""
-        return AnswerNetwork(make_encoder, labels, settings)
-
     def metric(self, labels: Labels) -> str:
-        """F1 of words."""
         return "f1"
 
     def score(
         self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction], labels: Labels
     ) -> dict[str, float]:
-        """Give SQuAD's F1 and exact match; where there is no answer, "" alone is right."""
         return score_answers([example.answers for example in examples], [found.text for found in predictions])
 
     def from_python(self, item: Any) -> Question:
-        """Take a question and a passage, two strings."""
         is_pair = isinstance(item, tuple | list) and len(item) == 2
         if not is_pair or not all(isinstance(text, str) for text in item):
             raise InputError(f"{item!r:.60} is not (question, passage), two strings.")
         if not item[1].strip():
             raise InputError("The passage is empty, so no piece of it can be the answer.")
-        return make_question(item[0], item[1], [], GIVEN, "")
+        return make_question(item[0], item[1], [], GIVEN)
+
+    def build(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> "_AnswerNetwork":
+        return _AnswerNetwork(make_encoder, labels, settings)
 
 
-class AnswerNetwork(nn.Module):
-    """Passage words that know the question -> scores of being the first and the last word of the answer.
+class _AnswerNetwork(TaskNetwork):
+    """Passage words that attend to the question -> scores of being the first and the last word of the answer.
 
-    If training had questions without an answer, one more position stands behind the words: that there is none.
+    If training had questions without an answer, one more position follows the words: that there is none.
     """
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
@@ -85,18 +76,18 @@ class AnswerNetwork(nn.Module):
         dim, state_dim = settings.network.dim, self.encoder.output_dim
         self.align = nn.Linear(state_dim, dim)
         self.combine = nn.Linear(4 * state_dim, dim)
-        self.model = build_between(settings.network, dim)
+        self.model = build_sequence_encoder(settings.network, dim)
         self.dropout = nn.Dropout(settings.network.dropout)
         self.question = AttentionPooling(state_dim)
         self.first = nn.Linear(state_dim, dim)
         self.last = nn.Linear(state_dim, dim)
         self.scores = nn.Linear(dim, 2)
-        # Tasks of earlier versions do not say whether; theirs always found an answer.
+        # Tasks of the first versions lack this label; they always found an answer.
         self.no_answer = nn.Linear(state_dim + dim, 2) if labels.get("no_answer") else None
 
     def loss(self, examples: Sequence[Question], batcher: Batcher) -> Tensor:
-        """Give the cross entropy of the first and of the last word."""
-        first, last = self._read(examples, batcher)
+        """Return the cross entropy of the first and of the last word."""
+        first, last = self._score(examples, batcher)
         num_positions = first.shape[1]
         targets = [example.answer_span for example in examples]
         if self.no_answer is not None:
@@ -104,7 +95,7 @@ class AnswerNetwork(nn.Module):
                 span if example.answers else (num_positions - 1, num_positions)
                 for example, span in zip(examples, targets, strict=True)
             ]
-        # An answer may lie between words, in white space; there is nothing to point at then.
+        # An answer may be white space between words; there is nothing to point at then.
         rows = [row for row, span in enumerate(targets) if span is not None]
         spans = torch.tensor([targets[row] for row in rows]).view(-1, 2)
         if not rows:
@@ -113,21 +104,21 @@ class AnswerNetwork(nn.Module):
 
     @torch.no_grad()
     def predict(self, examples: Sequence[Question], batcher: Batcher) -> list[AnswerPrediction]:
-        """Give the most probable answer of at most so many words, or none if that is more probable."""
-        first, last = (torch.log_softmax(scores, dim=-1) for scores in self._read(examples, batcher))
+        """Return the most probable answer of at most `max_words` words, or none if that is more probable."""
+        first, last = (torch.log_softmax(scores, dim=-1) for scores in self._score(examples, batcher))
         length = first.shape[1]
         together = first[:, :, None] + last[:, None, :]
         allowed = torch.ones(length, length, dtype=torch.bool).triu().tril(self._max_words - 1)
         if self.no_answer is not None:
             allowed[:-1, -1] = False
-        best, where = together.masked_fill(~allowed, _VERY_LOW).flatten(1).max(dim=1)
+        best, where = together.masked_fill(~allowed, VERY_LOW).flatten(1).max(dim=1)
         return [
             _make_answer(example, at // length, at % length, score)
             for example, at, score in zip(examples, where.tolist(), best.exp().tolist(), strict=True)
         ]
 
-    def _read(self, examples: Sequence[Question], batcher: Batcher) -> tuple[Tensor, Tensor]:
-        """Give the scores (B, T) of the first and of the last word; (B, T + 1) if there may be no answer."""
+    def _score(self, examples: Sequence[Question], batcher: Batcher) -> tuple[Tensor, Tensor]:
+        """Return the scores (B, T) of the first and of the last word; (B, T + 1) if there may be no answer."""
         questions = batcher([example.words for example in examples])
         passages = batcher([example.passage_words for example in examples])
         asked = self.encoder(questions, questions.mask.new_zeros(*questions.mask.shape, 2).float())
@@ -141,8 +132,8 @@ class AnswerNetwork(nn.Module):
         scores = self.scores(modelled)
         first = scores[..., 0] + (modelled @ self.first(one)[..., None])[..., 0]
         last = scores[..., 1] + (modelled @ self.last(one)[..., None])[..., 0]
-        first = first.masked_fill(~passages.mask, _VERY_LOW)
-        last = last.masked_fill(~passages.mask, _VERY_LOW)
+        first = first.masked_fill(~passages.mask, VERY_LOW)
+        last = last.masked_fill(~passages.mask, VERY_LOW)
         if self.no_answer is not None:
             none = self.no_answer(torch.cat([one, pool_max(modelled, passages.mask)], dim=-1))
             first, last = torch.cat([first, none[:, :1]], dim=1), torch.cat([last, none[:, 1:]], dim=1)
@@ -150,7 +141,7 @@ class AnswerNetwork(nn.Module):
 
 
 def _word_matches(examples: Sequence[Question], length: int) -> Tensor:
-    """(B, length, 2): whether a passage word is in the question as it is, and in any case of letters."""
+    """Return (B, length, 2): whether a passage word is in the question exactly, and ignoring case."""
     found = torch.zeros(len(examples), length, 2)
     for row, example in enumerate(examples):
         exact, lower = set(example.words), {word.lower() for word in example.words}
@@ -166,3 +157,6 @@ def _make_answer(example: Question, first: int, last: int, probability: float) -
         return AnswerPrediction("", 0, probability)
     start, end = example.offsets[first][0], example.offsets[last][1]
     return AnswerPrediction(example.passage[start:end], start, probability)
+
+
+FAMILY = _QuestionAnswering()

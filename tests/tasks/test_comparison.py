@@ -6,10 +6,10 @@ import shutil
 import pytest
 
 from elmo import ConfigError, Elmo, InputError
-from elmo.tasks import compare
-from elmo.tasks.compare import Request, format_table, run_comparison, summarize
-from elmo.tasks.learning_curve import draw_learning_curve
-from elmo.tasks.workbench import Workbench
+from elmo.analysis import draw_learning_curves
+from elmo.tasks import comparison
+from elmo.tasks.comparison import ComparisonSettings, format_table, run_comparison, summarize
+from elmo.tasks.shared_inputs import SharedInputs
 from tests.conftest import TINY_CONFIG
 from tests.tasks.toys import small
 
@@ -37,18 +37,18 @@ def test_error_reduction_is_the_share_of_the_baselines_error_that_is_gone():
 
 
 def test_runs_are_kept_as_tasks_only_if_asked_for(toy_inputs, tmp_path):
-    settings, request = small("classification", fit__num_epochs=1), Request(("learned",), (0,))
+    settings, request = small("classification", fit__num_epochs=1), ComparisonSettings(("learned",), (0,))
     for keep in (True, False):
         folder = tmp_path / f"kept-{keep}"
-        run_comparison(Workbench(toy_inputs("classification")), settings, folder, request, keep=keep)
+        run_comparison(SharedInputs(toy_inputs("classification")), settings, folder, request, keep=keep)
         assert (folder / "runs" / "learned-1-0" / "task.json").exists() == keep
 
 
 def test_a_comparison_goes_on_where_it_stopped_and_draws_its_curve(toy_inputs, tmp_path, monkeypatch):
     settings = small("classification", fit__num_epochs=1)
-    request = Request(("baseline", "top"), (0, 1), (0.5, 1.0))
+    request = ComparisonSettings(("baseline", "top"), (0, 1), (0.5, 1.0))
     done = []
-    train = compare.train_task
+    train = comparison.train_task
 
     def train_some(bench, settings, folder, **more):
         if len(done) == 3:
@@ -56,15 +56,15 @@ def test_a_comparison_goes_on_where_it_stopped_and_draws_its_curve(toy_inputs, t
         done.append(folder.name)
         return train(bench, settings, folder, **more)
 
-    monkeypatch.setattr(compare, "train_task", train_some)
+    monkeypatch.setattr(comparison, "train_task", train_some)
     folder = tmp_path / "compared"
     with pytest.raises(KeyboardInterrupt):
-        run_comparison(Workbench(toy_inputs("classification")), settings, folder, request)
+        run_comparison(SharedInputs(toy_inputs("classification")), settings, folder, request)
     assert not (folder / "results.json").exists()
     monkeypatch.setattr(
-        compare, "train_task", lambda *given, **more: (done.append(given[2].name), train(*given, **more))[1]
+        comparison, "train_task", lambda *given, **more: (done.append(given[2].name), train(*given, **more))[1]
     )
-    rows = run_comparison(Workbench(toy_inputs("classification")), settings, folder, request)
+    rows = run_comparison(SharedInputs(toy_inputs("classification")), settings, folder, request)
     assert len(done) == len(set(done)) == 8
     assert [(row.variant, row.fraction) for row in rows] == [
         (variant, fraction) for fraction in (0.5, 1.0) for variant in request.variants
@@ -75,13 +75,13 @@ def test_a_comparison_goes_on_where_it_stopped_and_draws_its_curve(toy_inputs, t
         ("baseline", "none"),
         ("top", "input"),
     }
-    draw_learning_curve(rows, tmp_path / "curve.png", "toy")
+    draw_learning_curves(folder, tmp_path / "curve.png")
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_other_settings_do_not_mix_into_an_old_comparison(toy_inputs, tmp_path):
-    request = Request(("baseline",), (0,))
-    bench = Workbench(toy_inputs("classification"))
+    request = ComparisonSettings(("baseline",), (0,))
+    bench = SharedInputs(toy_inputs("classification"))
     run_comparison(bench, small("classification", fit__num_epochs=1), tmp_path / "c", request)
     with pytest.raises(InputError, match="holds a comparison with other settings"):
         run_comparison(bench, small("classification", fit__num_epochs=2), tmp_path / "c", request)
@@ -89,15 +89,17 @@ def test_other_settings_do_not_mix_into_an_old_comparison(toy_inputs, tmp_path):
 
 def test_a_variant_that_is_not_known_is_refused():
     with pytest.raises(ConfigError, match="There is no variant 'frozen'; known are baseline, top"):
-        Request(("frozen",))
+        ComparisonSettings(("frozen",))
 
 
 def test_runs_with_another_bilm_do_not_mix_into_an_old_comparison(toy_inputs, tmp_path):
     Elmo.from_config(TINY_CONFIG, seed=1).save_pretrained(tmp_path / "moving")
     inputs, settings = toy_inputs("classification", model=str(tmp_path / "moving")), small("classification")
-    request = Request(("learned",), (0,))
-    run_comparison(Workbench(inputs), settings, tmp_path / "c", request)
+    request = ComparisonSettings(("learned",), (0,))
+    run_comparison(SharedInputs(inputs), settings, tmp_path / "c", request)
     shutil.rmtree(tmp_path / "moving")
     Elmo.from_config(TINY_CONFIG, seed=2).save_pretrained(tmp_path / "moving")
-    with pytest.raises(InputError, match="holds runs with another biLM than .*moving is now; give a new folder"):
-        run_comparison(Workbench(inputs), settings, tmp_path / "c", Request(("learned", "top"), (0,)))
+    with pytest.raises(InputError, match="holds runs with another biLM than .*moving is now; choose a new folder"):
+        run_comparison(
+            SharedInputs(inputs), settings, tmp_path / "c", ComparisonSettings(("learned", "top"), (0,))
+        )

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from elmo import InputError
-from elmo.tasks.word_vectors import CharacterCnn, read_pretrained, spell
+from elmo.tasks.word_features import CharacterCnn, read_pretrained, spell
 
 SENTENCES = [("The", "cat"), ("Zebra",)]
 
@@ -33,7 +33,9 @@ def test_word2vecs_binary_is_read_by_gensim(tmp_path):
     np.testing.assert_array_equal(vectors[2:], [[1, 1], [1, 0]])
 
 
-@pytest.mark.parametrize(("content", "message"), [("", "is no file of word vectors"), ("the 1 x\n", "not a word")])
+@pytest.mark.parametrize(
+    ("content", "message"), [("", "is not a file of word vectors"), ("the 1 x\n", "not a word")]
+)
 def test_a_file_that_holds_no_vectors_is_told_of(tmp_path, content, message):
     path = tmp_path / "vectors.txt"
     path.write_text(content)
