@@ -123,7 +123,7 @@ def test_a_comparison_prints_a_table_and_draws_a_curve(train, tmp_path):
         (["tagging", "--train", "bad.conll", "--output", "run", "--set", "fit.sede=1"], "did you mean 'seed'?"),
         (["tagging", "--train", "bad.conll", "--output", "run", "--column", "tag"], "is not NAME=VALUE"),
         (["tagging", "--train", "bad.conll", "-o", "run", "--compare", "--fractions", "2"], "--fractions is '2'"),
-        (["--resume", "nothing"], "is no run to go on with"),
+        (["--resume", "nothing"], "is not a run that can be resumed"),
         (["--resume", "x", "--carry-bilm", "--cache", "y"], "so it takes no --cache, --carry-bilm"),
         (["tagging", "--train", "bad.conll", "-o", "run", "--seeds", "2"], "--seeds belongs to --compare"),
         (

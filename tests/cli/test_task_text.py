@@ -151,7 +151,7 @@ def test_words_one_per_line_and_rows_with_known_tags_are_conll(trained, run):
             "is not a question and its passage with a tab or ||| between them",
         ),
         ("relations", "the arm of a chair\n", "the marks are missing; one <e1>…</e1> and one <e2>…</e2>"),
-        ("senses", "the money bank\n", "marks no word; put the word whose sense is asked for in brackets"),
+        ("senses", "the money bank\n", "marks no word; put the word whose sense is wanted in brackets"),
         ("classification", "\n", "standard input is empty; text or examples were expected."),
     ],
 )

@@ -1,7 +1,6 @@
 """`elmo task train|evaluate|predict`: ELMo in a task of the user's own."""
 
 import dataclasses
-import inspect
 import json
 import os
 import sys
@@ -9,30 +8,29 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from elmo.cli import options
 from elmo.cli.help_text import TidyCommand
 from elmo.cli.resuming import resumable
-from elmo.cli.text_width import measure, pad
+from elmo.cli.task_options import GIGABYTE, read_pairs, with_options
+from elmo.cli.terminal import measure, pad
 from elmo.cli.train import read_changes
 from elmo.errors import InputError
 from elmo.files.durable import output_file
 from elmo.files.sources import STDIN, Lines, check_text
 from elmo.heap import reuse_large_blocks
-from elmo.tasks.settings import DEFAULTS, ReadSettings, TaskOptions, TaskSettings
+from elmo.tasks.settings import ReadSettings, TaskOptions, TaskSettings
 
 if TYPE_CHECKING:
     from elmo.tasks import TaskResult
 
 VARIANTS, NUM_SEEDS = "baseline,top,learned,tuned", 3
-_GIGABYTE = 2**30
 _READ = ("format", "columns", "header")
 _QUIET_TAGS = ("O", "PUNCT", ".", ",", ":")
 _WIDEST_COLUMN = 30
-FunctionT = TypeVar("FunctionT", bound=Callable[..., None])
 
 task = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
 TaskFolder = Annotated[str, typer.Argument(metavar="TASK", help="A folder that `elmo task train` wrote.")]
@@ -52,70 +50,6 @@ def explain(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         print(context.get_help())
         raise typer.Exit(2)
-
-
-def with_options(*classes: type, only: tuple[str, ...] = ()) -> Callable[[FunctionT], FunctionT]:
-    """Add the options that dataclasses declare to a command, which takes them as `**given`.
-
-    They are named by the path of their field, as in `elmo__where`, and None unless the user gave them.
-    """
-
-    def decorate(function: FunctionT) -> FunctionT:
-        signature = inspect.signature(function)
-        own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
-        derived = [each for cls in classes for each in _derive(cls, "", only)]
-        function.__signature__ = signature.replace(parameters=[*own, *derived])  # type: ignore[attr-defined]
-        return function
-
-    return decorate
-
-
-def _derive(cls: type, path: str, only: tuple[str, ...]) -> Iterator[inspect.Parameter]:
-    for field in dataclasses.fields(cls):
-        name = f"{path}{field.name}"
-        if dataclasses.is_dataclass(field.type):
-            yield from _derive(field.type, f"{name}__", only)  # type: ignore[arg-type]
-        elif "help" in field.metadata and (not only or field.name in only):
-            flag = field.metadata["flag"] or "--" + field.name.replace("_", "-")
-            declared = typer.Option(
-                f"{flag}/--no-{flag[2:]}" if field.type == bool | None else flag,
-                metavar=field.metadata["metavar"],
-                help=field.metadata["help"],
-                show_default=_describe_default(field, name.replace("__", ".")),
-            )
-            kind: Any = Annotated[_option_type(field) | None, declared]
-            yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-
-
-def _option_type(field: Any) -> Any:
-    if field.name == "cache_bytes":
-        return float  # in gigabytes
-    if field.default_factory is dict:
-        return list[str]
-    if field.type == bool | None:
-        return bool
-    return type(field.default) if isinstance(field.default, int) else str
-
-
-def _describe_default(field: Any, name: str) -> str | bool:
-    if any(name in changes for changes in DEFAULTS.values()):
-        return "depends on the family"
-    if field.name == "cache_bytes":
-        return f"{field.default // _GIGABYTE}"
-    if isinstance(field.default, tuple):
-        return ",".join(field.default)
-    return str(field.default) if isinstance(field.default, str | int) and field.default is not False else False
-
-
-def read_pairs(given: list[str] | None, option: str, *, may_be_empty: bool = False) -> dict[str, str]:
-    """Return what NAME=VALUE arguments say."""
-    found: dict[str, str] = {}
-    for item in given or ():
-        name, equals, value = item.partition("=")
-        if not equals or not name.strip() or not (value.strip() or may_be_empty):
-            raise InputError(f"{option} {item!r} is not NAME=VALUE.")
-        found[name.strip()] = value.strip()
-    return found
 
 
 @task.command("train", cls=TidyCommand)
@@ -249,8 +183,10 @@ def _read_settings(given: dict[str, Any]) -> dict[str, Any]:
 def _read_options(given: dict[str, Any]) -> TaskOptions:
     names = {field.name for field in dataclasses.fields(TaskOptions)}
     values = {name: value for name, value in given.items() if name in names}
+    if values.get("cache_bytes", 0) < 0:
+        raise InputError(f"--cache-gigabytes is {values['cache_bytes']:g}; give 0 or more.")
     if "cache_bytes" in values:
-        values["cache_bytes"] = round(values["cache_bytes"] * _GIGABYTE)
+        values["cache_bytes"] = round(values["cache_bytes"] * GIGABYTE)
     if "label_map" in values:
         values["label_map"] = read_pairs(values["label_map"], "--map-label", may_be_empty=True)
     read = {name.removeprefix("read__"): value for name, value in given.items() if name.startswith("read__")}

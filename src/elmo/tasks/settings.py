@@ -70,11 +70,11 @@ class ElmoSettings:
         "input", "Where ELMo enters: none, input ([x; ELMo]), output ([h; ELMo]) or both.", "--elmo"
     )
     layers: Literal["learned", "top", "concat"] = option(
-        "learned", "Layers of the biLM: mixed by learned weights, the top one, or all concatenated."
+        "learned", "Layers of the biLM: learned (mixed by learned weights), top or concat."
     )
     tune: bool = option(False, "Train the biLM along with the task instead of keeping it frozen.")
     context: Literal["none", "mix", "concat"] = option(
-        "none", "Context layer of the model: unused, mixed in as one more layer, or concatenated to the mix."
+        "none", "Context layer of the model: none, mix (as one more layer) or concat (beside the mix)."
     )
     dropout: float = 0.5
     mix_penalty: float = 0.001  # λ of λ‖w‖²

@@ -17,6 +17,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from elmo.checkpoint.fingerprint import context_fingerprint, fingerprint
@@ -150,139 +152,145 @@ def train_task(
     With `keep` the folder becomes a task to load; without it, only the scores are kept.
     """
     started = time.monotonic()
-    prepared = _prepare(shared, settings)  # a mistake in the inputs leaves no folder
+    run = _Run(shared, settings)  # a mistake in the inputs leaves no folder
     if is_new:
         start(shared.inputs, settings, folder)
     with holding_run(folder):
-        return _train(shared, prepared, settings, folder, watcher, keep, started)
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """A network before its first epoch, and what it is trained with."""
-
-    predictor: Predictor
-    train: list[Any]
-    dev: list[Any]
-    words: Vocabularies
-    model: Elmo | None
-    shape: BilmShape | None
-    fingerprint: str | None
-
-
-def _prepare(shared: SharedInputs, settings: TaskSettings) -> _Prepared:
-    family, options = shared.family, shared.inputs.options
-    train, dev = shared.splits.draw(settings.fit)
-    if settings.elmo.tune and (options.precision, options.device) != ("float32", "cpu"):
-        raise InputError(
-            "A biLM is tuned in float32 on the CPU, where the task network runs; leave out --precision and "
-            "--device, or keep the biLM frozen."
-        )
-    labels = family.learn_labels(train, settings)
-    if len(names := list(labels.get("labels") or [])) == 1:
-        logger.warning("All training examples have the label %r; is it in the right column?", names[0])
-    if shared.first_senses:
-        labels["first_senses"] = shared.first_senses
-    tuned = shared.open_model() if settings.elmo.tune else None
-    model = tuned or (shared.frozen if settings.elmo.where != "none" else None)
-    with_context = settings.elmo.context != "none"
-    if model is not None and with_context and model.context is None:
-        raise InputError("elmo.context is set, but the model has no context layer; add one with elmo fuse.")
-    words, vectors = WordList(), None
-    pretrained = WordList()
-    if "learned" in settings.words.kinds:
-        texts = (text for example in train for text in family.texts(example))
-        words = choose_words(texts, min_count=settings.words.min_count)
-    if "pretrained" in settings.words.kinds:
-        pretrained, vectors = shared.read_pretrained(settings.words.num_kept)
-    vocabularies = Vocabularies(words, pretrained, 0 if vectors is None else vectors.shape[1])
-    shape = found = layers_of = None
-    if model is not None:
-        context_dim = model.context.dim if with_context and model.context is not None else 0
-        shape = BilmShape(model.num_layers, model.dim, context_dim)
-        found = shared.frozen_fingerprint if tuned is None else fingerprint(tuned)
-        layers_of = None if tuned is not None else shared.embed_texts(with_context=with_context).__getitem__
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.fit.seed)
-        network = build_network(family.name, settings, labels, vocabularies, shape, tuned=tuned, vectors=vectors)
-    predictor = Predictor(network, family, labels, Batcher(settings, vocabularies, shape, layers_of))
-    for split, what in ((dev, "dev"), (shared.splits.test, "test")):
-        predictor.warn_of_unknown(split, what)
-    return _Prepared(predictor, train, dev, vocabularies, model, shape, found)
-
-
-def _train(
-    shared: SharedInputs,
-    prepared: _Prepared,
-    settings: TaskSettings,
-    folder: Path,
-    watcher: Watcher | None,
-    keep: bool,
-    started: float,
-) -> TaskResult:
-    predictor, inputs, state_path = prepared.predictor, shared.inputs, folder / TRAINING / STATE_FILE
-    state = load_state(state_path) or FitState(bilm_hash=prepared.fingerprint)
-    if state.bilm_hash != prepared.fingerprint:
-        raise InputError(
-            f"{inputs.model or 'The default model'} is not the biLM that the run in {folder} began with; put that "
-            "one back, or start a new run."
-        )
-    state = fit(
-        predictor, settings, prepared.train, prepared.dev, state=state, watcher=watcher,
-        save=lambda state: save_state(state_path, state),
-    )  # fmt: skip
-    test = shared.splits.test
-    result = TaskResult(
-        folder,
-        predictor.family.name,
-        predictor.metric,
-        predictor.evaluate(prepared.dev),
-        predictor.evaluate(test) if test else None,
-        _describe_mixes(predictor),
-        len(prepared.train),
-        state.best_epoch,
-        state.history,
-        settings.to_dict(),
-        prepared.fingerprint,
-        round(time.monotonic() - started, 1),
-    )
-    if keep:
-        reference = _refer(inputs, settings, prepared)
-        if reference is not None and reference.is_carried and prepared.model is not None:
-            prepared.model.save_pretrained(folder / BILM_FOLDER)
-        description = TaskDescription(
-            result.family, settings, predictor.labels, shared.splits.read, reference, inputs.options.label_map
-        )
-        # A tuned biLM has a folder of its own.
-        weights = {name: each for name, each in state.best_weights.items() if not name.startswith(BILM_PREFIX)}
-        write_task(folder, description, prepared.words, weights)
-    replace_file(folder / SCORES_FILE, json.dumps(result.to_dict(), indent=1).encode())
-    remove(state_path)
+        state = run.fit(folder, watcher)
+        result = run.measure(folder, state, started)
+        if keep:
+            run.write(folder, state)
+        replace_file(folder / SCORES_FILE, json.dumps(result.to_dict(), indent=1).encode())
+        remove(folder / TRAINING / STATE_FILE)
     return result
 
 
-def _refer(inputs: TaskInputs, settings: TaskSettings, prepared: _Prepared) -> BilmReference | None:
-    model, shape, source = prepared.model, prepared.shape, inputs.model
-    if model is None or shape is None or prepared.fingerprint is None:
-        return None
-    if source is not None and Path(source).expanduser().exists():
-        source = str(Path(source).expanduser().resolve())
-    is_tuned = settings.elmo.tune
-    return BilmReference(
-        source,
-        fingerprint(model) if is_tuned else prepared.fingerprint,
-        shape.num_layers,
-        shape.dim,
-        is_tuned or inputs.options.carry_bilm,
-        inputs.options.precision,
-        shape.context_dim,
-        context_fingerprint(model) if shape.context_dim else None,
-    )
+class _Run:
+    """One network with its examples, from the first epoch to the folder."""
+
+    def __init__(self, shared: SharedInputs, settings: TaskSettings) -> None:
+        family, elmo = shared.family, settings.elmo
+        self._shared, self._settings = shared, settings
+        self._train, self._dev = shared.splits.draw(settings.fit)
+        labels = family.learn_labels(self._train, settings)
+        if len(names := list(labels.get("labels") or [])) == 1:
+            logger.warning("All training examples have the label %r; is it in the right column?", names[0])
+        if shared.first_senses:
+            labels["first_senses"] = shared.first_senses
+        self._words, vectors = self._choose_words()
+        self._model = self._open_model()
+        self._shape: BilmShape | None = None
+        self._fingerprint = layers_of = None
+        if self._model is not None:
+            context = self._model.context if elmo.context != "none" else None
+            self._shape = BilmShape(self._model.num_layers, self._model.dim, context.dim if context else 0)
+            self._fingerprint = fingerprint(self._model) if elmo.tune else shared.frozen_fingerprint
+            if not elmo.tune:
+                layers_of = shared.embed_texts(with_context=context is not None).__getitem__
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(settings.fit.seed)
+            network = build_network(
+                family.name, settings, labels, self._words, self._shape,
+                tuned=self._model if elmo.tune else None, vectors=vectors,
+            )  # fmt: skip
+        self._predictor = Predictor(
+            network, family, labels, Batcher(settings, self._words, self._shape, layers_of)
+        )
+        for split, what in ((self._dev, "dev"), (shared.splits.test, "test")):
+            self._predictor.warn_of_unknown(split, what)
+
+    def _choose_words(self) -> tuple[Vocabularies, npt.NDArray[np.float32] | None]:
+        learned, pretrained, vectors = WordList(), WordList(), None
+        words = self._settings.words
+        if "learned" in words.kinds:
+            texts = (text for example in self._train for text in self._shared.family.texts(example))
+            learned = choose_words(texts, min_count=words.min_count)
+        if "pretrained" in words.kinds:
+            pretrained, vectors = self._shared.read_pretrained(words.num_kept)
+        return Vocabularies(learned, pretrained, 0 if vectors is None else vectors.shape[1]), vectors
+
+    def _open_model(self) -> Elmo | None:
+        elmo, options = self._settings.elmo, self._shared.inputs.options
+        if elmo.where == "none":
+            return None
+        if elmo.tune and (options.precision, options.device) != ("float32", "cpu"):
+            raise InputError(
+                "A biLM is tuned in float32 on the CPU, where the task network runs; leave out --precision and "
+                "--device, or keep the biLM frozen."
+            )
+        model = self._shared.open_model() if elmo.tune else self._shared.frozen
+        if elmo.context != "none" and model.context is None:
+            raise InputError("elmo.context is set, but the model has no context layer; add one with elmo fuse.")
+        return model
+
+    def fit(self, folder: Path, watcher: Watcher | None) -> FitState:
+        """Train from the state that the folder holds, if any."""
+        path = folder / TRAINING / STATE_FILE
+        state = load_state(path) or FitState(bilm_hash=self._fingerprint)
+        if state.bilm_hash != self._fingerprint:
+            raise InputError(
+                f"{self._shared.inputs.model or 'The default model'} is not the biLM that the run in {folder} "
+                "began with; put that one back, or start a new run."
+            )
+        return fit(
+            self._predictor, self._settings, self._train, self._dev, state=state, watcher=watcher,
+            save=lambda state: save_state(path, state),
+        )  # fmt: skip
+
+    def measure(self, folder: Path, state: FitState, started: float) -> TaskResult:
+        """Return the scores of the trained network."""
+        predictor, test = self._predictor, self._shared.splits.test
+        mixes = cast(Sequence[ScalarMix], predictor.network.encoder.mixes or ())
+        return TaskResult(
+            folder,
+            predictor.family.name,
+            predictor.metric,
+            predictor.evaluate(self._dev),
+            predictor.evaluate(test) if test else None,
+            [{"weights": mix.normalized_weights().tolist(), "gamma": mix.gamma.item()} for mix in mixes],
+            len(self._train),
+            state.best_epoch,
+            state.history,
+            self._settings.to_dict(),
+            self._fingerprint,
+            round(time.monotonic() - started, 1),
+        )
+
+    def write(self, folder: Path, state: FitState) -> None:
+        """Write the task."""
+        reference = self._refer()
+        if reference is not None and reference.is_carried and self._model is not None:
+            self._model.save_pretrained(folder / BILM_FOLDER)
+        predictor, inputs = self._predictor, self._shared.inputs
+        description = TaskDescription(
+            inputs.family, self._settings, predictor.labels, self._shared.splits.read, reference,
+            inputs.options.label_map,
+        )  # fmt: skip
+        # A tuned biLM has a folder of its own.
+        weights = {name: each for name, each in state.best_weights.items() if not name.startswith(BILM_PREFIX)}
+        write_task(folder, description, self._words, weights)
+
+    def _refer(self) -> BilmReference | None:
+        model, shape, inputs = self._model, self._shape, self._shared.inputs
+        if model is None or shape is None or self._fingerprint is None:
+            return None
+        is_tuned = self._settings.elmo.tune
+        return BilmReference(
+            _absolute(inputs.model),
+            fingerprint(model) if is_tuned else self._fingerprint,
+            shape.num_layers,
+            shape.dim,
+            is_tuned or inputs.options.carry_bilm,
+            inputs.options.precision,
+            shape.context_dim,
+            context_fingerprint(model) if shape.context_dim else None,
+        )
 
 
-def _describe_mixes(predictor: Predictor) -> list[dict[str, Any]]:
-    mixes = cast(Sequence[ScalarMix], predictor.network.encoder.mixes or ())
-    return [{"weights": mix.normalized_weights().tolist(), "gamma": mix.gamma.item()} for mix in mixes]
+def _absolute(path: str | None) -> str | None:
+    """Return the absolute path of something that exists; other names as they are."""
+    is_path = path is not None and Path(path).expanduser().exists()
+    return str(Path(path).expanduser().resolve()) if path is not None and is_path else path
 
 
 # --- the folder of a run
@@ -307,10 +315,10 @@ def start(inputs: TaskInputs, settings: TaskSettings, folder: Path) -> None:
 def describe_inputs(inputs: TaskInputs, settings: TaskSettings) -> dict[str, Any]:
     """Return the record of what a run is started with: absolute paths, settings, and the checksums of files."""
     values = inputs.to_dict()
-    for name in ("train", "dev", "test", "model", "word_vectors", "cache_folder", "sense_index"):
-        path = values[name]
-        if path is not None and (name == "cache_folder" or Path(path).expanduser().exists()):
-            values[name] = str(Path(path).expanduser().resolve())  # a run may be resumed from anywhere
+    for name in ("train", "dev", "test", "model", "word_vectors", "sense_index"):
+        values[name] = _absolute(values[name])  # a run may be resumed from anywhere
+    if values["cache_folder"] is not None:
+        values["cache_folder"] = str(Path(values["cache_folder"]).expanduser().resolve())
     files = [values[name] for name in ("train", "dev", "test", "word_vectors", "sense_index")]
     return {
         "inputs": values,
