@@ -1,32 +1,29 @@
-"""How many columns of a terminal a text takes: wide characters take two, marks above letters none."""
-
-import unicodedata
+"""Text in the columns of a terminal, where wide characters take two."""
 
 _LONGEST_WORD = 15
 
 
 def measure(text: str) -> int:
-    """Give the columns of a text."""
-    return sum(
-        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        for character in text
-    )
+    """Return the number of columns of a text."""
+    from rich.cells import cell_len  # only tables need it
+
+    return cell_len(text)
 
 
 def show(text: str) -> str:
-    """Return a text of a foreign file as one line without characters that would act on the terminal."""
+    """Return a text as one line without characters that would control the terminal."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
     )
 
 
 def pad(text: str, width: int) -> str:
-    """Add spaces up to a width."""
+    """Return the text with spaces up to a width."""
     return text + " " * max(0, width - measure(text))
 
 
 def fit(text: str, width: int) -> str:
-    """Cut a text to a width around its [marked] word, or from its begin, between words where it has spaces."""
+    """Return a text cut to a width around its [marked] word, or its beginning, between words if it has spaces."""
     if measure(text) <= width:
         return text
     left = max(0, text.find("["))
@@ -42,7 +39,7 @@ def fit(text: str, width: int) -> str:
 
 
 def _step_left(text: str, at: int) -> int:
-    """Give where the word before starts; a long one, as in writing without spaces, is taken by characters."""
+    """Return where the previous word starts; a long one, as in Chinese, is taken character by character."""
     start = text.rfind(" ", 0, max(0, at - 1)) + 1
     return start if at - start <= _LONGEST_WORD else at - 1
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from elmo.analysis.corpus_index import CorpusIndex
+from elmo.analysis.index import CorpusIndex
 from elmo.analysis.neighbors import find_neighbors
 from elmo.checkpoint.embedded import DEFAULT_MODEL, DEFAULT_NAME
 from elmo.errors import ConfigError, InputError
