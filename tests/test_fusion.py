@@ -11,9 +11,9 @@ from safetensors.torch import load_file, save_file
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError, fuse
 from elmo.checkpoint.basis import change_basis
+from elmo.checkpoint.fingerprint import fingerprint as bilm_hash
 from elmo.checkpoint.folder import check_content_hash, content_hash, read_folder
 from elmo.config import ContextConfig
-from elmo.tasks.bilm_identity import content_hash as bilm_hash
 
 MONEY_BANK = "the [bank] of money and cash"
 OTHER_MONEY_BANK = "a loan to the [bank]"

@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from elmo import Elmo, __version__
+from elmo import Elmo, __version__, progress
 from elmo.checkpoint.recognition import Format
 from elmo.cli import main
 from elmo.cli.commands import COMMANDS
@@ -124,3 +124,9 @@ def test_the_end_of_a_file_is_not_taken_for_ctrl_d(monkeypatch, model_folder):
     monkeypatch.setattr(Elmo, "from_pretrained", fail)
     with pytest.raises(EOFError, match="No data left in file"):
         main(["embed", "--text", "a", "-m", str(model_folder)])
+
+
+def test_no_bar_without_a_terminal(run: Run, model_folder, monkeypatch, tmp_path):
+    monkeypatch.setattr(progress, "SECONDS_BEFORE_SHOWN", 0.0)
+    answer = run("embed", "--text", "I", "-m", model_folder, "-o", tmp_path / "vectors.npz")
+    assert (answer.code, answer.err) == (0, "")

@@ -32,14 +32,14 @@ from elmo.analysis.occurrences import (
     is_same_word,
     read_source,
 )
+from elmo.checkpoint.fingerprint import context_fingerprint, fingerprint
+from elmo.config import parse
 from elmo.corpus.input_files import InputFile, Source
 from elmo.durable import LOCK, is_vacant, remove, replace_file, writing_aside
 from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError, first_line
 from elmo.locking import holding
 from elmo.model import Elmo
-from elmo.parsing import parse
 from elmo.progress import Advance, progress_bar
-from elmo.tasks.bilm_identity import content_hash, context_hash
 
 MANIFEST = "manifest.json"
 OCCURRENCES_PER_SEGMENT = 500_000
@@ -170,7 +170,7 @@ class CorpusIndex:
 
     def check_model(self, model: Elmo) -> None:
         """Raise InputError if it was built with another model."""
-        if not self.is_of(content_hash(model), context_hash(model)):
+        if not self.is_of(fingerprint(model), context_fingerprint(model)):
             built_with = self.manifest.model or "the default model of another version"
             raise InputError(f"{self.folder} was built with another model, {built_with}; name it with --model.")
 
@@ -289,8 +289,8 @@ def build_index(
     sources = find_corpus(names)
     keys = tuple(key for key in choose_layers(layers, model) if key != 0)
     wanted = Manifest(
-        _absolute(model_name), content_hash(model), model.num_layers, model.dim,
-        keys, reading or ReadingSettings(), context_hash=context_hash(model) if "meaning" in keys else None,
+        _absolute(model_name), fingerprint(model), model.num_layers, model.dim,
+        keys, reading or ReadingSettings(), context_hash=context_fingerprint(model) if "meaning" in keys else None,
     )  # fmt: skip
     # Wrong settings and another index in the folder are reported before anything is created.
     wanted.reading.to_prepare()

@@ -9,11 +9,11 @@ import typer
 from elmo.cli import options
 from elmo.cli.model_output import check_model_output
 from elmo.cli.opening import open_model
-from elmo.cli.progress import progress_bar
 from elmo.cli.sentence_splitting import split_lines
 from elmo.cli.text_input import TextInput
 from elmo.cli.writing_aside import folder_written_aside
 from elmo.errors import InputError
+from elmo.progress import progress_bar
 
 if TYPE_CHECKING:
     from elmo.model import Elmo

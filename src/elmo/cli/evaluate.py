@@ -10,10 +10,10 @@ import typer
 from elmo.cli import options
 from elmo.cli.json_lines import to_json
 from elmo.cli.opening import open_model
-from elmo.cli.progress import progress_bar
 from elmo.cli.sentence_splitting import split_lines
 from elmo.cli.text_input import STDIN, TextInput
 from elmo.errors import InputError
+from elmo.progress import progress_bar
 
 if TYPE_CHECKING:
     from elmo.inference.evaluation import Evaluation

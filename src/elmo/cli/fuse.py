@@ -8,9 +8,9 @@ import typer
 from elmo.cli import options
 from elmo.cli.model_output import check_model_output
 from elmo.cli.opening import open_model
-from elmo.cli.progress import progress_bar
 from elmo.cli.static import CorpusArgument, Dimensions, NumWords, Seed
 from elmo.cli.writing_aside import folder_written_aside
+from elmo.progress import progress_bar
 
 if TYPE_CHECKING:
     from elmo.checkpoint.storage import Storage

@@ -9,8 +9,8 @@ import typer
 from elmo.cli import options
 from elmo.cli.json_lines import to_json
 from elmo.cli.opening import open_model
-from elmo.cli.progress import progress_bar
 from elmo.cli.text_input import TextInput
+from elmo.progress import progress_bar
 
 if TYPE_CHECKING:
     from elmo.inference.scoring import SentenceScore

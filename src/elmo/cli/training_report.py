@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from elmo.cli.progress import PeriodicLines
+from elmo.progress import PeriodicLines
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmo.cli.progress import progress_bar
 from elmo.cli.text_width import show
 from elmo.errors import InputError
+from elmo.progress import progress_bar
 
 if TYPE_CHECKING:
     from elmo.jobs.manifest import Manifest

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from elmo.cli.job_options import Engine, JobOptions, OnError
 from elmo.cli.options import State
-from elmo.cli.progress import Advance, progress_bar
 from elmo.cli.resuming import resumable
 from elmo.errors import InputError
 from elmo.heap import reuse_large_blocks
+from elmo.progress import Advance, progress_bar
 
 if TYPE_CHECKING:
     from elmo.jobs.job import JobProgress, ProgressCallback

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from elmo.cli.progress import progress_bar
 from elmo.cli.row_input import Sentence
 from elmo.cli.vector_files import Writer, open_output
+from elmo.progress import progress_bar
 
 if TYPE_CHECKING:
     from elmo.model import Array

@@ -8,18 +8,16 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from elmo.inference.packed_linear import pack_linear, pack_torch_linear
 from elmo.inference.precision import Precision
-from elmo.kernels.characters import CharTable, run_highway
+from elmo.kernels.characters import CharTable, fits_table, make_table, run_highway
 from elmo.kernels.library import Library, find_library
 from elmo.nn.char_cnn import CharCnn, Highway, count_before_padding
 
 # Values that are made at once: they should stay in the cache until they are used.
 VALUES_AT_ONCE = 2**21
-# A larger table (alphabets of thousands of characters) would take longer to read than to multiply.
-LARGEST_TABLE_BYTES = 2**25
 
 
 class PackedCharCnn:
@@ -27,9 +25,8 @@ class PackedCharCnn:
 
     def __init__(self, cnn: CharCnn, precision: Precision) -> None:
         library = find_library()
-        rows = sum(module.weight[:, 0].numel() for module in _list_convolutions(cnn))
         self._pool: Callable[[Tensor], Tensor] = TorchPooling(cnn)
-        if library is not None and 4 * rows * cnn.embedding.num_embeddings <= LARGEST_TABLE_BYTES:
+        if library is not None and fits_table(cnn.embedding.num_embeddings, cnn.list_filters()):
             self._pool = CompiledPooling(cnn, library)
         self._activation = cnn.activation
         self._highways = [PackedHighway(layer, precision) for layer in cnn.highways if isinstance(layer, Highway)]
@@ -46,8 +43,10 @@ class CompiledPooling:
     """The maximum of each filter over a word, from a table."""
 
     def __init__(self, cnn: CharCnn, library: Library) -> None:
-        filters = [module.weight for module in _list_convolutions(cnn)]
-        self._table = CharTable(library, cnn.embedding.weight, filters, _join_biases(cnn))
+        filters = [weight.detach() for weight in cnn.list_filters()]
+        # In float64, so that no number of threads changes a bit of the table.
+        table = make_table(cnn.embedding.weight.detach().double(), [weight.double() for weight in filters])
+        self._table = CharTable(library, table.float(), cnn.join_biases().detach(), filters)
 
     def __call__(self, char_ids: Tensor) -> Tensor:
         """(U, C) -> (U, F), before the activation."""
@@ -59,13 +58,13 @@ class TorchPooling:
     """The maximum of each filter over a word, by torch."""
 
     def __init__(self, cnn: CharCnn) -> None:
-        convolutions = _list_convolutions(cnn)
         self._embedding = cnn.embedding.weight.detach()
         self._width = cnn.max_width
-        self._channels = [(module.kernel_size[0], module.out_channels) for module in convolutions]
-        weights = [F.pad(module.weight, (0, self._width - module.kernel_size[0])) for module in convolutions]
+        filters = cnn.list_filters()
+        self._channels = [(weight.shape[2], weight.shape[0]) for weight in filters]
+        weights = [F.pad(weight, (0, self._width - weight.shape[2])) for weight in filters]
         weight = torch.cat(weights).transpose(1, 2).flatten(start_dim=1)  # (F, width·d)
-        bias = _join_biases(cnn)
+        bias = cnn.join_biases()
         self._num_features = len(bias)
         self._convolve = pack_torch_linear(weight, bias, "float32")
 
@@ -117,11 +116,3 @@ class PackedHighway:
             else:
                 transformed, gate = torch.split(products, dim, dim=1)
                 rows.lerp_(transformed.relu_(), gate.sigmoid_())
-
-
-def _list_convolutions(cnn: CharCnn) -> list[nn.Conv1d]:
-    return [module for module in cnn.convolutions if isinstance(module, nn.Conv1d)]
-
-
-def _join_biases(cnn: CharCnn) -> Tensor:
-    return torch.cat([module.bias for module in _list_convolutions(cnn) if module.bias is not None])

@@ -9,30 +9,6 @@
 4. `job` writes the manifest last, from the records. `vectors` reads the folder back, `verification` compares it.
 """
 
-from typing import TYPE_CHECKING, Any
+from elmo.lazy import lazy_exports
 
-if TYPE_CHECKING:
-    from elmo.jobs.job import run_job as run_job
-    from elmo.jobs.settings import JobSettings as JobSettings
-    from elmo.jobs.vectors import open_vectors as open
-
-__all__ = ["JobSettings", "open", "run_job"]
-
-_PLACES = {
-    "JobSettings": ("elmo.jobs.settings", "JobSettings"),
-    "open": ("elmo.jobs.vectors", "open_vectors"),
-    "run_job": ("elmo.jobs.job", "run_job"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    module, attribute = _PLACES[name]
-    return getattr(import_module(module), attribute)
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
+__getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -15,6 +15,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from elmo.checkpoint.fingerprint import context_fingerprint as context_hash
+from elmo.checkpoint.fingerprint import fingerprint as content_hash
 from elmo.corpus.input_files import STDIN, Kind, check_outside
 from elmo.durable import replace_file
 from elmo.errors import InputError
@@ -42,7 +44,6 @@ from elmo.jobs.vectors import Vectors, open_vectors
 from elmo.jobs.verification import find_wrong_sizes
 from elmo.model import Elmo
 from elmo.one_line_json import to_json
-from elmo.tasks.bilm_identity import content_hash, context_hash
 from elmo.version import __version__
 
 logger = logging.getLogger(__name__)

@@ -50,6 +50,9 @@ def open_vectors(folder: str | Path) -> "Vectors":
     return Vectors(folder, manifest)
 
 
+open = open_vectors  # the public name, elmo.jobs.open
+
+
 class Vectors(Sequence[VectorRow]):
     """The rows of a folder, or a slice of them; safe to pickle."""
 

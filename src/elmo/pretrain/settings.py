@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
+from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, list_not_positive, parse
 from elmo.errors import ConfigError
-from elmo.parsing import list_not_positive, parse
 from elmo.text.characters import Utf8Alphabet
 
 if sys.version_info >= (3, 11):

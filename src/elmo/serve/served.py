@@ -7,12 +7,13 @@ from typing import Any
 from elmo.analysis.index import CorpusIndex
 from elmo.analysis.neighbors import find_neighbors
 from elmo.checkpoint.embedded import DEFAULT_MODEL, DEFAULT_NAME
+from elmo.checkpoint.fingerprint import context_fingerprint as context_hash
+from elmo.checkpoint.fingerprint import fingerprint as content_hash
 from elmo.errors import ConfigError, InputError
 from elmo.inference.word_probabilities import require_softmax
 from elmo.model import Elmo
 from elmo.serve.problems import Problem, unknown_name
 from elmo.serve.settings import Settings
-from elmo.tasks.bilm_identity import content_hash, context_hash
 from elmo.tasks.folder import read_task
 from elmo.tasks.task import Task, load
 

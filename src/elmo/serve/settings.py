@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from elmo.config import list_not_positive
 from elmo.errors import ConfigError
-from elmo.parsing import list_not_positive
 
 PREFIX = "ELMO_SERVE_"
 

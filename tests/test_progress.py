@@ -1,13 +1,13 @@
 import io
 import sys
 import threading
+import types
 
 import pytest
 
-from elmo.cli import progress
+from elmo import progress
 from elmo.cli.task_report import TaskReport
 from elmo.cli.training_report import TrainingReport
-from tests.cli.conftest import Run
 
 
 class Terminal(io.StringIO):
@@ -46,12 +46,6 @@ def test_no_bar_among_results_on_one_terminal(monkeypatch):
     with progress.progress_bar(unit="sentences", num_bytes=20, prints=True) as advance:
         advance(20)
     assert terminal.getvalue() == ""
-
-
-def test_no_bar_without_a_terminal(run: Run, model_folder, monkeypatch, tmp_path):
-    monkeypatch.setattr(progress, "SECONDS_BEFORE_SHOWN", 0.0)
-    answer = run("embed", "--text", "I", "-m", model_folder, "-o", tmp_path / "vectors.npz")
-    assert (answer.code, answer.err) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -113,3 +107,36 @@ def test_long_commands_log_where_they_are(capsys, monkeypatch, kind):
         with progress.progress_bar(unit="words", num_bytes=10, prints=False):
             assert seen.wait(30)
     assert made[0].startswith("starting (after 0:00:0")
+
+
+def test_work_that_is_not_shown_prints_nothing(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.001)
+    monkeypatch.setattr(progress, "SECONDS_BEFORE_SHOWN", 0.0)
+    with progress.progress_bar(unit="words", num_bytes=10, shown=False) as advance:
+        advance(10)
+        threading.Event().wait(0.02)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_lines_stay_above_the_bar(monkeypatch):
+    terminal = watch(monkeypatch)
+    monkeypatch.setattr(progress, "SECONDS_BEFORE_SHOWN", 0.0)
+    with progress.StatusBar(10) as bar:
+        bar.show(3, "update 3 of 10")
+        bar.say("saved model")
+    assert "update 3 of 10" in terminal.getvalue() and "saved model\n" in terminal.getvalue().replace("\r", "")
+
+
+@pytest.mark.parametrize(
+    ("shell", "widgets", "drawn"),
+    [
+        ("ZMQInteractiveShell", True, True),
+        ("ZMQInteractiveShell", False, False),
+        ("TerminalInteractiveShell", True, False),
+    ],
+)
+def test_a_notebook_with_widgets_gets_a_bar(monkeypatch, shell, widgets, drawn):
+    ipython = types.SimpleNamespace(get_ipython=type(shell, (), {}))
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setattr(progress.importlib.util, "find_spec", lambda name: object() if widgets else None)
+    assert progress.can_draw() == drawn
