@@ -11,7 +11,7 @@ from elmo import CheckpointError, ConfigError, Elmo, InputError
 from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo.checkpoint.run_folder import list_checkpoints
 from elmo.corpus.prepare import PrepareSettings, prepare_corpus
-from elmo.inference.evaluation import evaluate_text
+from elmo.inference.scoring import evaluate_text
 from elmo.pretrain import launch
 from elmo.pretrain import run as run_module
 from elmo.pretrain.loop import DivergedError

@@ -6,7 +6,7 @@ from .neighbors import find_neighbors as find_neighbors
 from .occurrences import CorpusFilter as CorpusFilter
 from .occurrences import Occurrence as Occurrence
 from .occurrences import Occurrences as Occurrences
-from .occurrences import ReadingSettings as ReadingSettings
+from .occurrences import TextSettings as TextSettings
 from .occurrences import find_labelled as find_labelled
 from .occurrences import find_occurrences as find_occurrences
 from .occurrences import read_corpus as read_corpus

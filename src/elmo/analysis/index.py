@@ -26,7 +26,7 @@ from elmo.analysis.occurrences import (
     CorpusSentence,
     Occurrence,
     Occurrences,
-    ReadingSettings,
+    TextSettings,
     count_bytes,
     find_corpus,
     is_same_word,
@@ -34,10 +34,9 @@ from elmo.analysis.occurrences import (
 )
 from elmo.checkpoint.fingerprint import context_fingerprint, fingerprint
 from elmo.config import parse
-from elmo.corpus.input_files import InputFile, Source
-from elmo.durable import LOCK, is_vacant, remove, replace_file, writing_aside
 from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError, first_line
-from elmo.locking import holding
+from elmo.files.durable import LOCK, holding, is_vacant, remove, replace_file, writing_aside
+from elmo.files.sources import InputFile, Source
 from elmo.model import Elmo
 from elmo.progress import Advance, progress_bar
 
@@ -73,7 +72,7 @@ class Manifest:
     num_layers: int
     dim: int
     layers: tuple[LayerKey, ...]
-    reading: ReadingSettings
+    reading: TextSettings
     sources: tuple[SourceRecord, ...] = ()
     segments: tuple[str, ...] = ()
     context_hash: str | None = None  # of the model's context layer, if "meaning" is among the layers
@@ -133,7 +132,7 @@ def read_manifest(folder: Path) -> Manifest:
                 f"{path} has an unknown version ({_VERSION} and {_MEANING_VERSION} are known); build the index "
                 "again."
             )
-        content["reading"] = parse(ReadingSettings, content["reading"], "reading")
+        content["reading"] = parse(TextSettings, content["reading"], "reading")
         content["sources"] = tuple(parse(SourceRecord, source, "a source") for source in content["sources"])
         content["layers"], content["segments"] = tuple(content["layers"]), tuple(content["segments"])
         manifest = Manifest(**content)
@@ -270,7 +269,7 @@ def build_index(
     names: Sequence[str],
     *,
     layers: Sequence[str | int] | None = None,
-    reading: ReadingSettings | None = None,
+    reading: TextSettings | None = None,
     max_words: int | None = None,
     model_name: str | None = None,
     segment_size: int = OCCURRENCES_PER_SEGMENT,
@@ -290,10 +289,9 @@ def build_index(
     keys = tuple(key for key in choose_layers(layers, model) if key != 0)
     wanted = Manifest(
         _absolute(model_name), fingerprint(model), model.num_layers, model.dim,
-        keys, reading or ReadingSettings(), context_hash=context_fingerprint(model) if "meaning" in keys else None,
+        keys, reading or TextSettings(), context_hash=context_fingerprint(model) if "meaning" in keys else None,
     )  # fmt: skip
-    # Wrong settings and another index in the folder are reported before anything is created.
-    wanted.reading.to_prepare()
+    # Another index in the folder is reported before anything is created.
     _find_manifest(folder, wanted, layers_given=bool(layers))
     folder.mkdir(parents=True, exist_ok=True)
     build = None
@@ -336,7 +334,7 @@ class _Build:
         for left in self._folder.iterdir():
             if _SEGMENT_NAME.fullmatch(left.name) and left.name not in self.manifest.segments:
                 remove(left)  # of a process that was killed before it wrote the manifest
-        files = [InputFile.of(source, lambda num_bytes: None) for source in sources]
+        files = [InputFile.of(source) for source in sources]
         windows = self._windows(files, [self._register(file) for file in files])
         while (window := next(windows, None)) is not None:
             self._write_segment(itertools.chain([window], windows))

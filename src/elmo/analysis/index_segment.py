@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from elmo.analysis.layers import Array, LayerKey, normalize
 from elmo.analysis.occurrences import CorpusFilter, CorpusSentence, Occurrence
-from elmo.corpus.durable_files import read_npy
 from elmo.errors import CheckpointError, ConfigError, InputError, first_line
+from elmo.files.arrays import read_npy
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 # What reading damaged files raises, depending on which byte is wrong.

@@ -18,7 +18,7 @@ from elmo.analysis.occurrences import (
     CorpusFilter,
     CorpusSentence,
     Occurrence,
-    ReadingSettings,
+    TextSettings,
     count_bytes,
     find_corpus,
     is_same_word,
@@ -97,7 +97,7 @@ def find_neighbors(
     words: Match = "any",
     corpus_filter: CorpusFilter | None = None,
     top_k: int = 10,
-    reading: ReadingSettings | None = None,
+    reading: TextSettings | None = None,
     progress: bool = False,
 ) -> Neighbors:
     """Find the occurrences nearest to a word: the one [marked] in the sentence, or the one with an `index`.

@@ -12,11 +12,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from elmo.corpus.input_files import STDIN, Source, find_sources
-from elmo.corpus.part_sentences import cut_sentences
-from elmo.corpus.part_text import cut_parts
-from elmo.corpus.settings import PrepareSettings, Split
+from elmo.corpus.settings import TextSettings as TextSettings
+from elmo.corpus.text import cut_parts, cut_sentences
 from elmo.errors import InputError
+from elmo.files.sources import STDIN, Source, find_sources
 from elmo.progress import progress_bar
 from elmo.text.marks import read_marked, read_pointed
 from elmo.text.sentence_input import Sentence
@@ -130,26 +129,6 @@ class CorpusFilter:
         return self.first_sentence <= sentence.number < last and self.has_source(sentence.source)
 
 
-@dataclass(frozen=True)
-class ReadingSettings:
-    """How text becomes sentences and words."""
-
-    split: Split = "sentences"
-    language: str | None = None
-    field: str = "text"
-    split_on_spaces: bool = False
-
-    def to_prepare(self) -> PrepareSettings:
-        """Return the settings of the corpus reader; ConfigError if they are invalid."""
-        return PrepareSettings(
-            field=self.field,
-            split=self.split,
-            language=self.language,
-            split_on_spaces=self.split_on_spaces,
-            shard_bytes=_CHUNK_BYTES,
-        )
-
-
 def join_words(words: Sequence[str], source: str, number: int) -> CorpusSentence:
     """Return the sentence of words whose original text is unknown, with a space between them."""
     offsets, at = [], 0
@@ -190,15 +169,14 @@ def count_bytes(sources: Iterable[Source]) -> int:
 
 
 def read_source(
-    source: Source, settings: ReadingSettings, advance: Callable[[int], None] = lambda num_bytes: None
+    source: Source, settings: TextSettings, advance: Callable[[int], None] = lambda num_bytes: None
 ) -> Iterator[CorpusSentence]:
     """Yield the sentences of a file that have words; `advance` receives the bytes as they are used."""
-    prepare = settings.to_prepare()
     split = split_on_spaces if settings.split_on_spaces else tokenize
     number = 0
-    for chunk in cut_parts([source], prepare):
+    for chunk in cut_parts([source], settings, _CHUNK_BYTES):
         reported = 0
-        for text, share in cut_sentences(chunk, prepare):
+        for text, share in cut_sentences(chunk, settings):
             words = split(text)
             if words:
                 offsets = tuple((word.start, word.end) for word in words)
@@ -213,12 +191,12 @@ def read_source(
 
 def read_corpus(
     names: Sequence[str],
-    settings: ReadingSettings | None = None,
+    settings: TextSettings | None = None,
     advance: Callable[[int], None] = lambda num_bytes: None,
 ) -> Iterator[CorpusSentence]:
     """Yield the sentences of all files, in order."""
     for source in find_corpus(names):
-        yield from read_source(source, settings or ReadingSettings(), advance)
+        yield from read_source(source, settings or TextSettings(), advance)
 
 
 def find_occurrences(
@@ -226,7 +204,7 @@ def find_occurrences(
     word: str,
     *,
     corpus_filter: CorpusFilter | None = None,
-    reading: ReadingSettings | None = None,
+    reading: TextSettings | None = None,
     max_occurrences: int = 1000,
     seed: int = 0,
     progress: bool = False,

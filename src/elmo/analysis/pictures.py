@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from elmo.durable import writing_aside
 from elmo.errors import CheckpointError, ConfigError, InputError
+from elmo.files.durable import writing_aside
 from elmo.pretrain.launch import read_run
 from elmo.pretrain.metrics import read_metrics
 from elmo.tasks.compare import RESULTS_FILE, Row

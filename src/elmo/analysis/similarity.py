@@ -12,8 +12,7 @@ from elmo.analysis.layers import Array, LayerKey, choose_layer, embed_layers, na
 from elmo.analysis.occurrences import Occurrence, read_query
 from elmo.analysis.pictures import check_output, drawing, ink_on, shades
 from elmo.errors import InputError
-from elmo.inference.cosine import cosine
-from elmo.inference.layers import Layers
+from elmo.inference.layers import Layers, cosine
 from elmo.model import Elmo
 from elmo.text.sentence_input import Sentence
 

@@ -11,8 +11,8 @@ from elmo.cli.model_output import check_model_output
 from elmo.cli.opening import open_model
 from elmo.cli.sentence_splitting import split_lines
 from elmo.cli.text_input import TextInput
-from elmo.cli.writing_aside import folder_written_aside
 from elmo.errors import InputError
+from elmo.files.durable import output_folder
 from elmo.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def align(
     with progress_bar(unit="steps", num_bytes=None, prints=False) as advance:
         found = alignment.align(read, seed=seed, advance=lambda: advance(0))
     changed = change_basis(elmo.checkpoint(), words=found.words, layers=found.layers)
-    with folder_written_aside(output) as folder:
+    with output_folder(output) as folder:
         write_folder(changed, folder)
     before, after = found.before, found.after
     print(

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from elmo.cli import options
-from elmo.cli.opening import open_model
-from elmo.cli.text_input import check_text
+from elmo.cli.options import open_model
 from elmo.errors import InputError
+from elmo.files.sources import check_text
 
 if TYPE_CHECKING:
     from elmo.analysis.index import CorpusIndex
-    from elmo.analysis.occurrences import CorpusFilter, Occurrences, ReadingSettings
+    from elmo.analysis.occurrences import CorpusFilter, Occurrences, TextSettings
     from elmo.model import Elmo
 
 Layers = Annotated[
@@ -118,11 +118,11 @@ class CorpusOptions:
     split_on_spaces: options.SplitOnSpaces = False
 
     @property
-    def reading(self) -> "ReadingSettings":
+    def reading(self) -> "TextSettings":
         """How text files are read."""
-        from elmo.analysis.occurrences import ReadingSettings
+        from elmo.analysis.occurrences import TextSettings
 
-        return ReadingSettings(self.split, self.language, self.field, self.split_on_spaces)
+        return TextSettings(self.field, self.split, self.language, self.split_on_spaces)
 
     @property
     def filter(self) -> "CorpusFilter":
@@ -140,7 +140,7 @@ class CorpusOptions:
     def open(self) -> "CorpusIndex | list[str]":
         """Open the index, or return the names of text files after checking that they exist."""
         from elmo.analysis.index import CorpusIndex, is_index
-        from elmo.analysis.occurrences import ReadingSettings, find_corpus
+        from elmo.analysis.occurrences import TextSettings, find_corpus
 
         if not self.corpus:
             raise InputError("There is no corpus; name an index or text files with --corpus.")
@@ -153,7 +153,7 @@ class CorpusOptions:
                 f"{indexes[0]} is an index, so it must be the only --corpus; add files to it with "
                 f"elmo neighbors --build {indexes[0]} --corpus FILE."
             )
-        if self.reading != ReadingSettings():
+        if self.reading != TextSettings():
             raise InputError(
                 f"{indexes[0]} is an index, whose text was read when it was built; leave out --split, --language, "
                 "--column and --split-on-spaces."

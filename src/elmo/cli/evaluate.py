@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from elmo.cli import options
-from elmo.cli.json_lines import to_json
 from elmo.cli.opening import open_model
 from elmo.cli.sentence_splitting import split_lines
-from elmo.cli.text_input import STDIN, TextInput
+from elmo.cli.text_input import TextInput
 from elmo.errors import InputError
+from elmo.files.rows import to_json
+from elmo.files.sources import STDIN
 from elmo.progress import progress_bar
 
 if TYPE_CHECKING:
-    from elmo.inference.evaluation import Evaluation
+    from elmo.inference.scoring import Evaluation
     from elmo.model import Elmo
 
 
@@ -59,7 +60,7 @@ def evaluate(
             )
     source = TextInput(texts, None, output=None)
     elmo = open_model(model, format=format, device=device, state=state, local_files_only=local_files_only)
-    from elmo.inference.evaluation import evaluate_text
+    from elmo.inference.scoring import evaluate_text
 
     with progress_bar(unit="lines", num_bytes=source.num_bytes, prints=False) as advance:
 

@@ -8,11 +8,11 @@ import typer
 
 from elmo.cli import options
 from elmo.cli.corpus_options import CorpusOptions, Layers, ModelOptions, expand_options
-from elmo.cli.json_lines import to_json
-from elmo.cli.resuming import resumable
-from elmo.cli.text_input import check_text
-from elmo.cli.text_width import fit, pad
+from elmo.cli.run import resumable
+from elmo.cli.terminal import fit, pad
 from elmo.errors import InputError
+from elmo.files.rows import to_json
+from elmo.files.sources import check_text
 
 if TYPE_CHECKING:
     from elmo.analysis.neighbors import LayerNeighbors, Neighbors

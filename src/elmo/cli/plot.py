@@ -16,9 +16,8 @@ from elmo.cli.corpus_options import (
     Seed,
     expand_options,
 )
-from elmo.cli.help_text import TidyCommand
-from elmo.cli.json_lines import to_json
-from elmo.cli.text_input import check_text
+from elmo.files.rows import to_json
+from elmo.files.sources import check_text
 
 plot = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
 
@@ -39,7 +38,7 @@ def explain(context: typer.Context) -> None:
         raise typer.Exit(2)
 
 
-@plot.command("similarity", cls=TidyCommand)
+@plot.command("similarity")
 @expand_options
 def plot_similarity(
     first: Annotated[str, typer.Argument(metavar="SENTENCE", help="A sentence.")],
@@ -83,7 +82,7 @@ def plot_similarity(
     print(to_json([each.to_dict() for each in maps]) if json else message)
 
 
-@plot.command("map", cls=TidyCommand)
+@plot.command("map")
 @expand_options
 def plot_map(
     word: Annotated[str, typer.Argument(metavar="WORD", help="The word, in upper or lower case.")],
@@ -122,7 +121,7 @@ def plot_map(
     print(to_json(found.to_dict()) if json else message)
 
 
-@plot.command("training", cls=TidyCommand)
+@plot.command("training")
 def plot_training(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a training run.")],
     output: PictureFile = Path("training.png"),
@@ -145,7 +144,7 @@ def plot_training(
     print(f"Wrote {output}: the training run in {run}.")
 
 
-@plot.command("mixing", cls=TidyCommand)
+@plot.command("mixing")
 def plot_mixing(
     tasks: Annotated[
         list[Path], typer.Argument(metavar="TASK", help="Folders of trained tasks, or of comparisons.")
@@ -170,7 +169,7 @@ def plot_mixing(
     print(to_json([mix.to_dict() for mix in mixes]) if json else message)
 
 
-@plot.command("learning", cls=TidyCommand)
+@plot.command("learning")
 def plot_learning(
     comparison: Annotated[
         Path, typer.Argument(metavar="RUN", help="Folder that `elmo task train --compare --fractions …` wrote.")

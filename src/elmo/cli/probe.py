@@ -7,7 +7,7 @@ import typer
 
 from elmo.cli import options, task_options
 from elmo.cli.corpus_options import ModelOptions, expand_options
-from elmo.cli.json_lines import to_json
+from elmo.files.rows import to_json
 
 if TYPE_CHECKING:
     from elmo.analysis.probes import ProbeResult, Score

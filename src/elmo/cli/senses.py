@@ -15,9 +15,9 @@ from elmo.cli.corpus_options import (
     Seed,
     expand_options,
 )
-from elmo.cli.json_lines import to_json
-from elmo.cli.text_width import fit
+from elmo.cli.terminal import fit
 from elmo.errors import InputError
+from elmo.files.rows import to_json
 
 if TYPE_CHECKING:
     from elmo.analysis.senses import InductionScores, SenseScores, WordSenses

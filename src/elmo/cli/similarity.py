@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmo.cli import options
-from elmo.cli.json_lines import to_json
-from elmo.cli.opening import open_model
-from elmo.cli.text_input import check_text
+from elmo.cli.options import open_model
 from elmo.errors import InputError
+from elmo.files.rows import to_json
+from elmo.files.sources import check_text
 
 if TYPE_CHECKING:
     from elmo.analysis.similarity import WordSimilarities

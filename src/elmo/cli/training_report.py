@@ -12,7 +12,7 @@ from elmo.progress import PeriodicLines
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from elmo.inference.evaluation import Evaluation
+    from elmo.inference.scoring import Evaluation
     from elmo.pretrain.loop import StepReport
     from elmo.pretrain.run import Watcher
 

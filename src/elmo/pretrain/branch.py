@@ -9,8 +9,8 @@ from elmo.checkpoint.folder import write_json
 from elmo.checkpoint.run_folder import CHECKPOINTS, RUN_FILE, list_checkpoints
 from elmo.config import parse
 from elmo.corpus.prepared import PreparedCorpus
-from elmo.durable import writing_aside
 from elmo.errors import CheckpointError, ConfigError
+from elmo.files.durable import writing_aside
 from elmo.pretrain import launch
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.metrics import METRICS_FILE

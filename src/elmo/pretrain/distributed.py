@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from elmo.errors import ConfigError
-from elmo.nn.device import open_device
+from elmo.inference.precision import open_device
 from elmo.nn.softmax import WordSoftmax
 from elmo.pretrain.objective import Objective
 

@@ -15,11 +15,11 @@ from elmo.checkpoint.location import read_json
 from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.run_folder import RUN_FILE, list_checkpoints
 from elmo.config import parse
-from elmo.corpus.part_sentences import read_sentences
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.corpus.settings import PrepareSettings
-from elmo.durable import is_vacant
+from elmo.corpus.text import read_sentences
 from elmo.errors import CheckpointError, ConfigError
+from elmo.files.durable import is_vacant
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.run import Run, holding_run
 from elmo.pretrain.settings import TrainSettings

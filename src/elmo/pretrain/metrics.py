@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from elmo.durable import replace_file
 from elmo.errors import ElmoError
+from elmo.files.durable import replace_file
 
 METRICS_FILE, TENSORBOARD_FOLDER = "metrics.jsonl", "tensorboard"
 

@@ -17,8 +17,8 @@ from elmo.checkpoint.folder import write_json
 from elmo.checkpoint.run_folder import BEST_FILE, CHECKPOINTS, checkpoint_folder, list_checkpoints, read_best
 from elmo.config import ModelConfig, SoftmaxConfig
 from elmo.corpus.prepared import PreparedCorpus
-from elmo.inference.evaluation import Evaluation, evaluate_text
-from elmo.locking import holding
+from elmo.files.durable import holding
+from elmo.inference.scoring import Evaluation, evaluate_text
 from elmo.model import Elmo
 from elmo.pretrain.distillation import Distillation
 from elmo.pretrain.distributed import Processes
