@@ -30,9 +30,3 @@ def test_no_public_function_is_hidden_by_a_module_of_its_name(package):
 def test_a_misspelled_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'elmo' has no attribute 'Elmoo'"):
         elmo.Elmoo  # noqa: B018
-
-
-def test_vectors_keep_the_name_of_the_first_release():
-    from elmo import jobs, vectors
-
-    assert jobs is vectors

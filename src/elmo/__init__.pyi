@@ -12,5 +12,3 @@ from .nn.scalar_mix import ScalarMix as ScalarMix
 from .pretrain.launch import resume_training as resume_training
 from .pretrain.launch import train as train
 from .version import __version__ as __version__
-
-jobs = vectors  # its name in 0.1.0

@@ -8,15 +8,13 @@ from importlib import import_module
 from typing import Any
 
 _IMPORT = re.compile(r"^from \.([\w.]*) import (\([^)]*\)|.+)$", re.MULTILINE)
-_ALIAS = re.compile(r"^(\w+) = (\w+)", re.MULTILINE)
 
 
 def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of a package whose `__init__.pyi` imports its public names.
 
-    The stub holds lines such as `from .model import Elmo as Elmo`, which type checkers and editors read too, and
-    aliases such as `old = new`. A public function must not have the name of a module of its package: importing the
-    module would hide it.
+    The stub holds lines such as `from .model import Elmo as Elmo`, which type checkers and editors read too. A
+    public function must not have the name of a module of its package: importing the module would hide it.
     """
     module = sys.modules[package]
     homes = _read_stub(module)
@@ -37,11 +35,9 @@ def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
 
 def _read_stub(module: Any) -> dict[str, tuple[str, str]]:
     path = os.path.join(os.path.dirname(module.__file__), "__init__.pyi")  # noqa: PTH118, PTH120 (pathlib is slow)
-    stub = module.__spec__.loader.get_data(path).decode()
     homes = {}
-    for home, names in _IMPORT.findall(stub):
+    for home, names in _IMPORT.findall(module.__spec__.loader.get_data(path).decode()):
         for item in filter(None, map(str.strip, names.strip("()").split(","))):
             original, _, alias = item.partition(" as ")
             homes[alias or original] = (home, original)
-    homes.update((alias, homes[name]) for alias, name in _ALIAS.findall(stub))
     return homes
