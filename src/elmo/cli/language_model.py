@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from elmo.cli import options
-from elmo.cli.job_options import Column
 from elmo.cli.options import open_model
 from elmo.cli.text_input import TextInput
 from elmo.errors import InputError
@@ -26,7 +25,7 @@ _INDENT = " " * 12
 def score(
     inputs: options.Rows = None,
     text: options.Texts = None,
-    column: Column = None,
+    column: options.Column = None,
     by_word: Annotated[
         bool, typer.Option("--by-word", help="Show the log probability of each word as well.")
     ] = False,
