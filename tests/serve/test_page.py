@@ -18,8 +18,8 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not 
 
 from elmo.analysis import build_index  # noqa: E402
 from elmo.serve.app import create_app  # noqa: E402
-from elmo.serve.running import bind  # noqa: E402
 from elmo.serve.served import Served, ServedModel  # noqa: E402
+from elmo.serve.server import bind  # noqa: E402
 from elmo.serve.settings import Settings  # noqa: E402
 
 expect = sync_api.expect

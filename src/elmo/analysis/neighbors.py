@@ -14,6 +14,7 @@ from elmo.analysis.neighbor_results import WORD_FILTERS, LayerNeighbors, Neighbo
 from elmo.analysis.occurrences import Occurrence, point
 from elmo.errors import InputError
 from elmo.model import Elmo
+from elmo.text.marks import WordIndex
 from elmo.text.sentence_input import Sentence
 
 # Sentences that are in the corpus several times are shown once, so more are looked for than are wanted.
@@ -25,7 +26,7 @@ def find_neighbors(
     sentence: Sentence,
     corpus: CorpusIndex | Sequence[str],
     *,
-    index: int | None = None,
+    index: WordIndex | None = None,
     layers: Sequence[str | int] | None = None,
     words: WordFilter = "any",
     part: Part | None = None,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from elmo.text.marks import read_pointed
+from elmo.text.marks import WordIndex, read_pointed
 from elmo.text.sentence_input import Sentence
 from elmo.text.tokenize import split_on_spaces, tokenize
 
@@ -79,7 +79,7 @@ def join_words(words: Sequence[str], source: str, number: int) -> CorpusSentence
     return CorpusSentence(" ".join(words), tuple(offsets), source, number)
 
 
-def point(sentence: Sentence, index: int | None = None, *, on_spaces: bool = False) -> Occurrence:
+def point(sentence: Sentence, index: WordIndex | None = None, *, on_spaces: bool = False) -> Occurrence:
     """Read a sentence with one [marked] word, or the word of an index; InputError says what is wrong with it."""
     words, (start, end) = read_pointed(sentence, index, split_on_spaces if on_spaces else tokenize, name="index")
     return Occurrence(join_words(words, QUERY_SOURCE, 0), start, end)

@@ -1,7 +1,19 @@
 """How alike two vectors are."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The cosine of two words (or phrases) by the chosen layers, and in each layer; layer 0 sees no sentence."""
+
+    cosine: float
+    cosine_by_layer: list[float]
+    words_a: list[str]
+    words_b: list[str]
 
 
 def cosine(
