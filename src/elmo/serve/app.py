@@ -41,7 +41,9 @@ _PAGE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 
-models_router = APIRouter(tags=["server"], responses=describe_errors(401, 403))
+models_router = APIRouter(
+    tags=["server"], responses=describe_errors(401, 403), dependencies=[Depends(check_access)]
+)
 health_router = APIRouter(tags=["server"], responses=describe_errors(503))  # asked without a key
 
 
@@ -57,15 +59,17 @@ def create_app(settings: Settings | None = None, served: Served | None = None) -
         hosts=frozenset(map(str.lower, (*settings.allowed_hosts, settings.host, socket.gethostname()))),
     )
     app = FastAPI(
-        title="elmo", version=__version__, description=_ABOUT, lifespan=_lifespan, docs_url=None, redoc_url=None
-    )
+        title="elmo", version=__version__, description=_ABOUT, lifespan=_lifespan, docs_url=None, redoc_url=None,
+        strict_content_type=False,
+    )  # fmt: skip
     app.state.service = service
     routers = [vectors.router, language.router, models_router]
     routers += [language.neighbors_router] if service.served.has_index else []
     routers += [language.tasks_router] if service.served.tasks else []
-    access = [Depends(check_access), *([Security(HTTPBearer(auto_error=False))] if key is not None else [])]
+    # The scheme is for the OpenAPI document: check_access and get_call, which the routes depend on, check the key.
+    scheme = [Security(HTTPBearer(auto_error=False))] if key is not None else []
     for router in routers:
-        app.include_router(router, dependencies=access)
+        app.include_router(router, dependencies=scheme)
     app.include_router(health_router)
     _add_page(app)
     add_error_handlers(app)

@@ -1,12 +1,14 @@
 """A request on its way in: who may ask, how much may be sent, its words, and the wait for its results."""
 
 import asyncio
+import functools
 import hmac
 import ipaddress
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
+import anyio
 from fastapi import Depends
 from fastapi.routing import APIRoute
 from pydantic_core import from_json
@@ -81,7 +83,8 @@ async def check_access(request: Request) -> None:
         )
 
 
-def is_known_host(host: str | None, known: Collection[str]) -> bool:
+@functools.lru_cache(maxsize=256)
+def is_known_host(host: str | None, known: frozenset[str]) -> bool:
     """Return whether a Host header names this server: an address, localhost, or a known name.
 
     A page of another site whose name was made to point here (DNS rebinding) sends the name of that site.
@@ -109,8 +112,9 @@ class JsonRequest(Request):
         if announced.isdecimal() and int(announced) > settings.max_body_bytes:
             raise _body_too_long(settings.max_body_bytes)
         try:
-            self._body = await asyncio.wait_for(self._read(settings), settings.max_seconds)
-        except asyncio.TimeoutError as error:
+            with anyio.fail_after(settings.max_seconds):
+                self._body = await self._read(settings.max_body_bytes)
+        except TimeoutError as error:
             message = f"The body did not arrive within {settings.max_seconds:g} seconds."
             raise Problem(408, "too_slow", message, headers={"Connection": "close"}) from error
         except ClientDisconnect as error:
@@ -125,14 +129,13 @@ class JsonRequest(Request):
             message = f"The body is not valid JSON ({error}); send a JSON object."
             raise Problem(400, "invalid_json", message) from error
 
-    async def _read(self, settings: Settings) -> bytes:
-        parts, num_bytes = [], 0
+    async def _read(self, max_bytes: int) -> bytes:
+        body = bytearray()
         async for part in self.stream():
-            num_bytes += len(part)
-            if num_bytes > settings.max_body_bytes:
-                raise _body_too_long(settings.max_body_bytes)
-            parts.append(part)
-        return b"".join(parts)
+            body += part
+            if len(body) > max_bytes:
+                raise _body_too_long(max_bytes)
+        return bytes(body)
 
 
 class JsonRoute(APIRoute):
@@ -144,8 +147,7 @@ class JsonRoute(APIRoute):
 
         async def handle_json(request: Request) -> Response:
             # `curl -d` calls its body a form: whatever Content-Type says, the body is parsed as JSON.
-            others = (header for header in request.scope["headers"] if header[0] != b"content-type")
-            headers = [*others, (b"content-type", b"application/json")]
+            headers = [header for header in request.scope["headers"] if header[0] != b"content-type"]
             return await handle(JsonRequest({**request.scope, "headers": headers}, request.receive))
 
         return handle_json
@@ -254,7 +256,8 @@ class Call:
 
 
 async def get_call(request: Request) -> Call:
-    """Return the call that a request is (a dependency)."""
+    """Return the call that a request is, if it may be made (a dependency)."""
+    await check_access(request)
     return Call(request, await get_service(request))
 
 
