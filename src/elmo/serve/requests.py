@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
-import anyio
 from fastapi import Depends
 from fastapi.routing import APIRoute
 from pydantic_core import from_json
@@ -112,9 +111,8 @@ class JsonRequest(Request):
         if announced.isdecimal() and int(announced) > settings.max_body_bytes:
             raise _body_too_long(settings.max_body_bytes)
         try:
-            with anyio.fail_after(settings.max_seconds):
-                self._body = await self._read(settings.max_body_bytes)
-        except TimeoutError as error:
+            self._body = await asyncio.wait_for(self._read(settings.max_body_bytes), settings.max_seconds)
+        except asyncio.TimeoutError as error:
             message = f"The body did not arrive within {settings.max_seconds:g} seconds."
             raise Problem(408, "too_slow", message, headers={"Connection": "close"}) from error
         except ClientDisconnect as error:
