@@ -14,9 +14,9 @@ import torch
 from answering import serve
 
 import elmo
+from elmo.config import parse
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.heap import reuse_large_blocks
-from elmo.parsing import parse
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.loop import train_step
 from elmo.pretrain.run import Run

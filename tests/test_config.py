@@ -133,7 +133,7 @@ def test_all_faults_are_reported_in_one_message():
 
 def test_an_unknown_key_like_no_other_lists_the_known_ones():
     assert message_for({"softmax": {"num_words": 1, "zzz": 1}}) == (
-        "The model configuration is not valid: unknown key 'softmax.zzz' (known are num_words, shared)."
+        "The model configuration is not valid: unknown key 'softmax.zzz' (known keys: num_words, shared)."
     )
 
 
@@ -174,8 +174,8 @@ def test_an_encoder_without_a_kind_is_an_lstm():
         ),
         (
             {"kind": "transformer", "output_dim": 12, "num_heads": 4},
-            "encoder.output_dim is 12; it must be a multiple of twice num_heads (4), for each head turns pairs of "
-            "values",
+            "encoder.output_dim is 12; it must be a multiple of twice num_heads (4), because each head "
+            "rotates pairs of dimensions",
         ),
         ({"kind": "transformer", "context": 0}, "encoder.context is 0; it must be above 0"),
     ],
@@ -203,7 +203,7 @@ def test_a_clip_that_is_not_a_number_is_refused():
     ("part", "fault"),
     [
         ({"max_characters": 2, "filters": [[1, 1]]}, "max_characters is 2; it must be at least 3"),
-        ({"filters": []}, "filters is empty; give at least one [width, channels]"),
+        ({"filters": []}, "filters is empty; at least one [width, channels] is needed"),
         ({"filters": [[51, 8]]}, "filters has [51, 8]; the width must be 1 to max_characters (50)"),
         ({"filters": [[0, 8]]}, "filters has [0, 8]; the width must be 1 to max_characters (50)"),
         ({"filters": [[1, 0]]}, "filters has [1, 0]; the width must be 1 to max_characters (50) and the channels"),

@@ -4,13 +4,11 @@ from typing import get_args
 
 import pytest
 
-from elmo import Elmo, __version__
-from elmo.checkpoint.recognition import Format
+from elmo import Elmo, __version__, progress
+from elmo.checkpoint.open import Format
 from elmo.cli import main
 from elmo.cli.commands import COMMANDS
-from elmo.cli.sentence_vector_files import sentence_writers
 from elmo.cli.vector_files import ENDINGS
-from elmo.cli.word_vector_files import WORD_WRITERS
 from tests.cli.conftest import Run
 
 
@@ -61,10 +59,6 @@ def test_help_names_every_format(run: Run):
     text = run("embed", "--help").out
     assert all(format in text for format in get_args(Format))
     assert all(ending in text for ending in ENDINGS)
-
-
-def test_both_kinds_of_vectors_have_every_ending():
-    assert tuple(WORD_WRITERS) == tuple(sentence_writers((1,))) == ENDINGS
 
 
 @pytest.mark.parametrize("ending", [".npz", ".jsonl", ".h5"])
@@ -124,3 +118,9 @@ def test_the_end_of_a_file_is_not_taken_for_ctrl_d(monkeypatch, model_folder):
     monkeypatch.setattr(Elmo, "from_pretrained", fail)
     with pytest.raises(EOFError, match="No data left in file"):
         main(["embed", "--text", "a", "-m", str(model_folder)])
+
+
+def test_no_bar_without_a_terminal(run: Run, model_folder, monkeypatch, tmp_path):
+    monkeypatch.setattr(progress, "SECONDS_BEFORE_SHOWN", 0.0)
+    answer = run("embed", "--text", "I", "-m", model_folder, "-o", tmp_path / "vectors.npz")
+    assert (answer.code, answer.err) == (0, "")

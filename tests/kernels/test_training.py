@@ -5,10 +5,13 @@ import torch
 
 from elmo.kernels import training
 from elmo.kernels.library import find_library
+from elmo.nn.char_cnn import CharCnn
 from elmo.nn.lstm_window import move_cells_back_in_torch, move_cells_in_torch
 from elmo.nn.projected_lstm import LstmStack, ProjectedLstm
 
 SHAPES = [(1, 1), (2, 7), (3, 16), (5, 33), (130, 64)]
+# bfloat16: where the last bits differ, rounding may go to the neighbouring value
+TOLERANCE = {torch.float32: {"rtol": 1e-5, "atol": 5e-6}, torch.bfloat16: {"rtol": 8e-3, "atol": 1e-6}}
 
 
 @pytest.fixture
@@ -20,27 +23,51 @@ def library(kernels):
     return found
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("clip", [None, 0.5])
 @pytest.mark.parametrize(("num_rows", "cell_dim"), SHAPES)
-def test_forward_and_backward_equal_torch(library, num_rows, cell_dim, clip):
-    sums, previous = 3 * torch.randn(num_rows, 4 * cell_dim), torch.randn(num_rows, cell_dim)
+def test_forward_and_backward_equal_torch(library, num_rows, cell_dim, clip, dtype):
+    from_inputs, from_state = (2 * torch.randn(2, num_rows, 4 * cell_dim)).to(dtype)
+    bias, previous = torch.randn(4 * cell_dim), torch.randn(num_rows, cell_dim)
     keep = (torch.rand(num_rows) > 0.3).float()
     results = []
     for forward in (move_cells_in_torch, lambda *given: training.move_cells(library, *given)):
-        gates, made = sums.clone(), [torch.empty(num_rows, cell_dim) for _ in range(3)]
-        forward(gates, previous, keep, clip, *made)
-        results.append([gates, *made])
+        gates, made = torch.empty(num_rows, 4 * cell_dim), [torch.empty(num_rows, cell_dim) for _ in range(2)]
+        exposed = torch.empty(num_rows, cell_dim, dtype=dtype)
+        forward(from_inputs, from_state, bias, previous, keep, clip, gates, *made, exposed)
+        results.append([gates, *made, exposed])
     for one, other in zip(*results, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(one, other, **TOLERANCE[one.dtype])
     gates, cell, squashed, _ = results[0]
-    grad_exposed, grad_cell = torch.randn(num_rows, cell_dim), torch.randn(num_rows, cell_dim)
+    grad_exposed, grad_cell = torch.randn(num_rows, cell_dim).to(dtype), torch.randn(num_rows, cell_dim)
     results = []
     for back in (move_cells_back_in_torch, lambda *given: training.move_cells_back(library, *given)):
-        to_cell, to_gates = grad_cell.clone(), torch.empty(num_rows, 4 * cell_dim)
-        back(gates, previous, keep, cell, squashed, grad_exposed, clip, to_cell, to_gates)
-        results.append([to_cell, to_gates])
+        to_cell, to_gates = grad_cell.clone(), torch.empty(num_rows, 4 * cell_dim, dtype=dtype)
+        to_bias = torch.ones(4 * cell_dim)
+        back(gates, previous, keep, cell, squashed, grad_exposed, clip, to_cell, to_gates, to_bias)
+        results.append([to_cell, to_gates, to_bias])
     for one, other in zip(*results, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(one, other, **TOLERANCE[one.dtype])
+
+
+@pytest.mark.parametrize("filters", [((1, 1),), ((1, 3), (2, 16), (5, 37))])
+def test_features_of_characters_and_their_gradients_equal_torch(kernels, monkeypatch, filters):
+    torch.manual_seed(0)
+    cnn = CharCnn(20, 6, filters, activation="relu", num_highways=1)
+    char_ids = torch.randint(20, (40, 9))
+    char_ids[::3, 4:] = 19  # padding at the end of a word
+    char_ids[1] = 19
+    weights = torch.randn(40, sum(channels for _, channels in filters))
+    results = []
+    for variant in (None, "off"):
+        if variant is not None:
+            monkeypatch.setenv("ELMO_KERNELS", variant)
+        cnn.zero_grad()
+        features = cnn(char_ids)
+        (features * weights).sum().backward()
+        results.append([features.detach(), *(parameter.grad for parameter in cnn.parameters())])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("projected", [True, False])
@@ -67,7 +94,7 @@ def test_gradients_of_a_window_equal_those_of_autograd(kernels, projected):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
-def test_a_row_that_starts_anew_equals_a_row_from_zero(kernels):
+def test_a_row_that_starts_again_equals_a_row_from_zero(kernels):
     torch.manual_seed(0)
     layer = ProjectedLstm(6, 9, 6, projected=True, cell_clip=3.0, projection_clip=3.0, forget_bias=1.0)
     stack = LstmStack([layer], residual=False)

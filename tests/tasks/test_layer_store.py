@@ -7,8 +7,8 @@ import pytest
 from filelock import FileLock
 
 from elmo import Elmo
+from elmo.checkpoint.fingerprint import fingerprint as content_hash
 from elmo.tasks import layer_store
-from elmo.tasks.bilm_identity import content_hash
 from elmo.tasks.layer_store import LayerStore
 from tests.conftest import TINY_CONFIG
 

@@ -26,12 +26,12 @@ from elmo.analysis.index_manifest import (
 from elmo.analysis.layer_choice import choose_layer_keys, embed_keys
 from elmo.analysis.occurrences import CorpusSentence
 from elmo.analysis.segment_writer import SegmentWriter
-from elmo.corpus.input_files import InputFile, Source
-from elmo.durable import LOCK, is_vacant, remove, writing_aside
+from elmo.checkpoint.fingerprint import context_fingerprint as context_hash
+from elmo.checkpoint.fingerprint import fingerprint as content_hash
 from elmo.errors import InputError
-from elmo.locking import holding
+from elmo.files.durable import LOCK, holding, is_vacant, remove, writing_aside
+from elmo.files.sources import InputFile, Source
 from elmo.model import Elmo
-from elmo.tasks.bilm_identity import content_hash, context_hash
 
 OCCURRENCES_PER_SEGMENT = 500_000
 SENTENCES_AT_ONCE = 256

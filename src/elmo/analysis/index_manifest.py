@@ -9,9 +9,9 @@ from typing import Any
 
 from elmo.analysis.corpus_text import ReadingSettings
 from elmo.analysis.layer_choice import LayerKey
-from elmo.durable import replace_file
+from elmo.config import parse
 from elmo.errors import CheckpointError, ConfigError, ElmoError, first_line
-from elmo.parsing import parse
+from elmo.files.durable import replace_file
 
 MANIFEST = "manifest.json"
 # An index of the layer "meaning" is of the second version.

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmo.cli.progress import Advance, progress_bar
 from elmo.errors import InputError
+from elmo.progress import Advance, progress_bar
 
 if TYPE_CHECKING:
     from elmo.analysis.corpus_index import CorpusIndex
@@ -126,8 +126,9 @@ def open_model_of(
 ) -> "Elmo":
     """Open the model asked for; without a name, the one an index was made with. An index needs its own."""
     from elmo.analysis.corpus_index import CorpusIndex
+    from elmo.checkpoint.fingerprint import context_fingerprint as context_hash
+    from elmo.checkpoint.fingerprint import fingerprint as content_hash
     from elmo.cli.opening import open_model
-    from elmo.tasks.bilm_identity import content_hash, context_hash
 
     if isinstance(corpus, CorpusIndex) and name is None:
         name = corpus.manifest.model

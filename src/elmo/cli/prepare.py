@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from elmo.cli import options
-from elmo.cli.progress import progress_bar
 from elmo.cli.resuming import resumable
+from elmo.progress import progress_bar
 
 if TYPE_CHECKING:
     from elmo.corpus.prepare import PrepareProgress

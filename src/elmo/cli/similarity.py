@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmo.cli import options
-from elmo.cli.json_lines import to_json
 from elmo.cli.opening import open_model
 from elmo.cli.similarity_report import PointedSentence, to_lines, to_object
-from elmo.cli.text_input import check_text
 from elmo.errors import InputError
+from elmo.files.rows import to_json
+from elmo.files.sources import check_text
 
 if TYPE_CHECKING:
     from elmo.model import Array
@@ -98,6 +98,6 @@ def _cosines(first: "Array", second: "Array") -> list[float]:
     """Give the cosine of two vectors, or of each row of the one with the same row of the other."""
     import numpy as np
 
-    from elmo.inference.cosine import cosine
+    from elmo.inference.layers import cosine
 
     return [float(value) for value in np.atleast_1d(cosine(first, second))]

@@ -6,7 +6,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from elmo.cli.progress import PeriodicLines
+from elmo.progress import PeriodicLines
 
 if TYPE_CHECKING:
     from rich.progress import Progress

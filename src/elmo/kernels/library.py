@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 VARIABLE = "ELMO_KERNELS"
 VARIANTS = ("avx512vnni", "avx512", "avx2", "portable")  # best first; a processor runs those after its best, too
-_ABI = 1  # as in csrc/kernels.h
+_ABI = 2  # as in csrc/kernels.h
 _PATH = Path(__file__).parent / f"_native.{'dll' if sys.platform == 'win32' else 'so'}"
 
 _pointer, _int, _float = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
@@ -34,10 +34,11 @@ _SIGNATURES: dict[str, tuple[type[Any] | None, list[type[Any]]]] = {
     "multiply": (None, [_pointer, _pointer, _pointer, _int, _pointer, _pointer]),
     "read_scratch": (_int, [_pointer, _int, _pointer]),
     "read": (None, [_pointer, _int, _int, _pointer, _pointer]),
-    "convolve": (None, [_pointer, _pointer, _pointer, _int, _pointer]),
+    "convolve": (None, [_pointer, _pointer, _pointer, _int, _pointer, _pointer]),
+    "convolve_back": (None, [_pointer, _pointer, _int, _pointer, _pointer, _pointer]),
     "highway": (None, [_int, _int, _pointer, _pointer]),
-    "train_forward": (None, [_int, _int, _pointer, _pointer, _pointer, _float, *[_pointer] * 3]),
-    "train_backward": (None, [_int, _int, *[_pointer] * 6, _float, _pointer, _pointer]),
+    "train_forward": (None, [_int, _int, _int, *[_pointer] * 5, _float, *[_pointer] * 4]),
+    "train_backward": (None, [_int, _int, _int, *[_pointer] * 6, _float, *[_pointer] * 3]),
 }
 
 
@@ -119,7 +120,8 @@ class Library:
             functions[name] = function
         self.multiply, self.multiply_scratch = functions["multiply"], functions["multiply_scratch"]
         self.read, self.read_scratch = functions["read"], functions["read_scratch"]
-        self.convolve, self.highway = functions["convolve"], functions["highway"]
+        self.convolve, self.convolve_back = functions["convolve"], functions["convolve_back"]
+        self.highway = functions["highway"]
         self.train_forward, self.train_backward = functions["train_forward"], functions["train_backward"]
         self.panel: int = functions["panel"]()
         self.input_levels: int = functions["input_levels"]()

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from elmo.kernels.characters import fits_table, pool_with_gradients
+from elmo.kernels.library import find_library
 from elmo.nn.initialize import draw_normal, draw_uniform, make_embedding, make_linear
 
 # Words are convolved in groups of similar length: most are short, and padding costs as much as letters.
@@ -23,8 +25,8 @@ class Highway(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(U, F) -> (U, F)."""
-        gate = torch.sigmoid(self.gate(inputs))
-        return torch.lerp(inputs, torch.relu(self.transform(inputs)), gate)
+        gate, transformed = torch.sigmoid(self.gate(inputs)), torch.relu(self.transform(inputs))
+        return torch.lerp(inputs, transformed.to(inputs.dtype), gate.to(inputs.dtype))  # autocast may narrow them
 
 
 class CharCnn(nn.Module):
@@ -57,19 +59,36 @@ class CharCnn(nn.Module):
 
     def forward(self, char_ids: Tensor) -> Tensor:
         """(U, C) -> (U, F); the padding inside a word takes part, as in the original."""
+        features = self.activation(self._pool(char_ids))
+        for highway in self.highways:
+            features = highway(features)
+        return features
+
+    def _pool(self, char_ids: Tensor) -> Tensor:
+        """Return the maximum of each filter over a word, (U, F)."""
         num_used = count_before_padding(char_ids)
+        weight, filters = self.embedding.weight, self.list_filters()
+        library = find_library() if weight.device.type == "cpu" and weight.dtype == torch.float32 else None
+        if library is not None and fits_table(len(weight), filters):
+            # Windows that start in the padding are all alike, so one of them is enough.
+            return pool_with_gradients(library, weight, filters, self.join_biases(), char_ids, num_used + 1)
         order = torch.argsort(num_used)
         counts = torch.bincount(torch.bucketize(num_used, num_used.new_tensor(LENGTH_BOUNDS)))
         pooled = []
         for rows in torch.split(order, counts.tolist()):
             if len(rows):
-                # Windows that start in the run are all alike, so one of them is enough.
                 needed = int(num_used[rows[-1]]) + self.max_width
                 pooled.append(self._convolve(char_ids[rows, :needed]))
-        features = self.activation(torch.cat(pooled)[torch.argsort(order)])
-        for highway in self.highways:
-            features = highway(features)
-        return features
+        return torch.cat(pooled)[torch.argsort(order)]
+
+    def list_filters(self) -> list[Tensor]:
+        """Return the weights of the convolutions, (channels, d, width) each."""
+        return [module.weight for module in self.convolutions if isinstance(module, nn.Conv1d)]
+
+    def join_biases(self) -> Tensor:
+        """Return the biases of all convolutions, (F,)."""
+        convolutions = [module for module in self.convolutions if isinstance(module, nn.Conv1d)]
+        return torch.cat([module.bias for module in convolutions if module.bias is not None])
 
     def _convolve(self, char_ids: Tensor) -> Tensor:
         characters = self.embedding(char_ids).transpose(1, 2)  # (U, d, C)

@@ -1,7 +1,7 @@
-"""The projected LSTM over a window of packed rows, for training: one autograd step for all its time steps.
+"""The projected LSTM over a window of rows, with gradients: one autograd step for all its time steps.
 
-Rows are streams of sentences; `keep` is 0 where a sentence starts, so that it starts from a zero state.
-The products over all steps (inputs, weight gradients) are one matrix product each.
+Rows are streams of sentences; `keep` is 0 where a sentence starts, so that it starts from a zero state. What all
+steps share (inputs, weight gradients) is one matrix multiplication each.
 """
 
 import functools
@@ -20,9 +20,9 @@ tanh_backward = torch.ops.aten.tanh_backward
 
 
 class LstmWindow(torch.autograd.Function):
-    """outputs (T, B, D), hidden (B, D), cell (B, H) from inputs (T, B, I) and the state before them.
+    """outputs (T, B, D) and cells (T, B, H) from inputs (T, B, I) and the state before them.
 
-    Products are made in `product_dtype`, everything else in float32.
+    Matrices are multiplied in `product_dtype`; everything else has the dtype of the weights.
     """
 
     @staticmethod
@@ -39,81 +39,90 @@ class LstmWindow(torch.autograd.Function):
         cell_clip: float | None,
         projection_clip: float | None,
         product_dtype: torch.dtype,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Run all steps, keeping what the way back needs."""
+    ) -> tuple[Tensor, Tensor]:
+        """Run all steps, keeping what the backward pass needs."""
         num_steps, num_rows, _ = inputs.shape
         inputs = inputs.to(product_dtype)
         input_weight, state_weight = input_weight.to(product_dtype), state_weight.to(product_dtype)
-        gates = F.linear(inputs.flatten(0, 1), input_weight).view(num_steps, num_rows, -1).float()
-        gates += bias
+        from_inputs = F.linear(inputs.flatten(0, 1), input_weight).view(num_steps, num_rows, -1)
+        from_state = torch.empty_like(from_inputs[0])
+        same = product_dtype == bias.dtype
+        gates = from_inputs if same else torch.empty_like(from_inputs, dtype=bias.dtype)
         if projection_weight is not None:
             projection_weight = projection_weight.to(product_dtype)
         move_cells, _ = _choose_passes(gates)
         first_cell, keep = cell.contiguous(), keep.contiguous()
         before_hidden = inputs.new_empty((num_steps, *hidden.shape))
         cells = gates.new_empty((num_steps, *cell.shape))
-        squashed, exposed = torch.empty_like(cells), torch.empty_like(cells)
+        squashed, exposed = torch.empty_like(cells), torch.empty_like(cells, dtype=product_dtype)
         outputs = gates.new_empty((num_steps, *hidden.shape))
         for step in range(num_steps):
             torch.mul(hidden, keep[step, :, None], out=before_hidden[step])
-            _add_product(gates[step], before_hidden[step], state_weight.t())
+            torch.mm(before_hidden[step], state_weight.t(), out=from_state)
             previous = cells[step - 1] if step else first_cell
-            move_cells(gates[step], previous, keep[step], cell_clip, cells[step], squashed[step], exposed[step])
+            move_cells(
+                from_inputs[step], from_state, bias, previous, keep[step], cell_clip,
+                gates[step], cells[step], squashed[step], exposed[step],
+            )  # fmt: skip
             if projection_weight is None:
                 outputs[step] = exposed[step]
+            elif projection_clip is None:
+                outputs[step] = exposed[step] @ projection_weight.t()
             else:
-                _put_product(outputs[step], exposed[step].to(product_dtype), projection_weight.t())
-                if projection_clip is not None:
-                    outputs[step].clamp_(-projection_clip, projection_clip)
+                projected = exposed[step] @ projection_weight.t()
+                outputs[step] = projected.clamp_(-projection_clip, projection_clip)
             hidden = outputs[step]
         ctx.save_for_backward(
             inputs, keep, input_weight, state_weight, projection_weight,
             gates, before_hidden, first_cell, cells, squashed, exposed, outputs,
         )  # fmt: skip
         ctx.cell_clip, ctx.projection_clip = cell_clip, projection_clip
-        return outputs, hidden.clone(), cells[-1].clone()
+        ctx.set_materialize_grads(False)
+        return outputs, cells
 
     @staticmethod
-    def backward(ctx: Any, grad_outputs: Tensor, grad_hidden: Tensor, grad_cell: Tensor) -> Any:
-        """Go through the steps once more, last to first, then make each weight's gradient in one product."""
+    def backward(ctx: Any, grad_outputs: Tensor | None, grad_cells: Tensor | None) -> Any:
+        """Run the steps from last to first, then make each weight's gradient in one multiplication."""
         (
             inputs, keep, input_weight, state_weight, projection_weight,
             gates, before_hidden, first_cell, cells, squashed, exposed, outputs,
         ) = ctx.saved_tensors  # fmt: skip
-        num_steps = len(inputs)
+        num_steps, dtype = len(inputs), inputs.dtype
         _, move_cells_back = _choose_passes(gates)
-        grad_gates = torch.empty_like(gates)
-        grad_projected = outputs.new_empty(outputs.shape)
-        grad_cell = grad_cell.clone(memory_format=torch.contiguous_format)
+        grad_gates = torch.empty_like(gates, dtype=dtype)
+        grad_bias = gates.new_zeros(gates.shape[2])
+        grad_projected = torch.empty_like(outputs, dtype=dtype)
+        grad_cell, grad_hidden = torch.zeros_like(cells[0]), torch.zeros_like(outputs[0])
         for step in reversed(range(num_steps)):
-            torch.add(grad_outputs[step], grad_hidden, out=grad_projected[step])
-            grad_exposed = grad_projected[step]
-            if projection_weight is not None:
+            grad_output = grad_hidden.clone() if grad_outputs is None else grad_outputs[step] + grad_hidden
+            if grad_cells is not None:
+                grad_cell += grad_cells[step]
+            if projection_weight is None:
+                grad_exposed = grad_output.to(dtype)
+            else:
                 if ctx.projection_clip is not None:
-                    _stop_where_clipped(grad_projected[step], outputs[step], ctx.projection_clip)
-                grad_exposed = (grad_projected[step].to(inputs.dtype) @ projection_weight).float()
+                    _stop_where_clipped(grad_output, outputs[step], ctx.projection_clip)
+                grad_projected[step] = grad_output
+                grad_exposed = grad_projected[step] @ projection_weight
             previous = cells[step - 1] if step else first_cell
             move_cells_back(
                 gates[step], previous, keep[step], cells[step], squashed[step], grad_exposed, ctx.cell_clip,
-                grad_cell, grad_gates[step],
+                grad_cell, grad_gates[step], grad_bias,
             )  # fmt: skip
-            grad_hidden = (grad_gates[step].to(inputs.dtype) @ state_weight).float() * keep[step, :, None]
+            grad_hidden = (grad_gates[step] @ state_weight) * keep[step, :, None]
         flat = grad_gates.flatten(0, 1)
-        flat_products = flat.to(inputs.dtype)
         grad_projection = None
         if projection_weight is not None:
-            grad_projection = grad_projected.flatten(0, 1).to(inputs.dtype).t() @ exposed.flatten(0, 1).to(
-                inputs.dtype
-            )
+            grad_projection = (grad_projected.flatten(0, 1).t() @ exposed.flatten(0, 1)).to(gates.dtype)
         return (
-            (flat_products @ input_weight).float().view(num_steps, *inputs.shape[1:]),
+            (flat @ input_weight).to(gates.dtype).view(inputs.shape),
             None,
             grad_hidden,
             grad_cell,
-            (flat_products.t() @ inputs.flatten(0, 1)).float(),
-            (flat_products.t() @ before_hidden.flatten(0, 1)).float(),
-            flat.sum(dim=0),
-            None if grad_projection is None else grad_projection.float(),
+            (flat.t() @ inputs.flatten(0, 1)).to(gates.dtype),
+            (flat.t() @ before_hidden.flatten(0, 1)).to(gates.dtype),
+            grad_bias,
+            grad_projection,
             None,
             None,
             None,
@@ -121,23 +130,27 @@ class LstmWindow(torch.autograd.Function):
 
 
 def _choose_passes(gates: Tensor) -> tuple[Callable[..., None], Callable[..., None]]:
-    """Return what happens between a step's products, forward and backward: compiled on the CPU, or torch."""
-    library = find_library() if gates.device.type == "cpu" else None
+    """Return what happens between a step's multiplications: compiled on the CPU, or torch."""
+    library = find_library() if gates.device.type == "cpu" and gates.dtype == torch.float32 else None
     if library is None:
         return move_cells_in_torch, move_cells_back_in_torch
     return functools.partial(training.move_cells, library), functools.partial(training.move_cells_back, library)
 
 
 def move_cells_in_torch(
-    gates: Tensor,
+    from_inputs: Tensor,
+    from_state: Tensor,
+    bias: Tensor,
     previous: Tensor,
     keep: Tensor,
     cell_clip: float | None,
+    gates: Tensor,
     cell: Tensor,
     squashed: Tensor,
     exposed: Tensor,
 ) -> None:
     """Do what kernels.training.move_cells does, in torch operations."""
+    torch.add(from_inputs.to(bias.dtype) + from_state, bias, out=gates)
     cell_dim = cell.shape[1]
     gates[:, : 2 * cell_dim].sigmoid_()
     gates[:, 2 * cell_dim : 3 * cell_dim].tanh_()
@@ -161,36 +174,24 @@ def move_cells_back_in_torch(
     cell_clip: float | None,
     grad_cell: Tensor,
     grad_gates: Tensor,
+    grad_bias: Tensor,
 ) -> None:
     """Do what kernels.training.move_cells_back does, in torch operations."""
     input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)
-    to_input, to_forget, to_candidate, to_output = grad_gates.chunk(4, dim=1)
-    sigmoid_backward(grad_exposed * squashed, output_gate, grad_input=to_output)
+    grad_exposed = grad_exposed.to(gates.dtype)
+    to_output = sigmoid_backward(grad_exposed * squashed, output_gate)
     grad_cell += tanh_backward(grad_exposed * output_gate, squashed)
     if cell_clip is not None:
         _stop_where_clipped(grad_cell, cell, cell_clip)
-    sigmoid_backward(grad_cell * candidate, input_gate, grad_input=to_input)
-    sigmoid_backward(grad_cell * (previous * keep[:, None]), forget_gate, grad_input=to_forget)
-    tanh_backward(grad_cell * input_gate, candidate, grad_input=to_candidate)
+    to_input = sigmoid_backward(grad_cell * candidate, input_gate)
+    to_forget = sigmoid_backward(grad_cell * (previous * keep[:, None]), forget_gate)
+    to_candidate = tanh_backward(grad_cell * input_gate, candidate)
+    joined = torch.cat([to_input, to_forget, to_candidate, to_output], dim=1)
+    grad_gates.copy_(joined)
+    grad_bias += joined.sum(dim=0)
     grad_cell.mul_(forget_gate).mul_(keep[:, None])
 
 
 def _stop_where_clipped(gradient: Tensor, clipped: Tensor, clip: float) -> None:
     """Set the gradient to zero where its value was clipped, in place."""
     torch.ops.aten.hardtanh_backward(gradient, clipped, -clip, clip, grad_input=gradient)
-
-
-def _put_product(out: Tensor, left: Tensor, right: Tensor) -> None:
-    """out = left · right, where `out` is float32 and the others may be narrower."""
-    if left.dtype == out.dtype:
-        torch.mm(left, right, out=out)
-    else:
-        out.copy_(left @ right)
-
-
-def _add_product(out: Tensor, left: Tensor, right: Tensor) -> None:
-    """out += left · right, likewise."""
-    if left.dtype == out.dtype:
-        out.addmm_(left, right)
-    else:
-        out += left @ right

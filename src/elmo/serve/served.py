@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from elmo.analysis import CorpusIndex, find_neighbors
-from elmo.checkpoint.embedded import DEFAULT_MODEL, DEFAULT_NAME
+from elmo.checkpoint.fingerprint import context_fingerprint, fingerprint
+from elmo.checkpoint.source import DEFAULT_MODEL, DEFAULT_NAME
 from elmo.errors import ConfigError, InputError
-from elmo.inference.word_probabilities import require_softmax
+from elmo.inference.scoring import require_softmax
 from elmo.model import Elmo
 from elmo.serve.errors import Problem
 from elmo.serve.schemas import ModelEntry, ServedIndex
 from elmo.serve.settings import Settings
 from elmo.tasks import Task, load
-from elmo.tasks.bilm_identity import content_hash, context_hash
 from elmo.tasks.folder import read_task
 
 FIRST_MODEL = "default"  # an alias of the first model, whatever its name
@@ -127,7 +127,7 @@ def _open_task(folder: str, models: dict[str, ServedModel], settings: Settings) 
     description, *_ = read_task(Path(folder))
     if description.bilm is not None:
         for model in models.values():
-            if content_hash(model.elmo) == description.bilm.hash:
+            if fingerprint(model.elmo) == description.bilm.hash:
                 return load(folder, bilm=model.elmo)
     return load(
         folder,
@@ -156,7 +156,7 @@ def _put(known: dict[str, Any], name: str, value: Any, what: str) -> None:
 
 
 def _attach(models: dict[str, ServedModel], folders: tuple[str, ...]) -> None:
-    hashes = [(content_hash(model.elmo), context_hash(model.elmo), model) for model in models.values()]
+    hashes = [(fingerprint(model.elmo), context_fingerprint(model.elmo), model) for model in models.values()]
     for folder in folders:
         index = CorpusIndex(folder)
         fitting = [model for model_hash, own_context, model in hashes if index.is_of(model_hash, own_context)]

@@ -20,10 +20,10 @@ import numpy.typing as npt
 from filelock import FileLock, Timeout
 
 from elmo.checkpoint.download import cache_folder
-from elmo.durable import sync
+from elmo.checkpoint.fingerprint import fingerprint as content_hash
 from elmo.errors import InputError
+from elmo.files.durable import sync
 from elmo.model import Elmo
-from elmo.tasks.bilm_identity import content_hash
 
 logger = logging.getLogger(__name__)
 

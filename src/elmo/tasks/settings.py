@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from elmo.config import list_not_positive, parse
 from elmo.errors import ConfigError
-from elmo.parsing import list_not_positive, parse
 
 FAMILY_NAMES = ("tagging", "classification", "pairs", "relations", "spans", "senses")
 # What people call tasks -> the family, and the target of pairs.

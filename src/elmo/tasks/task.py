@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from elmo.checkpoint.fingerprint import fingerprint as content_hash
 from elmo.errors import CheckpointError, InputError, first_line
 from elmo.model import Elmo
-from elmo.tasks.bilm_identity import content_hash
 from elmo.tasks.build import build_network, make_batcher
 from elmo.tasks.examples import Words
 from elmo.tasks.families.family import choose_family

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from elmo.durable import remove, replace_file
+from elmo.checkpoint.fingerprint import fingerprint as content_hash
 from elmo.errors import InputError
+from elmo.files.durable import remove, replace_file
 from elmo.model import Elmo
 from elmo.nn.scalar_mix import ScalarMix
-from elmo.tasks.bilm_identity import content_hash
 from elmo.tasks.build import BilmShape, Vocabularies, build_network, make_batcher
 from elmo.tasks.data import draw_training
 from elmo.tasks.families.family import TaskNetwork

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* Changes with every signature and structure below; Python refuses a library built from other sources. */
-#define ELMO_ABI 1
+#define ELMO_ABI 2
 
 /* A weight matrix (num_outputs x num_inputs) in panels of PANEL outputs: for each panel, for each input (8 bits: for
  * each four inputs), the weights of its outputs side by side. Outputs come in num_groups groups (the four gates of an
@@ -76,15 +76,18 @@ typedef struct {
     void elmo_read_##SUFFIX(const elmo_lstm *layers, int64_t num_layers, int64_t residual,                             \
                             const elmo_reading *reading, void *scratch);                                               \
     void elmo_convolve_##SUFFIX(const elmo_char_table *table, const int64_t *char_ids, const int64_t *num_starts,      \
-                                int64_t num_words, float *features);                                                   \
+                                int64_t num_words, float *features, float *starts);                                    \
+    void elmo_convolve_back_##SUFFIX(const elmo_char_table *table, const int64_t *char_ids, int64_t num_words,         \
+                                     const float *starts, const float *grad_features, float *grad_table);              \
     void elmo_highway_##SUFFIX(int64_t num_rows, int64_t dim, const float *products, float *features);                 \
-    void elmo_train_forward_##SUFFIX(int64_t num_rows, int64_t cell_dim, float *gates, const float *previous,          \
-                                     const float *keep, float cell_clip, float *cell, float *squashed,                 \
-                                     float *exposed);                                                                  \
-    void elmo_train_backward_##SUFFIX(int64_t num_rows, int64_t cell_dim, const float *gates, const float *previous,   \
-                                      const float *keep, const float *cell, const float *squashed,                     \
-                                      const float *grad_exposed, float cell_clip, float *grad_cell,                    \
-                                      float *grad_gates);
+    void elmo_train_forward_##SUFFIX(int64_t num_rows, int64_t cell_dim, int64_t narrow, const void *from_inputs,      \
+                                     const void *from_state, const float *bias, const float *previous,                 \
+                                     const float *keep, float cell_clip, float *gates, float *cell, float *squashed,   \
+                                     void *exposed);                                                                   \
+    void elmo_train_backward_##SUFFIX(int64_t num_rows, int64_t cell_dim, int64_t narrow, const float *gates,          \
+                                      const float *previous, const float *keep, const float *cell,                     \
+                                      const float *squashed, const void *grad_exposed, float cell_clip,                \
+                                      float *grad_cell, void *grad_gates, float *grad_bias);
 
 ELMO_DECLARE(avx512vnni)
 ELMO_DECLARE(avx512)

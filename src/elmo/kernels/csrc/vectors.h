@@ -27,6 +27,15 @@ typedef __m512i words;
 #define times_power_of_two(x, n) _mm512_scalef_ps(x, n)
 #define zero_unless_inside(v, value, bound)                                                                            \
     _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(_mm512_abs_ps(value), bound, _CMP_LT_OQ), v)
+#define where_larger(a, b, yes, no) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), no, yes)
+static inline __m512 load_narrow(const uint16_t *p) { /* bfloat16 */
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));
+}
+static inline void store_narrow(uint16_t *p, __m512 v) { /* to nearest, ties to even */
+    __m512i bits = _mm512_castps_si512(v), odd = _mm512_and_epi32(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    bits = _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), 16);
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(bits));
+}
 #define load_half(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(p)))
 #define HAS_HALF 1
 #define load_words(p) _mm512_loadu_si512((const void *)(p))
@@ -79,6 +88,16 @@ static inline __m256 times_power_of_two(__m256 x, __m256 n) {
 }
 #define zero_unless_inside(v, value, bound)                                                                            \
     _mm256_and_ps(v, _mm256_cmp_ps(_mm256_andnot_ps(_mm256_set1_ps(-0.0f), value), bound, _CMP_LT_OQ))
+#define where_larger(a, b, yes, no) _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_GT_OQ))
+static inline __m256 load_narrow(const uint16_t *p) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16));
+}
+static inline void store_narrow(uint16_t *p, __m256 v) {
+    __m256i bits = _mm256_castps_si256(v), odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    bits = _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
+    _mm_storeu_si128((__m128i *)p,
+                     _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1)));
+}
 #define load_half(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p)))
 #define HAS_HALF 1
 #define load_words(p) _mm256_loadu_si256((const __m256i *)(p))
@@ -126,6 +145,19 @@ static inline vector times_power_of_two(vector x, vector n) {
 static inline vector zero_unless_inside(vector v, vector value, vector bound) {
     words inside = (value < bound) & (value > -bound);
     return (vector)((words)v & inside);
+}
+static inline vector where_larger(vector a, vector b, vector yes, vector no) {
+    words m = a > b;
+    return (vector)(((words)yes & m) | ((words)no & ~m));
+}
+static inline vector load_narrow(const uint16_t *p) {
+    return (vector)((words){p[0], p[1], p[2], p[3]} << 16);
+}
+static inline void store_narrow(uint16_t *p, vector v) {
+    uint32_t bits[LANES];
+    memcpy(bits, &v, sizeof bits);
+    for (int lane = 0; lane < LANES; lane++)
+        p[lane] = (uint16_t)((bits[lane] + ((bits[lane] >> 16) & 1) + 0x7fff) >> 16);
 }
 #define HAS_HALF 0
 static inline words load_words(const void *p) { words w; memcpy(&w, p, sizeof w); return w; }
