@@ -163,14 +163,15 @@ def _add_page(app: FastAPI) -> None:
     folder = files("elmo.serve") / "page"
     contents = {f"/page/{file.name}": file.read_bytes() for file in folder.iterdir() if file.is_file()}
     contents |= {"/": contents["/page/index.html"], "/docs": contents["/page/docs.html"]}
+    tags = {path: f'"{hashlib.sha256(content).hexdigest()[:16]}"' for path, content in contents.items()}
 
     async def send_file(request: Request) -> Response:
-        path: str = request.scope["route"].path
-        content, media_type = contents[path], _MEDIA_TYPES[path.rpartition(".")[2] if "." in path else "html"]
-        headers = {**_PAGE_HEADERS, "ETag": f'"{hashlib.sha256(content).hexdigest()[:16]}"'}
-        if request.headers.get("if-none-match") == headers["ETag"]:
+        path = request.scope["route"].path
+        headers = {**_PAGE_HEADERS, "ETag": tags[path]}
+        if request.headers.get("if-none-match") == tags[path]:
             return Response(status_code=304, headers=headers)
-        return Response(content, media_type=media_type, headers=headers)
+        media_type = _MEDIA_TYPES[path.rpartition(".")[2] if "." in path else "html"]
+        return Response(contents[path], media_type=media_type, headers=headers)
 
     for path in contents:
         app.add_api_route(path, send_file, methods=["GET", "HEAD"], include_in_schema=False)

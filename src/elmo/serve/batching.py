@@ -1,8 +1,7 @@
 """Sentences of many requests -> one call of the model, and to each request its part of the results.
 
 One thread computes. In the meantime requests queue up; an idle thread waits a few milliseconds for more of them.
-The queue is bounded in words and in requests. A long request is split, so that short ones need not wait for all of
-it.
+The queue is bounded in words and in requests. A long request is split, so that short ones wait less.
 """
 
 import asyncio
@@ -12,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from elmo.serve.errors import Problem
 from elmo.serve.metrics import Metrics
@@ -42,11 +41,9 @@ class _Job:
     num_taken: int = 0  # sentences that have been put into batches
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(NamedTuple):
     job: _Job
     sentences: Sequence[Words]
-    is_last: bool
 
 
 class Batcher:
@@ -186,12 +183,11 @@ class Batcher:
             if job.num_taken == start:
                 return
             room -= num_words
-            is_last = job.num_taken == len(job.sentences)
             left = self._waiting.pop(job) - num_words
-            if not is_last:
+            if job.num_taken < len(job.sentences):
                 self._waiting[job] = left
             self._count(-num_words)
-            yield _Part(job, job.sentences[start : job.num_taken], is_last)
+            yield _Part(job, job.sentences[start : job.num_taken])
 
     def _compute(self, parts: list[_Part]) -> Iterator[tuple[_Part, Sequence[Any] | Exception]]:
         groups: dict[Hashable, list[_Part]] = {}
@@ -203,13 +199,8 @@ class Batcher:
             except Exception as error:
                 if len(group) == 1:
                     yield group[0], error
-                    continue
-                # One request must not fail because of another one's sentences.
-                for part in group:
-                    try:
-                        yield from _compute_together([part])
-                    except Exception as own:
-                        yield part, own
+                for part in group if len(group) > 1 else ():  # none may fail because of another one's sentences
+                    yield from self._compute([part])
 
 
 def _weigh(sentence: Words) -> int:
@@ -235,7 +226,7 @@ def _deliver(done: list[tuple[_Part, Sequence[Any] | Exception]]) -> None:
             answer.set_exception(found)
             continue
         part.job.results.extend(found)
-        if part.is_last:
+        if len(part.job.results) == len(part.job.sentences):
             answer.set_result(part.job.results)
 
 

@@ -7,14 +7,7 @@ import os
 import time
 from collections.abc import Callable
 
-from prometheus_client import (
-    CONTENT_TYPE_LATEST,
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    generate_latest,
-)
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -56,9 +49,8 @@ class Metrics:
         if SHARED_FOLDER in os.environ:
             return
         if not hasattr(self, "_hit_rate"):
-            self._hit_rate = Gauge(
-                "elmo_word_cache_hit_rate", "Share of words found in the cache", ["model"], registry=self.registry
-            )
+            text = "Share of words found in the cache"
+            self._hit_rate = Gauge("elmo_word_cache_hit_rate", text, ["model"], registry=self.registry)
         self._hit_rate.labels(model).set_function(hit_rate)
 
     def observe_batch(self, num_sentences: int, num_words: int, seconds: float) -> None:

@@ -184,10 +184,9 @@ class Call:
         cut = split_on_spaces if on_spaces else tokenize
 
         def read_all() -> list[tuple[list[str], tuple[int, int]]]:
-            names = [name.replace("sentence", "index") for name, _, _ in pointed]
             return [
-                read_pointed(text, index, cut, name=name)
-                for name, (_, text, index) in zip(names, pointed, strict=True)
+                read_pointed(text, index, cut, name=name.replace("sentence", "index"))
+                for name, text, index in pointed
             ]
 
         self.check_words([_count_at_least(text, on_spaces) for text in texts], field)

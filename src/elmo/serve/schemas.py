@@ -56,6 +56,10 @@ def _kind(value: Any) -> str:
     return "null" if value is None else names.get(type(value), "something else")
 
 
+Texts = Annotated[
+    list[str],
+    PlainValidator(_check_input, json_schema_input_type=str | Annotated[list[str], Field(min_length=1)]),
+]
 Sentence = Annotated[Text, PlainValidator(_check_sentence, json_schema_input_type=Text)]
 Sentences = Annotated[
     list[Text],
@@ -98,16 +102,11 @@ class EmbeddingsRequest(ApiRequest):
     """As OpenAI's: one vector per text, as `elmo encode` computes it."""
 
     model_config = _example(input=["I went to the bank", "by the river"])
-    input: Annotated[
-        list[str],
-        PlainValidator(_check_input, json_schema_input_type=str | Annotated[list[str], Field(min_length=1)]),
-    ]
+    input: Texts
     model: ModelName = None
     encoding_format: Encoding = "float"
-    dimensions: Annotated[
-        int | None, Field(description="The model's own dimension or nothing: vectors are not truncated.")
-    ] = None
-    user: Annotated[str | None, Field(description="Accepted for OpenAI's clients and ignored.")] = None
+    dimensions: int | None = Field(None, description="The model's own or nothing: vectors are not truncated.")
+    user: str | None = Field(None, description="Accepted for OpenAI's clients and ignored.")
 
 
 class EmbedRequest(ApiRequest):
@@ -132,10 +131,7 @@ class SimilarityRequest(ApiRequest):
     index_a: Index = None
     index_b: Index = None
     model: ModelName = None
-    layers: Annotated[
-        LayerChoice | None,
-        Field(description="If omitted: meaning, or average for a model without a context layer."),
-    ] = None
+    layers: LayerChoice | None = Field(None, description="By default meaning, or average without a context layer.")
 
 
 class SubstitutesRequest(ApiRequest):
@@ -144,9 +140,9 @@ class SubstitutesRequest(ApiRequest):
     model_config = _example(sentence="I went to the [bank]", top_k=5)
     sentence: Sentence
     index: Index = None
-    top_k: Annotated[int, Field(ge=1, le=1000)] = 10
-    punctuation: Annotated[bool, Field(description="Include punctuation.")] = False
-    same_word: Annotated[bool, Field(description="Include the word itself.")] = False
+    top_k: int = Field(10, ge=1, le=1000)
+    punctuation: bool = Field(False, description="Include punctuation.")
+    same_word: bool = Field(False, description="Include the word itself.")
     model: ModelName = None
 
 
@@ -166,11 +162,10 @@ class NeighborsRequest(ApiRequest):
     sentence: Sentence
     index: Index = None
     words: Literal["any", "same", "other"] = "any"
-    layers: Annotated[
-        list[int | str] | None,
-        Field(max_length=16, description="Layers of the index: numbers, top, average or meaning."),
-    ] = None
-    top_k: Annotated[int, Field(ge=1, le=100)] = 10
+    layers: list[int | str] | None = Field(
+        None, max_length=16, description="Layers of the index: numbers, top, average or meaning."
+    )
+    top_k: int = Field(10, ge=1, le=100)
     model: ModelName = None
 
 
@@ -178,7 +173,7 @@ class TaskRequest(ApiRequest):
     """Inputs of a task: texts, pairs of texts, texts with <e1> and <e2>, (question, passage), or senses."""
 
     model_config = _example(items=["I went to New York"])
-    items: Annotated[list[Any], Field(min_length=1)]
+    items: list[Any] = Field(min_length=1)
 
 
 class ErrorDetail(BaseModel):

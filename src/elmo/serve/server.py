@@ -154,7 +154,7 @@ class Server(uvicorn.Server):
 
 
 def run(settings: Settings, announce: Callable[[str], None]) -> None:
-    """Serve until told to stop; `announce` receives the address once the models are open."""
+    """Serve until stopped by a signal; `announce` receives the address once the models are open."""
     app = create_app(settings)  # also with several workers: what cannot be opened is reported once, here
     listener = bind(settings)
     listener.listen(BACKLOG)
