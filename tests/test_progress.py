@@ -4,10 +4,10 @@ import threading
 import types
 
 import pytest
+from elmo.cli.training_report import TrainingReport
 
 from elmo import progress
 from elmo.cli.task_report import TaskReport
-from elmo.cli.training_report import TrainingReport
 
 
 class Terminal(io.StringIO):

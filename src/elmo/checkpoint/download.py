@@ -22,8 +22,8 @@ from urllib.request import Request, urlopen
 
 from filelock import FileLock
 
-from elmo.durable import replace_file
 from elmo.errors import CheckpointError
+from elmo.files.durable import replace_file, sha256_of
 
 Check = Callable[[Path], None]
 _Show = Callable[[int, int | None], None]
@@ -215,15 +215,6 @@ def _write_record(cache: Path, target: Path, record: dict[str, Any]) -> None:
         records = _read_records(cache) | {_key(cache, target): record}
         entries = json.dumps(dict(sorted(records.items())), indent=2)
         replace_file(cache / "checksums.json", f"{entries}\n".encode())
-
-
-def sha256_of(path: Path) -> str:
-    """Return the sha256 of a file's content, in hexadecimal."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 # Transfer over HTTP

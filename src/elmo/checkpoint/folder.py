@@ -20,8 +20,8 @@ from elmo.checkpoint.checkpoint import Checkpoint, Weights
 from elmo.checkpoint.context_layer import ContextLayer, hash_tensors
 from elmo.checkpoint.location import Location, check_file, parent_of, read_file, read_json, read_lines
 from elmo.config import ContextConfig, ModelConfig
-from elmo.durable import replace_file, writing_files
 from elmo.errors import CheckpointError
+from elmo.files.durable import replace_file, writing_files
 from elmo.text.vocabulary import format_lines
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "weights.safetensors"

@@ -7,8 +7,8 @@ import typer
 
 from elmo.cli import options
 from elmo.cli.model_output import check_model_output
-from elmo.cli.opening import open_model_files
-from elmo.cli.writing_aside import folder_written_aside
+from elmo.cli.options import open_model_files
+from elmo.files.durable import output_folder
 
 
 def average(
@@ -42,6 +42,6 @@ def average(
 
     checkpoints = [open_model_files(name, format=format, local_files_only=local_files_only) for name in models]
     mean = average_checkpoints(checkpoints, share)
-    with folder_written_aside(output) as folder:
+    with output_folder(output) as folder:
         write_folder(mean, folder)
     print(f"Wrote {output}, the mean of {len(models)} models.")

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from elmo.checkpoint.official import BASE_ADDRESS, OFFICIAL
 from elmo.compat.engine import check_batch_size, open_files, open_model
-from elmo.durable import writing_aside
 from elmo.errors import ConfigError, InputError
+from elmo.files.durable import writing_aside
 from elmo.text.sentence_input import read_word_lists
 
 Array = npt.NDArray[np.float32]
