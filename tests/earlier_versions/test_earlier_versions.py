@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo import Elmo, __version__, tasks, vectors
+from elmo import Elmo, tasks, vectors
 from elmo.cli import main
 from tests.earlier_versions.make_folders import JOB_OPTIONS, PLACE, SENTENCES, UNSEEN, VECTOR_JOBS
 
@@ -52,6 +52,13 @@ def hash_files(folder: Path) -> dict[str, str]:
     }
 
 
+def check_finished(code: int, errors: str) -> None:
+    """Accept a folder as finished; other releases of torch and pyarrow may be refused, ours must not be."""
+    assert code in (0, 2)
+    assert "modern-elmo was" not in errors and "inputs" not in errors
+    assert code == 0 or "was" in errors
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_models_give_the_vectors_and_scores_they_gave(name: str) -> None:
     model, answers = Elmo.from_pretrained(WRITTEN / "models" / name), read_arrays("models.npz", name)
@@ -75,13 +82,13 @@ def test_saving_a_model_again_writes_the_same_bytes(name: str, tmp_path: Path) -
     assert hash_files(tmp_path / "again") == hash_files(WRITTEN / "models" / name)
 
 
-def test_a_corpus_of_another_version_is_not_prepared_again(
+def test_preparing_the_same_text_leaves_a_finished_corpus_as_it_is(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = hash_files(folder / "corpus")
     options = ["--split", "lines", "--vocabulary-size", "15", "--workers", "1"]
-    assert main(["prepare", "data/corpus.txt", "-o", "corpus", *options]) == 2
-    assert f'modern-elmo was "0.1.0" and is now "{__version__}"' in capsys.readouterr().err
+    code = main(["prepare", "data/corpus.txt", "-o", "corpus", *options])
+    check_finished(code, capsys.readouterr().err)
     assert hash_files(folder / "corpus") == before
 
 
@@ -150,13 +157,14 @@ def test_vector_folders_are_verified(name: str, folder: Path, capsys: pytest.Cap
     assert part.name in capsys.readouterr().err
 
 
-def test_vectors_of_another_version_are_not_computed_again(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", VECTOR_JOBS)
+def test_the_same_command_leaves_a_finished_vector_folder_as_it_is(
+    name: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    name, (command, *options) = next(iter(VECTOR_JOBS.items()))
     before = hash_files(folder / "vectors" / name)
-    assert main([command, "data/rows.jsonl", "-o", f"vectors/{name}", *options, *JOB_OPTIONS]) == 2
-    assert f'modern-elmo was "0.1.0" and is now "{__version__}"' in capsys.readouterr().err
+    command, *options = VECTOR_JOBS[name]
+    code = main([command, "data/rows.jsonl", "-o", f"vectors/{name}", *options, *JOB_OPTIONS])
+    check_finished(code, capsys.readouterr().err)
     assert hash_files(folder / "vectors" / name) == before
 
 
