@@ -55,7 +55,6 @@ def info(
     checkpoint = open_model_files(model, format=format, local_files_only=local_files_only)
     path = _locate(model)
     found = _describe_model(checkpoint, _list_files(path))
-
     from elmo.checkpoint.folder import check_content_hash
     from elmo.checkpoint.open import is_archive
 
