@@ -260,10 +260,13 @@ class RunRecord:
 
     @classmethod
     def read(cls, folder: Path) -> "RunRecord":
-        """Read the run.json of a folder; CheckpointError or ConfigError if it is missing or damaged."""
+        """Read the run.json of a folder; CheckpointError if it is missing or damaged."""
         record = read_run_file(folder)
         content = {name: value for name, value in record.items() if name not in ("format", "version")}
-        return parse(cls, content, str(folder / RUN_FILE))
+        try:
+            return parse(cls, content, str(folder / RUN_FILE))
+        except ConfigError as error:
+            raise CheckpointError(f"{str(error).rstrip('.')}; copy the run again, or start a new one.") from error
 
 
 def read_run_file(folder: Path) -> dict[str, Any]:
