@@ -26,9 +26,9 @@ from typing import Any
 
 from elmo import Elmo
 from elmo.heap import reuse_large_blocks
-from elmo.jobs import JobSettings, run_job
 from elmo.text.sentences import split_sentences
 from elmo.text.tokenize import tokenize
+from elmo.vectors import JobSettings, run_job
 
 KINDS = ("speed", "kill", "workers", "ray")
 THREADS = 2

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo.durable import replace_file
+from elmo.files.durable import replace_file
 from elmo.tasks.compare import VARIANTS, Row, summarize
 
 

@@ -1,6 +1,6 @@
 from . import analysis as analysis
-from . import jobs as jobs
 from . import tasks as tasks
+from . import vectors as vectors
 from .errors import CheckpointError as CheckpointError
 from .errors import ConfigError as ConfigError
 from .errors import ElmoError as ElmoError

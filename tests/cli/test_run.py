@@ -8,9 +8,7 @@ from elmo import Elmo, __version__, progress
 from elmo.checkpoint.recognition import Format
 from elmo.cli import main
 from elmo.cli.commands import COMMANDS
-from elmo.cli.sentence_vector_files import sentence_writers
 from elmo.cli.vector_files import ENDINGS
-from elmo.cli.word_vector_files import WORD_WRITERS
 from tests.cli.conftest import Run
 
 
@@ -61,10 +59,6 @@ def test_help_names_every_format(run: Run):
     text = run("embed", "--help").out
     assert all(format in text for format in get_args(Format))
     assert all(ending in text for ending in ENDINGS)
-
-
-def test_both_kinds_of_vectors_have_every_ending():
-    assert tuple(WORD_WRITERS) == tuple(sentence_writers((1,))) == ENDINGS
 
 
 @pytest.mark.parametrize("ending", [".npz", ".jsonl", ".h5"])

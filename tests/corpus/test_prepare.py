@@ -146,7 +146,7 @@ def test_a_vocabulary_file_must_be_usable(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_settings_that_contradict_each_other_are_told_together():
+def test_all_faults_of_settings_are_reported_together():
     with pytest.raises(ConfigError) as caught:
         PrepareSettings(split="words", language="english!", vocabulary_size=3, min_count=0, field="")  # type: ignore[arg-type]
     for fault in (
@@ -158,11 +158,11 @@ def test_settings_that_contradict_each_other_are_told_together():
         "min_count is 0; it must be above 0",
     ):
         assert fault in str(caught.value)
-    with pytest.raises(ConfigError, match="language is 'de', but it has a meaning only where split is sentences"):
+    with pytest.raises(ConfigError, match="language is 'de', but it is used only if split is sentences"):
         PrepareSettings(split="lines", language="de")
 
 
-def test_the_manifest_tells_everything(tmp_path):
+def test_the_manifest_states_everything(tmp_path):
     path = write_text(tmp_path, make_text(300))
     corpus = prepare(path, tmp_path / "out", shard_bytes=10_000)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
@@ -300,7 +300,7 @@ def test_a_full_disk_is_one_sentence_and_can_be_continued(tmp_path, monkeypatch)
     with monkeypatch.context() as patch:
         patch.setattr(part_words, "write_file", fail)
         with pytest.raises(
-            InputError, match=r"There is no space left for .*out \(No space left on device\); make"
+            InputError, match=r"There is no space left for .*out \(No space left on device\); free"
         ):
             prepare(path, tmp_path / "out")
     assert prepare(path, tmp_path / "out").num_words == 2100

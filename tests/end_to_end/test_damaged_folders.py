@@ -7,18 +7,18 @@ import signal
 
 import pytest
 
-from elmo import CheckpointError, ConfigError, Elmo, jobs
+from elmo import CheckpointError, ConfigError, Elmo, vectors
 from elmo.analysis import CorpusIndex, build_index, find_neighbors
 from elmo.checkpoint.open import open_checkpoint
 from elmo.corpus.prepare import PrepareSettings, prepare_corpus
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.errors import ElmoError
-from elmo.jobs import JobSettings, run_job
-from elmo.jobs.verification import verify
 from elmo.pretrain.launch import resume_run, start_run
 from elmo.pretrain.run import Watcher
 from elmo.pretrain.settings import read_settings
 from elmo.tasks import load
+from elmo.vectors import JobSettings, run_job
+from elmo.vectors.verification import verify
 from tests.checkpoint import bilm_files, manylangs_files
 from tests.end_to_end.test_kill_points import TINY
 from tests.language_models import make_language_model
@@ -55,11 +55,11 @@ def check_in_child(use, folder):
 
 
 def use_vectors(folder):
-    vectors = jobs.open(folder)
+    opened = vectors.open(folder)
     with contextlib.suppress(ElmoError):
-        verify(folder, vectors.manifest)
-    if len(vectors):
-        assert vectors[0].words and vectors[-1].vectors is not None
+        verify(folder, opened.manifest)
+    if len(opened):
+        assert opened[0].words and opened[-1].vectors is not None
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from elmo.corpus.prepare import PrepareSettings, prepare_corpus
-from elmo.jobs import JobSettings, run_job
+from elmo.vectors import JobSettings, run_job
 from tests.language_models import make_language_model
 from tests.pretrain.conftest import make_text
 from tests.tasks.toys import SMALL, write_toy

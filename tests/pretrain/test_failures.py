@@ -13,7 +13,7 @@ from filelock import FileLock
 from elmo import Elmo
 from elmo.checkpoint.run_folder import list_checkpoints
 from elmo.cli.run import main
-from elmo.durable import LOCK
+from elmo.files.durable import LOCK
 from elmo.pretrain.launch import start_run
 from elmo.pretrain.metrics import read_metrics
 from elmo.pretrain.run import Watcher

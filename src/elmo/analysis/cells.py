@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.analysis.layer_choice import Array
-from elmo.corpus.durable_files import read_npy
 from elmo.errors import CheckpointError, ConfigError, InputError, first_line
+from elmo.files.arrays import read_npy
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 CELLS_LOOKED_INTO = 48  # of all files that are searched together

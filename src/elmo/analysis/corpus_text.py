@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmo.analysis.occurrences import CorpusSentence, Occurrence, is_same_word
-from elmo.corpus.input_files import STDIN, Source, find_sources
-from elmo.corpus.part_sentences import cut_sentences
-from elmo.corpus.part_text import cut_parts
 from elmo.corpus.settings import PrepareSettings, Split
+from elmo.corpus.text import cut_parts, cut_sentences
 from elmo.errors import InputError
+from elmo.files.sources import STDIN, Source, find_sources
 from elmo.text.tokenize import split_on_spaces, tokenize
 
 _PART_BYTES = 1 << 20
@@ -58,7 +57,7 @@ def read_source(
     prepare = settings.to_prepare()
     cut = split_on_spaces if settings.split_on_spaces else tokenize
     number = 0
-    for part in cut_parts([source], prepare):
+    for part in cut_parts([source], prepare, _PART_BYTES):
         told = 0
         for text, share in cut_sentences(part, prepare):
             words = cut(text)

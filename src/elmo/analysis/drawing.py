@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo.analysis.fonts import choose_fonts
-from elmo.durable import writing_aside
 from elmo.errors import ConfigError, InputError
+from elmo.files.durable import writing_aside
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -28,10 +28,9 @@ from elmo.analysis.occurrences import CorpusSentence
 from elmo.analysis.segment_writer import SegmentWriter
 from elmo.checkpoint.fingerprint import context_fingerprint as context_hash
 from elmo.checkpoint.fingerprint import fingerprint as content_hash
-from elmo.corpus.input_files import InputFile, Source
-from elmo.durable import LOCK, is_vacant, remove, writing_aside
 from elmo.errors import InputError
-from elmo.locking import holding
+from elmo.files.durable import LOCK, holding, is_vacant, remove, writing_aside
+from elmo.files.sources import InputFile, Source
 from elmo.model import Elmo
 
 OCCURRENCES_PER_SEGMENT = 500_000

@@ -10,8 +10,8 @@ from typing import Any
 from elmo.analysis.corpus_text import ReadingSettings
 from elmo.analysis.layer_choice import LayerKey
 from elmo.config import parse
-from elmo.durable import replace_file
 from elmo.errors import CheckpointError, ConfigError, ElmoError, first_line
+from elmo.files.durable import replace_file
 
 MANIFEST = "manifest.json"
 # An index of the layer "meaning" is of the second version.

@@ -18,8 +18,8 @@ from elmo.analysis.cells import Cells, Mask
 from elmo.analysis.corpus_part import Part
 from elmo.analysis.layer_choice import LayerKey
 from elmo.analysis.occurrences import CorpusSentence, Occurrence
-from elmo.corpus.durable_files import read_npy
 from elmo.errors import CheckpointError, first_line
+from elmo.files.arrays import read_npy
 
 DESCRIPTION = "segment.json"
 TEXT, TEXT_ENDS, SENTENCE_STARTS = "text.bin", "text_ends.npy", "sentence_starts.npy"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from elmo.durable import replace_file
 from elmo.errors import CheckpointError
+from elmo.files.durable import replace_file
 
 _READ_BYTES = 1 << 20
 

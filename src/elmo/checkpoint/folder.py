@@ -23,8 +23,8 @@ from elmo.checkpoint.context_layer import ContextLayer
 from elmo.checkpoint.location import LONGEST_LIST_BYTES, Location, check_file, read_file, read_json
 from elmo.checkpoint.storage import Storage, restore, storage_of, store
 from elmo.config import ContextConfig, ModelConfig
-from elmo.durable import replace_file, writing_files
 from elmo.errors import CheckpointError
+from elmo.files.durable import replace_file, writing_files
 from elmo.text.vocabulary import format_lines, parse_lines
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "weights.safetensors"

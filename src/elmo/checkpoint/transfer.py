@@ -18,8 +18,8 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
-from elmo.durable import replace_file
 from elmo.errors import CheckpointError
+from elmo.files.durable import replace_file
 
 _TIMEOUT_SECONDS = 20.0  # for connecting, and for each wait for more bytes
 _PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0)  # between tries that bring nothing new

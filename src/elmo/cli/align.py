@@ -10,8 +10,8 @@ from elmo.cli.model_output import check_model_output
 from elmo.cli.opening import open_model
 from elmo.cli.sentence_splitting import split_lines
 from elmo.cli.text_input import TextInput
-from elmo.cli.writing_aside import folder_written_aside
 from elmo.errors import InputError
+from elmo.files.durable import output_folder
 
 
 def align(
@@ -51,7 +51,7 @@ def align(
         [word.text for word in elmo.tokenize(sentence)] for sentence in split_lines(line.text for line in source)
     )
     found = align_model(elmo, sentences, teacher=teacher, max_words=max_words, seed=seed, progress=True)
-    with folder_written_aside(output) as folder:
+    with output_folder(output) as folder:
         write_folder(found.checkpoint, folder)
     before, after = found.before, found.after
     print(

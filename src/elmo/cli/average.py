@@ -8,7 +8,7 @@ import typer
 from elmo.cli import options
 from elmo.cli.model_output import check_model_output
 from elmo.cli.opening import open_model_files
-from elmo.cli.writing_aside import folder_written_aside
+from elmo.files.durable import output_folder
 
 
 def average(
@@ -37,6 +37,6 @@ def average(
 
     checkpoints = [open_model_files(name, format=format, local_files_only=local_files_only) for name in models]
     found = averaging.average(checkpoints, share)
-    with folder_written_aside(output) as folder:
+    with output_folder(output) as folder:
         write_folder(found, folder)
     print(f"Wrote {output}, the mean of {len(models)} models.")

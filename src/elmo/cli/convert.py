@@ -9,8 +9,8 @@ import typer
 from elmo.cli import options
 from elmo.cli.model_output import check_model_output
 from elmo.cli.opening import open_model_files
-from elmo.cli.writing_aside import folder_written_aside
 from elmo.errors import InputError
+from elmo.files.durable import output_folder
 
 if TYPE_CHECKING:
     from elmo.checkpoint.checkpoint import Checkpoint
@@ -62,7 +62,7 @@ def convert(
         raise InputError(f"--storage is {storage.value}, but HDF5 models are stored in float32; leave it out.")
     check_model_output(source, output, force=force, source_name="IN")
     checkpoint = open_model_files(source, format=format, local_files_only=local_files_only)
-    with folder_written_aside(output) as folder:
+    with output_folder(output) as folder:
         if to is Target.elmo:
             from elmo.checkpoint.folder import write_folder
 

@@ -11,18 +11,16 @@ import typer
 from elmo.cli import job_options, options
 from elmo.cli.job_options import JobOptions
 from elmo.cli.opening import open_model
-from elmo.cli.row_input import RowInput, Sentence
-from elmo.cli.vector_files import check_output, is_folder
+from elmo.cli.text_input import Sentence, TextInput
+from elmo.cli.vector_files import Result, check_output, is_folder, write_vectors
 from elmo.cli.vector_job import write_folder
-from elmo.cli.word_vector_files import WORD_WRITERS
-from elmo.cli.writing_vectors import Result, write_vectors
 from elmo.errors import InputError
 from elmo.heap import reuse_large_blocks
 
 if TYPE_CHECKING:
     from elmo.inference.layers import Layers
-    from elmo.jobs.settings import Unit
     from elmo.model import Elmo
+    from elmo.vectors.settings import Unit
 
 
 def embed(
@@ -100,14 +98,14 @@ def embed(
         return
     path = check_output(output)
     job.check_no_folder(only=only, spans=spans)
-    source = RowInput(inputs, text, kind=job.kind, column=column, output=path)
+    source = TextInput(inputs, text, kind=job.kind, column=column, output=path)
     sentences: Iterable[Sentence] = source
     if path is not None and path.suffix.lower() == ".npy":
         sentences = _take_only(source)
     reuse_large_blocks()
     elmo = opening(threads=threads)
     results = _embed_sentences(elmo, sentences, layers=chosen, split_on_spaces=split_on_spaces, state=state)
-    write_vectors(results, path, WORD_WRITERS, name="vectors", num_bytes=source.num_bytes)
+    write_vectors(results, path, shape=None, num_bytes=source.num_bytes)
 
 
 def _embed_sentences(

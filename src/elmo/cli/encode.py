@@ -11,11 +11,9 @@ import typer
 from elmo.cli import job_options, options
 from elmo.cli.job_options import JobOptions
 from elmo.cli.opening import open_model
-from elmo.cli.row_input import RowInput
-from elmo.cli.sentence_vector_files import sentence_writers
-from elmo.cli.vector_files import check_output, is_folder
+from elmo.cli.text_input import TextInput
+from elmo.cli.vector_files import Result, check_output, is_folder, write_vectors
 from elmo.cli.vector_job import write_folder
-from elmo.cli.writing_vectors import Result, write_vectors
 from elmo.heap import reuse_large_blocks
 
 
@@ -99,7 +97,7 @@ def encode(
         return
     path = check_output(output)
     job.check_no_folder()
-    source = RowInput(inputs, text, kind=job.kind, column=column, output=path)
+    source = TextInput(inputs, text, kind=job.kind, column=column, output=path)
     reuse_large_blocks()
     elmo = opening(threads=threads)
 
@@ -110,5 +108,5 @@ def encode(
             vectors = elmo.encode(words, pooling=pooling.value, normalize=normalize, layers=chosen)
             yield from zip(window, words, vectors, strict=True)
 
-    writers = sentence_writers(elmo.sentence_shape(pooling.value, chosen))
-    write_vectors(encode_sentences(), path, writers, name="vector", num_bytes=source.num_bytes)
+    shape = elmo.sentence_shape(pooling.value, chosen)
+    write_vectors(encode_sentences(), path, shape=shape, num_bytes=source.num_bytes)

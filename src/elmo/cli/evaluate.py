@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from elmo.cli import options
-from elmo.cli.json_lines import to_json
 from elmo.cli.opening import open_model
 from elmo.cli.sentence_splitting import split_lines
-from elmo.cli.text_input import STDIN, TextInput
+from elmo.cli.text_input import TextInput
 from elmo.errors import InputError
+from elmo.files.rows import to_json
+from elmo.files.sources import STDIN
 from elmo.progress import progress_bar
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from elmo.cli import options
 from elmo.cli.model_output import check_model_output
 from elmo.cli.opening import open_model
 from elmo.cli.static import CorpusArgument, Dimensions, NumWords, Seed
-from elmo.cli.writing_aside import folder_written_aside
+from elmo.files.durable import output_folder
 from elmo.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def fuse(
             elmo, opened, vectors=vectors, num_words=words, dim=dim, seed=seed,
             advance=lambda num_tokens: advance(num_tokens, num_tokens),
         )  # fmt: skip
-    with folder_written_aside(output) as folder:
+    with output_folder(output) as folder:
         checkpoint = fused.checkpoint()
         stored_as = checkpoint.storage if storage is None else storage.value
         write_folder(checkpoint, folder, storage=cast("Storage", stored_as))

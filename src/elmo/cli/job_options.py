@@ -9,7 +9,7 @@ import typer
 from elmo.errors import InputError
 
 if TYPE_CHECKING:
-    from elmo.corpus.input_files import Kind
+    from elmo.files.sources import Kind
 
 
 class InputKind(str, Enum):

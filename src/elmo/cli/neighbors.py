@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmo.cli import analysis_options, options
-from elmo.cli.json_lines import to_json
 from elmo.cli.neighbors_report import to_lines
 from elmo.cli.opening import open_model
 from elmo.cli.resuming import resumable
-from elmo.cli.text_input import check_text
 from elmo.errors import InputError
+from elmo.files.rows import to_json
+from elmo.files.sources import check_text
 from elmo.progress import progress_bar
 
 if TYPE_CHECKING:

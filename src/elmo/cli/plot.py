@@ -8,9 +8,9 @@ import typer
 
 from elmo.cli import options
 from elmo.cli.help_text import TidyCommand
-from elmo.cli.json_lines import to_json
 from elmo.cli.plot_analysis import plot_map, plot_similarity
 from elmo.cli.plot_options import PictureFile, PictureFont
+from elmo.files.rows import to_json
 
 plot = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
 plot.command("similarity", cls=TidyCommand)(plot_similarity)

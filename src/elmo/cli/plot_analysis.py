@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from elmo.cli import analysis_options, options
-from elmo.cli.json_lines import to_json
 from elmo.cli.opening import open_model
 from elmo.cli.plot_options import PictureFile, PictureFont
-from elmo.cli.text_input import check_text
 from elmo.errors import InputError
+from elmo.files.rows import to_json
+from elmo.files.sources import check_text
 from elmo.progress import progress_bar
 
 

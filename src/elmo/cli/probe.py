@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from elmo.cli import options, task_options
-from elmo.cli.json_lines import to_json
 from elmo.cli.opening import open_model
 from elmo.cli.probe_report import to_lines
+from elmo.files.rows import to_json
 from elmo.progress import progress_bar
 
 

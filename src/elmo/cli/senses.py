@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmo.cli import analysis_options, options
-from elmo.cli.json_lines import to_json
 from elmo.cli.opening import open_model
 from elmo.cli.senses_report import tell_scores, tell_senses
-from elmo.cli.text_input import check_text
 from elmo.errors import InputError
+from elmo.files.rows import to_json
+from elmo.files.sources import check_text
 from elmo.progress import progress_bar
 
 if TYPE_CHECKING:

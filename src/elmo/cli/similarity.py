@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmo.cli import options
-from elmo.cli.json_lines import to_json
 from elmo.cli.opening import open_model
 from elmo.cli.similarity_report import PointedSentence, to_lines, to_object
-from elmo.cli.text_input import check_text
 from elmo.errors import InputError
+from elmo.files.rows import to_json
+from elmo.files.sources import check_text
 
 if TYPE_CHECKING:
     from elmo.model import Array

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from elmo.cli.writing_aside import file_written_aside
 from elmo.errors import InputError
+from elmo.files.durable import output_file
 from elmo.progress import progress_bar
 
 CorpusArgument = Annotated[Path, typer.Argument(metavar="CORPUS", help="A folder that elmo prepare wrote.")]
@@ -44,7 +44,7 @@ def static(
 
     opened = PreparedCorpus.open(corpus)
     with (
-        file_written_aside(output) as aside,
+        output_file(output) as aside,
         progress_bar(unit="words", num_bytes=opened.num_tokens, prints=False) as advance,
     ):
         made = make_static_vectors(

@@ -12,10 +12,10 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from elmo.cli import options, task_options
-from elmo.cli.text_input import check_text
 from elmo.cli.text_width import measure, pad
-from elmo.cli.writing_aside import file_written_aside
 from elmo.errors import InputError
+from elmo.files.durable import output_file
+from elmo.files.sources import check_text
 
 _QUIET_TAGS = ("O", "PUNCT", ".", ",", ":")
 WIDEST_COLUMN = 30
@@ -144,5 +144,5 @@ def _writing(output: Path | None) -> Iterator[Callable[[str], object]]:
     if output is None:
         yield sys.stdout.write
         return
-    with file_written_aside(output) as aside, _open(aside) as file:
+    with output_file(output) as aside, _open(aside) as file:
         yield file.write

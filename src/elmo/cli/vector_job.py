@@ -14,9 +14,9 @@ from elmo.heap import reuse_large_blocks
 from elmo.progress import Advance, progress_bar
 
 if TYPE_CHECKING:
-    from elmo.jobs.job import JobProgress, ProgressCallback
-    from elmo.jobs.settings import Unit
     from elmo.model import Elmo
+    from elmo.vectors.job import JobProgress, ProgressCallback
+    from elmo.vectors.settings import Unit
 
 
 def write_folder(
@@ -40,10 +40,10 @@ def write_folder(
             "--state carry reads one sentence after another, but the parts of a folder are computed by "
             "themselves; write one file instead, such as vectors.h5."
         )
-    from elmo.jobs.engines import share_threads
-    from elmo.jobs.job import run_job
-    from elmo.jobs.manifest import MANIFEST
-    from elmo.jobs.settings import JobSettings
+    from elmo.vectors.engines import share_threads
+    from elmo.vectors.job import run_job
+    from elmo.vectors.manifest import MANIFEST
+    from elmo.vectors.settings import JobSettings
 
     given = {name: getattr(options, name) for name in ("column", "id_column", "part_bytes", "max_words")}
     for name in ("file_format", "dtype"):

@@ -8,8 +8,8 @@ import typer
 from elmo.cli import options
 from elmo.cli.model_output import check_model_output
 from elmo.cli.opening import open_model_files
-from elmo.cli.writing_aside import folder_written_aside
 from elmo.errors import InputError
+from elmo.files.durable import output_folder
 
 if TYPE_CHECKING:
     from elmo.text.vocabulary import Vocabulary
@@ -58,7 +58,7 @@ def vocab(
     _check_words(path, given, old)
     words = given if add is None else [*old.words, *dict.fromkeys(word for word in given if word not in old)]
     changed = change_vocabulary(checkpoint, words)
-    with folder_written_aside(output) as folder:
+    with output_folder(output) as folder:
         write_folder(changed, folder)
     num_kept = sum(word in old for word in words)
     print(

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from elmo.durable import writing_aside
 from elmo.errors import InputError
+from elmo.files.durable import writing_aside
 
 INDEX_NAME = "sentence_to_index"
 

@@ -10,9 +10,8 @@ from typing import Any
 from elmo.corpus.prepared import MANIFEST, VOCABULARY, PreparedCorpus, is_corpus, read_manifest
 from elmo.corpus.shards import SHARDS
 from elmo.corpus.word_table import BYTES, OFFSETS, TARGETS, TOTALS
-from elmo.durable import is_leftover, remove_leftovers, sync
 from elmo.errors import InputError
-from elmo.locking import take_lock
+from elmo.files.durable import is_leftover, remove_leftovers, sync, take_lock
 
 WORK, PARTS = ".preparing", "parts"  # what is needed on the way, the lock too; removed at the end
 # Besides the manifest, which goes first.

@@ -17,11 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from elmo.corpus.durable_files import to_bytes, write_file
-from elmo.corpus.part_sentences import cut_sentences, cut_words
-from elmo.corpus.part_text import PartText
 from elmo.corpus.settings import PrepareSettings
-from elmo.durable import sync
+from elmo.corpus.text import PartText, cut_sentences, cut_words
+from elmo.files.arrays import to_bytes
+from elmo.files.durable import sync, write_file
 
 Report = Callable[[int, int], None]  # words and input bytes done since the last call
 

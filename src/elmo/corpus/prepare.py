@@ -5,39 +5,35 @@ is written last. The result does not depend on the number of workers. Nothing is
 """
 
 import dataclasses
-import errno
 import hashlib
 import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from elmo.corpus.durable_files import FileRecord, write_file
-from elmo.corpus.input_files import STDIN, InputFile, Source, check_outside, find_sources, open_stdin
 from elmo.corpus.output_folder import PARTS, WORK, clear_output, describe_content, is_finished, locked
-from elmo.corpus.part_text import cut_parts
 from elmo.corpus.part_words import PartRecord, part_folder, read_part_record, write_part
 from elmo.corpus.prepared import FORMAT, MANIFEST, VERSION, VOCABULARY, PreparedCorpus
 from elmo.corpus.progress import Meter, PrepareProgress, ProgressCallback
 from elmo.corpus.settings import PrepareSettings, read_vocabulary
 from elmo.corpus.shards import BLOCK_TOKENS, SHARDS, ShardRecord, write_shard
+from elmo.corpus.text import cut_parts
 from elmo.corpus.vocabulary_choice import choose_vocabulary
 from elmo.corpus.word_lists import merge_all
 from elmo.corpus.word_table import TARGETS, WordTable, write_targets, write_words
 from elmo.corpus.workers import Call, Workers
-from elmo.durable import replace_file, sync
 from elmo.errors import InputError
+from elmo.files.durable import FileRecord, disk_full_reported, replace_file, sync, write_file
+from elmo.files.sources import STDIN, InputFile, Source, check_outside, copy_stdin, find_sources
 from elmo.text.vocabulary import format_lines
 from elmo.version import __version__
 
 __all__ = ["PrepareProgress", "PrepareSettings", "default_workers", "prepare_corpus"]
 
 _MOST_WORKERS_BY_DEFAULT = 8  # so that all of them together stay below 2 GiB
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def default_workers() -> int:
@@ -71,7 +67,7 @@ def prepare_corpus(
     read = [source.path for source in sources if source.name != STDIN]
     check_outside(read if settings.vocabulary is None else [*read, Path(settings.vocabulary)], output)
     meter = Meter(progress or (lambda state: None))
-    with _full_disk_told(output), locked(output):
+    with disk_full_reported(output), locked(output):
         files = _read_files(sources, meter)
         description = _describe(files, settings)
         if force or not is_finished(output, description):
@@ -80,24 +76,8 @@ def prepare_corpus(
     return PreparedCorpus.open(output)
 
 
-@contextmanager
-def _full_disk_told(output: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _NO_SPACE:
-            raise
-        raise InputError(
-            f"There is no space left for {output} ({error.strerror}); make some and run the same command again: "
-            "it goes on where it stopped."
-        ) from error
-
-
 def _read_files(sources: Sequence[Source], meter: Meter) -> list[InputFile]:
-    for source in sources:
-        if source.name == STDIN:
-            with source.path.open("wb") as copy:
-                shutil.copyfileobj(open_stdin(), copy)
+    copy_stdin(sources)
     meter.begin("hashing", sum(source.path.stat().st_size for source in sources))
     return [InputFile.of(source, lambda size: meter.advance(0, size)) for source in sources]
 
@@ -173,7 +153,7 @@ class _Preparation:
 
         def calls() -> Iterator[Call]:
             nonlocal num_parts
-            for text in cut_parts([file.source for file in self.files], self.settings):
+            for text in cut_parts([file.source for file in self.files], self.settings, self.settings.shard_bytes):
                 num_parts += 1
                 if text.number not in records:
                     yield write_part, (text, self.settings, self.parts, self.identity)

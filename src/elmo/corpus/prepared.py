@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from elmo.checkpoint.checksums import sha256_of
 from elmo.corpus.shards import starts_name, tokens_name
 from elmo.corpus.word_table import BYTES, OFFSETS, TARGETS, TOTALS, WordTable
 from elmo.errors import InputError
+from elmo.files.durable import sha256_of
 from elmo.text.characters import Ids
 from elmo.text.vocabulary import parse_lines
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from elmo.corpus.durable_files import FileRecord, write_npy
 from elmo.corpus.part_words import IDS, part_folder
 from elmo.corpus.word_lists import map_part
 from elmo.corpus.workers import Report
+from elmo.files.arrays import write_npy
+from elmo.files.durable import FileRecord
 
 SHARDS = "shards"
 BLOCK_TOKENS = 2048

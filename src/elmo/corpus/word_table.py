@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from elmo.corpus.durable_files import FileRecord, write_file, write_npy
 from elmo.corpus.part_words import COUNTS, WORDS
+from elmo.files.arrays import write_npy
+from elmo.files.durable import FileRecord, write_file
 from elmo.text.characters import Ids, Utf8Alphabet
 
 BYTES, OFFSETS, TOTALS, TARGETS = "words.bin", "word_offsets.npy", "word_counts.npy", "word_targets.npy"

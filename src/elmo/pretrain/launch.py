@@ -21,11 +21,11 @@ from elmo.checkpoint.location import read_json
 from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.run_folder import CHECKPOINTS, RUN_FILE, list_checkpoints
 from elmo.config import SoftmaxConfig, parse
-from elmo.corpus.part_sentences import read_sentences
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.corpus.settings import PrepareSettings
-from elmo.durable import is_vacant, writing_aside
+from elmo.corpus.text import read_sentences
 from elmo.errors import CheckpointError, ConfigError, InputError
+from elmo.files.durable import is_vacant, writing_aside
 from elmo.heap import reuse_large_blocks
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.metrics import METRICS_FILE, TrainingReport

@@ -10,8 +10,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmo.durable import replace_file
 from elmo.errors import ElmoError
+from elmo.files.durable import replace_file
 from elmo.progress import StatusBar
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from elmo.checkpoint.run_folder import BEST_FILE, CHECKPOINTS, checkpoint_folder
 from elmo.config import ModelConfig, SoftmaxConfig
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.errors import ConfigError
+from elmo.files.durable import holding
 from elmo.inference.scoring import Evaluation, evaluate_text
-from elmo.locking import holding
 from elmo.model import Elmo
 from elmo.nn.bilm import BiLM
 from elmo.pretrain.context import ContextHead, ContextObjective

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from elmo.checkpoint.checkpoint import Checkpoint, Weights
 from elmo.checkpoint.folder import check_content_hash, content_hash, read_folder, write_folder
 from elmo.checkpoint.run_folder import CHECKPOINTS, checkpoint_folder, list_checkpoints
-from elmo.durable import remove
 from elmo.errors import CheckpointError
+from elmo.files.durable import remove
 from elmo.nn.bilm import BiLMState
 from elmo.pretrain.loop import TrainState
 from elmo.pretrain.stream import Position

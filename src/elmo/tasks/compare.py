@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from elmo.checkpoint.fingerprint import fingerprint as content_hash
-from elmo.durable import is_vacant, replace_file
 from elmo.errors import ConfigError, InputError
-from elmo.locking import holding
+from elmo.files.durable import holding, is_vacant, replace_file
 from elmo.tasks.fit import Watcher
 from elmo.tasks.folder import read_json
 from elmo.tasks.run_folder import RUN_FILE, SCORES_FILE, TRAINING, absolute, finish, hash_inputs, is_done, start

@@ -12,8 +12,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from elmo.config import LARGEST_DIM, parse
-from elmo.durable import writing_files
 from elmo.errors import CheckpointError, ConfigError, first_line
+from elmo.files.durable import writing_files
 from elmo.tasks.build import BilmShape, Vocabularies
 from elmo.tasks.families.family import Labels
 from elmo.tasks.readers.formats import ReadSettings

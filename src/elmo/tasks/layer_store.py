@@ -21,8 +21,8 @@ from filelock import FileLock, Timeout
 
 from elmo.checkpoint.download import cache_folder
 from elmo.checkpoint.fingerprint import fingerprint as content_hash
-from elmo.durable import sync
 from elmo.errors import InputError
+from elmo.files.durable import sync
 from elmo.model import Elmo
 
 logger = logging.getLogger(__name__)

@@ -13,9 +13,8 @@ from typing import Any
 import torch
 
 from elmo.config import parse
-from elmo.durable import is_vacant, remove, replace_file
 from elmo.errors import CheckpointError, InputError, first_line
-from elmo.locking import holding
+from elmo.files.durable import holding, is_vacant, remove, replace_file
 from elmo.tasks.fit import FitState
 from elmo.tasks.folder import BILM_FOLDER, read_json
 from elmo.tasks.layer_store import DEFAULT_CACHE_BYTES

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import torch
 
 from elmo.checkpoint.fingerprint import fingerprint as content_hash
-from elmo.durable import remove, replace_file
 from elmo.errors import InputError
+from elmo.files.durable import remove, replace_file
 from elmo.model import Elmo
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.tasks.build import BilmShape, Vocabularies, build_network, make_batcher

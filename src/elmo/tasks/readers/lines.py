@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from elmo.corpus.input_files import open_stdin
 from elmo.errors import InputError
+from elmo.files.sources import open_stdin, refuse_binary
 from elmo.tasks.examples import Place
-from elmo.text.file_kinds import refuse_binary
 
 STDIN = "-"
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from elmo.corpus.separated import QUOTING_ADVICE, SeparatedRows
 from elmo.errors import InputError
+from elmo.files.rows import QUOTING_ADVICE, SeparatedRows
 from elmo.tasks.examples import Place
 from elmo.tasks.readers.lines import Lines
 from elmo.tasks.readers.usual_names import USUAL_NAMES
@@ -90,7 +90,7 @@ class Table:
         if self.delimiter is None:
             self.delimiter = _find_delimiter(self._lines.peek(ROWS_LOOKED_AT))
         text = (line + "\n" for line in self._lines)
-        rows = SeparatedRows(text, self.delimiter, quoted=self.kind == "csv", longest_cell=2**31 - 1)
+        rows = SeparatedRows(text, self.delimiter, quoted=self.kind == "csv")
         first = self._next_row(rows)
         if first is None:
             raise InputError(f"{self._lines.name} is empty; a table of examples was expected.")

@@ -9,8 +9,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from elmo.corpus.separated import SeparatedRows
 from elmo.errors import InputError
+from elmo.files.rows import SeparatedRows
 from elmo.tasks.readers.columns import TARGETS
 from elmo.tasks.readers.conll import ConllReader, looks_like_conllu
 from elmo.tasks.readers.formats import FORMATS, SUFFIXES, ReadSettings
@@ -224,9 +224,7 @@ def _are_known(values: Sequence[str], known: Collection[str]) -> bool:
 
 def _split_rows(lines: Sequence[str], delimiter: str, format: str) -> list[list[str]]:
     try:
-        rows = SeparatedRows(
-            (line + "\n" for line in lines), delimiter, quoted=format == "csv", longest_cell=2**31 - 1
-        )
+        rows = SeparatedRows((line + "\n" for line in lines), delimiter, quoted=format == "csv")
         return [row for row in rows if row] or [[]]
     except csv.Error:
         return [[]]

@@ -1,0 +1,2 @@
+from .job import run_job as run_job
+from .settings import JobSettings as JobSettings
