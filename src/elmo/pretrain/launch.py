@@ -198,10 +198,7 @@ def start_run(
         word_vectors=word_vectors and _absolute(word_vectors),
         settings=settings,
     )
-    text = _read_validation(validation, opened)
-    run = Run(folder, opened, settings, validation=text, processes=processes, start_from=initial)
-    if word_vectors is not None:
-        run.set_word_vectors(Path(word_vectors))
+    run = _open_run(folder, record, opened, initial, processes)
     if processes.is_first:
         folder.mkdir(parents=True, exist_ok=True)
         with lock_run(folder):
@@ -235,6 +232,12 @@ def resume_run(
     initial = None
     if record.start_from is not None and not list_checkpoints(folder):
         initial, _ = _open_initial(record.start_from, corpus)
+    return _open_run(folder, record, corpus, initial, processes)
+
+
+def _open_run(
+    folder: Path, record: "RunRecord", corpus: PreparedCorpus, initial: Checkpoint | None, processes: Processes
+) -> Run:
     text = _read_validation(record.validation, corpus)
     run = Run(folder, corpus, record.settings, validation=text, processes=processes, start_from=initial)
     if not run.load_last_checkpoint() and record.word_vectors is not None:
