@@ -4,10 +4,10 @@ import threading
 import types
 
 import pytest
-from elmo.cli.training_report import TrainingReport
 
 from elmo import progress
-from elmo.cli.task_report import TaskReport
+from elmo.pretrain.metrics import TrainingReport
+from elmo.tasks.training import TaskReport
 
 
 class Terminal(io.StringIO):
