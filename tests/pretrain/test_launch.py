@@ -4,10 +4,10 @@ import os
 import signal
 
 import pytest
+from elmo.checkpoint.run_folder import list_checkpoints
 
 import elmo
 from elmo import ConfigError, Elmo, InputError
-from elmo.checkpoint.run_folder import list_checkpoints
 from elmo.pretrain.metrics import read_metrics
 
 TINY = {
@@ -61,14 +61,16 @@ def test_a_signal_saves_and_returns(corpus_folder, tmp_path, monkeypatch):
 
 
 def test_mistakes_are_one_sentence(corpus_folder, tmp_path):
-    with pytest.raises(InputError, match="starts from a model has its configuration, so model.words, share_"):
+    with pytest.raises(
+        InputError, match="has the configuration of that model, so model.words, share_softmax cannot"
+    ):
         elmo.train(
             corpus_folder,
             tmp_path / "run",
             init="x",
             changes={"model.words": 1, "share_softmax": False},
         )
-    with pytest.raises(InputError, match="A run resumes exactly; to change its settings give a new folder too"):
+    with pytest.raises(InputError, match="A run resumes exactly; to change its settings, give a new folder"):
         elmo.resume_training(tmp_path / "run", changes={"seed": 1})
     with pytest.raises(ConfigError, match="The preset 'huge' is not known"):
         elmo.train(corpus_folder, tmp_path / "run", preset="huge")

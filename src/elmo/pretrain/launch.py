@@ -49,9 +49,7 @@ class TrainingResult:
     num_updates: int
     num_words: int  # read so far
     perplexity: float | None  # at the last validation of this call, by the full softmax
-    stopped_by: (
-        int | None
-    )  # the signal (SIGINT, SIGTERM) after which the run saved and stopped; None if it is done
+    stopped_by: int | None  # the signal after which the run saved and stopped; None if it is done
     is_first: bool  # whether this process is the one that writes and reports
 
     @property
@@ -84,8 +82,8 @@ def train(
     of_model = [name for name in changes if name.split(".")[0] in ("model", "share_softmax", "softmax_bias")]
     if init is not None and of_model:
         raise InputError(
-            f"A run that starts from a model has its configuration, so {', '.join(of_model)} cannot be set; leave "
-            "that out."
+            f"A run that starts from a model (--init) has the configuration of that model, so "
+            f"{', '.join(of_model)} cannot be set; leave that out."
         )
     settings = read_settings(preset=preset, file=Path(config) if config is not None else None, changes=changes)
     run = start_run(
@@ -114,7 +112,7 @@ def resume_training(
     the first run stays as it is.
     """
     if changes and output is None:
-        raise InputError("A run resumes exactly; to change its settings give a new folder too, with --output.")
+        raise InputError("A run resumes exactly; to change its settings, give a new folder too (--output).")
     target = None if output is None else Path(output)
     return _train(resume_run(Path(run), output=target, changes=changes, device=device), progress=progress)
 
