@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from elmo import Elmo
-from elmo.checkpoint.run_folder import list_checkpoints
+from elmo.checkpoint.source import list_checkpoints
 from tests.pretrain.conftest import make_text
 
 SCRIPT = Path(__file__).parents[2] / "recipes" / "en-small" / "run.sh"

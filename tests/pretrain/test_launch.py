@@ -4,10 +4,10 @@ import os
 import signal
 
 import pytest
-from elmo.checkpoint.run_folder import list_checkpoints
 
 import elmo
 from elmo import ConfigError, Elmo, InputError
+from elmo.checkpoint.source import list_checkpoints
 from elmo.pretrain.metrics import read_metrics
 
 TINY = {
