@@ -6,7 +6,7 @@ import types
 import pytest
 
 from elmo import progress
-from elmo.cli.training_report import TrainingReport
+from elmo.pretrain.metrics import TrainingReport
 from elmo.tasks.training import TaskReport
 
 
