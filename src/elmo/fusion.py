@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo.checkpoint.card import derived_card
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.context_layer import ContextLayer, quantize
+from elmo.checkpoint.derived import derived_card
 from elmo.config import ContextConfig
 from elmo.corpus.prepared import MARK, PreparedCorpus
 from elmo.corpus.static_vectors import (

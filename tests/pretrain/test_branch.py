@@ -5,7 +5,7 @@ import json
 import pytest
 
 from elmo import CheckpointError, ConfigError
-from elmo.checkpoint.run_folder import list_checkpoints
+from elmo.checkpoint.source import list_checkpoints
 from elmo.cli.run import main
 from elmo.pretrain.launch import resume_run, start_run
 from elmo.pretrain.metrics import read_metrics

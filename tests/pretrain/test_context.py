@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 import elmo
 from elmo import CheckpointError, ConfigError, Elmo
-from elmo.checkpoint.run_folder import list_checkpoints
+from elmo.checkpoint.source import list_checkpoints
 from elmo.corpus.prepared import MARK, PreparedCorpus
 from elmo.corpus.static_vectors import make_static_vectors, write_static_vectors
 from elmo.pretrain.context import ContextObjective

@@ -11,7 +11,7 @@ import pytest
 from filelock import FileLock
 
 from elmo import Elmo
-from elmo.checkpoint.run_folder import list_checkpoints
+from elmo.checkpoint.source import list_checkpoints
 from elmo.cli.run import main
 from elmo.files.durable import LOCK
 from elmo.pretrain.launch import start_run

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from elmo import CheckpointError, ConfigError, Elmo
-from elmo.checkpoint.run_folder import list_checkpoints
+from elmo.checkpoint.source import list_checkpoints
 from elmo.pretrain.distillation import TEACHER_TEMPERATURE, TEMPERATURE, TeacherHeads
 from elmo.pretrain.launch import resume_run, start_run
 from elmo.pretrain.metrics import read_metrics

@@ -9,7 +9,7 @@ import torch
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError
 from elmo.checkpoint.formats.hdf5 import write_hdf5
-from elmo.checkpoint.run_folder import list_checkpoints
+from elmo.checkpoint.source import list_checkpoints
 from elmo.corpus.prepare import PrepareSettings, prepare_corpus
 from elmo.inference.scoring import evaluate_text
 from elmo.pretrain import run as run_module

@@ -80,7 +80,7 @@ def train(
       elmo train --resume run --output cooled --set max_updates=9000 --set optimizer.cooldown_steps=1000
       torchrun --nproc-per-node 8 -m elmo train corpus --preset original --output run --device cuda
     """
-    from elmo.checkpoint.run_folder import RUN_FILE
+    from elmo.checkpoint.source import RUN_FILE
     from elmo.pretrain import launch
 
     folder = output or resume

@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from elmo.checkpoint.basis import change_basis, check_basis
 from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.derived import change_basis, check_basis
 from elmo.errors import InputError
 from elmo.model import Elmo
 from elmo.pretrain.distillation import compare_relations, find_others

@@ -19,7 +19,7 @@ from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import write_json
 from elmo.checkpoint.location import read_json
 from elmo.checkpoint.open import open_checkpoint
-from elmo.checkpoint.run_folder import CHECKPOINTS, RUN_FILE, list_checkpoints
+from elmo.checkpoint.source import CHECKPOINTS, RUN_FILE, list_checkpoints
 from elmo.config import SoftmaxConfig, parse
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.corpus.settings import PrepareSettings

@@ -15,7 +15,7 @@ import torch
 from elmo.build import build_bilm
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import write_json
-from elmo.checkpoint.run_folder import BEST_FILE, CHECKPOINTS, checkpoint_folder, list_checkpoints, read_best
+from elmo.checkpoint.source import BEST_FILE, CHECKPOINTS, checkpoint_folder, list_checkpoints, read_best
 from elmo.config import ModelConfig, SoftmaxConfig
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.errors import ConfigError

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from elmo.checkpoint.checkpoint import Checkpoint, Weights
 from elmo.checkpoint.folder import check_content_hash, content_hash, read_folder, write_folder
-from elmo.checkpoint.run_folder import CHECKPOINTS, checkpoint_folder, list_checkpoints
+from elmo.checkpoint.source import CHECKPOINTS, checkpoint_folder, list_checkpoints
 from elmo.errors import CheckpointError
 from elmo.files.durable import remove
 from elmo.nn.bilm import BiLMState

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from elmo import Elmo, InputError
-from elmo.checkpoint.basis import change_basis
+from elmo.checkpoint.derived import change_basis
 from elmo.config import SoftmaxConfig, TransformerConfig
 from tests.conftest import TINY_CONFIG
 from tests.language_models import VOCABULARY, language_config, make_language_model
@@ -16,7 +16,7 @@ SENTENCES = [["I", "went", "to", "the", "bank", "."], ["the", "river"]]
 
 
 def make_matrix(dim, seed):
-    """Give an invertible matrix, far from one that only turns."""
+    """Return an invertible matrix that is far from a rotation."""
     generator = torch.Generator().manual_seed(seed)
     return torch.eye(dim) * torch.linspace(0.3, 1, dim) + 0.1 * torch.randn(dim, dim, generator=generator)
 
@@ -74,7 +74,7 @@ def test_types_and_what_is_not_about_vectors_stay():
     [
         (
             replace(TINY_CONFIG, encoder=TransformerConfig(num_layers=1, output_dim=8, num_heads=2)),
-            "This model has Transformers, whose vectors cannot be multiplied without changing what it predicts",
+            "This model has Transformers, whose vectors cannot be multiplied without changing its predictions",
         ),
         (
             replace(TINY_CONFIG, encoder=replace(TINY_CONFIG.encoder, projected=False, cell_dim=8, output_dim=8)),

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from elmo import Elmo, InputError
+from elmo.checkpoint.derived import change_vocabulary
 from elmo.checkpoint.folder import read_folder, write_folder
-from elmo.checkpoint.revocabulary import change_vocabulary
 from tests.language_models import (
     SPECIAL,
     VOCABULARY,
@@ -125,7 +125,10 @@ def test_a_model_of_special_words_alone():
     [
         (["<S>", "bank"], "The new vocabulary lacks </S>, <UNK>; every vocabulary needs its special words."),
         ([*SPECIAL, "a", "b", "a", "b"], "The new vocabulary lists words more than once: 'a'; 'b'."),
-        ([*SPECIAL, "a\nb"], "The new vocabulary has words that its file, one word a line, cannot hold: 'a\\nb'."),
+        (
+            [*SPECIAL, "a\nb"],
+            "The new vocabulary has words with a line break, but its file has one word per line: 'a\\nb'.",
+        ),
     ],
 )
 def test_lists_that_are_no_vocabulary(checkpoint, words, message):
@@ -147,7 +150,7 @@ def test_models_without_words_to_change(tiny_model):
     ):
         change_vocabulary(tiny_model.checkpoint(), NEW)
     with refused(
-        "This model's vocabulary file is missing, so it is not known which words its weights are about; put the "
-        "file it was trained with beside it."
+        "The vocabulary file of this model is missing, so the words of its weights are unknown; put the file it "
+        "was trained with beside it."
     ):
         change_vocabulary(Elmo.from_config(language_config(3)).checkpoint(), NEW)
