@@ -8,8 +8,7 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.requests import Request as HttpRequest
 
-from elmo.analysis.neighbor_results import Neighbors
-from elmo.analysis.neighbors import find_neighbors
+from elmo.analysis.neighbors import Neighbors, find_neighbors
 from elmo.errors import InputError
 from elmo.inference.scoring import SentenceScore
 from elmo.serve.answers import ScoreAnswer, SubstitutesAnswer

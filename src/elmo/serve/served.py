@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from elmo.analysis.corpus_index import CorpusIndex
+from elmo.analysis.index import CorpusIndex
 from elmo.analysis.neighbors import find_neighbors
 from elmo.checkpoint.fingerprint import context_fingerprint as context_hash
 from elmo.checkpoint.fingerprint import fingerprint as content_hash
