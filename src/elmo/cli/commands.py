@@ -12,6 +12,7 @@ from elmo.cli.convert import convert
 from elmo.cli.embed import embed
 from elmo.cli.encode import encode
 from elmo.cli.evaluate import evaluate
+from elmo.cli.export import export
 from elmo.cli.fuse import fuse
 from elmo.cli.help_text import TidyCommand, TidyGroup
 from elmo.cli.info import info
@@ -64,6 +65,7 @@ for _name, _command in COMMANDS.items():
     app.command(_name, cls=TidyCommand)(_command)
 app.add_typer(task, name="task")
 app.add_typer(plot, name="plot")
+app.add_typer(export, name="export")
 
 
 def _show_version(wanted: bool) -> None:
