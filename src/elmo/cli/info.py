@@ -43,10 +43,10 @@ def info(
       elmo info vectors
     """
     if model is not None and format is None and Path(model).is_dir():
-        from elmo.vectors.manifest import is_vector_folder
+        from elmo.vectors.folder import is_vector_folder
 
         if is_vector_folder(Path(model)):
-            from elmo.cli.vector_folder_info import describe_vector_folder, vector_folder_lines
+            from elmo.cli.vector_folders import describe_vector_folder, vector_folder_lines
 
             held = describe_vector_folder(Path(model), checksums=checksums)
             print(to_json(held) if json else "\n".join(vector_folder_lines(held)))
