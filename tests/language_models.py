@@ -32,7 +32,7 @@ def make_language_model(vocabulary=VOCABULARY, *, reads_words=False, state="zero
 
 def expected_log_probabilities(model: Elmo, words) -> tuple[np.ndarray, np.ndarray]:
     """(T+1, V) of each direction: after each position but the last, before each position but the first."""
-    states = model.layer_states(model.indexer.batch([list(words)])).layers[-1, 0].double().numpy()
+    states = model.runtime.run(model.indexer.batch([list(words)])).layers[-1, 0].double().numpy()
     dim = model.dim // 2
     weight, bias = (getattr(model.bilm.softmax, name).double().numpy() for name in ("weight", "bias"))
 

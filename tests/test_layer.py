@@ -64,7 +64,7 @@ def test_a_batch_gives_what_its_sentences_give(tiny_model):
 def test_layers_computed_elsewhere_can_be_mixed(tiny_model):
     layer = still(tiny_model, mix_weights=[1.0, 2.0, 3.0])
     words = [["the", "cat"], ["a"]]
-    states = tiny_model.layer_states(layer.indexer.batch(words))
+    states = tiny_model.runtime.run(layer.indexer.batch(words))
     mixed = layer.mix(LayerStates(states.layers.clone(), states.mask.clone()))
     torch.testing.assert_close(mixed.mixes[0], layer(words).mixes[0])
 

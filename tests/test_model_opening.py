@@ -10,7 +10,7 @@ import torch
 
 import elmo
 from elmo import ConfigError, Elmo, ElmoLayer, InputError
-from elmo.checkpoint.embedded import EMBEDDED
+from elmo.checkpoint.source import EMBEDDED
 from elmo.config import EncoderConfig, ModelConfig, SoftmaxConfig, WordConfig
 
 SENTENCES = ["the cat sat", ["語", "", "x" * 100], ""]
@@ -137,7 +137,7 @@ def test_a_new_model_is_ready_for_inference(tiny_model):
 
 
 def test_layer_states_hold_every_layer_of_a_batch_with_its_boundaries(tiny_model):
-    states = tiny_model.layer_states(tiny_model.indexer.batch([["a", "b"], ["c"]]))
+    states = tiny_model.runtime.run(tiny_model.indexer.batch([["a", "b"], ["c"]]))
     assert states.layers.shape == (3, 2, 4, 12)
     np.testing.assert_allclose(
         states.without_boundaries().layers[:, 0].numpy(), tiny_model.embed("a b", layers="all"), atol=1e-6

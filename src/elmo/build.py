@@ -3,14 +3,12 @@
 from torch import nn
 
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, TransformerConfig, WordConfig
-from elmo.nn.bilm import BiLM, Encoder
-from elmo.nn.causal_block import CausalBlock
+from elmo.nn.bilm import BiLM, Encoder, TokenEncoder
 from elmo.nn.char_cnn import CharCnn
 from elmo.nn.initialize import draw_normal, make_embedding, make_linear
 from elmo.nn.projected_lstm import LstmStack, ProjectedLstm
 from elmo.nn.softmax import WordSoftmax
-from elmo.nn.token_encoder import TokenEncoder
-from elmo.nn.transformer import TransformerStack
+from elmo.nn.transformer import CausalBlock, TransformerStack
 
 
 def build_bilm(config: ModelConfig) -> BiLM:

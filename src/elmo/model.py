@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -11,28 +12,28 @@ from typing import Literal, TypeAlias, cast, get_args, overload
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from elmo.build import build_bilm
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.embedded import DEFAULT_MODEL
-from elmo.checkpoint.folder import write_folder
+from elmo.checkpoint.folder import Storage, write_folder
 from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo.checkpoint.hub import push_folder
 from elmo.checkpoint.location import as_path
-from elmo.checkpoint.open import open_checkpoint
-from elmo.checkpoint.recognition import Format
-from elmo.checkpoint.storage import Storage
+from elmo.checkpoint.open import Format, open_checkpoint
+from elmo.checkpoint.source import DEFAULT_MODEL
 from elmo.config import ContextConfig, ModelConfig
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.inference.context import ContextReader
-from elmo.inference.cosine import cosine
-from elmo.inference.layers import LayerChoice, Layers, choose_layers
+from elmo.inference.layers import LayerChoice, Layers, choose_layers, cosine
 from elmo.inference.precision import Precision
 from elmo.inference.runtime import Runtime
 from elmo.inference.scoring import SentenceScore, score_batches
 from elmo.inference.substitution import Substitute, find_substitutes
 from elmo.inference.word_cache import DEFAULT_BYTES, CacheInfo
-from elmo.nn.bilm import BiLM, LayerStates
+from elmo.nn.bilm import BiLM
+from elmo.notebook import html_table
+from elmo.progress import progress_bar
 from elmo.text.batch import CharBatch, pack
 from elmo.text.marks import read_pointed
 from elmo.text.scripts import ScriptWatch
@@ -40,21 +41,26 @@ from elmo.text.sentence_input import Sentence, Tokenizer, read_sentence, read_se
 from elmo.text.tokenize import Word, split_on_spaces, tokenize
 
 Array = npt.NDArray[np.float32]
-# Products are fastest with this many sentences side by side; the tokens bound the memory of a batch's vectors.
+# Sentences side by side make multiplication fast; the tokens bound the memory of a batch's vectors.
 SENTENCES_PER_BATCH, TOKENS_PER_BATCH = 128, 16384
 SENTENCES_READ_AHEAD, WORDS_READ_AHEAD = 1024, 65536
 Pooling: TypeAlias = Literal["auto", "weighted", "mean", "max"]
+Device: TypeAlias = str | torch.device
+
+
+def _keep(array: Array) -> Array:
+    return array
 
 
 class Elmo:
-    """A bidirectional language model that gives every word of a sentence its vectors in that sentence."""
+    """A bidirectional language model: every word of a sentence gets its vectors in that sentence."""
 
     def __init__(
         self,
         checkpoint: Checkpoint,
         *,
         precision: str = "float32",
-        device: str | torch.device = "cpu",
+        device: Device = "cpu",
         state: Literal["zero", "carry"] = "zero",
         num_threads: int | None = None,
         cache_bytes: int = DEFAULT_BYTES,
@@ -74,14 +80,14 @@ class Elmo:
         self._checkpoint = checkpoint
         if isinstance(cache_bytes, bool) or not isinstance(cache_bytes, int) or cache_bytes < 0:
             raise ConfigError(f"cache_bytes is {cache_bytes!r}; it must be a whole number of bytes, 0 or more.")
-        self._runtime = Runtime(
-            checkpoint.build(),
+        self._make_runtime = functools.partial(
+            Runtime,
             precision=precision,
-            device=device,
             carry=state == "carry",
             num_threads=num_threads,
             cache_bytes=cache_bytes,
         )
+        self._runtime = self._make_runtime(checkpoint.build(), device=device)
         self.indexer = checkpoint.indexer(literal_boundaries=literal_boundaries)
         self.vocabulary = checkpoint.make_vocabulary()
         self.scripts = ScriptWatch(self.vocabulary.words if self.vocabulary else None)
@@ -95,7 +101,7 @@ class Elmo:
         *,
         format: Format | None = None,
         precision: str = "float32",
-        device: str | torch.device = "cpu",
+        device: Device = "cpu",
         state: Literal["zero", "carry"] = "zero",
         num_threads: int | None = None,
         cache_bytes: int = DEFAULT_BYTES,
@@ -110,7 +116,8 @@ class Elmo:
         vectors beside an HDF5 model; `local_files_only` makes no network call.
 
         `precision`: "float32", "bfloat16", "int8", or "auto" for the fastest this CPU has; one it has not
-        becomes float32, and the log says so. `num_threads`: of the products, by default as many as torch uses.
+        becomes float32, and the log says so. `num_threads`: by default as many as torch uses.
+        `device`: such as "cpu" or "cuda"; "auto" is a GPU if there is one.
         `cache_bytes`: for vectors of words that were seen before, which depend on their spelling alone.
         """
         given = {"format": format, "token_embeddings": token_embeddings, "revision": revision}
@@ -174,6 +181,14 @@ class Elmo:
         """Where the network is now."""
         return next(self.bilm.parameters()).device
 
+    def to(self, device: Device) -> Elmo:
+        """Move the model to a device, such as "cuda" or "auto" for the best of this machine, and return it."""
+        carried = self._runtime.carried
+        self._runtime = self._make_runtime(self.bilm, device=device)
+        if carried is not None:
+            self._runtime.carried = carried
+        return self
+
     @property
     def dim(self) -> int:
         """2·D: the length of a word's vector in one layer."""
@@ -196,6 +211,10 @@ class Elmo:
             return (self._context.sentence_dim,)
         return self.word_shape("average" if layers is None else layers)
 
+    def get_sentence_embedding_dimension(self) -> int:
+        """Return the length of the vectors that `encode` returns, by the name sentence-transformers has for it."""
+        return self.sentence_shape()[0]
+
     @property
     def num_layers(self) -> int:
         """L + 1: the layers of the language model and the word vectors below them."""
@@ -203,25 +222,25 @@ class Elmo:
 
     @property
     def state(self) -> Literal["zero", "carry"]:
-        """Where each sentence starts: anew, or where the one before it ended."""
+        """Where each sentence starts: from zero, or where the one before it ended."""
         return "zero" if self._runtime.carried is None else "carry"
 
     @property
     def precision(self) -> Precision:
-        """What the products are made in."""
+        """The precision of the matrix multiplications."""
         return self._runtime.precision
 
     @property
     def num_threads(self) -> int:
-        """How many threads make them."""
+        """How many threads compute."""
         return self._runtime.workers.num_threads
 
     def cache_info(self) -> CacheInfo:
-        """Tell how often the vector of a word's spelling was remembered, and how full that memory is."""
+        """Return hits, misses and size of the word cache."""
         return self._runtime.cache.info()
 
     def clear_cache(self) -> None:
-        """Forget the words that were seen, so that each is encoded anew."""
+        """Empty the word cache."""
         self._runtime.cache.clear()
 
     def __repr__(self) -> str:
@@ -229,35 +248,81 @@ class Elmo:
         name = origin.get("source", "new")
         return f"Elmo({name!r}, {self.num_layers} layers of {self.dim}, {self.precision}, {self.device})"
 
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = [("layers", self.num_layers), ("dimensions", self.dim)]
+        if self.vocabulary is not None:
+            rows.append(("words of the vocabulary", len(self.vocabulary)))
+        if self.context is not None:
+            rows.append(("dimensions of the context layer", self.context.dim))
+        rows += [("precision", self.precision), ("device", self.device), ("state", self.state)]
+        return html_table(rows, caption=f"Elmo {self._checkpoint.origin.get('source', 'new')}")
+
     def tokenize(self, text: str, *, split_on_spaces: bool = False) -> list[Word]:
-        """Give the words of a text with their character offsets."""
+        """Return the words of a text with their character offsets."""
         if not isinstance(text, str):
             raise InputError(f"The text is of type {type(text).__name__}; a string was expected.")
         return _tokenizer(split_on_spaces)(text)
 
     @overload
     def embed(  # type: ignore[overload-overlap]  # a str is an iterable of strings too; the first match wins
-        self, sentences: str, *, layers: Layers = ..., split_on_spaces: bool = ...
-    ) -> Array: ...
+        self, sentences: str, *, layers: Layers = ..., split_on_spaces: bool = ..., batch_size: int | None = ...,
+        show_progress_bar: bool = ..., convert_to_numpy: Literal[True] = ...,
+        convert_to_tensor: Literal[False] = ..., normalize_embeddings: bool = ..., device: Device | None = ...,
+    ) -> Array: ...  # fmt: skip
     @overload
     def embed(
-        self, sentences: Iterable[Sentence], *, layers: Layers = ..., split_on_spaces: bool = ...
-    ) -> list[Array]: ...
+        self, sentences: Iterable[Sentence], *, layers: Layers = ..., split_on_spaces: bool = ...,
+        batch_size: int | None = ..., show_progress_bar: bool = ..., convert_to_numpy: Literal[True] = ...,
+        convert_to_tensor: Literal[False] = ..., normalize_embeddings: bool = ..., device: Device | None = ...,
+    ) -> list[Array]: ...  # fmt: skip
+    @overload
+    def embed(  # type: ignore[overload-overlap]
+        self, sentences: str, *, layers: Layers = ..., split_on_spaces: bool = ..., batch_size: int | None = ...,
+        show_progress_bar: bool = ..., convert_to_numpy: bool = ..., convert_to_tensor: bool = ...,
+        normalize_embeddings: bool = ..., device: Device | None = ...,
+    ) -> Tensor: ...  # fmt: skip
+    @overload
     def embed(
-        self, sentences: str | Iterable[Sentence], *, layers: Layers = "average", split_on_spaces: bool = False
-    ) -> Array | list[Array]:
-        """Give one array for each sentence, one row a word, in the order given.
+        self, sentences: Iterable[Sentence], *, layers: Layers = ..., split_on_spaces: bool = ...,
+        batch_size: int | None = ..., show_progress_bar: bool = ..., convert_to_numpy: bool = ...,
+        convert_to_tensor: bool = ..., normalize_embeddings: bool = ..., device: Device | None = ...,
+    ) -> list[Tensor]: ...  # fmt: skip
+    def embed(
+        self,
+        sentences: str | Iterable[Sentence],
+        *,
+        layers: Layers = "average",
+        split_on_spaces: bool = False,
+        batch_size: int | None = None,
+        show_progress_bar: bool = False,
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        normalize_embeddings: bool = False,
+        device: Device | None = None,
+    ) -> Array | list[Array] | Tensor | list[Tensor]:
+        """Return one array per sentence, one row per word, in the order given.
 
-        A string is one sentence and gives one array; a list of strings, or of lists of words, gives a list.
-        `layers`: "average", "top", a number or L+1 weights give (T, 2D); "concat" (T, (L+1)·2D); "all"
-        (L+1, T, 2D). "meaning", for models with a context layer of d dimensions, gives (T, 2D + d): the top layer
+        A string is one sentence and returns one array; a list of strings, or of lists of words, returns a list.
+        `layers`: "average", "top", a number or L+1 weights: (T, 2D); "concat" (T, (L+1)·2D); "all"
+        (L+1, T, 2D). "meaning", for models with a context layer of d dimensions: (T, 2D + d), the top layer
         beside the context vector. The arrays are float32.
+
+        As in sentence-transformers: `batch_size` sentences are computed together (by default as many as fit well;
+        the vectors do not depend on it), `convert_to_tensor` or `convert_to_numpy=False` returns tensors on the
+        model's device, `normalize_embeddings` scales each word's vector to length 1, and `device` moves the model.
         """
         choice = self._choose(layers)
         tokenizer = _tokenizer(split_on_spaces)
-        if isinstance(sentences, str):
-            return self._embed_words([read_sentence(sentences, tokenizer)], choice)[0]
-        return self._embed_words(read_sentences(sentences, tokenizer), choice)
+        single = isinstance(sentences, str)
+        words = read_sentences([sentences] if isinstance(sentences, str) else sentences, tokenizer)
+        if device is not None:
+            self.to(device)
+        finish = _normalize if normalize_embeddings else _keep
+        arrays = self._embed_words(words, choice, finish, batch_size=batch_size, show_progress=show_progress_bar)
+        if convert_to_tensor or not convert_to_numpy:
+            tensors = [torch.from_numpy(array).to(self.device) for array in arrays]
+            return tensors[0] if single else tensors
+        return arrays[0] if single else arrays
 
     def embed_iter(
         self,
@@ -267,7 +332,7 @@ class Elmo:
         split_on_spaces: bool = False,
         read_ahead: int = SENTENCES_READ_AHEAD,
     ) -> Iterator[Array]:
-        """Give the arrays of embed one by one, in the order given, for an iterable of any length.
+        """Return the arrays of embed one by one, in the order given, for an iterable of any length.
 
         Memory is bounded: at most `read_ahead` sentences are read and embedded at a time, and fewer where they
         are long (with state="carry" all of them, as the rows of one batch).
@@ -279,6 +344,27 @@ class Elmo:
             raise InputError(f"read_ahead is {read_ahead!r}; it must be a whole number of sentences, 1 or more.")
         return self._embed_windows(sentences, choice, _tokenizer(split_on_spaces), read_ahead)
 
+    @overload
+    def encode(
+        self, sentences: str | Iterable[Sentence], *, pooling: Pooling = ..., normalize: bool = ...,
+        layers: Layers | None = ..., split_on_spaces: bool = ..., batch_size: int | None = ...,
+        show_progress_bar: bool = ..., convert_to_numpy: Literal[True] = ...,
+        convert_to_tensor: Literal[False] = ..., normalize_embeddings: bool = ..., device: Device | None = ...,
+    ) -> Array: ...  # fmt: skip
+    @overload
+    def encode(
+        self, sentences: str | Iterable[Sentence], *, convert_to_tensor: Literal[True], pooling: Pooling = ...,
+        normalize: bool = ..., layers: Layers | None = ..., split_on_spaces: bool = ...,
+        batch_size: int | None = ..., show_progress_bar: bool = ..., convert_to_numpy: bool = ...,
+        normalize_embeddings: bool = ..., device: Device | None = ...,
+    ) -> Tensor: ...  # fmt: skip
+    @overload
+    def encode(
+        self, sentences: str | Iterable[Sentence], *, pooling: Pooling = ..., normalize: bool = ...,
+        layers: Layers | None = ..., split_on_spaces: bool = ..., batch_size: int | None = ...,
+        show_progress_bar: bool = ..., convert_to_numpy: bool = ..., convert_to_tensor: bool = ...,
+        normalize_embeddings: bool = ..., device: Device | None = ...,
+    ) -> Array | Tensor | list[Tensor]: ...  # fmt: skip
     def encode(
         self,
         sentences: str | Iterable[Sentence],
@@ -287,7 +373,13 @@ class Elmo:
         normalize: bool = False,
         layers: Layers | None = None,
         split_on_spaces: bool = False,
-    ) -> Array:
+        batch_size: int | None = None,
+        show_progress_bar: bool = False,
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        normalize_embeddings: bool = False,
+        device: Device | None = None,
+    ) -> Array | Tensor | list[Tensor]:
         """Return one vector per sentence, (N, dimensions); (dimensions,) for a single string.
 
         `pooling`: "mean" or "max" of the words' vectors in `layers` ("average" if not given). "weighted", for
@@ -296,21 +388,33 @@ class Elmo:
         `layers`, and its vectors have the length 1. "auto": "weighted" if the model has a context layer and
         `layers` is not given, else "mean".
 
-        An empty sentence gives zeros. `normalize` scales each vector to length 1.
+        An empty sentence has a vector of zeros. `normalize` scales each vector to length 1. The other arguments
+        are those of `embed` and of sentence-transformers: `normalize_embeddings` is their name for `normalize`,
+        `convert_to_tensor` returns one tensor, `convert_to_numpy=False` alone a list of tensors.
         """
         chosen = self.choose_pooling(pooling, layers)
         choice = self._choose("average" if layers is None else layers)
+        _check_batch_size(batch_size)
         single = isinstance(sentences, str)
-        batch = [sentences] if isinstance(sentences, str) else sentences
-        words = read_sentences(batch, _tokenizer(split_on_spaces))
+        words = read_sentences(
+            [sentences] if isinstance(sentences, str) else sentences, _tokenizer(split_on_spaces)
+        )
+        if device is not None:
+            self.to(device)
         if chosen == "weighted":
             assert self._context is not None
             self.scripts.check(words)
             vectors = self._context.encode(words)
-            return cast(Array, vectors[0] if single else vectors)
-        vectors = np.stack(self._embed_words(words, choice, lambda array: _pool(array, chosen)))
-        if normalize:
-            vectors /= np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), np.finfo(np.float32).tiny)
+        else:
+            pool = functools.partial(_pool, pooling=chosen)
+            vectors = np.stack(
+                self._embed_words(words, choice, pool, batch_size=batch_size, show_progress=show_progress_bar)
+            )
+            if normalize or normalize_embeddings:
+                vectors = _normalize(vectors)
+        if convert_to_tensor or not convert_to_numpy:
+            tensor = torch.from_numpy(vectors).to(self.device)
+            return tensor[0] if single else tensor if convert_to_tensor else list(tensor)
         return cast(Array, vectors[0] if single else vectors)
 
     def word_vectors(self, words: Sequence[str]) -> Array:
@@ -360,7 +464,7 @@ class Elmo:
         layers: Layers = "average",
         split_on_spaces: bool = False,
     ) -> Array:
-        """Give one vector for each phrase of a sentence: the mean over a half-open range of words.
+        """Return one vector for each phrase of a sentence: the mean over a half-open range of words.
 
         (N, 2D), or (N, L+1, 2D) for layers="all".
         """
@@ -420,9 +524,9 @@ class Elmo:
     def score(
         self, sentences: str | Iterable[Sentence], *, split_on_spaces: bool = False
     ) -> SentenceScore | list[SentenceScore]:
-        """Give how well the language model foresaw each word, over its whole vocabulary.
+        """Return how well the language model foresaw each word, over its whole vocabulary.
 
-        A string gives one score, a list of sentences a list, in the order given. The model needs its softmax.
+        A string returns one score, a list of sentences a list, in the order given. The model needs its softmax.
         """
         tokenizer = _tokenizer(split_on_spaces)
         single = isinstance(sentences, str)
@@ -449,8 +553,8 @@ class Elmo:
         words, (start, end) = read_pointed(sentence, index, _tokenizer(split_on_spaces), name="index")
         if end - start > 1:
             raise InputError(
-                f"The brackets hold {end - start} words, {' '.join(words[start:end])!r:.80}; mark one word, for "
-                "one word is put in its place."
+                f"The brackets hold {end - start} words, {' '.join(words[start:end])!r:.80}; mark one word, "
+                "because one word is put in its place."
             )
         self.scripts.check([words])
         return find_substitutes(
@@ -464,12 +568,8 @@ class Elmo:
             raise InputError("This model keeps no state to reset; open it with state='carry' to keep one.")
         self._runtime.carried.reset()
 
-    def layer_states(self, batch: CharBatch) -> LayerStates:
-        """Give all layers of one packed batch, boundaries included, rows in the batch's order."""
-        return self._runtime.run(batch)
-
     def checkpoint(self) -> Checkpoint:
-        """Give the model as it is now, ready to be written in any format."""
+        """Return the model as it is now, ready to be written in any format."""
         return replace(self._checkpoint, weights=self.bilm.state_dict())
 
     def save_pretrained(
@@ -477,7 +577,7 @@ class Elmo:
     ) -> None:
         """Write the model to a folder that from_pretrained opens; "hdf5" is what bilm-tf and AllenNLP read.
 
-        `storage`: "float32"; "float16", half as large; or "compact", with the softmax in 8 bits besides.
+        `storage`: "float32"; "float16", half as large; or "compact", also with the softmax in 8 bits.
         """
         if format not in ("elmo", "hdf5"):
             raise CheckpointError(f"format is {format!r}; a model is saved as 'elmo' or 'hdf5'.")
@@ -490,7 +590,7 @@ class Elmo:
             raise CheckpointError(f"storage is {storage!r}, but HDF5 models are stored in float32; leave it out.")
 
     def push_to_hub(self, name: str, *, private: bool = False, token: str | None = None) -> str:
-        """Upload the model to the Hugging Face hub as `name` and give its address."""
+        """Upload the model to the Hugging Face hub as `name` and return its address."""
         import tempfile
 
         with tempfile.TemporaryDirectory() as temporary:
@@ -517,23 +617,39 @@ class Elmo:
         self,
         sentences: list[list[str]],
         choice: LayerChoice,
-        finish: Callable[[Array], Array] = lambda array: array,
+        finish: Callable[[Array], Array] = _keep,
+        *,
+        batch_size: int | None = None,
+        show_progress: bool = False,
     ) -> list[Array]:
         """Embed sentences of words; `finish` is what to keep of each array, which is its to change."""
         arrays: list[Array | None] = [None] * len(sentences)
-        for batch in self._pack(sentences):
-            rows = self._runtime.embed(batch, choice).cpu().numpy()
-            start = 0
-            context = self._read_context([sentences[number] for number in batch.order], choice)
-            for place, number in enumerate(batch.order):
-                # The boundaries are cut off. A copy lets go of the batch; a sentence alone is all of it.
-                array = choice.lay_out(rows[start + 1 : start + 1 + len(sentences[number])])
-                if self._context is not None and context is not None:
-                    arrays[number] = finish(self._context.join(array, context[place]))
-                else:
-                    arrays[number] = finish(array if len(batch.order) == 1 else array.copy())
-                start += len(sentences[number]) + 2
+        num_words = sum(map(len, sentences))
+        with progress_bar(unit="sentences", num_bytes=num_words, shown=show_progress) as advance:
+            for batch in self._pack(sentences, batch_size):
+                self._embed_batch(batch, sentences, choice, finish, arrays)
+                advance(sum(len(sentences[number]) for number in batch.order), len(batch.order))
         return cast(list[Array], arrays)
+
+    def _embed_batch(
+        self,
+        batch: CharBatch,
+        sentences: list[list[str]],
+        choice: LayerChoice,
+        finish: Callable[[Array], Array],
+        arrays: list[Array | None],
+    ) -> None:
+        rows = self._runtime.embed(batch, choice).cpu().numpy()
+        start = 0
+        context = self._read_context([sentences[number] for number in batch.order], choice)
+        for place, number in enumerate(batch.order):
+            # The boundaries are cut off. A copy lets go of the batch; a sentence alone is all of it.
+            array = choice.lay_out(rows[start + 1 : start + 1 + len(sentences[number])])
+            if self._context is not None and context is not None:
+                arrays[number] = finish(self._context.join(array, context[place]))
+            else:
+                arrays[number] = finish(array if len(batch.order) == 1 else array.copy())
+            start += len(sentences[number]) + 2
 
     def _read_context(self, sentences: list[list[str]], choice: LayerChoice) -> list[Array] | None:
         return self._context.read(sentences) if self._context is not None and choice.with_context else None
@@ -555,16 +671,33 @@ class Elmo:
             return "mean" if self._context is None or layers is not None else "weighted"
         return pooling
 
-    def _pack(self, sentences: list[list[str]]) -> Iterable[CharBatch]:
+    def _pack(self, sentences: list[list[str]], batch_size: int | None = None) -> Iterable[CharBatch]:
+        _check_batch_size(batch_size)
         self.scripts.check(sentences)
         # Carried state belongs to rows, so those sentences are one batch in the order given.
         if self._runtime.carried is not None:
             return [self.indexer.batch(sentences)]
-        return pack(sentences, self.indexer, token_budget=TOKENS_PER_BATCH, sentence_budget=SENTENCES_PER_BATCH)
+        return pack(
+            sentences,
+            self.indexer,
+            token_budget=TOKENS_PER_BATCH,
+            sentence_budget=batch_size or SENTENCES_PER_BATCH,
+        )
 
 
 def _tokenizer(on_spaces: bool) -> Tokenizer:
     return split_on_spaces if on_spaces else tokenize
+
+
+def _check_batch_size(batch_size: int | None) -> None:
+    whole = isinstance(batch_size, int) and not isinstance(batch_size, bool)
+    if batch_size is not None and (not whole or batch_size < 1):
+        raise InputError(f"batch_size is {batch_size!r}; it must be a whole number of sentences, 1 or more.")
+
+
+def _normalize(vectors: Array) -> Array:
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return cast(Array, vectors / np.maximum(lengths, np.finfo(np.float32).tiny))
 
 
 def _pool(array: Array, pooling: str) -> Array:

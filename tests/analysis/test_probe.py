@@ -9,7 +9,7 @@ from elmo.analysis.linear_probe import LabelledVectors, LinearSettings, train_li
 from elmo.analysis.probe_tagging import LabelledSentence, draw_sentences, read_features
 from elmo.analysis.sense_memory import SenseMemory, learn_mix
 from elmo.tasks.examples import SenseTarget
-from elmo.tasks.readers.wsd import read_first_senses
+from elmo.tasks.readers.datasets import read_first_senses
 
 CONLLU = "{number}\t{word}\t_\t{tag}\t_\t{features}\t_\t_\t_\t_\n"
 

@@ -5,7 +5,7 @@ import pytest
 
 from elmo.cli import sentence_splitting
 from elmo.cli.sentence_splitting import split_lines
-from elmo.inference.evaluation import evaluate_text
+from elmo.inference.scoring import evaluate_text
 from tests.cli.conftest import Run
 from tests.language_models import VOCABULARY, make_language_model
 

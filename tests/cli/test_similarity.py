@@ -83,7 +83,7 @@ def test_wide_characters(run: Run, model_folder):
         ([MONEY], "One sentence was given; give two or more, in each one word in brackets, as in "
          "'I went to the [bank]'."),
         ([MONEY, "no mark"], "The sentence 'no mark' has 0 marked words; put exactly one in brackets, as in "
-         "'I went to the [bank]', or say which word is meant by its index."),
+         "'I went to the [bank]', or choose the word by its index."),
         ([MONEY, RIVER, RATES, "--index-a", "1"], "--index-a and --index-b are for two sentences, but 3 were "
          "given; mark the words with brackets."),
         ([MONEY, "a b", "--index-b", "2"], "--index-b is 2, but the sentence 'a b' has 2 words, counted from 0."),

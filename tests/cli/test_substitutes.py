@@ -44,7 +44,7 @@ def test_json(run: Run, folder):
     ("arguments", "message"),
     [
         (["no mark"], "The sentence 'no mark' has 0 marked words; put exactly one in brackets, as in "
-         "'I went to the [bank]', or say which word is meant by its index."),
+         "'I went to the [bank]', or choose the word by its index."),
         (["the [central bank]"], "The brackets hold 2 words, 'central bank'; mark one word, for one word is put "
          "in its place."),
         (["a b", "--index", "2"], "index is 2, but the sentence has the words 'a b'."),

@@ -131,7 +131,7 @@ def test_given_mixing_weights_are_used_and_not_learned(tiny_files, tiny_model: M
 def test_layer_norm_counts_the_boundaries(tiny_files, tiny_model: Model):
     module = Elmo(*tiny_files, 1, do_layer_norm=True).eval()
     output = module(batch_to_ids(WORDS))
-    states = tiny_model.layer_states(tiny_model.indexer.batch(WORDS))
+    states = tiny_model.runtime.run(tiny_model.indexer.batch(WORDS))
     layers, real = states.layers.double().numpy(), states.mask.numpy()
     normed = []
     for layer in layers:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from elmo import InputError
-from elmo.inference import evaluation
-from elmo.inference.evaluation import Evaluation, evaluate_text
+from elmo.inference import scoring
+from elmo.inference.scoring import Evaluation, evaluate_text
 from tests.language_models import make_language_model
 
 SENTENCES = ["I went to the bank.", "", "money", "the zyzzyva went to the river ."]
@@ -51,7 +51,7 @@ def test_split_on_spaces_and_lists_of_words(model):
 
 
 def test_a_text_is_read_as_it_is_scored(model, monkeypatch):
-    monkeypatch.setattr(evaluation, "SENTENCES_AT_ONCE", 2)
+    monkeypatch.setattr(scoring, "SENTENCES_AT_ONCE", 2)
     num_read = 0
 
     def read():

@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from elmo.inference import packed_char_cnn, packed_lstm
-from elmo.inference.bidirectional_reader import pack_encoder
+from elmo.inference import packed_lstm, word_encoder
 from elmo.inference.layers import choose_layers
-from elmo.inference.packed_char_cnn import PackedCharCnn
-from elmo.inference.padded_encoder import PaddedEncoder
-from elmo.nn.causal_block import CausalBlock
+from elmo.inference.packed_lstm import pack_encoder
+from elmo.inference.reading import PaddedEncoder, Window
+from elmo.inference.word_encoder import PackedCharCnn
 from elmo.nn.char_cnn import CharCnn
 from elmo.nn.projected_lstm import LstmStack, ProjectedLstm
-from elmo.nn.transformer import TransformerStack
+from elmo.nn.transformer import CausalBlock, TransformerStack
 
 LENGTHS = [7, 7, 4, 1]
 COUNTS = [sum(length > step for length in LENGTHS) for step in range(7)]
@@ -58,7 +57,7 @@ def read(encoder, words, sources, state, *, num_layers):
     ]  # as one side of a batch's result
     counts, targets = np.array(COUNTS), np.random.default_rng(0).permutation(len(sources))
     choice = choose_layers("all", num_layers + 1)
-    reached = encoder.read(words, sources.numpy(), targets, counts, state, choice, result)
+    reached = encoder.read(Window(words, sources.numpy(), targets, counts), state, choice, result)
     return result[torch.from_numpy(targets)].transpose(0, 1), reached
 
 
@@ -129,7 +128,7 @@ def test_rows_that_are_not_read_keep_their_state(kernels):
 def test_a_packed_character_network_gives_the_features_of_the_module(
     kernels, monkeypatch, activation, num_highways, at_once
 ):
-    monkeypatch.setattr(packed_char_cnn, "VALUES_AT_ONCE", at_once)
+    monkeypatch.setattr(word_encoder, "VALUES_AT_ONCE", at_once)
     cnn = CharCnn(20, 5, ((1, 3), (2, 4), (5, 6)), activation=activation, num_highways=num_highways)
     for convolution in cnn.convolutions:
         convolution.bias.normal_()

@@ -8,9 +8,8 @@ import torch
 
 from elmo import Elmo, InputError
 from elmo import model as model_module
-from elmo.inference import word_probabilities
-from elmo.inference.scoring import to_perplexity
-from elmo.inference.word_probabilities import score_words
+from elmo.inference import scoring
+from elmo.inference.scoring import score_words, to_perplexity
 from elmo.nn.softmax import WordSoftmax
 from tests.language_models import (
     VOCABULARY,
@@ -98,15 +97,15 @@ def test_neither_batch_nor_order_changes_a_score(model, monkeypatch):
 @pytest.mark.parametrize(("num_bytes", "num_positions"), [(1, 1), (4 * 7, 1), (100, 3), (64, 1000)])
 def test_blocks_do_not_change_a_score(model, monkeypatch, num_bytes, num_positions):
     expected = model.score(SENTENCES)
-    monkeypatch.setattr(word_probabilities, "BLOCK_BYTES", num_bytes)
-    monkeypatch.setattr(word_probabilities, "POSITIONS_AT_ONCE", num_positions)
+    monkeypatch.setattr(scoring, "BLOCK_BYTES", num_bytes)
+    monkeypatch.setattr(scoring, "POSITIONS_AT_ONCE", num_positions)
     for score, whole in zip(model.score(SENTENCES), expected, strict=True):
         assert_same(score, whole)
 
 
 def test_logits_are_never_more_than_a_block(monkeypatch):
-    monkeypatch.setattr(word_probabilities, "BLOCK_BYTES", 400)
-    monkeypatch.setattr(word_probabilities, "POSITIONS_AT_ONCE", 10)
+    monkeypatch.setattr(scoring, "BLOCK_BYTES", 400)
+    monkeypatch.setattr(scoring, "POSITIONS_AT_ONCE", 10)
     sizes = []
     linear = torch.nn.functional.linear
 
@@ -115,7 +114,7 @@ def test_logits_are_never_more_than_a_block(monkeypatch):
         sizes.append(result.numel() * result.element_size())
         return result
 
-    monkeypatch.setattr(word_probabilities.F, "linear", watch)
+    monkeypatch.setattr(scoring.F, "linear", watch)
     with torch.inference_mode():
         found = score_words(WordSoftmax(4, 33), torch.randn(25, 4), torch.arange(25))
     assert found.shape == (25,)

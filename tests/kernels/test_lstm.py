@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from elmo.inference.bidirectional_reader import pack_encoder
 from elmo.inference.layers import choose_layers
-from elmo.inference.packed_lstm import CompiledLstm, PackedLstm
+from elmo.inference.packed_lstm import CompiledLstm, PackedLstm, pack_encoder
+from elmo.inference.reading import Window
 from elmo.nn.projected_lstm import LstmStack, ProjectedLstm
 
 # num_layers, cells, outputs (0: no projection), clips, lengths of the rows
@@ -58,7 +58,7 @@ def read(stack, precision, words, word_index, lengths, state=None, encoder=None)
     result = torch.full((sum(lengths), stack.num_layers + 1, words.shape[1]), torch.nan)
     sources = np.ascontiguousarray(word_index.numpy()[rows, steps])
     choice = choose_layers("all", stack.num_layers + 1)
-    reached = encoder.read(words, sources, starts[rows] + steps, counts, state, choice, result)
+    reached = encoder.read(Window(words, sources, starts[rows] + steps, counts), state, choice, result)
     return result.transpose(0, 1), reached
 
 

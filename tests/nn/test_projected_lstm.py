@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from elmo.nn import projected_lstm
 from elmo.nn.projected_lstm import LstmStack, LstmState, ProjectedLstm
 
 INPUT_DIM, CELL_DIM, OUTPUT_DIM = 5, 7, 4
@@ -140,21 +139,6 @@ def test_rows_that_are_all_empty_are_no_trouble():
     assert outputs.shape == (5, 8, OUTPUT_DIM)
     assert not outputs.any()
     np.testing.assert_array_equal(end_hidden, hidden)
-
-
-@pytest.mark.parametrize("max_values", [1, 5 * 4 * CELL_DIM * 3])  # windows of one step, and of three
-def test_windows_of_time_steps_change_nothing(monkeypatch, max_values):
-    layer, (inputs, _), state = make_layer(original_weights(0), cell_clip=1.0), make_input(), make_state()
-    whole = run(layer, inputs, *state)
-    monkeypatch.setattr(projected_lstm, "MAX_GATE_VALUES", max_values)
-    sizes = []
-    linear = projected_lstm.F.linear
-    monkeypatch.setattr(
-        projected_lstm.F, "linear", lambda window, *rest: sizes.append(len(window)) or linear(window, *rest)
-    )
-    for windowed, expected in zip(run(layer, inputs, *state), whole, strict=True):
-        np.testing.assert_allclose(windowed, expected, atol=1e-12)
-    assert sizes == ([1] * 8 if max_values == 1 else [3, 3, 2])
 
 
 def test_padding_of_the_input_is_never_read():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo.nn import sampled_loss
+from elmo.nn import softmax as softmax_module
 from elmo.nn.softmax import NegativeSamples, WordSoftmax
 
 
@@ -78,7 +78,7 @@ def plain_sampled_loss(softmax, states, targets, samples):
 @pytest.mark.parametrize("logits_at_once", [1, 40, 2**20])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_loss_and_gradients_are_those_of_ordinary_operations(monkeypatch, logits_at_once, sparse):
-    monkeypatch.setitem(sampled_loss.LOGITS_AT_ONCE, "cpu", logits_at_once)
+    monkeypatch.setitem(softmax_module.LOGITS_AT_ONCE, "cpu", logits_at_once)
     torch.manual_seed(0)
     softmax = WordSoftmax(6, 30)
     softmax.bias.data.normal_()

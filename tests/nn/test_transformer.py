@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from elmo.nn import transformer
-from elmo.nn.causal_block import CausalBlock, make_rotation, rotate
-from elmo.nn.transformer import TransformerStack
+from elmo.nn.transformer import CausalBlock, TransformerStack, make_rotation, rotate
 
 DIM, NUM_HEADS, FEED_FORWARD_DIM, CONTEXT = 8, 2, 12, 3
 HEAD_DIM = DIM // NUM_HEADS

@@ -6,7 +6,7 @@ import pytest
 
 from elmo import Elmo
 from elmo.cli import main
-from elmo.inference.evaluation import evaluate_text
+from elmo.inference.scoring import evaluate_text
 
 ORIGINAL, TOLERANCE = 33.68909, 1e-3
 

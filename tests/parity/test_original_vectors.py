@@ -59,16 +59,15 @@ def test_the_tensorflow_checkpoint_equals_its_hdf5_dump(original_vectors):
 def test_the_imported_softmax_gives_the_original_perplexity(original_vectors):
     pytest.importorskip("tensorflow", reason="the extra modern-elmo[tensorflow] is not installed")
     folder = original_vectors / "tf-checkpoint"
-    model = Elmo.from_pretrained(folder, format="tensorflow")
+    model = Elmo.from_pretrained(folder, format="tensorflow", state="carry")
     begin, end = model.vocabulary.boundaries().tolist()
-    losses, state = [], None
+    losses = []
     for line in (folder / "heldout.txt").read_text(encoding="utf-8").splitlines():
         words = line.split()
         batch = model.indexer.batch([words])
         targets = model.vocabulary.encode(words).tolist()
         with torch.inference_mode():
-            vectors = model.bilm.tokens(batch.char_ids, batch.word_ids)[batch.word_index]
-            ahead, back, state = model.bilm.predict(vectors, batch.lengths, state)
+            ahead, back = model.runtime.predict(batch)
             for states, wanted in ((ahead, [*targets, end]), (back, [begin, *targets])):
                 losses += (-model.bilm.softmax(states[0])[range(len(wanted)), wanted]).tolist()
     assert len(losses) == 2 * 1571

@@ -139,7 +139,7 @@ def test_sliders_mix_as_the_server_does(page, address):
 def test_hovering_shades_by_similarity(page, address, language_model):
     page.hover("#word-0-7")
     layers = language_model.embed([BANKS["sentence_a"].replace("[", "").replace("]", "")])[0]
-    from elmo.inference.cosine import cosine
+    from elmo.inference.layers import cosine
 
     for word in range(7):
         shown = float(page.get_attribute(f"#word-0-{word}", "data-cosine"))

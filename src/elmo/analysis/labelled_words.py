@@ -9,9 +9,10 @@ from pathlib import Path
 
 from elmo.analysis.occurrences import Occurrence, join_words
 from elmo.errors import InputError
-from elmo.tasks.families.senses import entry_of
-from elmo.tasks.readers.formats import ReadSettings, open_reader
-from elmo.tasks.readers.lines import Lines
+from elmo.files.sources import Lines
+from elmo.tasks.examples import entry_of
+from elmo.tasks.readers import open_reader
+from elmo.tasks.settings import ReadSettings
 from elmo.text.marks import read_marked
 from elmo.text.tokenize import tokenize
 

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from elmo.analysis.drawing import check_output, require_matplotlib
+from elmo.analysis.drawing import COLOURS, MARKERS, check_output, drawing, require_matplotlib
 from elmo.errors import CheckpointError, InputError
-from elmo.tasks.compare import RESULTS_FILE, Row
+from elmo.tasks.comparison import RESULTS_FILE, Row
 from elmo.tasks.folder import read_json
-from elmo.tasks.learning_curve import draw_learning_curve
 
 
 def read_comparison(folder: str | Path) -> list[Row]:
@@ -29,4 +28,22 @@ def draw_learning_curves(folder: str | Path, output: str | Path, *, title: str |
             f"{folder} has one share of the training data, which makes no curve; compare with "
             "--fractions 0.01,0.1,1."
         )
-    draw_learning_curve(rows, path, title or Path(folder).resolve().name)
+    with drawing(path, (6.5, 4.2)) as figure:
+        axes = figure.subplots()
+        for number, variant in enumerate(dict.fromkeys(row.variant for row in rows)):
+            own = sorted((row for row in rows if row.variant == variant), key=lambda row: row.fraction)
+            axes.errorbar(
+                [100 * row.fraction for row in own],
+                [row.mean for row in own],
+                yerr=[row.spread or 0 for row in own],
+                color=COLOURS[number % len(COLOURS)],
+                marker=MARKERS[number % len(MARKERS)],
+                capsize=3,
+                label=variant,
+            )
+        shares = sorted({100 * row.fraction for row in rows})
+        axes.set(xscale="log", xlabel="training data (%)", ylabel=rows[0].metric)
+        axes.set_title(title or Path(folder).resolve().name)
+        axes.set_xticks(shares, [f"{share:g}" for share in shares])
+        axes.grid(alpha=0.3)
+        axes.legend()

@@ -17,8 +17,7 @@ from elmo.analysis.resampling import resample_mean
 from elmo.analysis.sense_memory import SenseMemory, learn_mix
 from elmo.errors import InputError
 from elmo.model import Elmo
-from elmo.tasks.examples import SenseSentence, SenseTarget
-from elmo.tasks.families.senses import entry_of
+from elmo.tasks.examples import SenseSentence, SenseTarget, entry_of
 
 _EXAMPLES_KEPT = 5000  # to learn the mix from
 

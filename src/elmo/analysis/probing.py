@@ -9,9 +9,10 @@ from elmo.analysis.probe_similarity import probe_similarity
 from elmo.analysis.probe_tagging import LabelledSentence, probe_linear, read_features, read_tags
 from elmo.errors import InputError
 from elmo.model import Elmo
-from elmo.tasks.data import read_examples
-from elmo.tasks.readers.formats import ReadSettings, open_reader
-from elmo.tasks.readers.wsd import read_first_senses
+from elmo.tasks.readers import open_reader
+from elmo.tasks.readers.datasets import read_first_senses
+from elmo.tasks.settings import ReadSettings
+from elmo.tasks.shared_inputs import read_examples
 
 ProbeKind: TypeAlias = Literal["tagging", "features", "classification", "senses", "similarity"]
 KINDS: tuple[ProbeKind, ...] = get_args(ProbeKind)

@@ -9,8 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from elmo.analysis.layer_choice import Array
-from elmo.tasks.examples import SenseTarget
-from elmo.tasks.families.senses import entry_of
+from elmo.tasks.examples import SenseTarget, entry_of
 
 MIX_EXAMPLES = 1000
 _MIX_STEPS = 150

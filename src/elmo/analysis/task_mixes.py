@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.errors import InputError
-from elmo.tasks.compare import RESULTS_FILE
+from elmo.tasks.comparison import RESULTS_FILE
 from elmo.tasks.folder import read_json, read_task
 
 _MIX = re.compile(r"encoder\.elmo\.(?:mixes\.)?(\d+)\.weights")

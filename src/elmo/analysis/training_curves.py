@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from elmo.analysis.drawing import check_output, drawing, require_matplotlib
 from elmo.errors import InputError
-from elmo.pretrain.launch import read_run
+from elmo.pretrain.launch import read_run_file
 from elmo.pretrain.metrics import read_metrics
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def draw_training_curves(run: str | Path, output: str | Path) -> None:
     """Draw a run's curves to a PNG or SVG file."""
     require_matplotlib()
     run, output = Path(run), check_output(output)
-    read_run(run)
+    read_run_file(run)
     lines = list(read_metrics(run))
     if not lines:
         raise InputError(f"The run in {run} has no metrics yet; wait for its first updates.")

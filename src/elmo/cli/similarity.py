@@ -98,6 +98,6 @@ def _cosines(first: "Array", second: "Array") -> list[float]:
     """Give the cosine of two vectors, or of each row of the one with the same row of the other."""
     import numpy as np
 
-    from elmo.inference.cosine import cosine
+    from elmo.inference.layers import cosine
 
     return [float(value) for value in np.atleast_1d(cosine(first, second))]

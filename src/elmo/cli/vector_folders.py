@@ -1,4 +1,4 @@
-"""Folders of vectors on the command line: the options of `embed` and `encode` for them, and what `info` says."""
+"""Folders of vectors on the command line: the options of `embed` and `encode` for them, and writing one."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from elmo.cli.resuming import resumable
-from elmo.cli.text_width import show
 from elmo.errors import InputError
 from elmo.files.sources import Kind
 from elmo.files.work_folder import MANIFEST
 from elmo.heap import reuse_large_blocks
-from elmo.progress import progress_bar
 from elmo.vectors.settings import DType, FileFormat, Unit
 
 if TYPE_CHECKING:
@@ -148,54 +146,3 @@ def write_folder(given: dict[str, Any], unit: Unit, open_model: "Callable[..., E
 
 def _read_time(output: Path) -> int | None:
     return (output / MANIFEST).stat().st_mtime_ns if (output / MANIFEST).is_file() else None
-
-
-def describe_vector_folder(folder: Path, *, checksums: bool) -> dict[str, Any]:
-    """Return the facts about a folder as plain JSON values; InputError if it is damaged or not finished."""
-    from elmo.vectors.folder import read_manifest, verify
-
-    manifest = read_manifest(folder)
-    if manifest is None:
-        num_parts = len(list((folder / ".job").glob("part-*.json")))
-        raise InputError(
-            f"{folder} is not finished: it has {num_parts:,} parts so far; run the command that began it again."
-        )
-    num_bytes = sum(file.num_bytes for file in manifest.files())
-    with progress_bar(unit="files", num_bytes=num_bytes, prints=False) as advance:
-        verify(folder, manifest, lambda size: advance(size, 0), checksums=checksums)
-    stated = ("format", "version", "made_with", "model", "settings", "vector_shape", "counts")
-    return {
-        **{name: manifest.values[name] for name in stated},
-        "num_parts": len(manifest.parts),
-        "inputs": manifest.values["inputs"],
-        "num_bytes": num_bytes,
-        "verified": "checksums" if checksums else "sizes",
-    }
-
-
-def vector_folder_lines(found: dict[str, Any]) -> list[str]:
-    """Return the same facts for people, one per line."""
-    settings, counts, model = found["settings"], found["counts"], found["model"]
-    shape = " × ".join(f"{size:,}" for size in found["vector_shape"])
-    layers, num_parts = settings["layers"], found["num_parts"]
-    parts = f"{num_parts:,} part{'s' if num_parts != 1 else ''}"
-    kinds = {"words": "every word", "sentences": "every sentence", "spans": "chosen words"}
-    rows = {
-        "format": f"vectors in {settings['file_format']} files, {parts}",
-        "vectors": f"{counts['num_vectors']:,}, of {kinds[settings['unit']]}: {shape} {settings['dtype']}",
-        "layers": ", ".join(map(str, layers)) if isinstance(layers, list) else str(layers),
-        "rows": f"{counts['num_written']:,} of {counts['num_rows']:,} in the input",
-        "rejected": f"{counts['num_rejected']:,}" + (", see rejects.jsonl" if counts["num_rejected"] else ""),
-        "words": f"{counts['num_words']:,}",
-        "size": f"{found['num_bytes']:,} bytes",
-        "model": f"fingerprint {model['content_hash']}, {model['precision']} on {model['device']}",
-        "inputs": f"{len(found['inputs']):,}",
-        **{f"  {file['name']}": f"{file['num_rows']:,} rows, {file['format']}" for file in found["inputs"][:20]},
-        "made with": ", ".join(f"{name} {number}" for name, number in found["made_with"].items()),
-        "verified": {
-            "checksums": "all files have their size and checksum",
-            "sizes": "all files have their size; checksums were not compared",
-        }[found["verified"]],
-    }
-    width = max(map(len, rows)) + 2
-    return [show(f"{name:<{width}}{value}") for name, value in rows.items()]

@@ -20,9 +20,8 @@ from elmo.compat.engine import BatchReader, open_files, open_model
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.inference.runtime import WORDS_AT_ONCE
 from elmo.layer import ElmoLayer
-from elmo.nn.bilm import BiLM
+from elmo.nn.bilm import BiLM, TokenEncoder
 from elmo.nn.scalar_mix import ScalarMix
-from elmo.nn.token_encoder import TokenEncoder
 from elmo.text.batch import CharBatch
 from elmo.text.sentence_input import as_plain, check_words
 

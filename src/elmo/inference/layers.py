@@ -43,15 +43,10 @@ class LayerChoice:
         return torch.stack([_weigh(row, layers) for row in self.weights], dim=1)
 
     def lay_out(self, vectors: Array) -> Array:
-        """See (T, K, 2D) as (T, 2D) for one vector a word, (T, K·2D) for "concat", (K, T, 2D) for "all"."""
+        """See (T, K, 2D) as (T, 2D) for one vector per word, (T, K·2D) for "concat", (K, T, 2D) for "all"."""
         if self.layout == "all":
             return cast(Array, vectors.transpose(1, 0, 2))
         return vectors.reshape(len(vectors), vectors.shape[1] * vectors.shape[2])
-
-
-def all_layers(num_layers: int) -> LayerChoice:
-    """Give the choice of every layer by itself."""
-    return choose_layers("all", num_layers)
 
 
 def choose_layers(layers: Layers, num_layers: int, *, has_context: bool = False) -> LayerChoice:
@@ -111,3 +106,16 @@ def _check_weights(layers: Layers, num_layers: int) -> tuple[float, ...]:
     if not torch.isfinite(weights).all():
         raise InputError(f"layers is {layers!r:.60}; its weights must be finite numbers.")
     return tuple(weights.tolist())
+
+
+def cosine(
+    first: npt.NDArray[np.float32], second: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float64] | np.float64:
+    """Return the cosine along the last axis; 0 where a vector is zero."""
+    a, b = first.astype(np.float64), second.astype(np.float64)
+    lengths = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
+    # A zero vector has a dot product of zero too, so the divisor then does not matter.
+    quotient = (a * b).sum(axis=-1) / np.where(lengths > 0, lengths, 1.0)
+    # Rounding may carry the cosine of equal vectors past 1.
+    clipped: npt.NDArray[np.float64] | np.float64 = np.clip(quotient, -1.0, 1.0)
+    return clipped

@@ -22,7 +22,7 @@ from elmo.kernels.library import find_library
 from elmo.kernels.matrix import PackedMatrix
 
 _TYPICAL_ROWS = 64  # what oneDNN chooses the order of the weights by; any number of rows may come
-# From so many rows on, laying the weights out costs little beside the product, and plain weights are as fast.
+# From this many rows on, packing the weights costs little beside the multiplication, and plain ones are as fast.
 _PLAIN_FROM_ROWS = 512
 _SMALLEST_SCALE = 1e-30
 _ROWS_QUANTIZED_AT_ONCE = 1024

@@ -1,7 +1,7 @@
 """One direction's LSTM layers over packed rows, without gradients, with weights laid out for a precision.
 
-Packed rows are words in the order of reading_order.py: step by step, without padding. CompiledLstm runs in the
-compiled kernel, PackedLstm is its twin in torch operations.
+Packed rows are words in the order of reading.py: step by step, without padding. CompiledLstm runs in the compiled
+kernel, PackedLstm is its twin in torch operations.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,10 +13,11 @@ from torch import Tensor
 
 from elmo.inference.layers import LayerChoice
 from elmo.inference.packed_linear import TorchLinear, pack_torch_linear
-from elmo.inference.precision import Precision
-from elmo.inference.reading_order import Indices, cut_steps
-from elmo.kernels.library import Library
+from elmo.inference.precision import COMPILED_PRECISIONS, Precision
+from elmo.inference.reading import Indices, PackedEncoder, PaddedEncoder, Window, cut_steps
+from elmo.kernels.library import Library, find_library
 from elmo.kernels.lstm import CompiledStack, LayerWeights
+from elmo.nn.bilm import Encoder
 from elmo.nn.projected_lstm import LstmStack, LstmState, ProjectedLstm
 from elmo.nn.reading_state import ReadingState
 
@@ -24,6 +25,20 @@ from elmo.nn.reading_state import ReadingState
 GATE_VALUES_AT_ONCE = 2**21
 # The first layer's gates of all distinct words of a window are kept while it is read: at most 64 MB.
 FIRST_GATE_VALUES = 2**24
+
+
+def can_pack(encoder: Encoder, device: torch.device) -> bool:
+    """Return whether a direction's weights can be laid out for the multiplications of a precision."""
+    return isinstance(encoder, LstmStack) and device.type == "cpu"
+
+
+def pack_encoder(module: Encoder, precision: Precision) -> PackedEncoder:
+    """Lay out the weights of a direction, or take the module as it is where that cannot be done."""
+    device = next(module.parameters()).device
+    if not isinstance(module, LstmStack) or not can_pack(module, device):
+        return PaddedEncoder(module)
+    library = find_library() if precision in COMPILED_PRECISIONS else None
+    return PackedLstm(module, precision) if library is None else CompiledLstm(module, precision, library)
 
 
 class CompiledLstm:
@@ -47,20 +62,14 @@ class CompiledLstm:
         self.words_at_once = max(1, FIRST_GATE_VALUES // (4 * self._stack.cell_dim))
         self.num_weights = sum(parameter.numel() for parameter in stack.parameters())
 
-    def read(
-        self,
-        words: Tensor,
-        sources: Indices,
-        targets: Indices,
-        counts: Indices,
-        state: ReadingState | None,
-        choice: LayerChoice,
-        result: Tensor,
-    ) -> LstmState:
+    def read(self, window: Window, state: ReadingState | None, choice: LayerChoice, result: Tensor) -> LstmState:
         """Read packed rows; see PackedEncoder."""
         assert state is None or isinstance(state, LstmState)
         before = None if state is None else (state.hidden, state.cell)
-        return LstmState(*self._stack.read(words, sources, targets, counts, before, choice.matrix, result))
+        read = self._stack.read(
+            window.words, window.sources, window.targets, window.counts, before, choice.matrix, result
+        )
+        return LstmState(*read)
 
 
 class PackedLstm:
@@ -74,19 +83,11 @@ class PackedLstm:
         self._residual = stack.residual
         self.num_weights = sum(parameter.numel() for parameter in stack.parameters())
 
-    def read(
-        self,
-        words: Tensor,
-        sources: Indices,
-        targets: Indices,
-        counts: Indices,
-        state: ReadingState | None,
-        choice: LayerChoice,
-        result: Tensor,
-    ) -> LstmState:
+    def read(self, window: Window, state: ReadingState | None, choice: LayerChoice, result: Tensor) -> LstmState:
         """Read packed rows; see PackedEncoder."""
         assert state is None or isinstance(state, LstmState)
-        steps, places = counts.tolist(), torch.from_numpy(sources)
+        words, counts = window.words, window.counts
+        steps, places = counts.tolist(), torch.from_numpy(window.sources)
         # Words come again and again: the first layer multiplies each distinct one once.
         make_gates: Callable[[slice], Tensor] = partial(_take_rows, self._layers[0].from_inputs(words), places)
         outputs: list[Tensor] = []
@@ -102,7 +103,7 @@ class PackedLstm:
             hidden = output[ends]
             hiddens.append(hidden if before is None else torch.cat([hidden, before[0][len(hidden) :]]))
             cells.append(cell)
-        result[torch.from_numpy(targets)] = choice.mix([words[places], *outputs])
+        result[torch.from_numpy(window.targets)] = choice.mix([words[places], *outputs])
         return LstmState(torch.stack(hiddens), torch.stack(cells))
 
 

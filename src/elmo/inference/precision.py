@@ -1,4 +1,4 @@
-"""Which precision this machine multiplies matrices in; what was asked for -> what is used, and why."""
+"""Which device and precision to compute with: what was asked for -> what is used, and why."""
 
 import functools
 import logging
@@ -11,7 +11,6 @@ from elmo.errors import ConfigError
 from elmo.kernels.library import find_kernels
 
 logger = logging.getLogger(__name__)
-
 Precision: TypeAlias = Literal["float32", "bfloat16", "int8"]
 PRECISIONS = ("auto", "float32", "bfloat16", "int8")
 COMPILED_PRECISIONS = ("float32", "int8")  # that src/elmo/kernels multiplies in
@@ -85,6 +84,29 @@ def multiplies_bytes_exactly() -> bool:
 
 
 def _cpu_has(*names: str) -> bool:
-    """Return whether the CPU has any of these instruction sets; releases of torch that cannot tell say no."""
-    told: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    return any(told.get(name) for name in names)
+    """Return whether the CPU has any of these instruction sets; False where torch cannot say."""
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return any(capabilities.get(name) for name in names)
+
+
+def open_device(device: str | torch.device) -> torch.device:
+    """Return the device after trying it; "auto" is CUDA, else MPS, else the CPU."""
+    try:
+        opened = torch.device(_available()[-1] if device == "auto" else device)
+        torch.empty(0, device=opened)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ConfigError(
+            f"The device {str(device)!r} cannot be used: {reason}; choose {' or '.join(_available())}."
+        ) from error
+    return opened
+
+
+def _available() -> list[str]:
+    """Return the devices of this machine, the fastest last."""
+    found = ["cpu"]
+    if torch.backends.mps.is_available():
+        found.append("mps")
+    if torch.cuda.is_available():
+        found.append("cuda")
+    return found

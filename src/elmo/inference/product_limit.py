@@ -10,20 +10,20 @@ from elmo.inference.precision import Precision
 from elmo.inference.workers import Workers
 from elmo.nn.bilm import BiLM
 
-# A product of this size is limited by arithmetic, and its result stays in the cache.
+# A multiplication of this size is limited by arithmetic, and its result stays in the cache.
 _NUM_ROWS, _INPUT_DIM, _OUTPUT_DIM = 256, 1024, 2048
 
 
 def measure_product_limit(precision: Precision, workers: Workers, *, seconds: float = 0.5) -> float:
-    """Give the operations a second that all workers reach together, two for each multiplication."""
+    """Return the operations per second that all workers reach together, two for each multiplication."""
     task = functools.partial(_multiply, precision, seconds)
     return sum(workers.run([task for _ in range(workers.num_workers)]))
 
 
 def count_operations(bilm: BiLM) -> tuple[int, int]:
-    """Give the operations for a word in its sentence, and those for a word seen the first time.
+    """Return the operations for a word in its sentence, and those for a word seen the first time.
 
-    Products with weights alone are counted, and of the characters' network those after its convolutions.
+    Multiplications with weights alone are counted, and of the characters' network those after its convolutions.
     """
     directions = [*bilm.left_to_right.parameters(), *bilm.right_to_left.parameters()]
     tokens = [

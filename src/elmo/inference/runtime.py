@@ -12,15 +12,15 @@ from typing import Any, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
-from elmo.inference.bidirectional_reader import BidirectionalReader, can_pack, pack_encoder
 from elmo.inference.layers import LayerChoice, choose_layers
-from elmo.inference.precision import COMPILED_PRECISIONS, choose_precision
+from elmo.inference.packed_lstm import can_pack, pack_encoder
+from elmo.inference.precision import COMPILED_PRECISIONS, choose_precision, open_device
+from elmo.inference.reading import BidirectionalReader
 from elmo.inference.word_cache import DEFAULT_BYTES, WordCache
 from elmo.inference.word_encoder import WordEncoder
 from elmo.inference.workers import Workers
 from elmo.kernels.library import find_library
 from elmo.nn.bilm import BiLM, BiLMState, LayerStates
-from elmo.nn.device import open_device
 from elmo.text.batch import CharBatch
 
 # The convolutions of this many words at once take about 200 MB in the largest official model.
@@ -31,7 +31,7 @@ ResultT = TypeVar("ResultT")
 
 
 def encode_words(bilm: BiLM, batch: CharBatch) -> Tensor:
-    """Give the context-free vector at each position, (B, T, D)."""
+    """Return the context-free vector at each position, (B, T, D)."""
     num_words = next(len(ids) for ids in (batch.char_ids, batch.word_ids) if ids is not None)
     parts = []
     for start in range(0, num_words, WORDS_AT_ONCE):
@@ -46,7 +46,7 @@ def encode_words(bilm: BiLM, batch: CharBatch) -> Tensor:
 
 
 def run_bilm(bilm: BiLM, batch: CharBatch, state: BiLMState | None = None) -> tuple[LayerStates, BiLMState]:
-    """Give all layers of a batch, boundaries included, read from `state` or from zero; and where it ended."""
+    """Return all layers of a batch, boundaries included, read from `state` or from zero; and where it ended."""
     batch = batch.to(next(bilm.parameters()).device)
     layers, end = bilm(encode_words(bilm, batch), batch.lengths, state)
     return layers, end
@@ -135,7 +135,7 @@ class Runtime:
         return self._prepare().words.cache
 
     def embed(self, batch: CharBatch, choice: LayerChoice) -> Tensor:
-        """Give (N, K, 2D): K vectors of each word, sentence by sentence, boundaries included."""
+        """Return (N, K, 2D): K vectors of each word, sentence by sentence, boundaries included."""
         return self._read(batch, choice, batch.lengths)
 
     @torch.inference_mode()
@@ -145,7 +145,7 @@ class Runtime:
         return prepared.words.encode(batch.to(prepared.device))
 
     def run(self, batch: CharBatch) -> LayerStates:
-        """Give all layers of a batch, boundaries included, from the carried state or from zero."""
+        """Return all layers of a batch, boundaries included, from the carried state or from zero."""
         rows = self.embed(batch, choose_layers("all", self.bilm.num_layers))
         return LayerStates(_pad(rows, batch).permute(2, 0, 1, 3), batch.to(rows.device).mask)
 
@@ -156,7 +156,7 @@ class Runtime:
             return LayerStates(states.layers.clone(), states.mask.clone())
 
     def predict(self, batch: CharBatch) -> PredictingStates:
-        """Give the states that predict the words of a batch, from the carried state or from zero.
+        """Return the states that predict the words of a batch, from the carried state or from zero.
 
         The boundaries that the rows end at are only predicted, so a state carried on has not read them.
         """

@@ -1,24 +1,39 @@
-"""Packed batches -> how well the language model foresaw each word, from its left and from its right."""
+"""How well the language model predicts words: of packed batches each word, of a text its perplexity.
 
+Probabilities are over the whole vocabulary. All logits of a text would not fit (4,000 positions by 800,000
+words are 13 GB), so they are made block by block, and memory stays flat.
+"""
+
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from elmo.errors import InputError
 from elmo.inference.runtime import PredictingStates, Runtime
-from elmo.inference.word_probabilities import require_softmax, score_words
+from elmo.nn.bilm import BiLM
 from elmo.nn.softmax import WordSoftmax
 from elmo.text.batch import CharBatch
+from elmo.text.sentence_input import Sentence, read_sentence
+from elmo.text.tokenize import split_on_spaces as cut_on_spaces
+from elmo.text.tokenize import tokenize
 from elmo.text.vocabulary import Vocabulary
 
 LogProbabilities = npt.NDArray[np.float32]
 # The exponential of more than this is no floating-point number.
 _LARGEST_LOSS = 700.0
+BLOCK_BYTES = 32 * 2**20  # of logits; taking their exponentials needs as much again
+# More positions at once do not read the weights faster.
+POSITIONS_AT_ONCE = 1024
+_BYTES_PER_LOGIT = 4
+SENTENCES_AT_ONCE = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +69,67 @@ class SentenceScore:
         return to_perplexity((self.left_to_right_loss + self.right_to_left_loss) / num_predictions)
 
 
+@dataclass(frozen=True)
+class Evaluation:
+    """How well a model foresaw a text: mean losses by the full softmax, in nats, and what was counted."""
+
+    left_to_right_loss: float
+    right_to_left_loss: float
+    num_sentences: int
+    num_words: int
+    num_unknown: int
+
+    @property
+    def left_to_right_perplexity(self) -> float:
+        """exp of the mean loss from left to right."""
+        return to_perplexity(self.left_to_right_loss)
+
+    @property
+    def right_to_left_perplexity(self) -> float:
+        """exp of the mean loss from right to left."""
+        return to_perplexity(self.right_to_left_loss)
+
+    @property
+    def perplexity(self) -> float:
+        """exp of the mean of both directions' losses."""
+        return to_perplexity((self.left_to_right_loss + self.right_to_left_loss) / 2)
+
+    @property
+    def num_predictions(self) -> int:
+        """How many words each direction predicted: every word, and one boundary a sentence."""
+        return self.num_words + self.num_sentences
+
+    @property
+    def unknown_rate(self) -> float:
+        """The share of words that are not in the vocabulary, 0 to 1."""
+        return self.num_unknown / self.num_words
+
+
 def to_perplexity(loss: float) -> float:
-    """Give the exponential of a mean loss, infinite where it is out of range."""
+    """Return the exponential of a mean loss, infinite where it is out of range."""
     return math.exp(loss) if loss < _LARGEST_LOSS else math.inf
+
+
+def require_softmax(
+    bilm: BiLM, vocabulary: Vocabulary | None
+) -> tuple[tuple[WordSoftmax, WordSoftmax], Vocabulary]:
+    """Return what a model predicts words with, left to right and right to left, or say what it lacks."""
+    if bilm.softmaxes is None:
+        raise InputError(
+            "This model has no softmax, so it gives vectors but predicts no words; use one trained here with "
+            "`elmo train`, or open the TensorFlow checkpoint it was exported from (format 'tensorflow')."
+        )
+    if vocabulary is None:
+        raise InputError(
+            "This model has no vocabulary, so it cannot say which words its softmax predicts; put the vocabulary "
+            "file it was trained with beside its other files, as training here or the TensorFlow checkpoint does."
+        )
+    if missing := vocabulary.missing_special_words():
+        raise InputError(
+            f"The vocabulary of this model lacks {', '.join(missing)}, which predicting sentences needs; put the "
+            "vocabulary file it was trained with beside its other files."
+        )
+    return bilm.softmaxes, vocabulary
 
 
 def score_batches(
@@ -108,3 +181,66 @@ def _score_direction(softmax: WordSoftmax, states: Tensor, targets: list[list[in
     words = torch.tensor([word for row in targets for word in row], device=states.device)
     scored = score_words(softmax, states[real.to(states.device)], words).float().cpu().numpy()
     return np.split(scored, lengths.cumsum(0)[:-1].tolist())
+
+
+def score_words(softmax: WordSoftmax, states: Tensor, words: Tensor) -> Tensor:
+    """(N, D) states and the ids (N,) of the words that came -> their log probabilities (N,)."""
+    parts = [
+        _score_block(softmax, states[start : start + POSITIONS_AT_ONCE], words[start : start + POSITIONS_AT_ONCE])
+        for start in range(0, len(words), POSITIONS_AT_ONCE)
+    ]
+    return torch.cat(parts)
+
+
+def _score_block(softmax: WordSoftmax, states: Tensor, words: Tensor) -> Tensor:
+    words_at_once = max(1, BLOCK_BYTES // (_BYTES_PER_LOGIT * len(states)))
+    total = states.new_full((len(states),), -torch.inf)
+    for start in range(0, len(softmax.weight), words_at_once):
+        window = slice(start, start + words_at_once)
+        logits = F.linear(states, softmax.weight[window], softmax.bias[window])
+        total = torch.logaddexp(total, logits.logsumexp(dim=1))
+    chosen = (states * softmax.weight[words]).sum(dim=1) + softmax.bias[words]
+    # Rounding may carry a sure word past 0.
+    return (chosen - total).clamp(max=0.0)
+
+
+class Scoring(Protocol):
+    """What evaluation needs of a model; Elmo is one."""
+
+    @property
+    def state(self) -> Literal["zero", "carry"]:
+        """Whether each sentence starts from zero or where the one before it ended."""
+        ...
+
+    def score(self, sentences: Iterable[Sentence]) -> list[SentenceScore]:
+        """Score sentences, as Elmo.score does."""
+        ...
+
+
+def evaluate_text(model: Scoring, sentences: Iterable[Sentence], *, split_on_spaces: bool = False) -> Evaluation:
+    """Return the perplexity over all sentences; sentences without words are left out.
+
+    With state="carry" the sentences are read one after the other, as the original evaluation does.
+    """
+    if isinstance(sentences, str) or not isinstance(sentences, Iterable):
+        raise InputError("evaluate_text takes an iterable of sentences; for one sentence use score.")
+    # Sentences scored together start together, so only one by one does each carry on from the one before it.
+    at_once = 1 if model.state == "carry" else SENTENCES_AT_ONCE
+    left_to_right = right_to_left = 0.0
+    num_sentences = num_words = num_unknown = 0
+    tokenizer = cut_on_spaces if split_on_spaces else tokenize
+    read = (read_sentence(sentence, tokenizer, position=number) for number, sentence in enumerate(sentences))
+    remaining = (words for words in read if words)
+    while window := list(itertools.islice(remaining, at_once)):
+        for score in model.score(window):
+            left_to_right += score.left_to_right_loss
+            right_to_left += score.right_to_left_loss
+            num_sentences += 1
+            num_words += len(score.words)
+            num_unknown += score.num_unknown
+    if not num_words:
+        raise InputError("The text has no words, so there is nothing to evaluate; check the file.")
+    num_predictions = num_words + num_sentences
+    return Evaluation(
+        left_to_right / num_predictions, right_to_left / num_predictions, num_sentences, num_words, num_unknown
+    )

@@ -12,7 +12,7 @@ import torch
 
 from elmo.errors import InputError
 from elmo.inference.runtime import Runtime
-from elmo.inference.word_probabilities import require_softmax
+from elmo.inference.scoring import require_softmax
 from elmo.text.batch import Indexer
 from elmo.text.vocabulary import Vocabulary, is_punctuation
 

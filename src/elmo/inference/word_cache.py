@@ -42,7 +42,7 @@ class WordCache:
         self._lock = threading.Lock()
 
     def info(self) -> CacheInfo:
-        """Tell how often words were found."""
+        """Return how often words were found, and how full the cache is."""
         with self._lock:
             num_words = len(self._rows)
             return CacheInfo(
@@ -108,7 +108,7 @@ class WordCache:
 
 
 def make_keys(*ids: Tensor | None) -> list[bytes]:
-    """Give a key for each word from what the network reads of it: its characters (U, C), its number (U,)."""
+    """Return a key for each word from what the network reads of it: its characters (U, C), its number (U,)."""
     columns = [part.cpu().numpy().reshape(len(part), -1) for part in ids if part is not None]
     joined = np.ascontiguousarray(np.concatenate(columns, axis=1, dtype=np.int32))
     content, size = joined.tobytes(), joined.shape[1] * joined.itemsize

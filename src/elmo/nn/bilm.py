@@ -6,10 +6,10 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
+from elmo.nn.char_cnn import CharCnn
 from elmo.nn.projected_lstm import LstmStack
 from elmo.nn.reading_state import ReadingState
 from elmo.nn.softmax import WordSoftmax
-from elmo.nn.token_encoder import TokenEncoder
 from elmo.nn.transformer import TransformerStack
 
 # One direction: zero_state, forward and read_window are all that is asked of it.
@@ -43,17 +43,17 @@ class BiLMState:
         return self.left_to_right.num_rows
 
     def rows(self, which: Tensor | slice) -> "BiLMState":
-        """Give some rows, in the order asked for."""
+        """Return some rows, in the order asked for."""
         return BiLMState(self.left_to_right.rows(which), self.right_to_left.rows(which))
 
     def join(self, other: "BiLMState") -> "BiLMState":
-        """Give the rows of both, these first."""
+        """Return the rows of both, these first."""
         return BiLMState(
             self.left_to_right.join(other.left_to_right), self.right_to_left.join(other.right_to_left)
         )
 
     def detach(self) -> "BiLMState":
-        """Give the same state, through which no gradient flows."""
+        """Return the same state, through which no gradient flows."""
         return BiLMState(self.left_to_right.detach(), self.right_to_left.detach())
 
     def clone(self) -> "BiLMState":
@@ -61,8 +61,30 @@ class BiLMState:
         return BiLMState(self.left_to_right.clone(), self.right_to_left.clone())
 
     def to(self, device: torch.device | str) -> "BiLMState":
-        """Give the same state on another device."""
+        """Return the same state on another device."""
         return BiLMState(self.left_to_right.to(device), self.right_to_left.to(device))
+
+
+class TokenEncoder(nn.Module):
+    """A word's embedding and its character features, whichever the model has, projected to D values."""
+
+    def __init__(
+        self, words: nn.Embedding | None, characters: CharCnn | None, projection: nn.Linear | None
+    ) -> None:
+        super().__init__()
+        self.words = words
+        self.characters = characters
+        self.projection = projection
+
+    def forward(self, char_ids: Tensor | None, word_ids: Tensor | None) -> Tensor:
+        """(U, C) and (U,) -> (U, D)."""
+        parts = []
+        if self.words is not None:
+            parts.append(self.words(word_ids))
+        if self.characters is not None:
+            parts.append(self.characters(char_ids))
+        features = torch.cat(parts, dim=1)
+        return features if self.projection is None else self.projection(features)
 
 
 class BiLM(nn.Module):
@@ -95,7 +117,7 @@ class BiLM(nn.Module):
         return None if self.softmax is None else (self.softmax, self.right_to_left_softmax or self.softmax)
 
     def zero_state(self, num_rows: int) -> BiLMState:
-        """Give the state before anything was read."""
+        """Return the state before anything was read."""
         return BiLMState(self.left_to_right.zero_state(num_rows), self.right_to_left.zero_state(num_rows))
 
     def forward(
@@ -104,35 +126,24 @@ class BiLM(nn.Module):
         """Read word vectors (B, T, D) of sentences of the given lengths (B,), from `state` or from zero."""
         mask = torch.arange(words.shape[1], device=words.device) < lengths.to(words.device)[:, None]
         words = words * mask[..., None]
-        ahead, back, new_state = self._read(words, lengths, lengths, state)
+        ahead, back, new_state = self._read(words, lengths, state)
         # One tensor for everything, without a copy: (B, T, (L+1)·2D) seen as (L+1, B, T, 2D).
         parts = [words, words, *(part for pair in zip(ahead, back, strict=True) for part in pair)]
         joined = torch.cat(parts, dim=2).view(*words.shape[:2], self.num_layers, 2 * words.shape[2])
         return LayerStates(joined.permute(2, 0, 1, 3), mask), new_state
 
-    def predict(
-        self, words: Tensor, lengths: Tensor, state: BiLMState | None = None
-    ) -> tuple[Tensor, Tensor, BiLMState]:
-        """Give the top states that predict: (B, T-1, D) for left to right and for right to left.
-
-        At t, the first has read up to word t and predicts word t + 1; the second has read down to word t + 1 and
-        predicts word t. Neither reads the boundary it ends at, as in training, so the state carried on has not.
-        """
-        ahead, back, new_state = self._read(words, lengths, lengths - 1, state)
-        return ahead[-1][:, :-1], back[-1][:, 1:], new_state
-
     def _read(
-        self, words: Tensor, lengths: Tensor, num_read: Tensor, state: BiLMState | None
+        self, words: Tensor, lengths: Tensor, state: BiLMState | None
     ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
-        """Run both directions over the first `num_read` (B,) words from their side; rows as they came."""
+        """Run both directions, which read rows by falling length, and return the rows as they came."""
         state = self.zero_state(words.shape[0]) if state is None else state
         if bool((lengths[1:] > lengths[:-1]).any()):
             order = torch.argsort(lengths, descending=True, stable=True)
             restore = torch.argsort(order).to(words.device)
             rows = order.to(words.device)
-            ahead, back, new_state = self._read(words[rows], lengths[order], num_read[order], state.rows(order))
+            ahead, back, new_state = self._read(words[rows], lengths[order], state.rows(order))
             return [layer[restore] for layer in ahead], [layer[restore] for layer in back], new_state.rows(restore)
-        steps: list[int] = num_read.tolist()
+        steps: list[int] = lengths.tolist()
         reverse = _reversing_index(lengths, words.shape[1]).to(words.device)
         ahead, ahead_state = self.left_to_right(words, steps, state.left_to_right)
         back, back_state = self.right_to_left(_reverse(words, reverse), steps, state.right_to_left)

@@ -26,7 +26,7 @@ def draw_glorot(tensor: Tensor) -> None:
 
 
 def make_embedding(num_rows: int, dim: int) -> nn.Embedding:
-    """Give an embedding that is still to be filled."""
+    """Return an embedding that is still to be filled."""
     embedding: nn.Embedding = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
         torch.empty(num_rows, dim), freeze=False
     )
@@ -34,7 +34,7 @@ def make_embedding(num_rows: int, dim: int) -> nn.Embedding:
 
 
 def make_linear(input_dim: int, output_dim: int, *, bias: float = 0.0) -> nn.Linear:
-    """Give a linear map with weights N(0, 1/inputs) and one value in the bias."""
+    """Return a linear map with weights N(0, 1/inputs) and one value in the bias."""
     linear = nn.Linear(input_dim, output_dim)
     draw_normal(linear.weight, input_dim**-0.5)
     nn.init.constant_(linear.bias, bias)

@@ -1,7 +1,7 @@
-"""The projected LSTM over a window of packed rows, for training: one autograd step for all its time steps.
+"""The projected LSTM over a window of rows, with gradients: one autograd step for all its time steps.
 
-Rows are streams of sentences; `keep` is 0 where a sentence starts, so that it starts from a zero state.
-The products over all steps (inputs, weight gradients) are one matrix product each.
+Rows are streams of sentences; `keep` is 0 where a sentence starts, so that it starts from a zero state. What all
+steps share (inputs, weight gradients) is one matrix multiplication each.
 """
 
 import functools
@@ -20,9 +20,9 @@ tanh_backward = torch.ops.aten.tanh_backward
 
 
 class LstmWindow(torch.autograd.Function):
-    """outputs (T, B, D), hidden (B, D), cell (B, H) from inputs (T, B, I) and the state before them.
+    """outputs (T, B, D) and cells (T, B, H) from inputs (T, B, I) and the state before them.
 
-    Products are made in `product_dtype`, everything else in float32.
+    Matrices are multiplied in `product_dtype`; everything else has the dtype of the weights.
     """
 
     @staticmethod
@@ -39,18 +39,15 @@ class LstmWindow(torch.autograd.Function):
         cell_clip: float | None,
         projection_clip: float | None,
         product_dtype: torch.dtype,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Run all steps, keeping what the way back needs."""
+    ) -> tuple[Tensor, Tensor]:
+        """Run all steps, keeping what the backward pass needs."""
         num_steps, num_rows, _ = inputs.shape
         inputs = inputs.to(product_dtype)
         input_weight, state_weight = input_weight.to(product_dtype), state_weight.to(product_dtype)
         from_inputs = F.linear(inputs.flatten(0, 1), input_weight).view(num_steps, num_rows, -1)
         from_state = torch.empty_like(from_inputs[0])
-        gates = (
-            from_inputs
-            if product_dtype == torch.float32
-            else from_inputs.new_empty(from_inputs.shape, dtype=torch.float32)
-        )
+        same = product_dtype == bias.dtype
+        gates = from_inputs if same else torch.empty_like(from_inputs, dtype=bias.dtype)
         if projection_weight is not None:
             projection_weight = projection_weight.to(product_dtype)
         move_cells, _ = _choose_passes(gates)
@@ -80,11 +77,12 @@ class LstmWindow(torch.autograd.Function):
             gates, before_hidden, first_cell, cells, squashed, exposed, outputs,
         )  # fmt: skip
         ctx.cell_clip, ctx.projection_clip = cell_clip, projection_clip
-        return outputs, hidden.clone(), cells[-1].clone()
+        ctx.set_materialize_grads(False)
+        return outputs, cells
 
     @staticmethod
-    def backward(ctx: Any, grad_outputs: Tensor, grad_hidden: Tensor, grad_cell: Tensor) -> Any:
-        """Go through the steps once more, last to first, then make each weight's gradient in one product."""
+    def backward(ctx: Any, grad_outputs: Tensor | None, grad_cells: Tensor | None) -> Any:
+        """Run the steps from last to first, then make each weight's gradient in one multiplication."""
         (
             inputs, keep, input_weight, state_weight, projection_weight,
             gates, before_hidden, first_cell, cells, squashed, exposed, outputs,
@@ -94,9 +92,11 @@ class LstmWindow(torch.autograd.Function):
         grad_gates = torch.empty_like(gates, dtype=dtype)
         grad_bias = gates.new_zeros(gates.shape[2])
         grad_projected = torch.empty_like(outputs, dtype=dtype)
-        grad_cell = grad_cell.clone(memory_format=torch.contiguous_format)
+        grad_cell, grad_hidden = torch.zeros_like(cells[0]), torch.zeros_like(outputs[0])
         for step in reversed(range(num_steps)):
-            grad_output = grad_outputs[step] + grad_hidden
+            grad_output = grad_hidden.clone() if grad_outputs is None else grad_outputs[step] + grad_hidden
+            if grad_cells is not None:
+                grad_cell += grad_cells[step]
             if projection_weight is None:
                 grad_exposed = grad_output.to(dtype)
             else:
@@ -113,14 +113,14 @@ class LstmWindow(torch.autograd.Function):
         flat = grad_gates.flatten(0, 1)
         grad_projection = None
         if projection_weight is not None:
-            grad_projection = (grad_projected.flatten(0, 1).t() @ exposed.flatten(0, 1)).float()
+            grad_projection = (grad_projected.flatten(0, 1).t() @ exposed.flatten(0, 1)).to(gates.dtype)
         return (
-            (flat @ input_weight).float().view(inputs.shape),
+            (flat @ input_weight).to(gates.dtype).view(inputs.shape),
             None,
             grad_hidden,
             grad_cell,
-            (flat.t() @ inputs.flatten(0, 1)).float(),
-            (flat.t() @ before_hidden.flatten(0, 1)).float(),
+            (flat.t() @ inputs.flatten(0, 1)).to(gates.dtype),
+            (flat.t() @ before_hidden.flatten(0, 1)).to(gates.dtype),
             grad_bias,
             grad_projection,
             None,
@@ -130,8 +130,8 @@ class LstmWindow(torch.autograd.Function):
 
 
 def _choose_passes(gates: Tensor) -> tuple[Callable[..., None], Callable[..., None]]:
-    """Return what happens between a step's products, forward and backward: compiled on the CPU, or torch."""
-    library = find_library() if gates.device.type == "cpu" else None
+    """Return what happens between a step's multiplications: compiled on the CPU, or torch."""
+    library = find_library() if gates.device.type == "cpu" and gates.dtype == torch.float32 else None
     if library is None:
         return move_cells_in_torch, move_cells_back_in_torch
     return functools.partial(training.move_cells, library), functools.partial(training.move_cells_back, library)
@@ -150,7 +150,7 @@ def move_cells_in_torch(
     exposed: Tensor,
 ) -> None:
     """Do what kernels.training.move_cells does, in torch operations."""
-    torch.add(from_inputs.float() + from_state, bias, out=gates)
+    torch.add(from_inputs.to(bias.dtype) + from_state, bias, out=gates)
     cell_dim = cell.shape[1]
     gates[:, : 2 * cell_dim].sigmoid_()
     gates[:, 2 * cell_dim : 3 * cell_dim].tanh_()
@@ -178,7 +178,7 @@ def move_cells_back_in_torch(
 ) -> None:
     """Do what kernels.training.move_cells_back does, in torch operations."""
     input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)
-    grad_exposed = grad_exposed.float()
+    grad_exposed = grad_exposed.to(gates.dtype)
     to_output = sigmoid_backward(grad_exposed * squashed, output_gate)
     grad_cell += tanh_backward(grad_exposed * output_gate, squashed)
     if cell_clip is not None:

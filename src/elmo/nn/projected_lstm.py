@@ -11,9 +11,6 @@ from elmo.nn.initialize import draw_glorot
 from elmo.nn.lstm_window import LstmWindow
 from elmo.nn.reading_state import ReadingState
 
-# Products of the inputs are made for many time steps at once; this bounds the memory they take.
-MAX_GATE_VALUES = 2**26
-
 
 class LstmState(ReadingState):
     """Where the layers of one direction stand: hidden (L, B, D) and cell (L, B, H)."""
@@ -54,63 +51,48 @@ class ProjectedLstm(nn.Module):
     def forward(
         self, inputs: Tensor, lengths: list[int], hidden: Tensor, cell: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Run over (B, T, I), rows by falling length, from hidden (B, D) and cell (B, H).
+        """Run over (B, T, I), rows of the given lengths, from hidden (B, D) and cell (B, H).
 
-        Gives the outputs (B, T, D), zero past a row's end, and each row's state at its end; a row of length 0
+        Returns the outputs (B, T, D), zero past a row's end, and each row's state at its end; a row of length 0
         keeps the state it came with.
         """
-        num_rows, num_steps, _ = inputs.shape
-        bias = self._whole_bias()
-        steps_at_once = max(1, MAX_GATE_VALUES // max(1, num_rows * 4 * self.cell_dim))
-        outputs: list[Tensor] = []
-        ended: list[tuple[Tensor, Tensor]] = []
-        num_active = num_rows
-        for start in range(0, num_steps, steps_at_once):
-            window = inputs[:, start : start + steps_at_once].transpose(0, 1)  # (t, B, I)
-            from_inputs = F.linear(window, self.input_weight, bias)
-            for offset, step_gates in enumerate(from_inputs):
-                while num_active and lengths[num_active - 1] <= start + offset:
-                    num_active -= 1
-                if num_active < hidden.shape[0]:
-                    ended.append((hidden[num_active:], cell[num_active:]))
-                    hidden, cell = hidden[:num_active], cell[:num_active]
-                hidden, cell = self._step(step_gates[:num_active], hidden, cell)
-                outputs.append(F.pad(hidden, (0, 0, 0, num_rows - num_active)))
-        ended.append((hidden, cell))
-        final_hidden, final_cell = (torch.cat(parts[::-1]) for parts in zip(*ended, strict=True))
-        return torch.stack(outputs, dim=1), final_hidden, final_cell
+        steps = torch.arange(inputs.shape[1], device=inputs.device)
+        ends = torch.tensor(lengths, device=inputs.device)
+        keep = inputs.new_ones(inputs.shape[1], len(inputs))
+        outputs, cells = self._read(inputs.transpose(0, 1), keep, hidden, cell, inputs.dtype)
+        outputs, cells = outputs.transpose(0, 1), cells.transpose(0, 1)
+        rows, last = torch.arange(len(inputs), device=inputs.device), (ends - 1).clamp(min=0)
+        was_read = (ends > 0)[:, None]
+        return (
+            outputs * (steps < ends[:, None])[..., None],
+            torch.where(was_read, outputs[rows, last], hidden),
+            torch.where(was_read, cells[rows, last], cell),
+        )
 
     def read_window(
         self, inputs: Tensor, keep: Tensor, hidden: Tensor, cell: Tensor, *, product_dtype: torch.dtype
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Run over (T, B, I) for training; `keep` (T, B) is 0 where a row starts from zero.
 
-        Gives the outputs (T, B, D) and the state at the window's end.
+        Returns the outputs (T, B, D) and the state at the window's end.
         """
-        outputs, hidden, cell = LstmWindow.apply(  # type: ignore[no-untyped-call]
+        outputs, cells = self._read(inputs, keep, hidden, cell, product_dtype)
+        return outputs, outputs[-1], cells[-1]
+
+    def _read(
+        self, inputs: Tensor, keep: Tensor, hidden: Tensor, cell: Tensor, product_dtype: torch.dtype
+    ) -> tuple[Tensor, Tensor]:
+        outputs, cells = LstmWindow.apply(  # type: ignore[no-untyped-call]
             inputs, keep, hidden, cell, self.input_weight, self.state_weight, self._whole_bias(),
             self.projection_weight, self.cell_clip, self.projection_clip, product_dtype,
         )  # fmt: skip
-        return outputs, hidden, cell
+        return outputs, cells
 
     def _whole_bias(self) -> Tensor:
         if not self.forget_bias:
             return self.bias
         unlearned = self.bias.new_full((self.cell_dim,), self.forget_bias)
         return self.bias + F.pad(unlearned, (self.cell_dim, 2 * self.cell_dim))
-
-    def _step(self, from_inputs: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-        gates = torch.addmm(from_inputs, hidden, self.state_weight.t())
-        input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)
-        cell = torch.sigmoid(forget_gate) * cell + torch.sigmoid(input_gate) * torch.tanh(candidate)
-        if self.cell_clip is not None:
-            cell = cell.clamp(-self.cell_clip, self.cell_clip)
-        hidden = torch.sigmoid(output_gate) * torch.tanh(cell)
-        if self.projection_weight is not None:
-            hidden = hidden @ self.projection_weight.t()
-            if self.projection_clip is not None:
-                hidden = hidden.clamp(-self.projection_clip, self.projection_clip)
-        return hidden, cell
 
 
 class LstmStack(nn.Module):
@@ -127,7 +109,7 @@ class LstmStack(nn.Module):
         return len(self.layers)
 
     def zero_state(self, num_rows: int) -> LstmState:
-        """Give the state before anything was read."""
+        """Return the state before anything was read."""
         first = self.layers[0]
         assert isinstance(first, ProjectedLstm)
         zeros = first.bias.new_zeros
@@ -137,7 +119,7 @@ class LstmStack(nn.Module):
         )
 
     def forward(self, inputs: Tensor, lengths: list[int], state: LstmState) -> tuple[list[Tensor], LstmState]:
-        """(B, T, D), rows by falling length -> each layer's outputs (B, T, D) and the state at the end."""
+        """(B, T, D) of rows of the given lengths -> each layer's outputs (B, T, D) and the state at the end."""
         outputs: list[Tensor] = []
         hiddens, cells = [], []
         for number, layer in enumerate(self.layers):
@@ -158,7 +140,7 @@ class LstmStack(nn.Module):
         dropout: float = 0.0,
         product_dtype: torch.dtype = torch.float32,
     ) -> tuple[Tensor, LstmState]:
-        """Give the top layer of read_layers and the state."""
+        """Return the top layer of read_layers and the state."""
         layers, state = self.read_layers(inputs, keep, state, dropout=dropout, product_dtype=product_dtype)
         return layers[-1], state
 

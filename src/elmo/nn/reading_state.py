@@ -10,7 +10,7 @@ StateT = TypeVar("StateT", bound="ReadingState")
 
 
 class ReadingState:
-    """The state of one direction's encoder, row by row; it is never changed, only made anew."""
+    """The state of one direction's encoder, row by row; immutable."""
 
     def __init__(self, *tensors: Tensor) -> None:
         self.tensors = tensors
@@ -21,19 +21,19 @@ class ReadingState:
         return self.tensors[0].shape[1]
 
     def rows(self: StateT, which: Tensor | slice) -> StateT:
-        """Give some rows, in the order asked for."""
+        """Return some rows, in the order asked for."""
         if isinstance(which, Tensor):
             index = which.to(self.tensors[0].device)
             return self._each(lambda tensor: tensor.index_select(1, index))
         return self._each(lambda tensor: tensor[:, which])
 
     def join(self: StateT, other: StateT) -> StateT:
-        """Give the rows of both, these first."""
+        """Return the rows of both, these first."""
         pairs = zip(self.tensors, other.tensors, strict=True)
         return type(self)(*(torch.cat(pair, dim=1) for pair in pairs))
 
     def detach(self: StateT) -> StateT:
-        """Give the same state, through which no gradient flows."""
+        """Return the same state, through which no gradient flows."""
         return self._each(Tensor.detach)
 
     def clone(self: StateT) -> StateT:
@@ -41,7 +41,7 @@ class ReadingState:
         return self._each(Tensor.clone)
 
     def to(self: StateT, device: torch.device | str) -> StateT:
-        """Give the same state on another device."""
+        """Return the same state on another device."""
         return self._each(lambda tensor: tensor.to(device))
 
     def _each(self: StateT, change: Callable[[Tensor], Tensor]) -> StateT:

@@ -1,4 +1,4 @@
-"""γ · Σ_j softmax(w)_j · h_j: the layers of a biLM become one vector a word, learned by the task."""
+"""γ · Σ_j softmax(w)_j · h_j: the layers of a biLM become one vector per word, learned by the task."""
 
 from collections.abc import Sequence
 

@@ -9,11 +9,58 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.nn.causal_block import CausalBlock, make_rotation
+from elmo.nn.initialize import draw_normal, make_linear
 from elmo.nn.reading_state import ReadingState
 
 # Long rows are read in windows of this many steps, which bounds the memory that attention takes.
 STEPS_AT_ONCE = 256
+ROTARY_BASE = 10_000.0  # wave lengths of the rotary pairs: 2π to nearly 2π times this
+
+
+class CausalBlock(nn.Module):
+    """x' = x + attention(norm(x));  y = x' + contract(gelu(expand(norm(x')))).
+
+    `depth` is the number of blocks of the stack: each adds twice to the stream, and starts the smaller for it.
+    """
+
+    def __init__(self, dim: int, num_heads: int, feed_forward_dim: int, *, depth: int) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.attention_norm = nn.LayerNorm(dim)
+        self.query_key_value = make_linear(dim, 3 * dim)
+        self.attention_output = make_linear(dim, dim)
+        self.feed_forward_norm = nn.LayerNorm(dim)
+        self.expand = make_linear(dim, feed_forward_dim)
+        self.contract = make_linear(feed_forward_dim, dim)
+        for linear in (self.attention_output, self.contract):
+            draw_normal(linear.weight, (2 * depth * linear.in_features) ** -0.5)
+
+    def forward(
+        self, inputs: Tensor, keys: Tensor, values: Tensor, visible: Tensor, rotation: Tensor, dropout: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Read (B, T, D) after K earlier positions' keys and values (B, K, D).
+
+        `visible` (B, 1, T, K+T) says which positions a word sees, `rotation` comes from make_rotation for K+T.
+        Returns the outputs (B, T, D), and keys and values (B, K+T, D) of all positions, not yet rotated.
+        """
+        num_steps = inputs.shape[1]
+        query, new_keys, new_values = self.query_key_value(self.attention_norm(inputs)).chunk(3, dim=2)
+        keys = torch.cat([keys, new_keys.to(keys.dtype)], dim=1)
+        values = torch.cat([values, new_values.to(values.dtype)], dim=1)
+        attended = F.scaled_dot_product_attention(
+            rotate(self._split(query.to(keys.dtype)), rotation[:, -num_steps:]),
+            rotate(self._split(keys), rotation),
+            self._split(values),
+            attn_mask=visible,
+        )
+        attended = self.attention_output(attended.transpose(1, 2).flatten(2))
+        inputs = inputs + F.dropout(attended, dropout, training=dropout > 0)
+        fed = self.contract(F.gelu(self.expand(self.feed_forward_norm(inputs))))
+        return inputs + F.dropout(fed, dropout, training=dropout > 0), keys, values
+
+    def _split(self, inputs: Tensor) -> Tensor:
+        """(B, S, D) -> (B, heads, S, D / heads)."""
+        return inputs.reshape(*inputs.shape[:2], self.num_heads, -1).transpose(1, 2)
 
 
 class TransformerState(ReadingState):
@@ -27,7 +74,7 @@ class TransformerState(ReadingState):
         self.keys, self.values, self.num_kept = keys, values, num_kept
 
     def join(self, other: "TransformerState") -> "TransformerState":
-        """Give the rows of both, these first."""
+        """Return the rows of both, these first."""
         size = max(self.keys.shape[2], other.keys.shape[2])
         pairs = zip(self._lengthen(size), other._lengthen(size), strict=True)
         return TransformerState(*(torch.cat(pair, dim=1) for pair in pairs))
@@ -56,7 +103,7 @@ class TransformerStack(nn.Module):
         return len(self.layers)
 
     def zero_state(self, num_rows: int) -> TransformerState:
-        """Give the state before anything was read."""
+        """Return the state before anything was read."""
         nothing = self.norm.weight.new_zeros(self.num_layers, num_rows, 0, self.dim)
         return TransformerState(nothing, nothing, nothing.new_zeros(1, num_rows, dtype=torch.long))
 
@@ -99,7 +146,7 @@ class TransformerStack(nn.Module):
         dropout: float = 0.0,
         product_dtype: torch.dtype = torch.float32,
     ) -> tuple[Tensor, TransformerState]:
-        """Give the top layer of read_layers and the state."""
+        """Return the top layer of read_layers and the state."""
         layers, state = self.read_layers(inputs, keep, state, dropout=dropout, product_dtype=product_dtype)
         return layers[-1], state
 
@@ -114,7 +161,7 @@ class TransformerStack(nn.Module):
     ) -> tuple[list[Tensor], TransformerState]:
         """(T, B, D) of packed rows, `keep` (T, B) -> each layer's outputs (T, B, D) and the state, detached.
 
-        Where `keep` is 0 a row starts anew and sees nothing before. Dropout is on the inputs and on what each
+        Where `keep` is 0 a row starts again and sees nothing before. Dropout is on the inputs and on what each
         block adds to them.
         """
         assert isinstance(state, TransformerState)
@@ -155,3 +202,21 @@ class TransformerStack(nn.Module):
             all_values.append(values.take_along_dim(kept, dim=1))
         num_seen = (num_kept + num_read - begin[:, -1]).clamp(max=self.context)
         return outputs, TransformerState(torch.stack(all_keys), torch.stack(all_values), num_seen[None])
+
+
+def make_rotation(num_positions: int, head_dim: int, like: Tensor) -> Tensor:
+    """(2, S, head_dim / 2): the cosine and the sine by which each pair of values is turned at each position."""
+    pairs = torch.arange(head_dim // 2, dtype=like.dtype, device=like.device)
+    positions = torch.arange(num_positions, dtype=like.dtype, device=like.device)
+    angles = positions[:, None] * ROTARY_BASE ** (-2 * pairs / head_dim)
+    return torch.stack([angles.cos(), angles.sin()])
+
+
+def rotate(inputs: Tensor, rotation: Tensor) -> Tensor:
+    """Turn (B, heads, S, head_dim) by position: dot products of two then depend on their distance alone.
+
+    Su et al. 2021, RoFormer, section 3.2; a pair is one value of each half.
+    """
+    cosine, sine = rotation
+    first, second = inputs.chunk(2, dim=-1)
+    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)

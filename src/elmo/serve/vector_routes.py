@@ -8,8 +8,7 @@ import numpy as np
 from fastapi import FastAPI
 from starlette.requests import Request as HttpRequest
 
-from elmo.inference.cosine import cosine
-from elmo.inference.layers import LayerChoice, choose_layers
+from elmo.inference.layers import LayerChoice, choose_layers, cosine
 from elmo.model import Array
 from elmo.serve.answers import EmbedAnswer, EmbeddingsAnswer, SimilarityAnswer
 from elmo.serve.batching import Work

@@ -1,0 +1,96 @@
+"""flair: ElmoEmbeddings, token embeddings by the names that flair's own ELMo had."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from elmo.errors import InputError
+from elmo.inference.layers import Layers
+from elmo.integrations.models import (
+    ModelSource,
+    missing_package,
+    model_from_bytes,
+    model_to_bytes,
+    open_shared,
+    vector_length,
+)
+
+try:
+    import flair
+    from flair.data import Sentence
+    from flair.embeddings import TokenEmbeddings
+    from flair.embeddings.base import register_embeddings
+except ImportError as error:
+    raise missing_package("flair", "flair") from error
+
+_MODES: dict[str, Layers] = {"all": "concat", "top": "top", "average": "average"}
+
+
+@register_embeddings
+class ElmoEmbeddings(TokenEmbeddings):
+    """Vectors of a frozen biLM for flair's taggers and classifiers.
+
+    `embedding_mode`: "all" joins the layers, "top" takes the last one, "average" their mean. A saved tagger
+    carries the model along, so it loads where the model's folder is not.
+    """
+
+    embeddings_name = "elmo.integrations.flair.ElmoEmbeddings"
+
+    def __init__(
+        self,
+        model: ModelSource = None,
+        options_file: str | Path | None = None,
+        weight_file: str | Path | None = None,
+        embedding_mode: Literal["all", "top", "average"] = "all",
+        *,
+        precision: str = "float32",
+    ) -> None:
+        """`weight_file` with the `options_file` beside it: a model in AllenNLP's files, instead of `model`."""
+        if embedding_mode not in _MODES:
+            raise InputError(f"embedding_mode is {embedding_mode!r}; choose {', '.join(_MODES)}.")
+        if (options_file is None) != (weight_file is None):
+            raise InputError("options_file and weight_file belong together; give both, or the name of a model.")
+        if weight_file is not None and options_file is not None:
+            if Path(weight_file).parent != Path(options_file).parent:
+                raise InputError("options_file and weight_file are in different folders; put them into one.")
+            model = weight_file
+        self.model = open_shared(model, precision=precision, device=str(flair.device))
+        self.embedding_mode = embedding_mode
+        self.precision = precision
+        self.name = f"elmo-{model if isinstance(model, str | Path) else 'default'}-{embedding_mode}"
+        self.static_embeddings = True
+        super().__init__()
+
+    @property
+    def embedding_length(self) -> int:
+        """The length of a token's vector."""
+        return vector_length(self.model, _MODES[self.embedding_mode])
+
+    def _add_embeddings_internal(self, sentences: list[Sentence]) -> None:
+        words = [[token.text for token in sentence] for sentence in sentences]
+        arrays = self.model.embed(words, layers=_MODES[self.embedding_mode])
+        for sentence, array in zip(sentences, arrays, strict=True):
+            vectors = torch.from_numpy(array).to(flair.device)
+            for token, vector in zip(sentence, vectors, strict=True):
+                token.set_embedding(self.name, vector)
+
+    def to_params(self) -> dict[str, Any]:
+        """Return what a saved tagger keeps: the model itself, and how its layers are used."""
+        return {
+            "name": self.name,
+            "embedding_mode": self.embedding_mode,
+            "precision": self.precision,
+            "archive": model_to_bytes(self.model),
+        }
+
+    @classmethod
+    def from_params(cls, params: dict[str, Any]) -> "ElmoEmbeddings":
+        """Open what to_params returned."""
+        model = model_from_bytes(params["archive"], precision=params["precision"], device=str(flair.device))
+        embeddings = cls(model, embedding_mode=params["embedding_mode"], precision=params["precision"])
+        embeddings.name = params["name"]
+        return embeddings
+
+    def __str__(self) -> str:
+        return self.name

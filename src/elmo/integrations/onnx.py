@@ -1,0 +1,262 @@
+"""ONNX: a model -> one file for onnxruntime. Character ids of words enter, all layers of their vectors leave.
+
+Inputs: `char_ids` (B, T, C) int64, words only, any valid id where padded; `word_ids` (B, T) for models that read
+words; `lengths` (B,) int64. Output: `layers` (L+1, B, T, 2D), zero where padded. B and T are free. The boundaries
+of a sentence are added inside, each direction respects the lengths, and the recurrence is ONNX's Scan.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
+from elmo.errors import InputError
+from elmo.files.durable import writing_aside
+from elmo.integrations.models import Boundaries
+from elmo.model import Elmo
+from elmo.version import __version__
+
+OPSET, IR_VERSION = 17, 9  # what onnxruntime 1.14 and later read
+LARGEST_BYTES = 2**31 - 1  # of a protobuf message
+Weights = Mapping[str, npt.NDArray[np.float32]]
+
+
+def export_onnx(model: Elmo, path: str | Path) -> None:
+    """Write the model as one .onnx file; `layers` of it are those of `Elmo.embed(…, layers="all")`."""
+    onnx = _import_onnx()
+    config = model.config
+    if not isinstance(config.encoder, EncoderConfig):
+        raise InputError("The encoder of this model is a Transformer; only LSTM models can be exported to ONNX.")
+    weights = {
+        name: tensor.detach().float().cpu().numpy()
+        for name, tensor in model.bilm.state_dict().items()
+        if not name.startswith(("softmax.", "right_to_left_softmax."))
+    }
+    if sum(weight.nbytes for weight in weights.values()) > LARGEST_BYTES:
+        raise InputError("The weights of this model take more than 2 GB, which one ONNX file cannot hold.")
+    graph = _Graph(onnx)
+    outputs = _add_model(graph, config, weights, Boundaries.of(model.indexer))
+    made = graph.make_model(_list_inputs(onnx, config), outputs, _describe(model))
+    with writing_aside(Path(path)) as aside:
+        aside.write_bytes(made.SerializeToString())
+
+
+class _Graph:
+    """Nodes and constants under construction; `add` returns the name of a node's output."""
+
+    def __init__(self, onnx: Any) -> None:
+        self.onnx = onnx
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, value: Any, dtype: Any = np.float32) -> str:
+        name = f"constant_{len(self.constants)}"
+        array = np.ascontiguousarray(np.asarray(value, dtype=dtype))
+        self.constants.append(self.onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def integers(self, *values: int) -> str:
+        return self.constant(values, np.int64)
+
+    def add(self, operator: str, *inputs: str, num_outputs: int = 1, **attributes: Any) -> Any:
+        outputs = [f"{operator}_{len(self.nodes)}_{number}" for number in range(num_outputs)]
+        self.nodes.append(self.onnx.helper.make_node(operator, inputs, outputs, **attributes))
+        return outputs[0] if num_outputs == 1 else outputs
+
+    def linear(self, inputs: str, weight: Any, bias: Any = None) -> str:
+        """Return x Wᵀ + b."""
+        product: str = self.add("MatMul", inputs, self.constant(weight.T))
+        return product if bias is None else self.add("Add", product, self.constant(bias))
+
+    def clip(self, inputs: str, bound: float | None) -> str:
+        return inputs if bound is None else self.add("Clip", inputs, self.constant(-bound), self.constant(bound))
+
+    def make_model(self, inputs: list[Any], output: Any, metadata: Mapping[str, str]) -> Any:
+        helper = self.onnx.helper
+        graph = helper.make_graph(self.nodes, "elmo", inputs, [output], self.constants)
+        model = helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+            producer_name="modern-elmo",
+            producer_version=__version__,
+        )
+        helper.set_model_props(model, dict(metadata))
+        self.onnx.checker.check_model(model)
+        return model
+
+
+def _add_model(graph: _Graph, config: ModelConfig, weights: Weights, boundaries: Boundaries) -> Any:
+    add, integers = graph.add, graph.integers
+    dim = config.encoder.output_dim
+    source = "char_ids" if config.characters else "word_ids"
+    num_rows = add("Slice", add("Shape", source), integers(0), integers(1))
+    num_words = add("Slice", add("Shape", source), integers(1), integers(2))
+    positions = add("Range", graph.constant(0, np.int64), add("Squeeze", num_words), graph.constant(1, np.int64))
+    steps = add("Range", graph.constant(0, np.int64), add("Squeeze", add("Add", num_words, integers(2))),
+                graph.constant(1, np.int64))  # fmt: skip
+    lengths = add("Unsqueeze", "lengths", integers(1))
+    is_end = add("Equal", steps, add("Add", lengths, integers(1)))
+    read = add("Cast", add("Less", steps, add("Add", lengths, integers(2))), to=graph.onnx.TensorProto.FLOAT)
+    real = add("Cast", add("Less", positions, lengths), to=graph.onnx.TensorProto.FLOAT)
+
+    features = []
+    if config.words and boundaries.words is not None:
+        ids = _add_boundaries(graph, "word_ids", boundaries.words.numpy(), num_rows, is_end)
+        features.append(add("Gather", graph.constant(weights["tokens.words.weight"]), ids))
+    if config.characters and boundaries.characters is not None:
+        ids = _add_boundaries(graph, "char_ids", boundaries.characters.numpy(), num_rows, is_end)
+        found = _add_characters(graph, config.characters, weights, ids)
+        shape = add("Concat", num_rows, integers(-1), integers(config.characters.num_features), axis=0)
+        features.append(add("Reshape", found, shape))
+    words = features[0] if len(features) == 1 else add("Concat", *features, axis=2)
+    if config.token_projection:
+        words = graph.linear(words, weights["tokens.projection.weight"], weights["tokens.projection.bias"])
+    read = add("Unsqueeze", read, integers(2))
+    words = add("Mul", words, read)
+
+    ends = add("Add", "lengths", integers(2))
+    reverse = {"batch_axis": 0, "time_axis": 1}
+    assert isinstance(config.encoder, EncoderConfig)
+    ahead = _add_direction(graph, config.encoder, weights, "left_to_right", words, num_rows)
+    turned = add("ReverseSequence", words, ends, **reverse)
+    back = _add_direction(graph, config.encoder, weights, "right_to_left", turned, num_rows)
+    back = [add("ReverseSequence", layer, ends, **reverse) for layer in back]
+    real = add("Unsqueeze", real, integers(2))
+    layers = []
+    for pair in [(words, words), *zip(ahead, back, strict=True)]:
+        layer = add("Slice", add("Concat", *pair, axis=2), integers(1), integers(-1), integers(1))
+        layers.append(add("Unsqueeze", add("Mul", layer, real), integers(0)))
+    graph.nodes.append(graph.onnx.helper.make_node("Concat", layers, ["layers"], axis=0))
+    shape = [len(layers), "batch", "length", 2 * dim]
+    return graph.onnx.helper.make_tensor_value_info("layers", graph.onnx.TensorProto.FLOAT, shape)
+
+
+def _add_boundaries(graph: _Graph, name: str, ids: npt.NDArray[np.int64], num_rows: str, is_end: str) -> str:
+    """Put the begin before the words of each row, and the end behind its last word: T becomes T + 2."""
+    rest = ids.shape[1:]
+    sizes = [num_rows, graph.integers(1), *([graph.integers(*rest)] if rest else [])]
+    shape = graph.add("Concat", *sizes, axis=0)
+    begin, end = (graph.constant(row[None, None], np.int64) for row in ids)
+    begins, ends = (graph.add("Expand", row, shape) for row in (begin, end))
+    framed = graph.add("Concat", begins, name, ends, axis=1)
+    condition = graph.add("Unsqueeze", is_end, graph.integers(2)) if rest else is_end
+    found: str = graph.add("Where", condition, end, framed)
+    return found
+
+
+def _add_characters(graph: _Graph, config: CharacterConfig, weights: Weights, ids: str) -> str:
+    """(B, T, C) -> (B·T, features): embedding, convolutions with max-pooling, highways."""
+    prefix = "tokens.characters"
+    flat = graph.add("Reshape", ids, graph.integers(-1, config.max_characters))
+    embedded = graph.add("Gather", graph.constant(weights[f"{prefix}.embedding.weight"]), flat)
+    embedded = graph.add("Transpose", embedded, perm=[0, 2, 1])
+    pooled = []
+    for number in range(len(config.filters)):
+        kernel, bias = (graph.constant(weights[f"{prefix}.convolutions.{number}.{part}"]) for part in _PARTS)
+        pooled.append(graph.add("ReduceMax", graph.add("Conv", embedded, kernel, bias), axes=[2], keepdims=0))
+    joined = pooled[0] if len(pooled) == 1 else graph.add("Concat", *pooled, axis=1)
+    features: str = graph.add({"relu": "Relu", "tanh": "Tanh"}[config.activation], joined)
+    for number in range(config.num_highways):
+        transform, gate = (
+            graph.linear(features, *(weights[f"{prefix}.highways.{number}.{name}.{part}"] for part in _PARTS))
+            for name in ("transform", "gate")
+        )
+        change = graph.add("Sub", graph.add("Relu", transform), features)
+        features = graph.add("Add", features, graph.add("Mul", graph.add("Sigmoid", gate), change))
+    return features
+
+
+_PARTS = ("weight", "bias")
+
+
+def _add_direction(
+    graph: _Graph, config: EncoderConfig, weights: Weights, direction: str, words: str, num_rows: str
+) -> list[str]:
+    """(B, T, D), in the order the direction reads them -> each layer's outputs (B, T, D)."""
+    outputs = []
+    inputs = graph.add("Transpose", words, perm=[1, 0, 2])
+    hidden, cell = (
+        graph.add("Expand", graph.constant([[0.0]]), graph.add("Concat", num_rows, graph.integers(size), axis=0))
+        for size in (config.output_dim, config.cell_dim)
+    )
+    for number in range(config.num_layers):
+        prefix = f"{direction}.layers.{number}"
+        bias = weights[f"{prefix}.bias"].copy()
+        bias[config.cell_dim : 2 * config.cell_dim] += config.forget_bias
+        gates = graph.linear(inputs, weights[f"{prefix}.input_weight"], bias)
+        body = _make_step(graph, config, weights, prefix)
+        _, _, result = graph.add("Scan", hidden, cell, gates, num_outputs=3, body=body, num_scan_inputs=1)
+        inputs = graph.add("Add", result, inputs) if config.residual and number > 0 else result
+        outputs.append(graph.add("Transpose", inputs, perm=[1, 0, 2]))
+    return outputs
+
+
+def _make_step(graph: _Graph, config: EncoderConfig, weights: Weights, prefix: str) -> Any:
+    """Return the body of Scan: hidden (B, D), cell (B, H) and gates from the input (B, 4H) -> the next two."""
+    helper, float_type = graph.onnx.helper, graph.onnx.TensorProto.FLOAT
+    step = _Graph(graph.onnx)
+    step.constants = graph.constants  # weights are constants of the whole graph, which its steps see
+    gates = step.add("Add", "from_input", step.linear("hidden", weights[f"{prefix}.state_weight"]))
+    into, forget, candidate, out = step.add("Split", gates, num_outputs=4, axis=1)
+    kept = step.add("Mul", step.add("Sigmoid", forget), "cell")
+    new = step.add("Mul", step.add("Sigmoid", into), step.add("Tanh", candidate))
+    cell = step.clip(step.add("Add", kept, new), config.cell_clip)
+    hidden = step.add("Mul", step.add("Sigmoid", out), step.add("Tanh", cell))
+    if config.projected:
+        projected = step.linear(hidden, weights[f"{prefix}.projection_weight"])
+        hidden = step.clip(projected, config.projection_clip)
+    output = step.add("Identity", hidden)
+
+    def describe(names: Sequence[str], sizes: Sequence[int]) -> list[Any]:
+        return [
+            helper.make_tensor_value_info(name, float_type, [None, size])
+            for name, size in zip(names, sizes, strict=True)
+        ]
+
+    sizes = [config.output_dim, config.cell_dim]
+    inputs = describe(["hidden", "cell", "from_input"], [*sizes, 4 * config.cell_dim])
+    outputs = describe([hidden, cell, output], [*sizes, config.output_dim])
+    return helper.make_graph(step.nodes, prefix.replace(".", "_"), inputs, outputs)
+
+
+def _list_inputs(onnx: Any, config: ModelConfig) -> list[Any]:
+    def describe(name: str, *shape: str | int) -> Any:
+        return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.INT64, shape)
+
+    found = []
+    if config.characters:
+        found.append(describe("char_ids", "batch", "length", config.characters.max_characters))
+    if config.words:
+        found.append(describe("word_ids", "batch", "length"))
+    return [*found, describe("lengths", "batch")]
+
+
+def _describe(model: Elmo) -> dict[str, str]:
+    """Return what a client needs to know of the model, beside its shapes."""
+    config, indexer = model.config, model.indexer
+    described = {"elmo.source": str(model.checkpoint().origin.get("source", ""))}
+    if config.characters:
+        described["elmo.alphabet"] = config.characters.alphabet
+        if characters := model.checkpoint().characters:
+            described["elmo.characters"] = json.dumps(characters)
+    if config.words and indexer.vocabulary is not None:
+        described["elmo.vocabulary"] = json.dumps(indexer.vocabulary.words)
+    return described
+
+
+def _import_onnx() -> Any:
+    try:
+        import onnx
+        import onnx.checker
+        import onnx.helper
+        import onnx.numpy_helper
+    except ImportError as error:
+        raise InputError(
+            "Exporting to ONNX needs the package onnx; install it with: pip install 'modern-elmo[onnx]'"
+        ) from error
+    return onnx

@@ -1,0 +1,273 @@
+"""spaCy: the component "elmo", which sets vectors, and "elmo.Tok2Vec.v1", the layer below a tagger or NER.
+
+Both are found by entry points, without an import. spaCy's own tokens are the words; those of white space are not
+read and have a vector of zeros. Where a component has set sentence boundaries, each sentence is read by itself.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo.errors import InputError
+from elmo.inference.layers import Layers
+from elmo.integrations.models import (
+    ModelSource,
+    missing_package,
+    model_from_bytes,
+    model_to_bytes,
+    open_shared,
+    save_model,
+    vector_length,
+)
+from elmo.model import Elmo
+
+try:
+    import srsly
+    from spacy.language import Language
+    from spacy.pipeline import Pipe
+    from spacy.tokens import Doc, Span, Token
+    from spacy.util import minibatch
+    from thinc.api import Model
+    from thinc.shims import Shim
+except ImportError as error:
+    raise missing_package("spacy", "spacy") from error
+
+Array = npt.NDArray[np.float32]
+LayerSetting = Union[str, int, list[float]]  # noqa: UP007  # spaCy checks settings by this type
+MODEL_FOLDER = "model"
+
+
+def embed_docs(model: Elmo, docs: Sequence[Doc], layers: Layers) -> list[Array]:
+    """Return (T, dimensions) per document, or (L+1, T, 2D) for layers="all"; white space has zeros."""
+    places: list[tuple[int, list[int]]] = []
+    words: list[list[str]] = []
+    for number, doc in enumerate(docs):
+        for sentence in doc.sents if doc.has_annotation("SENT_START") else [doc]:
+            tokens = [token for token in sentence if not token.is_space]
+            places.append((number, [token.i for token in tokens]))
+            words.append([token.text for token in tokens])
+    shape = model.word_shape(layers)
+    found = [np.zeros((*shape[:-1], len(doc), shape[-1]), dtype=np.float32) for doc in docs]
+    for (number, indices), array in zip(places, model.embed(words, layers=layers) if words else [], strict=True):
+        found[number][..., indices, :] = array
+    return found
+
+
+class ElmoPipe(Pipe):
+    """Sets `doc.tensor`, and by hooks the vectors and similarities of documents, spans and tokens.
+
+    The model is opened when the first document comes. `to_disk` and `to_bytes` carry it along.
+    """
+
+    def __init__(
+        self, name: str = "elmo", *, model: ModelSource, layers: Layers, precision: str, device: str
+    ) -> None:
+        self.name = name
+        self.layers, self.precision, self.device = layers, precision, device
+        self._source: ModelSource = model
+
+    @property
+    def model(self) -> Elmo:
+        """The model, opened if it was not yet."""
+        if not isinstance(self._source, Elmo):
+            self._source = open_shared(self._source, precision=self.precision, device=self.device)
+            vector_length(self._source, self.layers)
+        return self._source
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Set the vectors of one document."""
+        return next(self.pipe([doc]))
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Set the vectors of documents, `batch_size` at a time."""
+        handle_error = self.get_error_handler()
+        for docs in minibatch(stream, size=batch_size):
+            batch = list(docs)
+            try:
+                for doc, vectors in zip(batch, embed_docs(self.model, batch, self.layers), strict=True):
+                    set_vectors(doc, vectors)
+            except Exception as error:
+                handle_error(self.name, self, batch, error)
+            yield from batch
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Write the model into a folder."""
+        Path(path).mkdir(parents=True, exist_ok=True)
+        save_model(self.model, Path(path) / MODEL_FOLDER)
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "ElmoPipe":
+        """Use the model of a folder that to_disk wrote."""
+        self._source = Path(path) / MODEL_FOLDER
+        return self
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """Return the model as bytes."""
+        return bytes(srsly.msgpack_dumps({"model": model_to_bytes(self.model)}))
+
+    def from_bytes(self, content: bytes, *, exclude: Iterable[str] = ()) -> "ElmoPipe":
+        """Use the model that to_bytes returned."""
+        archive = srsly.msgpack_loads(content)["model"]
+        self._source = model_from_bytes(archive, precision=self.precision, device=self.device)
+        return self
+
+
+@Language.factory(
+    "elmo",
+    assigns=["doc.tensor"],
+    default_config={"model": None, "layers": "average", "precision": "float32", "device": "cpu"},
+)
+def make_pipe(
+    nlp: Language,
+    name: str,
+    model: Union[str, None],  # noqa: UP007
+    layers: LayerSetting,
+    precision: str,
+    device: str,
+) -> ElmoPipe:
+    """Make the component that `nlp.add_pipe("elmo")` adds."""
+    return ElmoPipe(name, model=model, layers=_as_layers(layers), precision=precision, device=device)
+
+
+def set_vectors(doc: Doc, vectors: Array) -> None:
+    """Make (T, dimensions) the vectors of a document, its spans and its tokens."""
+    doc.tensor = vectors
+    doc.user_hooks.update(vector=_mean_vector, has_vector=_has_vector, similarity=_similarity)
+    doc.user_span_hooks.update(vector=_mean_vector, has_vector=_has_vector, similarity=_similarity)
+    doc.user_token_hooks.update(vector=_token_vector, has_vector=_has_vector, similarity=_similarity)
+
+
+def _token_vector(token: Token) -> Array:
+    return np.asarray(token.doc.tensor[token.i])
+
+
+def _mean_vector(part: Doc | Span) -> Array:
+    doc = part if isinstance(part, Doc) else part.doc
+    indices = [token.i for token in part if not token.is_space]
+    found = doc.tensor[indices].mean(axis=0) if indices else np.zeros(doc.tensor.shape[1], dtype=np.float32)
+    return np.asarray(found)
+
+
+def _has_vector(part: Doc | Span | Token) -> bool:
+    tokens = [part] if isinstance(part, Token) else part
+    return any(not token.is_space for token in tokens)
+
+
+def _similarity(part: Doc | Span | Token, other: Any) -> float:
+    # Without this hook spaCy says 1.0 for two tokens of one spelling, whatever they mean in their sentences.
+    one, two = part.vector, other.vector
+    if one.shape != two.shape:
+        raise InputError(
+            f"A vector of {one.shape[0]} dimensions cannot be compared with one of {two.shape[0]}; send both "
+            "texts through the same pipeline."
+        )
+    scale = float(np.linalg.norm(one) * np.linalg.norm(two))
+    return float(np.dot(one, two)) / scale if scale else 0.0
+
+
+class ElmoShim(Shim):
+    """The frozen model inside a thinc layer: opened when first needed, saved with the layer's weights."""
+
+    def __init__(self, source: ModelSource, precision: str, device: str) -> None:
+        super().__init__(None)
+        self._source, self._precision, self._device = source, precision, device
+
+    @property
+    def elmo(self) -> Elmo:
+        """The model, opened if it was not yet."""
+        if not isinstance(self._source, Elmo):
+            self._source = open_shared(self._source, precision=self._precision, device=self._device)
+        return self._source
+
+    def copy(self) -> "ElmoShim":
+        """Return a layer's copy, which shares the model."""
+        return ElmoShim(self._source, self._precision, self._device)
+
+    def finish_update(self, optimizer: Any) -> None:
+        """Change nothing: the model is frozen."""
+
+    def to_device(self, device_type: str, device_id: int) -> None:
+        """Leave the model on its own device."""
+
+    def to_bytes(self) -> bytes:
+        """Return the model as bytes."""
+        return model_to_bytes(self.elmo)
+
+    def from_bytes(self, data: bytes) -> "ElmoShim":
+        """Use the model that to_bytes returned."""
+        self._source = model_from_bytes(data, precision=self._precision, device=self._device)
+        return self
+
+
+def build_tok2vec(
+    model: Union[str, None] = None,  # noqa: UP007
+    layers: LayerSetting = "learned",
+    precision: str = "float32",
+    device: str = "cpu",
+) -> Model[list[Doc], list[Array]]:
+    """Build the layer below a tagger, parser or NER: documents -> one vector per token. The model is frozen.
+
+    `layers`: "learned" mixes the layers with weights that are trained along, γ · Σ softmax(w)_j · h_j; anything
+    else is what `Elmo.embed` takes. The dropout of the training settings applies to the vectors.
+    """
+    return Model(
+        "elmo",
+        _forward,
+        init=_initialize,
+        dims={"nO": None},
+        params={"weights": None, "gamma": None},
+        shims=[ElmoShim(model, precision, device)],
+        attrs={"layers": layers, "dropout_rate": 0.0},
+    )
+
+
+def _initialize(layer: Any, X: Any = None, Y: Any = None) -> None:  # noqa: N803
+    elmo = layer.shims[0].elmo
+    layers = layer.attrs["layers"]
+    if layers == "learned":
+        layer.set_dim("nO", elmo.dim)
+        if not layer.has_param("weights"):
+            layer.set_param("weights", layer.ops.alloc1f(elmo.num_layers))
+            layer.set_param("gamma", layer.ops.alloc1f(1) + 1)
+    else:
+        layer.set_dim("nO", vector_length(elmo, _as_layers(layers)))
+
+
+def _forward(layer: Any, docs: list[Doc], is_train: bool) -> tuple[list[Any], Callable[[list[Any]], list[Doc]]]:
+    learned = layer.attrs["layers"] == "learned"
+    arrays = embed_docs(layer.shims[0].elmo, docs, "all" if learned else _as_layers(layer.attrs["layers"]))
+    inputs = [layer.ops.asarray(array) for array in arrays]
+    outputs = inputs
+    if learned:
+        weights, gamma = _softmax(layer.ops.xp, layer.get_param("weights")), layer.get_param("gamma")
+        mixed = [layer.ops.xp.tensordot(weights, array, axes=1) for array in inputs]
+        outputs = [gamma * array for array in mixed]
+    rate = layer.attrs["dropout_rate"] if is_train else 0.0
+    masks = [layer.ops.get_dropout_mask(array.shape, rate) for array in outputs] if rate else None
+    if masks:
+        outputs = [array * mask for array, mask in zip(outputs, masks, strict=True)]
+
+    def backprop(gradients: list[Any]) -> list[Doc]:
+        if masks:
+            gradients = [array * mask for array, mask in zip(gradients, masks, strict=True)]
+        if learned:
+            pairs = list(zip(gradients, mixed, strict=True))
+            layer.inc_grad("gamma", sum((gradient * array).sum(keepdims=True)[0] for gradient, array in pairs))
+            by_layer = sum(
+                (gradient * array).sum(axis=(1, 2)) for gradient, array in zip(gradients, inputs, strict=True)
+            )
+            layer.inc_grad("weights", gamma * weights * (by_layer - (weights * by_layer).sum()))
+        return docs
+
+    return outputs, backprop
+
+
+def _softmax(xp: Any, weights: Any) -> Any:
+    raised = xp.exp(weights - weights.max())
+    return raised / raised.sum()
+
+
+def _as_layers(layers: LayerSetting) -> Layers:
+    return layers  # type: ignore[return-value]  # Elmo checks the name and says which there are

@@ -1,0 +1,113 @@
+"""The arguments of sentence-transformers on embed and encode, moving a model, and what a notebook shows."""
+
+import numpy as np
+import pytest
+import torch
+
+from elmo import Elmo
+from elmo.errors import ConfigError, InputError
+from tests.conftest import TINY_CONFIG
+
+TEXTS = ["I went to the bank", "Hello", "", "the river and the money of the bank", "a b c"]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_the_batch_size_does_not_change_the_vectors(tiny_model, batch_size):
+    for one, other in zip(tiny_model.embed(TEXTS), tiny_model.embed(TEXTS, batch_size=batch_size), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    expected = tiny_model.encode(TEXTS)
+    np.testing.assert_allclose(tiny_model.encode(TEXTS, batch_size=batch_size), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("batch_size", [0, -1, 2.5, True, "8"])
+def test_a_batch_size_that_is_no_number_of_sentences_is_refused(tiny_model, fused_model, batch_size):
+    for call in (tiny_model.embed, tiny_model.encode, fused_model.encode):
+        with pytest.raises(InputError, match=r"batch_size is .*; it must be a whole number of sentences, 1 or"):
+            call(TEXTS, batch_size=batch_size)
+
+
+def test_embed_returns_tensors_if_asked_for(tiny_model):
+    arrays = tiny_model.embed(TEXTS, layers="all")
+    for tensors in (
+        tiny_model.embed(TEXTS, layers="all", convert_to_tensor=True),
+        tiny_model.embed(TEXTS, layers="all", convert_to_numpy=False),
+    ):
+        assert isinstance(tensors, list) and all(isinstance(tensor, torch.Tensor) for tensor in tensors)
+        for array, tensor in zip(arrays, tensors, strict=True):
+            np.testing.assert_array_equal(array, tensor.numpy())
+    single = tiny_model.embed(TEXTS[0], convert_to_tensor=True)
+    assert isinstance(single, torch.Tensor) and single.shape == (5, tiny_model.dim)
+
+
+@pytest.mark.parametrize("name", ["tiny_model", "fused_model"])
+def test_encode_returns_what_sentence_transformers_returns(request, name):
+    model = request.getfixturevalue(name)
+    expected = model.encode(TEXTS)
+    assert expected.shape == (len(TEXTS), model.get_sentence_embedding_dimension())
+    tensor = model.encode(TEXTS, convert_to_tensor=True)
+    assert isinstance(tensor, torch.Tensor)
+    np.testing.assert_array_equal(expected, tensor.numpy())
+    listed = model.encode(TEXTS, convert_to_numpy=False)
+    assert isinstance(listed, list)
+    np.testing.assert_array_equal(expected, torch.stack(listed).numpy())
+    np.testing.assert_array_equal(model.encode(TEXTS[0], convert_to_tensor=True).numpy(), expected[0])
+
+
+def test_normalized_vectors_have_length_one_and_empty_sentences_stay_zero(tiny_model):
+    encoded = tiny_model.encode(TEXTS, normalize_embeddings=True)
+    np.testing.assert_allclose(np.linalg.norm(encoded, axis=1), [1, 1, 0, 1, 1], atol=1e-6)
+    np.testing.assert_array_equal(encoded, tiny_model.encode(TEXTS, normalize=True))
+    words = tiny_model.embed(TEXTS[0], normalize_embeddings=True, layers="all")
+    np.testing.assert_allclose(np.linalg.norm(words, axis=-1), 1, atol=1e-6)
+
+
+def test_to_returns_the_model_which_gives_the_same_vectors():
+    model = Elmo.from_config(TINY_CONFIG)
+    before = model.embed(TEXTS[0])
+    assert model.to("auto") is model
+    assert model.device.type in ("cpu", "cuda", "mps")
+    np.testing.assert_allclose(model.embed(TEXTS[0], device="cpu"), before, atol=1e-6)
+    assert model.device == torch.device("cpu")
+    with pytest.raises(ConfigError, match=r"The device 'gpu' cannot be used"):
+        model.to("gpu")
+    with pytest.raises(ConfigError, match=r"The device 'gpu' cannot be used"):
+        model.encode(TEXTS, device="gpu")
+
+
+def test_a_moved_model_keeps_the_state_it_carries():
+    first, second = (Elmo(Elmo.from_config(TINY_CONFIG).checkpoint(), state="carry") for _ in range(2))
+    for model in (first, second):
+        model.embed("I went to the bank")
+    second.to("cpu")
+    np.testing.assert_array_equal(first.embed("Hello there"), second.embed("Hello there"))
+
+
+def test_a_model_opens_on_the_best_device(tiny_model, tmp_path):
+    tiny_model.save_pretrained(tmp_path / "model")
+    expected = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    assert Elmo.from_pretrained(tmp_path / "model", device="auto").device.type == expected
+
+
+def test_the_progress_bar_is_shown_only_if_asked_for(tiny_model, monkeypatch):
+    import elmo.progress
+
+    shown = []
+    monkeypatch.setattr(elmo.progress.StatusBar, "show", lambda bar, done, status: shown.append((bar, status)))
+    tiny_model.encode(TEXTS, batch_size=2)
+    assert not any(bar._shown for bar, _ in shown)
+    shown.clear()
+    tiny_model.encode(TEXTS, batch_size=2, show_progress_bar=True)
+    assert all(bar._shown for bar, _ in shown) and shown[-1][1].startswith("5 sentences, ")
+
+
+def test_a_notebook_shows_a_table_of_the_model(fused_model):
+    shown = fused_model._repr_html_()
+    assert shown.startswith("<table>") and "dimensions of the context layer" in shown and "seed 0" in shown
+
+
+def test_tables_of_notebooks_escape_text():
+    from elmo.notebook import html_table
+
+    shown = html_table([["<S>", 1234, 0.5]], header=["a&b"], caption="<b>")
+    assert "&lt;S&gt;" in shown and "a&amp;b" in shown and "<b>" not in shown
+    assert "1,234" in shown and "0.500" in shown
