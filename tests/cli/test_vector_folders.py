@@ -58,8 +58,8 @@ def test_only_some_words_or_spans(run: Run, model_folder, tiny_model, text_file,
     path.write_text('{"text": "by the river bank", "at": [[2, 4]]}\n{"text": "short", "at": [[0, 2]]}\n')
     command = ("embed", path, "--spans", "at", "-m", model_folder, "-o", tmp_path / "b")
     assert run(*command).message() == (
-        f"{path}, line 2, has the span [0, 2], which is not within its 1 words; --on-error reject leaves such "
-        "rows out."
+        f"{path}, line 2, has the span [0, 2], which is not within its 1 words; --on-error reject skips such "
+        "rows."
     )
     assert "rejected rows, see rejects.jsonl: 1)" in run(*command, "--on-error", "reject").out
     (row,) = vectors.open(tmp_path / "b")
@@ -131,7 +131,7 @@ def test_damage_is_told_by_info(run: Run, model_folder, text_file, tmp_path):
     (output / "manifest.json").unlink()
     (output / ".job").mkdir()
     (output / ".job" / "plan.json").write_text("{}")
-    assert "is not finished: it has 0 parts so far" in run("info", output).message()
+    assert "is not finished: 0 parts are there" in run("info", output).message()
 
 
 @pytest.mark.parametrize(

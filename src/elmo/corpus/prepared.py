@@ -60,6 +60,7 @@ CORPUS = FolderKind(
     noun="a prepared corpus",
     format="modern-elmo-corpus",
     version=1,
+    since="0.1.0",
     work=".preparing",
     checksum="sha256",
     repair="prepare the corpus again with --force",

@@ -7,6 +7,7 @@ complete. The same call resumes after a kill, because finished parts are recogni
 
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ class FolderKind:
     noun: str  # for messages, for example "a prepared corpus"
     format: str
     version: int
+    since: str  # the first release of modern-elmo that makes the same content; raise it when the content changes
     work: str  # the hidden folder of the work in progress; removed at the end
     checksum: str  # the field of a described input that identifies its content
     repair: str  # what to do about a damaged folder
@@ -105,23 +107,33 @@ class FolderKind:
             )
 
     def _find_differences(self, found: Description, wanted: Description) -> Iterator[str]:
+        found, wanted = self._normalize(found), self._normalize(wanted)
         for group, prefix in (("settings", ""), ("made_with", ""), ("model", "the model's ")):
             old, new = found.get(group, {}), wanted.get(group, {})
             for name in sorted(old.keys() | new.keys()):
                 if old.get(name) != new.get(name):
                     was, now = json.dumps(old.get(name)), json.dumps(new.get(name))
                     yield f"{prefix}{name} was {was} and is now {now}"
-        files, new_files = self._list_inputs(found), self._list_inputs(wanted)
+        files, new_files = found["inputs"], wanted["inputs"]
         if files != new_files:
             yield f"its {len(files)} input files are not the {len(new_files)} given now"
 
     def identify(self, description: Description) -> str:
         """Return the hash of what decides the content, the inputs by what they hold, not by their names."""
-        content = json.dumps({**description, "inputs": self._list_inputs(description)}, sort_keys=True)
+        content = json.dumps(self._normalize(description), sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
 
-    def _list_inputs(self, description: Description) -> list[tuple[str, str]]:
-        return [(file["format"], file[self.checksum]) for file in description["inputs"]]
+    def _normalize(self, description: Description) -> dict[str, Any]:
+        """Return what decides the content: inputs by checksum, equivalent releases as one."""
+        made_with = dict(description.get("made_with", {}))
+        if _parse_version(made_with.get("modern-elmo", "")) >= _parse_version(self.since):
+            made_with["modern-elmo"] = self.since
+        inputs = [(file["format"], file[self.checksum]) for file in description["inputs"]]
+        return {**description, "made_with": made_with, "inputs": inputs}
+
+
+def _parse_version(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", text)[:3])
 
 
 class PartRecord(Protocol):

@@ -106,6 +106,7 @@ VECTORS = FolderKind(
     noun="a folder of vectors",
     format="modern-elmo-vectors",
     version=1,
+    since="0.1.0",
     work=WORK,
     checksum="sha256_of_ends",
     repair="copy it again, or run the command that wrote it again with --force",
