@@ -58,8 +58,7 @@ def test_only_some_words_or_spans(run: Run, model_folder, tiny_model, text_file,
     path.write_text('{"text": "by the river bank", "at": [[2, 4]]}\n{"text": "short", "at": [[0, 2]]}\n')
     command = ("embed", path, "--spans", "at", "-m", model_folder, "-o", tmp_path / "b")
     assert run(*command).message() == (
-        f"{path}, line 2, has the span [0, 2], which is not within its 1 words; --on-error reject skips such "
-        "rows."
+        f"{path}, line 2, has the span [0, 2], which is not within its 1 words; --on-error reject skips such rows."
     )
     assert "rejected rows, see rejects.jsonl: 1)" in run(*command, "--on-error", "reject").out
     (row,) = vectors.open(tmp_path / "b")
