@@ -14,8 +14,7 @@ from elmo.cli.align import align
 from elmo.cli.average import average
 from elmo.cli.bench import bench
 from elmo.cli.convert import convert
-from elmo.cli.embed import embed
-from elmo.cli.encode import encode
+from elmo.cli.embed import embed, encode
 from elmo.cli.evaluate import evaluate
 from elmo.cli.export import export
 from elmo.cli.fuse import fuse

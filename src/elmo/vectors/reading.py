@@ -1,4 +1,4 @@
-"""A vector folder -> its rows, read when they are asked for: by position, slice, index in the input, or id."""
+"""A vector folder -> its rows, read on demand: by position, slice, index in the input, or id."""
 
 from bisect import bisect_right
 from collections import OrderedDict
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
+
+import numpy as np
 
 from elmo.errors import ElmoError, InputError, first_line
-from elmo.vectors.dtypes import restore
-from elmo.vectors.formats.choice import open_format
-from elmo.vectors.formats.part_format import Array, PartReader, Span, StoredRow, part_stem
-from elmo.vectors.manifest import Manifest, read_manifest
+from elmo.vectors.folder import Counts, Manifest, read_manifest, verify
+from elmo.vectors.formats import Array, PartReader, Span, StoredRow, open_format, part_stem
 
 if TYPE_CHECKING:
     from elmo.vectors.torch_dataset import VectorDataset
@@ -26,9 +26,9 @@ _PARTS_KEPT_OPEN = 8
 class VectorRow:
     """One sentence of the input with its vectors.
 
-    `vectors`: as Elmo.embed gives them for words, (T, 2D) or (L+1, T, 2D); as Elmo.encode for sentences, (2D,) or
-    (L+1, 2D); one for each span as Elmo.embed_spans, (N, 2D) or (N, L+1, 2D). DType of int8 come as float32,
-    others as they were kept; where the format allows, the array is a view of the file.
+    `vectors`: of words as Elmo.embed returns them, (T, 2D) or (L+1, T, 2D); of sentences as Elmo.encode, (2D,) or
+    (L+1, 2D); of spans as Elmo.embed_spans, (N, 2D) or (N, L+1, 2D). Stored int8 is returned as float32, other
+    types as they were stored; where the format allows, the array is a view of the file.
     """
 
     index: int  # of its row in the input, from 0
@@ -38,8 +38,8 @@ class VectorRow:
     vectors: Array
 
 
-def open_vectors(folder: str | Path) -> "Vectors":
-    """Open a finished vector folder; InputError if it is none."""
+def open_folder(folder: str | Path) -> "Vectors":
+    """Open a finished vector folder; InputError if it is not one. The public name is elmo.vectors.open."""
     folder = Path(folder)
     manifest = read_manifest(folder)
     if manifest is None:
@@ -50,7 +50,7 @@ def open_vectors(folder: str | Path) -> "Vectors":
     return Vectors(folder, manifest)
 
 
-open = open_vectors  # the public name, elmo.vectors.open
+open = open_folder
 
 
 class Vectors(Sequence[VectorRow]):
@@ -61,6 +61,15 @@ class Vectors(Sequence[VectorRow]):
         self._ends = list(accumulate(part["num_written"] for part in manifest.parts))
         self._positions = range(self._ends[-1] if self._ends else 0) if positions is None else positions
         self._opened: OrderedDict[int, PartReader] = OrderedDict()
+
+    @property
+    def counts(self) -> Counts:
+        """How many rows, words and vectors the whole folder has."""
+        return self.manifest.counts
+
+    def verify(self) -> None:
+        """Read all files and compare their checksums; InputError names what is damaged."""
+        verify(self.folder, self.manifest)
 
     def __len__(self) -> int:
         return len(self._positions)
@@ -75,7 +84,7 @@ class Vectors(Sequence[VectorRow]):
         return self._read(self._positions[place])
 
     def by_index(self, index: int) -> VectorRow:
-        """Give the row of the input with that number, from 0; InputError if it was rejected or is not there."""
+        """Return the row of the input with that number, from 0; InputError if there is none or it was rejected."""
         number = bisect_right([part["first_index"] for part in self.manifest.parts], index) - 1
         if number >= 0 and self.manifest.parts[number]["num_written"]:
             start = self._ends[number] - self.manifest.parts[number]["num_written"]
@@ -83,25 +92,25 @@ class Vectors(Sequence[VectorRow]):
             position = next((position for position, (other, _) in names if other == index), None)
             if position is not None and position in self._positions:
                 return self._read(position)
-        raise InputError(f"{self.folder} has no row of the index {index!r} here; see its rejects.jsonl.")
+        raise InputError(f"{self.folder} has no row with the index {index!r} here; see its rejects.jsonl.")
 
     def by_id(self, given_id: str) -> VectorRow:
-        """Give the row with that id; the first call reads the ids of all rows. InputError if two have it."""
+        """Return the row with that id; InputError if several have it. The first call reads the ids of all rows."""
         if given_id in self._ids[1]:
-            raise InputError(f"The id {given_id!r} stands at several rows of {self.folder}; use their index.")
+            raise InputError(f"Several rows of {self.folder} have the id {given_id!r}; use their index.")
         position = self._ids[0].get(given_id)
         if position is None or position not in self._positions:
-            raise InputError(f"{self.folder} has no row of the id {given_id!r} here.")
+            raise InputError(f"{self.folder} has no row with the id {given_id!r} here.")
         return self._read(position)
 
     def to_torch(self) -> "VectorDataset":
-        """Give the rows as a torch Dataset of tensors."""
+        """Return the rows as a torch Dataset of tensors."""
         from elmo.vectors.torch_dataset import VectorDataset
 
         return VectorDataset(self)
 
     def close(self) -> None:
-        """Let go of all files; they are opened again when needed."""
+        """Close all files; they are opened again when needed."""
         for reader in self._opened.values():
             reader.close()
         self._opened.clear()
@@ -118,15 +127,15 @@ class Vectors(Sequence[VectorRow]):
     def _read(self, position: int) -> VectorRow:
         number = bisect_right(self._ends, position)
         start = self._ends[number - 1] if number else 0
-        with self._telling_damage(number):
+        with self._reraise_as_damaged(number):
             return _to_row(self._open_part(number).read(position - start), self.manifest)
 
     def _read_names(self, number: int) -> list[tuple[int, str | None]]:
-        with self._telling_damage(number):
+        with self._reraise_as_damaged(number):
             return list(self._open_part(number).read_names())
 
     @contextmanager
-    def _telling_damage(self, number: int) -> Iterator[None]:
+    def _reraise_as_damaged(self, number: int) -> Iterator[None]:
         try:
             yield
         except ElmoError:
@@ -134,7 +143,7 @@ class Vectors(Sequence[VectorRow]):
         except Exception as error:  # which one depends on the format and on the byte that is wrong
             raise InputError(
                 f"Part {number} of {self.folder} cannot be read ({first_line(error):.120}); elmo info "
-                f"{self.folder} tells what is damaged."
+                f"{self.folder} lists what is damaged."
             ) from error
 
     def _open_part(self, number: int) -> PartReader:
@@ -164,10 +173,15 @@ class Vectors(Sequence[VectorRow]):
 
 
 def _to_row(stored: StoredRow, manifest: Manifest) -> VectorRow:
-    vectors = restore(stored.vectors, stored.scales)
+    vectors = dequantize(stored.vectors, stored.scales)
     unit = manifest.layout.unit
     if unit == "sentences":
         vectors = vectors[0]
     elif unit == "words" and vectors.ndim == 3:
-        vectors = vectors.transpose(1, 0, 2)  # all layers, as Elmo.embed gives them
+        vectors = vectors.transpose(1, 0, 2)  # all layers, as Elmo.embed returns them
     return VectorRow(stored.index, stored.id, stored.words, stored.spans, vectors)
+
+
+def dequantize(stored: Array, scales: Array | None) -> Array:
+    """Return the vectors: floats as they were stored, int8 as float32."""
+    return stored if scales is None else cast(Array, stored.astype(np.float32) * scales[..., None])

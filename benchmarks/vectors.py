@@ -1,6 +1,6 @@
 """Folders of vectors: their speed beside embedding alone, memory, three kills, two processes, a Ray cluster.
 
-python benchmarks/jobs.py --model MODEL --corpus texts.txt.xz --words 1000000 --work FOLDER [--only speed kill …]
+python benchmarks/vectors.py --model MODEL --corpus texts.txt.xz --words 1000000 --work FOLDER [--only speed …]
 `speed` takes turns with embedding alone, slice by slice, in one process. `kill` ends a command with SIGKILL at
 three random moments and compares the folder with one that was never stopped. `workers` takes turns between one
 process of two threads and two processes of one. `ray` does the same job with two workers of a local cluster. Wants
@@ -28,7 +28,7 @@ from elmo import Elmo
 from elmo.heap import reuse_large_blocks
 from elmo.text.sentences import split_sentences
 from elmo.text.tokenize import tokenize
-from elmo.vectors import JobSettings, run_job
+from elmo.vectors import VectorSettings, embed_files
 
 KINDS = ("speed", "kill", "workers", "ray")
 THREADS = 2
@@ -82,7 +82,7 @@ def speed(given: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
     reuse_large_blocks()
     model = Elmo.from_pretrained(given.model, num_threads=THREADS)
     model.embed(slices[0].read_text(encoding="utf-8").splitlines()[:200])
-    settings = JobSettings(part_bytes=given.part_bytes)
+    settings = VectorSettings(part_bytes=given.part_bytes)
     seconds: dict[str, list[float]] = {"embed": [], "job": []}
     num_words, memory = 0, []
     for number, path in enumerate(slices):
@@ -93,7 +93,7 @@ def speed(given: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
                 lines = path.read_text(encoding="utf-8").splitlines()
                 num_words += sum(len(array) for array in model.embed_iter(lines))
             else:
-                run_job(model, [path], given.work / "speed", settings, force=True)
+                embed_files(model, [path], given.work / "speed", settings, force=True)
             seconds[kind].append(time.perf_counter() - started)
         memory.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
     shutil.rmtree(given.work / "speed")
