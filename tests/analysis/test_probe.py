@@ -13,6 +13,7 @@ from elmo.analysis.linear_probe import (
     read_features,
     train_linear_probe,
 )
+from elmo.analysis.probes import Score
 from elmo.analysis.sense_probe import SenseMemory, learn_mix
 from elmo.tasks.examples import SenseTarget
 from elmo.tasks.readers.wsd import read_first_senses
@@ -54,6 +55,15 @@ def test_a_linear_probe_finds_the_layer_that_knows():
     assert layer_1 > 90 and max(layer_0, layer_2) < 60
     assert average < layer_1 and mix > 80
     assert found.mix_weights[1] > 0.5 and sum(found.mix_weights) == pytest.approx(1)
+
+
+def test_the_spread_of_resampled_examples_is_the_standard_error_of_their_mean():
+    values = np.random.default_rng(0).normal(50, 10, size=400)
+    score = Score.of_examples(lambda column: float(column.mean()), values)
+    assert score.mean == values.mean() and score.spread_of == "resampling"
+    assert score.spread == pytest.approx(10 / 400**0.5, rel=0.2)
+    pairs = Score.of_examples(lambda one, other: float(np.corrcoef(one, other)[0, 1]), values, 2 * values)
+    assert (pairs.mean, pairs.spread) == (pytest.approx(1), pytest.approx(0, abs=1e-6))  # columns stay paired
 
 
 def test_tags_known_from_letters_are_known_in_every_layer(model, tagged):
