@@ -8,7 +8,6 @@ from elmo.analysis import probe
 from elmo.analysis.linear_probe import (
     LabelledSentence,
     LabelledVectors,
-    LinearSettings,
     draw_sentences,
     read_features,
     train_linear_probe,
@@ -50,7 +49,7 @@ def test_a_linear_probe_finds_the_layer_that_knows():
     vectors = draw.standard_normal((600, 3, 8)).astype(np.float16)
     vectors[:, 1] += (5 * np.eye(3, 8)[labels[:, 0]]).astype(np.float16)
     part = [LabelledVectors(vectors[rows], labels[rows]) for rows in (slice(0, 500), slice(500, None))]
-    found = train_linear_probe(*part, [3], LinearSettings(), seed=0)
+    found = train_linear_probe(*part, [3], seed=0)
     layer_0, layer_1, layer_2, average, mix = found.accuracy[:, 0]
     assert layer_1 > 90 and max(layer_0, layer_2) < 60
     assert average < layer_1 and mix > 80

@@ -234,6 +234,8 @@ def find_occurrences(
                 advance=lambda num_sentences: advance(0, num_sentences),
             )
     if not found.num_found:
+        if len(word.split()) > 1:
+            raise InputError(f"{word!r} is several words, but occurrences of one word are found; name one.")
         raise InputError(f"{word!r} does not occur in the corpus; choose another word, or more text.")
     return found
 
