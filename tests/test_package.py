@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from elmo import __version__
-from elmo.checkpoint.card import license_of
+from elmo.checkpoint.derived import license_of
 from elmo.checkpoint.download import cache_folder
-from elmo.checkpoint.embedded import EMBEDDED
+from elmo.checkpoint.source import EMBEDDED
 from elmo.tasks.layer_store import default_cache_folder
 
 ROOT = Path(__file__).parent.parent

@@ -6,8 +6,8 @@ import types
 import pytest
 
 from elmo import progress
-from elmo.cli.task_report import TaskReport
-from elmo.cli.training_report import TrainingReport
+from elmo.pretrain.metrics import TrainingReport
+from elmo.tasks.training import TaskReport
 
 
 class Terminal(io.StringIO):

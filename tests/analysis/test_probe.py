@@ -15,7 +15,7 @@ from elmo.analysis.linear_probe import (
 from elmo.analysis.probes import Score
 from elmo.analysis.sense_probe import SenseMemory, learn_mix
 from elmo.tasks.examples import SenseTarget
-from elmo.tasks.readers.wsd import read_first_senses
+from elmo.tasks.readers.datasets import read_first_senses
 
 CONLLU = "{number}\t{word}\t_\t{tag}\t_\t{features}\t_\t_\t_\t_\n"
 

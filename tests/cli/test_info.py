@@ -128,7 +128,7 @@ def test_no_such_model(run: Run, tmp_path):
 
 
 def test_a_format_that_is_not_known(run: Run, model_folder):
-    message = "The format 'onnx' is not known; choose one of elmo, manylangs, hdf5, tensorflow, zip."
+    message = "The format 'onnx' is unknown; choose one of elmo, manylangs, hdf5, tensorflow, zip."
     assert run("info", model_folder, "--format", "onnx").message() == message
 
 
@@ -141,8 +141,8 @@ def test_damaged_weights_are_reported(run: Run, tiny_model, tmp_path):
     message = run("info", tmp_path / "model").message()
     found, recorded = re.findall("[0-9a-f]{64}", message)
     assert message == (
-        f"{weights} is damaged: its weights have the content hash {found}, but {recorded} was recorded when they "
-        "were saved; get or save the model again."
+        f"{weights} is damaged (checksum mismatch): its content hash is {found}, but {recorded} was recorded when "
+        "it was saved; get or save the model again."
     )
     assert recorded == content_hash(tiny_model.bilm.state_dict())
 

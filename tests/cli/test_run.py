@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from elmo import Elmo, __version__, progress
-from elmo.checkpoint.recognition import Format
+from elmo.checkpoint.open import Format
 from elmo.cli import main
 from elmo.cli.commands import COMMANDS
 from elmo.cli.vector_files import ENDINGS

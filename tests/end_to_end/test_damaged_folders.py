@@ -13,7 +13,7 @@ from elmo.checkpoint.open import open_checkpoint
 from elmo.corpus.prepare import PrepareSettings, prepare_corpus
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.errors import ElmoError
-from elmo.pretrain import launch
+from elmo.pretrain.launch import resume_run, start_run
 from elmo.pretrain.run import Watcher
 from elmo.pretrain.settings import read_settings
 from elmo.tasks import load
@@ -91,11 +91,10 @@ def test_corpus_and_run(texts, tmp_path):
         with contextlib.suppress(ElmoError):
             corpus = PreparedCorpus.open(folder, verify=True)
             assert corpus.num_tokens > 0 and len(corpus.vocabulary) == 17
-    inputs = launch.Inputs(str(tmp_path / "corpus"))
-    launch.start(tmp_path / "run", inputs, read_settings(preset="tiny", changes=TINY)).train(Watcher())
+    start_run(tmp_path / "run", tmp_path / "corpus", read_settings(preset="tiny", changes=TINY)).train(Watcher())
     for folder in mutated_folders(tmp_path / "run", tmp_path, seed="run", count=COUNT):
         with contextlib.suppress(ElmoError):
-            launch.resume(folder)
+            resume_run(folder)
         with contextlib.suppress(ElmoError):
             Elmo.from_pretrained(folder)
 

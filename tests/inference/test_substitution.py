@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from elmo import Elmo, InputError
-from elmo.checkpoint.revocabulary import change_vocabulary
+from elmo.checkpoint.derived import change_vocabulary
 from elmo.inference.substitution import Substitute
 from tests.language_models import SPECIAL, VOCABULARY, expected_log_probabilities, make_language_model
 

@@ -31,7 +31,7 @@ def finish(process):
     return out
 
 
-def test_a_run_killed_at_any_moment_goes_on_with_the_same_losses(corpus_folder, tmp_path):
+def test_a_run_killed_at_any_moment_resumes_with_the_same_losses(corpus_folder, tmp_path):
     settings = [*SETTINGS, "--set", "max_updates=160", "--set", "checkpoint_every=20"]
     finish(start(corpus_folder, "-o", tmp_path / "whole", *settings))
     process = start(corpus_folder, "-o", tmp_path / "cut", *settings)

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from elmo import ConfigError
-from elmo.pretrain.optimizer import rate_at
+from elmo.pretrain.loop import rate_at
 from elmo.pretrain.settings import PRESETS, OptimizerSettings, TrainSettings, read_settings
 
 

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from elmo.analysis.probes import Floats, ProbeResult, ProbeRow, Score, name_rows
 from elmo.errors import InputError
 from elmo.model import Elmo
-from elmo.tasks.data import read_examples
-from elmo.tasks.readers.formats import ReadSettings
+from elmo.tasks.settings import ReadSettings
+from elmo.tasks.shared_inputs import read_examples
 
 MEAN = "mean"
 NO_LABEL = -1

@@ -18,11 +18,12 @@ from elmo.analysis.layers import Array
 from elmo.errors import ConfigError, InputError
 from elmo.model import Elmo
 from elmo.progress import progress_bar
-from elmo.tasks.data import read_examples
 from elmo.tasks.examples import SentencePair
 from elmo.tasks.metrics import score_numbers
-from elmo.tasks.readers.formats import ReadSettings, open_reader
-from elmo.tasks.readers.wsd import read_first_senses
+from elmo.tasks.readers import open_reader
+from elmo.tasks.readers.datasets import read_first_senses
+from elmo.tasks.settings import ReadSettings
+from elmo.tasks.shared_inputs import read_examples
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 ProbeKind: TypeAlias = Literal["tagging", "features", "classification", "senses", "similarity"]

@@ -16,8 +16,7 @@ from elmo.analysis.layers import Array
 from elmo.analysis.probes import MEANING, Floats, ProbeResult, ProbeRow, Score, name_rows
 from elmo.errors import InputError
 from elmo.model import Elmo
-from elmo.tasks.examples import SenseSentence, SenseTarget
-from elmo.tasks.families.senses import entry_of
+from elmo.tasks.examples import SenseSentence, SenseTarget, entry_of
 
 _EXAMPLES_KEPT = 5000  # to learn the mix from
 _MIX_EXAMPLES = 1000

@@ -13,7 +13,7 @@ from elmo.files.durable import output_folder
 from elmo.progress import progress_bar
 
 if TYPE_CHECKING:
-    from elmo.checkpoint.storage import Storage
+    from elmo.checkpoint.folder import Storage
 
 
 def fuse(

@@ -55,8 +55,8 @@ def info(
     checkpoint = open_model_files(model, format=format, local_files_only=local_files_only)
     path = _locate(model)
     found = _describe_model(checkpoint, _list_files(path))
-    from elmo.checkpoint.archive import is_archive
     from elmo.checkpoint.folder import check_content_hash
+    from elmo.checkpoint.open import is_archive
 
     if is_archive(path):
         found["format"] = "zip"
@@ -139,8 +139,7 @@ def _describe_input(config: "ModelConfig") -> dict[str, Any]:
 
 
 def _locate(model: str | None) -> Path:
-    from elmo.checkpoint.embedded import DEFAULT_MODEL
-    from elmo.checkpoint.open import find_model
+    from elmo.checkpoint.source import DEFAULT_MODEL, find_model
 
     # The model was opened a moment ago, so it is on this machine.
     path = find_model(DEFAULT_MODEL if model is None else model, local_files_only=True)

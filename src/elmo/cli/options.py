@@ -11,7 +11,7 @@ from elmo.errors import InputError
 
 if TYPE_CHECKING:
     from elmo.checkpoint.checkpoint import Checkpoint
-    from elmo.checkpoint.recognition import Format
+    from elmo.checkpoint.open import Format
     from elmo.inference.layers import Layers
     from elmo.model import Elmo
 
@@ -203,8 +203,8 @@ def open_model_files(
     name: str | None, *, format: str | None = None, local_files_only: bool = False
 ) -> "Checkpoint":
     """Read a model without building its network."""
-    from elmo.checkpoint.embedded import DEFAULT_MODEL
     from elmo.checkpoint.open import open_checkpoint
+    from elmo.checkpoint.source import DEFAULT_MODEL
 
     return open_checkpoint(
         DEFAULT_MODEL if name is None else name,

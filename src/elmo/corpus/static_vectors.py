@@ -19,6 +19,7 @@ NUM_WORDS, DIM, COUNTING_WINDOW = 40_000, 256, 8
 _CONTEXT_EXPONENT = 0.75  # frequent contexts count a little less, as in word2vec's negative sampling
 _SINGULAR_VALUE_EXPONENT = 0.5
 _POWER_ITERATIONS = 3
+_FREQUENCY = 1e-4  # words more frequent than this count less than half
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,12 @@ class StaticVectors:
     frequencies: npt.NDArray[np.float64]
     vectors: npt.NDArray[np.float32]
     lowercase: bool
+
+    @property
+    def weights(self) -> npt.NDArray[np.float64]:
+        """(V,): how much each word counts as a neighbour; low for frequent words, 1 for the rarest."""
+        weights = _FREQUENCY / (_FREQUENCY + self.frequencies)
+        return np.asarray(weights / weights.max())  # in a small corpus all words are frequent
 
 
 def make_static_vectors(

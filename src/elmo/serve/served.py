@@ -6,9 +6,9 @@ from typing import Any
 
 from elmo.analysis.index import CorpusIndex
 from elmo.analysis.neighbors import find_neighbors
-from elmo.checkpoint.embedded import DEFAULT_MODEL, DEFAULT_NAME
 from elmo.checkpoint.fingerprint import context_fingerprint as context_hash
 from elmo.checkpoint.fingerprint import fingerprint as content_hash
+from elmo.checkpoint.source import DEFAULT_MODEL, DEFAULT_NAME
 from elmo.errors import ConfigError, InputError
 from elmo.inference.scoring import require_softmax
 from elmo.model import Elmo
