@@ -53,7 +53,7 @@ def main() -> None:
             num_right = (nearest_same > np.where(is_same, -1, cosines).max(axis=1) + 1e-6).sum()
             right = f"{num_right} of {len(senses)}"
             name = NAMES.get(layer, layer if layer == "meaning" else f"layer {layer}")
-            print(f"  {name:24}{same:12.3f}{other:13.3f}{same - other:12.3f}{right:>15}")
+            print(f"  {name:24}{same:12.3f}{other:13.3f}{round(same - other, 3) + 0.0:12.3f}{right:>15}")
 
 
 if __name__ == "__main__":
