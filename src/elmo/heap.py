@@ -23,3 +23,11 @@ def reuse_large_blocks() -> None:
         mallopt(MMAP_MAX, 0)
         mallopt(TRIM_THRESHOLD, NEVER)
         mallopt(TOP_PAD, GROWTH_BYTES)
+
+
+def return_free_memory() -> None:
+    """Return memory that was freed but kept for reuse to the system; only on Linux with glibc."""
+    if sys.platform.startswith("linux"):
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)

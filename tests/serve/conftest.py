@@ -93,6 +93,13 @@ class Process:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
 
+    def sockets(self) -> set[str]:
+        found = set()
+        for file in Path(f"/proc/{self.process.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                found.add(str(file.readlink()))
+        return {name for name in found if name.startswith("socket:")}
+
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(30)

@@ -5,10 +5,11 @@ import shutil
 
 import pytest
 
-from elmo import ConfigError, Elmo, InputError
+from elmo import CheckpointError, ConfigError, Elmo, InputError
 from elmo.analysis import draw_learning_curves
 from elmo.tasks import comparison
 from elmo.tasks.comparison import ComparisonSettings, format_table, run_comparison, summarize
+from elmo.tasks.fit import Watcher
 from elmo.tasks.shared_inputs import SharedInputs
 from tests.conftest import TINY_CONFIG
 from tests.tasks.toys import small
@@ -103,3 +104,23 @@ def test_runs_with_another_bilm_do_not_mix_into_an_old_comparison(toy_inputs, tm
         run_comparison(
             SharedInputs(inputs), settings, tmp_path / "c", ComparisonSettings(("learned", "top"), (0,))
         )
+
+
+def test_a_comparison_of_an_earlier_version_is_resumed(toy_inputs, tmp_path):
+    settings, folder = small("question_answering", fit__num_epochs=1), tmp_path / "c"
+    shared = SharedInputs(toy_inputs("question_answering"))
+    run_comparison(shared, settings, folder, ComparisonSettings(("baseline",), (0,)))
+    record = json.loads((folder / "compare.json").read_text())
+    record["inputs"]["family"] = "spans"
+    del record["inputs"]["read"]["delimiter"], record["inputs"]["read"]["num_columns"]
+    del record["settings"]["elmo"]["context"]
+    (folder / "compare.json").write_text(json.dumps(record))
+    begun = []
+    comparison = ComparisonSettings(("baseline",), (0, 1))
+    rows = run_comparison(
+        shared, settings, folder, comparison, on_run=lambda name: begun.append(name) or Watcher()
+    )
+    assert begun == ["baseline-1-1 (2 of 2), "] and rows[0].num_seeds == 2
+    (folder / "compare.json").write_text('{"inputs": 3}')
+    with pytest.raises(CheckpointError, match="compare.json is damaged"):
+        run_comparison(shared, settings, folder, comparison)

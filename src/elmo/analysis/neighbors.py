@@ -28,6 +28,7 @@ from elmo.analysis.occurrences import (
 from elmo.errors import InputError
 from elmo.model import Elmo
 from elmo.progress import progress_bar
+from elmo.text.marks import WordIndex
 from elmo.text.sentence_input import Sentence
 
 Match: TypeAlias = Literal["any", "same", "other"]
@@ -92,7 +93,7 @@ def find_neighbors(
     sentence: Sentence,
     corpus: Corpus,
     *,
-    index: int | None = None,
+    index: WordIndex | None = None,
     layers: Sequence[str | int] | None = None,
     words: Match = "any",
     corpus_filter: CorpusFilter | None = None,

@@ -17,7 +17,7 @@ from elmo.corpus.text import cut_parts, cut_sentences
 from elmo.errors import InputError
 from elmo.files.sources import STDIN, Lines, Source, find_sources
 from elmo.progress import progress_bar
-from elmo.text.marks import read_marked, read_pointed
+from elmo.text.marks import WordIndex, read_marked, read_pointed
 from elmo.text.sentence_input import Sentence
 from elmo.text.tokenize import split_on_spaces, tokenize
 
@@ -138,7 +138,7 @@ def join_words(words: Sequence[str], source: str, number: int) -> CorpusSentence
 
 
 def read_query(
-    sentence: Sentence, index: int | None = None, *, on_spaces: bool = False, name: str = "index"
+    sentence: Sentence, index: WordIndex | None = None, *, on_spaces: bool = False, name: str = "index"
 ) -> Occurrence:
     """Return the word of a sentence that is [marked] or has the index; InputError if there is no such word."""
     tokenizer = split_on_spaces if on_spaces else tokenize

@@ -236,14 +236,10 @@ def evaluate(
       elmo task evaluate tagger test.conllu
     """
     from elmo.tasks import load
-    from elmo.tasks.readers import settings_for_labelled
-    from elmo.tasks.shared_inputs import read_examples
 
-    opened = load(task, bilm=bilm, precision=precision, device=device)
-    trained = opened.description
     columns = read_pairs(given.pop("columns"), "--column")
-    read = settings_for_labelled(file, opened.family, trained.read, columns=columns, **given)
-    examples, _ = read_examples(file, opened.family, read, trained.label_map)
+    opened = load(task, bilm=bilm, precision=precision, device=device)
+    examples = opened.read_examples(file, columns=columns, **given)
     scores = opened.evaluate(examples)
     if as_json:
         print(json.dumps({"num_examples": len(examples), **scores}))

@@ -12,11 +12,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from elmo.errors import ConfigError, InputError
+from elmo.config import parse
+from elmo.errors import CheckpointError, ConfigError, InputError, first_line
 from elmo.files.durable import holding, is_vacant, replace_file
 from elmo.tasks.fit import Watcher
 from elmo.tasks.folder import read_json
-from elmo.tasks.settings import KINDS, TaskOptions, TaskSettings, make_settings
+from elmo.tasks.settings import TaskInputs, TaskOptions, TaskSettings, make_settings
 from elmo.tasks.shared_inputs import SharedInputs
 from elmo.tasks.training import (
     SCORES_FILE,
@@ -216,28 +217,25 @@ def _check_folder(folder: Path) -> None:
 
 def _check_same(shared: SharedInputs, settings: TaskSettings, folder: Path) -> None:
     """Resume only what was begun: runs on other data or settings must not be in one table."""
-    now = json.loads(json.dumps(describe_inputs(shared.inputs, settings)))
-    path = folder / REQUEST_FILE
+    now, path = describe_inputs(shared.inputs, settings), folder / REQUEST_FILE
     if not path.exists():
         _check_folder(folder)
         replace_file(path, json.dumps(now, indent=1).encode())
         return
-    then = read_json(path)
-    if different := [name for name in now if _renew(then, name) != now[name]]:
+    record = read_json(path)
+    try:  # as this version would write it; earlier ones had fewer settings, and another name of a family
+        then = {
+            "inputs": TaskInputs.from_dict(record["inputs"]).to_dict(),
+            "settings": parse(TaskSettings, record["settings"], f"{path}").to_dict(),
+            "data": record["data"],
+        }
+    except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
+        raise CheckpointError(f"{path} is damaged ({first_line(error)}); choose a new folder.") from error
+    if different := [name for name in now if then[name] != now[name]]:
         raise InputError(
             f"{folder} holds a comparison with other {' and '.join(different)}; choose a new folder, or the same "
             "options as before (variants, seeds and fractions may be added)."
         )
-
-
-def _renew(record: Any, name: str) -> Any:
-    """Return a part of a record as this version would write it: with its name of the family, and new settings."""
-    part = record.get(name) if isinstance(record, dict) else None
-    if name == "inputs" and isinstance(part, dict):
-        part = {**part, "family": KINDS.get(part.get("family", ""), ("",))[0]}
-    if name == "settings" and isinstance(part, dict):
-        part = {**part, "elmo": {"context": "none", **part.get("elmo", {})}}
-    return part
 
 
 def _check_same_bilm(shared: SharedInputs, folder: Path, comparison: ComparisonSettings) -> None:

@@ -86,7 +86,7 @@ def build_network(
         features = WordFeatures(settings.words, num_learned=num_learned, pretrained=pretrained)
         return Encoder(features, _build_elmo(settings, bilm, tuned), settings, bilm, extra_dim=extra_dim)
 
-    return choose_family(family).build(make_encoder, labels, settings)
+    return choose_family(family).network(make_encoder, labels, settings)
 
 
 def _build_elmo(

@@ -1,7 +1,7 @@
 """Task: a trained task, ready to predict. `load` opens the folder that training wrote."""
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,8 @@ from elmo.tasks.families import choose_family
 from elmo.tasks.fit import Predictor
 from elmo.tasks.folder import BILM_FOLDER, BilmReference, TaskDescription, build_network, read_task
 from elmo.tasks.layer_store import Values, read_layers
-from elmo.tasks.readers import PLACEHOLDERS, refuse_replacing
+from elmo.tasks.readers import PLACEHOLDERS, refuse_replacing, settings_for_labelled
 from elmo.tasks.readers.columns import TARGETS
-from elmo.tasks.settings import ReadSettings
 from elmo.tasks.shared_inputs import read_examples
 from elmo.text.tokenize import Word, split_on_spaces, tokenize
 
@@ -74,17 +73,28 @@ class Task:
         """
         return list(self.predict_examples(self.read_items(items)))
 
-    def evaluate(self, data: str | Path | Sequence[Any], *, read: ReadSettings | None = None) -> dict[str, float]:
-        """Return the scores, in percent, of a file of labelled examples or of examples already read.
-
-        `read` says how the file is read, if not like those of training.
-        """
+    def evaluate(self, data: str | Path | Sequence[Any]) -> dict[str, float]:
+        """Return the scores, in percent, of a file of labelled examples or of what read_examples returned."""
         if isinstance(data, str | Path):
-            trained = self.description
-            data, _ = read_examples(str(data), self.family, read or trained.read, trained.label_map)
+            data = self.read_examples(data)
         self._predictor.warn_of_unknown(data, "given")
         predictions = list(self.predict_examples(data))
         return self._predictor.family.score(data, predictions, self._predictor.labels)
+
+    def read_examples(
+        self,
+        file: str | Path,
+        *,
+        format: str | None = None,
+        columns: Mapping[str, str] | None = None,
+        header: bool | None = None,
+    ) -> list[Any]:
+        """Read labelled examples like those of training, unless the format differs or options are given."""
+        trained = self.description
+        read = settings_for_labelled(
+            str(file), self.family, trained.read, format=format, columns=columns or {}, header=header
+        )
+        return read_examples(str(file), self.family, read, trained.label_map)[0]
 
     def read_items(self, items: Iterable[Any]) -> list[Any]:
         """Return the examples that `predict` builds from its items; InputError for an item of another form."""

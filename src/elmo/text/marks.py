@@ -1,10 +1,12 @@
 """A sentence with one word or phrase marked, by [brackets] or an index -> its words and the marked range."""
 
 import re
+from typing import TypeAlias
 
 from elmo.errors import InputError
 from elmo.text.sentence_input import Sentence, Tokenizer, read_sentence
 
+WordIndex: TypeAlias = int | tuple[int, int]  # one word, or the half-open range of a phrase
 _MARK = re.compile(r"\[([^\[\]]+)\]")
 
 
@@ -27,7 +29,7 @@ def read_marked(sentence: str, tokenizer: Tokenizer) -> tuple[list[str], tuple[i
 
 
 def read_pointed(
-    sentence: Sentence, index: int | None, tokenizer: Tokenizer, *, name: str
+    sentence: Sentence, index: WordIndex | None, tokenizer: Tokenizer, *, name: str
 ) -> tuple[list[str], tuple[int, int]]:
     """Return the words and the range of the marked or indexed one; errors call the index `name`."""
     if index is None:
@@ -36,6 +38,11 @@ def read_pointed(
         read_sentence(sentence, tokenizer)  # reports anything but a list of words first
         raise InputError(f"{name} is missing; a list of words needs the index of one.")
     words = read_sentence(sentence, tokenizer)
+    if isinstance(index, tuple):
+        start, end = index
+        if not 0 <= start < end <= len(words):
+            raise InputError(f"{name} is {index!r}, but the sentence has {len(words)} words.")
+        return words, (start, end)
     if not hasattr(index, "__index__") or isinstance(index, bool) or not -len(words) <= index < len(words):
         raise InputError(f"{name} is {index!r}, but the sentence has the words {' '.join(words)!r:.80}.")
     start = int(index) % len(words)

@@ -23,6 +23,10 @@ class TaskNetwork(nn.Module):
     encoder: Encoder
     remembers = False  # whether it is not trained, but shown every training example once, by `absorb`
 
+    def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
+        """Build the network with random weights."""
+        super().__init__()
+
     def loss(self, examples: Sequence[Any], batcher: Batcher) -> Tensor:
         """Return the mean loss of a batch."""
         raise NotImplementedError
@@ -40,6 +44,8 @@ class Family:
     """One kind of task. The defaults are those of examples with `words` and a `label`."""
 
     name: ClassVar[str]
+    network: ClassVar[type[TaskNetwork]]
+    main_metric: ClassVar[str] = "accuracy"
 
     def texts(self, example: Any) -> tuple[Words, ...]:
         """Return the sentences of an example that a biLM reads."""
@@ -53,13 +59,9 @@ class Family:
         """Return the targets of an example that no training example had."""
         return [example.label] if example.label is not None and example.label not in labels["labels"] else []
 
-    def build(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> TaskNetwork:
-        """Build the network with random weights."""
-        raise NotImplementedError
-
     def metric(self, labels: Labels) -> str:
         """Return the name of the score that decides."""
-        raise NotImplementedError
+        return self.main_metric
 
     def score(self, examples: Sequence[Any], predictions: Sequence[Any], labels: Labels) -> dict[str, float]:
         """Return all scores, in percent."""

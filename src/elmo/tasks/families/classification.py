@@ -37,37 +37,11 @@ def choose_labels(labels: Sequence[str], scores: Tensor) -> list[LabelPrediction
     ]
 
 
-class _Classification(Family):
-    """Sentiment, topic."""
-
-    name = "classification"
-
-    def learn_labels(self, examples: Sequence[LabelledText], settings: TaskSettings) -> Labels:
-        labels = {example.label for example in examples if example.label is not None}
-        if settings.network.phrases:
-            labels |= {label for example in examples for _, label in example.phrases}
-        return {"labels": sorted(labels), "has_phrases": any(example.phrases for example in examples)}
-
-    def metric(self, labels: Labels) -> str:
-        return "accuracy"
-
-    def score(
-        self, examples: Sequence[LabelledText], predictions: Sequence[LabelPrediction], labels: Labels
-    ) -> dict[str, float]:
-        return score_labels([example.label or "" for example in examples], [found.label for found in predictions])
-
-    def from_python(self, item: Any) -> LabelledText:
-        return LabelledText(tuple(read_sentence(item, tokenize)), None, GIVEN)
-
-    def build(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> "_Classifier":
-        return _Classifier(make_encoder, labels, settings)
-
-
 class _Classifier(TaskNetwork):
     """h -> pooled over the words -> a score for each label."""
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
-        super().__init__()
+        super().__init__(make_encoder, labels, settings)
         self.encoder = make_encoder(0)
         self._labels = labels["labels"]
         self._ids = {label: number for number, label in enumerate(self._labels)}
@@ -116,6 +90,28 @@ class _Classifier(TaskNetwork):
             pooled = pool_ranges(states, rows, ranges)
         hidden: Tensor = self.dropout(F.relu(self.hidden(pooled)))
         return hidden
+
+
+class _Classification(Family):
+    """Sentiment, topic."""
+
+    name = "classification"
+    network = _Classifier
+    main_metric = "accuracy"
+
+    def learn_labels(self, examples: Sequence[LabelledText], settings: TaskSettings) -> Labels:
+        labels = {example.label for example in examples if example.label is not None}
+        if settings.network.phrases:
+            labels |= {label for example in examples for _, label in example.phrases}
+        return {"labels": sorted(labels), "has_phrases": any(example.phrases for example in examples)}
+
+    def score(
+        self, examples: Sequence[LabelledText], predictions: Sequence[LabelPrediction], labels: Labels
+    ) -> dict[str, float]:
+        return score_labels([example.label or "" for example in examples], [found.label for found in predictions])
+
+    def from_python(self, item: Any) -> LabelledText:
+        return LabelledText(tuple(read_sentence(item, tokenize)), None, GIVEN)
 
 
 FAMILY = _Classification()

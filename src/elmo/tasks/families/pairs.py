@@ -27,56 +27,11 @@ class ScorePrediction:
     score: float
 
 
-class _Pairs(Family):
-    """Textual entailment and semantic similarity."""
-
-    name = "pairs"
-
-    def texts(self, example: SentencePair) -> tuple[Words, ...]:
-        return (example.first, example.second)
-
-    def learn_labels(self, examples: Sequence[SentencePair], settings: TaskSettings) -> Labels:
-        """Return the labels, or the ends of the scale."""
-        targets = [example.target for example in examples]
-        if isinstance(targets[0], float):
-            numbers = [float(target) for target in targets if target is not None]
-            return {"low": min(numbers), "high": max(max(numbers), min(numbers) + 1e-6)}
-        return {"labels": sorted({str(target) for target in targets})}
-
-    def unknown_targets(self, example: SentencePair, labels: Labels) -> list[str]:
-        is_known = "labels" not in labels or example.target is None or example.target in labels["labels"]
-        return [] if is_known else [str(example.target)]
-
-    def metric(self, labels: Labels) -> str:
-        return "accuracy" if "labels" in labels else "pearson"
-
-    def score(
-        self,
-        examples: Sequence[SentencePair],
-        predictions: Sequence[LabelPrediction | ScorePrediction],
-        labels: Labels,
-    ) -> dict[str, float]:
-        if "labels" in labels:
-            found = [prediction.label for prediction in predictions if isinstance(prediction, LabelPrediction)]
-            return score_labels([str(example.target) for example in examples], found)
-        numbers = [prediction.score for prediction in predictions if isinstance(prediction, ScorePrediction)]
-        return score_numbers([float(example.target or 0) for example in examples], numbers)
-
-    def from_python(self, item: Any) -> SentencePair:
-        if not isinstance(item, tuple | list) or len(item) != 2:
-            raise InputError(f"{item!r:.60} is not a pair of sentences, such as ('A man runs', 'Someone moves').")
-        first, second = (tuple(read_sentence(sentence, tokenize)) for sentence in item)
-        return SentencePair(first, second, None, GIVEN)
-
-    def build(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> "_PairNetwork":
-        return _PairNetwork(make_encoder, labels, settings)
-
-
 class _PairNetwork(TaskNetwork):
     """Both sentences -> attention between them -> compared word by word -> pooled -> scores."""
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
-        super().__init__()
+        super().__init__(make_encoder, labels, settings)
         self.encoder = make_encoder(0)
         self._labels: list[str] | None = labels.get("labels")
         self._ids = {label: number for number, label in enumerate(self._labels or ())}
@@ -120,6 +75,49 @@ class _PairNetwork(TaskNetwork):
         features = torch.cat([one, two, (one - two).abs(), one * two], dim=-1)
         scores: Tensor = self.scores(self.dropout(F.relu(self.hidden(self.dropout(features)))))
         return scores
+
+
+class _Pairs(Family):
+    """Textual entailment and semantic similarity."""
+
+    name = "pairs"
+    network = _PairNetwork
+
+    def texts(self, example: SentencePair) -> tuple[Words, ...]:
+        return (example.first, example.second)
+
+    def learn_labels(self, examples: Sequence[SentencePair], settings: TaskSettings) -> Labels:
+        """Return the labels, or the ends of the scale."""
+        targets = [example.target for example in examples]
+        if isinstance(targets[0], float):
+            numbers = [float(target) for target in targets if target is not None]
+            return {"low": min(numbers), "high": max(max(numbers), min(numbers) + 1e-6)}
+        return {"labels": sorted({str(target) for target in targets})}
+
+    def unknown_targets(self, example: SentencePair, labels: Labels) -> list[str]:
+        is_known = "labels" not in labels or example.target is None or example.target in labels["labels"]
+        return [] if is_known else [str(example.target)]
+
+    def metric(self, labels: Labels) -> str:
+        return "accuracy" if "labels" in labels else "pearson"
+
+    def score(
+        self,
+        examples: Sequence[SentencePair],
+        predictions: Sequence[LabelPrediction | ScorePrediction],
+        labels: Labels,
+    ) -> dict[str, float]:
+        if "labels" in labels:
+            found = [prediction.label for prediction in predictions if isinstance(prediction, LabelPrediction)]
+            return score_labels([str(example.target) for example in examples], found)
+        numbers = [prediction.score for prediction in predictions if isinstance(prediction, ScorePrediction)]
+        return score_numbers([float(example.target or 0) for example in examples], numbers)
+
+    def from_python(self, item: Any) -> SentencePair:
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            raise InputError(f"{item!r:.60} is not a pair of sentences, such as ('A man runs', 'Someone moves').")
+        first, second = (tuple(read_sentence(sentence, tokenize)) for sentence in item)
+        return SentencePair(first, second, None, GIVEN)
 
 
 FAMILY = _Pairs()

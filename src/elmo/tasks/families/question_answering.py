@@ -26,43 +26,6 @@ class AnswerPrediction:
     probability: float
 
 
-class _QuestionAnswering(Family):
-    """Answers that are pieces of a passage, as in SQuAD."""
-
-    name = "question_answering"
-
-    def texts(self, example: Question) -> tuple[Words, ...]:
-        return (example.words, example.passage_words)
-
-    def learn_labels(self, examples: Sequence[Question], settings: TaskSettings) -> Labels:
-        """Return how long an answer may be, and whether there are questions without one (SQuAD 2)."""
-        no_answer = any(not example.answers for example in examples)
-        return {"max_words": settings.network.max_answer_words, "no_answer": no_answer}
-
-    def unknown_targets(self, example: Question, labels: Labels) -> list[str]:
-        """Any piece of a passage is known; that there is no answer must have been learned."""
-        return [] if example.answers or labels.get("no_answer") else ["no answer"]
-
-    def metric(self, labels: Labels) -> str:
-        return "f1"
-
-    def score(
-        self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction], labels: Labels
-    ) -> dict[str, float]:
-        return score_answers([example.answers for example in examples], [found.text for found in predictions])
-
-    def from_python(self, item: Any) -> Question:
-        is_pair = isinstance(item, tuple | list) and len(item) == 2
-        if not is_pair or not all(isinstance(text, str) for text in item):
-            raise InputError(f"{item!r:.60} is not (question, passage), two strings.")
-        if not item[1].strip():
-            raise InputError("The passage is empty, so no piece of it can be the answer.")
-        return make_question(item[0], item[1], [], GIVEN)
-
-    def build(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> "_AnswerNetwork":
-        return _AnswerNetwork(make_encoder, labels, settings)
-
-
 class _AnswerNetwork(TaskNetwork):
     """Passage words that attend to the question -> scores of being the first and the last word of the answer.
 
@@ -70,7 +33,7 @@ class _AnswerNetwork(TaskNetwork):
     """
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
-        super().__init__()
+        super().__init__(make_encoder, labels, settings)
         self.encoder = make_encoder(2)
         self._max_words = labels["max_words"]
         dim, state_dim = settings.network.dim, self.encoder.output_dim
@@ -157,6 +120,39 @@ def _make_answer(example: Question, first: int, last: int, probability: float) -
         return AnswerPrediction("", 0, probability)
     start, end = example.offsets[first][0], example.offsets[last][1]
     return AnswerPrediction(example.passage[start:end], start, probability)
+
+
+class _QuestionAnswering(Family):
+    """Answers that are pieces of a passage, as in SQuAD."""
+
+    name = "question_answering"
+    network = _AnswerNetwork
+    main_metric = "f1"
+
+    def texts(self, example: Question) -> tuple[Words, ...]:
+        return (example.words, example.passage_words)
+
+    def learn_labels(self, examples: Sequence[Question], settings: TaskSettings) -> Labels:
+        """Return how long an answer may be, and whether there are questions without one (SQuAD 2)."""
+        no_answer = any(not example.answers for example in examples)
+        return {"max_words": settings.network.max_answer_words, "no_answer": no_answer}
+
+    def unknown_targets(self, example: Question, labels: Labels) -> list[str]:
+        """Any piece of a passage is known; that there is no answer must have been learned."""
+        return [] if example.answers or labels.get("no_answer") else ["no answer"]
+
+    def score(
+        self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction], labels: Labels
+    ) -> dict[str, float]:
+        return score_answers([example.answers for example in examples], [found.text for found in predictions])
+
+    def from_python(self, item: Any) -> Question:
+        is_pair = isinstance(item, tuple | list) and len(item) == 2
+        if not is_pair or not all(isinstance(text, str) for text in item):
+            raise InputError(f"{item!r:.60} is not (question, passage), two strings.")
+        if not item[1].strip():
+            raise InputError("The passage is empty, so no piece of it can be the answer.")
+        return make_question(item[0], item[1], [], GIVEN)
 
 
 FAMILY = _QuestionAnswering()

@@ -20,36 +20,11 @@ MAX_DISTANCE = 30
 POSITION_DIM = 10
 
 
-class _Relations(Family):
-    """The relation between two nominals."""
-
-    name = "relations"
-
-    def metric(self, labels: Labels) -> str:
-        return "macro_f1"
-
-    def score(
-        self, examples: Sequence[MarkedPair], predictions: Sequence[LabelPrediction], labels: Labels
-    ) -> dict[str, float]:
-        gold = [example.label or "" for example in examples]
-        return score_relations(gold, [found.label for found in predictions])
-
-    def from_python(self, item: Any) -> MarkedPair:
-        if not isinstance(item, str):
-            raise InputError(
-                f"{item!r:.60} is not a text with marks, such as 'the <e1>arm</e1> of a <e2>chair</e2>'."
-            )
-        return make_marked_pair(item, None, GIVEN)
-
-    def build(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> "_RelationNetwork":
-        return _RelationNetwork(make_encoder, labels, settings)
-
-
 class _RelationNetwork(TaskNetwork):
     """Words with their distances to both spans -> h -> the spans and the sentence, pooled -> scores."""
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
-        super().__init__()
+        super().__init__(make_encoder, labels, settings)
         self.encoder = make_encoder(2 * POSITION_DIM)
         self._labels = labels["labels"]
         self._ids = {label: number for number, label in enumerate(self._labels)}
@@ -86,6 +61,27 @@ def _distances(spans: Sequence[Span], length: int) -> Tensor:
     before = (positions - bounds[:, :1]).clamp(-MAX_DISTANCE, 0)
     behind = (positions - bounds[:, 1:] + 1).clamp(0, MAX_DISTANCE)
     return before + behind + MAX_DISTANCE
+
+
+class _Relations(Family):
+    """The relation between two nominals."""
+
+    name = "relations"
+    network = _RelationNetwork
+    main_metric = "macro_f1"
+
+    def score(
+        self, examples: Sequence[MarkedPair], predictions: Sequence[LabelPrediction], labels: Labels
+    ) -> dict[str, float]:
+        gold = [example.label or "" for example in examples]
+        return score_relations(gold, [found.label for found in predictions])
+
+    def from_python(self, item: Any) -> MarkedPair:
+        if not isinstance(item, str):
+            raise InputError(
+                f"{item!r:.60} is not a text with marks, such as 'the <e1>arm</e1> of a <e2>chair</e2>'."
+            )
+        return make_marked_pair(item, None, GIVEN)
 
 
 FAMILY = _Relations()

@@ -31,70 +31,11 @@ class SensePrediction:
     keys: tuple[str | None, ...]
 
 
-class _Senses(Family):
-    """Word senses of the unified evaluation framework."""
-
-    name = "senses"
-
-    def learn_labels(self, examples: Sequence[SenseSentence], settings: TaskSettings) -> Labels:
-        """Return the senses of each lemma and part of speech, the most frequent first."""
-        counts: dict[str, Counter[str]] = {}
-        for example in examples:
-            for target in example.targets:
-                counts.setdefault(entry_of(target), Counter()).update(target.keys or ())
-        senses = {
-            entry: [key for key, _ in sorted(keys.items(), key=lambda item: (-item[1], item[0]))]
-            for entry, keys in sorted(counts.items())
-            if keys
-        }
-        return {"senses": senses}
-
-    def unknown_targets(self, example: SenseSentence, labels: Labels) -> list[str]:
-        """New senses are expected; WordNet's first sense is for them."""
-        return []
-
-    def metric(self, labels: Labels) -> str:
-        return "f1"
-
-    def score(
-        self, examples: Sequence[SenseSentence], predictions: Sequence[SensePrediction], labels: Labels
-    ) -> dict[str, float]:
-        """Return the share of correct senses, that of the first sense alone, and that of lemmas with any sense."""
-        right = first_right = known = total = 0
-        for example, prediction in zip(examples, predictions, strict=True):
-            for target, key in zip(example.targets, prediction.keys, strict=True):
-                entry = entry_of(target)
-                candidates = labels["senses"].get(entry) or [labels.get("first_senses", {}).get(entry)]
-                total += 1
-                known += candidates[0] is not None
-                right += key in (target.keys or ())
-                first_right += candidates[0] in (target.keys or ())
-        total = max(1, total)
-        return {"f1": 100 * right / total, "first_sense": 100 * first_right / total, "known": 100 * known / total}
-
-    def from_python(self, item: Any) -> SenseSentence:
-        if not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[1], tuple | list):
-            raise InputError(f"{item!r:.60} is not (sentence, [(start, end, lemma, pos), …]).")
-        words = tuple(read_sentence(item[0], tokenize))
-        targets = []
-        for number, target in enumerate(item[1]):
-            kinds = [type(part) for part in target] if isinstance(target, tuple | list) else []
-            if kinds != [int, int, str, str] or not 0 <= target[0] < target[1] <= len(words):
-                raise InputError(
-                    f"{target!r:.60} is not (start, end, lemma, pos) of a sentence of {len(words)} words."
-                )
-            targets.append(SenseTarget(str(number), (target[0], target[1]), target[2], target[3], None))
-        return SenseSentence(words, tuple(targets), GIVEN)
-
-    def build(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> "_SenseNetwork":
-        return _SenseNetwork(make_encoder, labels, settings)
-
-
 class _SenseNetwork(TaskNetwork):
     """The words of a target, pooled -> a score for each sense of its lemma."""
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
-        super().__init__()
+        super().__init__(make_encoder, labels, settings)
         self.encoder = make_encoder(0)
         self.remembers = settings.network.method == "nearest"
         self._senses: dict[str, list[str]] = labels["senses"]
@@ -164,6 +105,61 @@ class _SenseNetwork(TaskNetwork):
         else:
             scores = (self.vectors(rows) @ vectors[..., None])[..., 0] + self.bias(rows)[..., 0]
         return scores.masked_fill(~real, VERY_LOW)
+
+
+class _Senses(Family):
+    """Word senses of the unified evaluation framework."""
+
+    name = "senses"
+    network = _SenseNetwork
+    main_metric = "f1"
+
+    def learn_labels(self, examples: Sequence[SenseSentence], settings: TaskSettings) -> Labels:
+        """Return the senses of each lemma and part of speech, the most frequent first."""
+        counts: dict[str, Counter[str]] = {}
+        for example in examples:
+            for target in example.targets:
+                counts.setdefault(entry_of(target), Counter()).update(target.keys or ())
+        senses = {
+            entry: [key for key, _ in sorted(keys.items(), key=lambda item: (-item[1], item[0]))]
+            for entry, keys in sorted(counts.items())
+            if keys
+        }
+        return {"senses": senses}
+
+    def unknown_targets(self, example: SenseSentence, labels: Labels) -> list[str]:
+        """New senses are expected; WordNet's first sense is for them."""
+        return []
+
+    def score(
+        self, examples: Sequence[SenseSentence], predictions: Sequence[SensePrediction], labels: Labels
+    ) -> dict[str, float]:
+        """Return the share of correct senses, that of the first sense alone, and that of lemmas with any sense."""
+        right = first_right = known = total = 0
+        for example, prediction in zip(examples, predictions, strict=True):
+            for target, key in zip(example.targets, prediction.keys, strict=True):
+                entry = entry_of(target)
+                candidates = labels["senses"].get(entry) or [labels.get("first_senses", {}).get(entry)]
+                total += 1
+                known += candidates[0] is not None
+                right += key in (target.keys or ())
+                first_right += candidates[0] in (target.keys or ())
+        total = max(1, total)
+        return {"f1": 100 * right / total, "first_sense": 100 * first_right / total, "known": 100 * known / total}
+
+    def from_python(self, item: Any) -> SenseSentence:
+        if not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[1], tuple | list):
+            raise InputError(f"{item!r:.60} is not (sentence, [(start, end, lemma, pos), …]).")
+        words = tuple(read_sentence(item[0], tokenize))
+        targets = []
+        for number, target in enumerate(item[1]):
+            kinds = [type(part) for part in target] if isinstance(target, tuple | list) else []
+            if kinds != [int, int, str, str] or not 0 <= target[0] < target[1] <= len(words):
+                raise InputError(
+                    f"{target!r:.60} is not (start, end, lemma, pos) of a sentence of {len(words)} words."
+                )
+            targets.append(SenseTarget(str(number), (target[0], target[1]), target[2], target[3], None))
+        return SenseSentence(words, tuple(targets), GIVEN)
 
 
 FAMILY = _Senses()

@@ -34,45 +34,11 @@ class TagPrediction:
         return [(kind, first, last + 1) for kind, first, last in tag_spans(self.tags)]
 
 
-class _Tagging(Family):
-    """Part of speech, named entities, chunks."""
-
-    name = "tagging"
-
-    def learn_labels(self, examples: Sequence[TaggedSentence], settings: TaskSettings) -> Labels:
-        tags = sorted({tag for example in examples for tag in example.tags or ()})
-        named = [tag.partition("-") for tag in tags if tag != _OUTSIDE]
-        marks_spans = bool(named) and all(prefix in _PREFIXES and kind for prefix, _, kind in named)
-        crf = marks_spans if settings.network.crf == "auto" else settings.network.crf == "yes"
-        strict = marks_spans and all(_follows_scheme(example.tags or ()) for example in examples)
-        return {"tags": tags, "marks_spans": marks_spans, "strict": strict, "crf": crf}
-
-    def unknown_targets(self, example: TaggedSentence, labels: Labels) -> list[str]:
-        return sorted(set(example.tags or ()).difference(labels["tags"]))
-
-    def metric(self, labels: Labels) -> str:
-        return "f1" if labels["marks_spans"] else "accuracy"
-
-    def score(
-        self, examples: Sequence[TaggedSentence], predictions: Sequence[TagPrediction], labels: Labels
-    ) -> dict[str, float]:
-        gold = [example.tags or () for example in examples]
-        tags = [prediction.tags for prediction in predictions]
-        accuracy = score_labels([tag for row in gold for tag in row], [tag for row in tags for tag in row])
-        return {**score_spans(gold, tags), **accuracy} if labels["marks_spans"] else accuracy
-
-    def from_python(self, item: Any) -> TaggedSentence:
-        return TaggedSentence(tuple(read_sentence(item, tokenize)), None, GIVEN)
-
-    def build(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> "_Tagger":
-        return _Tagger(make_encoder, labels)
-
-
 class _Tagger(TaskNetwork):
     """h -> a score for each tag, then a CRF or the best of each word."""
 
-    def __init__(self, make_encoder: MakeEncoder, labels: Labels) -> None:
-        super().__init__()
+    def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
+        super().__init__(make_encoder, labels, settings)
         self.encoder = make_encoder(0)
         self._tags = labels["tags"]
         self._ids = {tag: number for number, tag in enumerate(self._tags)}
@@ -170,6 +136,38 @@ def _allowed(tags: Sequence[str], strict: bool) -> tuple[Tensor | None, Tensor |
         return None, None
     pairs = torch.tensor([[_may_follow(one, other) for other in tags] for one in tags])
     return pairs, torch.tensor([_may_follow(_OUTSIDE, tag) for tag in tags])
+
+
+class _Tagging(Family):
+    """Part of speech, named entities, chunks."""
+
+    name = "tagging"
+    network = _Tagger
+
+    def learn_labels(self, examples: Sequence[TaggedSentence], settings: TaskSettings) -> Labels:
+        tags = sorted({tag for example in examples for tag in example.tags or ()})
+        named = [tag.partition("-") for tag in tags if tag != _OUTSIDE]
+        marks_spans = bool(named) and all(prefix in _PREFIXES and kind for prefix, _, kind in named)
+        crf = marks_spans if settings.network.crf == "auto" else settings.network.crf == "yes"
+        strict = marks_spans and all(_follows_scheme(example.tags or ()) for example in examples)
+        return {"tags": tags, "marks_spans": marks_spans, "strict": strict, "crf": crf}
+
+    def unknown_targets(self, example: TaggedSentence, labels: Labels) -> list[str]:
+        return sorted(set(example.tags or ()).difference(labels["tags"]))
+
+    def metric(self, labels: Labels) -> str:
+        return "f1" if labels["marks_spans"] else "accuracy"
+
+    def score(
+        self, examples: Sequence[TaggedSentence], predictions: Sequence[TagPrediction], labels: Labels
+    ) -> dict[str, float]:
+        gold = [example.tags or () for example in examples]
+        tags = [prediction.tags for prediction in predictions]
+        accuracy = score_labels([tag for row in gold for tag in row], [tag for row in tags for tag in row])
+        return {**score_spans(gold, tags), **accuracy} if labels["marks_spans"] else accuracy
+
+    def from_python(self, item: Any) -> TaggedSentence:
+        return TaggedSentence(tuple(read_sentence(item, tokenize)), None, GIVEN)
 
 
 FAMILY = _Tagging()
