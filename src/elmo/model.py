@@ -39,6 +39,7 @@ from elmo.text.marks import WordIndex, read_pointed
 from elmo.text.scripts import ScriptWatch
 from elmo.text.sentence_input import Sentence, Tokenizer, read_sentence, read_sentences
 from elmo.text.tokenize import Word, split_on_spaces, tokenize
+from elmo.text.vocabulary import is_punctuation
 
 Array = npt.NDArray[np.float32]
 # Sentences side by side make multiplication fast; the tokens bound the memory of a batch's vectors.
@@ -577,7 +578,8 @@ class Elmo:
 
         Name the word by its index, or mark it with brackets: "I went to the [bank]". Words are ranked by the
         product of both directions' probabilities, divided by the word's own frequency. `punctuation` and the word
-        itself (`same_word`) are left out unless asked for; <S>, </S> and <UNK> are never offered.
+        itself (`same_word`) are left out unless asked for; <S>, </S> and <UNK> are never offered. A string without
+        punctuation at its end is read as if it ended with a period.
         """
         words, (start, end) = read_pointed(sentence, index, _tokenizer(split_on_spaces), name="index")
         if end - start > 1:
@@ -585,6 +587,11 @@ class Elmo:
                 f"The brackets hold {end - start} words, {' '.join(words[start:end])!r:.80}; mark one word, "
                 "because one word is put in its place."
             )
+        if isinstance(sentence, str) and not is_punctuation(words[-1]) and "." in (self.vocabulary or ()):
+            words = [
+                *words,
+                ".",
+            ]  # people leave it out, but the sentences of the training text end with it
         self.scripts.check([words])
         return find_substitutes(
             self._runtime, self.indexer, self.vocabulary, words, start,

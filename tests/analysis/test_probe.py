@@ -5,11 +5,17 @@ import pytest
 
 from elmo import InputError
 from elmo.analysis import probe
-from elmo.analysis.linear_probe import LabelledVectors, LinearSettings, train_linear_probe
-from elmo.analysis.probe_tagging import LabelledSentence, draw_sentences, read_features
-from elmo.analysis.sense_memory import SenseMemory, learn_mix
+from elmo.analysis.linear_probe import (
+    LabelledSentence,
+    LabelledVectors,
+    LinearSettings,
+    draw_sentences,
+    read_features,
+    train_linear_probe,
+)
+from elmo.analysis.sense_probe import SenseMemory, learn_mix
 from elmo.tasks.examples import SenseTarget
-from elmo.tasks.readers.wsd import read_first_senses
+from elmo.tasks.readers.datasets import read_first_senses
 
 CONLLU = "{number}\t{word}\t_\t{tag}\t_\t{features}\t_\t_\t_\t_\n"
 
@@ -70,7 +76,7 @@ def test_each_feature_is_asked_among_the_words_that_have_it(model, tagged):
 
 def test_features_are_read():
     assert read_features(["Number=Sing|Person=3", "_"]) == ({"Number": "Sing", "Person": "3"}, {})
-    with pytest.raises(InputError, match="'NOUN' is no list of features"):
+    with pytest.raises(InputError, match="'NOUN' is not a list of features"):
         read_features(["NOUN"])
 
 

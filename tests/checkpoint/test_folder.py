@@ -6,9 +6,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from elmo import CheckpointError, ConfigError, Elmo, durable
+from elmo import CheckpointError, ConfigError, Elmo
 from elmo.checkpoint.folder import content_hash, read_folder, write_folder
 from elmo.checkpoint.open import open_checkpoint
+from elmo.files import durable
 
 
 @pytest.fixture

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from elmo import CheckpointError, Elmo, durable
+from elmo import CheckpointError, Elmo
 from elmo.checkpoint.folder import write_folder
 from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo.checkpoint.open import open_checkpoint
+from elmo.files import durable
 
 from .bilm_files import NumpyBilm, cell_name, make_options, make_variables, write_model
 

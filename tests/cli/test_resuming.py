@@ -60,12 +60,12 @@ def test_a_task_is_resumed_by_its_folder_once_it_has_begun(run, tmp_path, monkey
     write_toy("classification", tmp_path)
     arguments = ["task", "train", "sentiment", "--train", "train.csv", "--elmo", "none", "-o", "a task", *FAST]
     with monkeypatch.context() as patch:
-        interrupt(patch, "elmo.tasks.training.train_task")
+        interrupt(patch, "elmo.tasks.training.fit")
         found = resuming_command(run(*arguments))
     assert found == ["task", "train", "--resume", "a task"]
     assert run(*found).code == 0
     with monkeypatch.context() as patch:
-        interrupt(patch, "elmo.tasks.run_folder.start")
+        interrupt(patch, "elmo.tasks.training.start")
         again = [*arguments[: -len(FAST) - 1], "another", *FAST]
         assert resuming_command(run(*again)) == again
 

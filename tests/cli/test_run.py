@@ -96,12 +96,12 @@ def test_a_failure_leaves_the_old_file_alone(
     embed_words = Elmo._embed_words
     num_calls = 0
 
-    def fail_the_second_time(self, *arguments):
+    def fail_the_second_time(self, *arguments, **options):
         nonlocal num_calls
         num_calls += 1
         if num_calls == 2 or ending == ".npy":
             raise failure
-        return embed_words(self, *arguments)
+        return embed_words(self, *arguments, **options)
 
     monkeypatch.setattr(Elmo, "_embed_words", fail_the_second_time)
     sentences = b"one" if ending == ".npy" else b"one\ntwo"

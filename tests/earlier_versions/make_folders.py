@@ -155,11 +155,12 @@ def make_run() -> dict[str, Any]:
 
 def make_tasks() -> dict[str, Any]:
     """Write a task that has its biLM, one that names it, and a run that stopped half way."""
-    from elmo.tasks.fit import Watcher
     from elmo.tasks.run_folder import TaskInputs, start
+    from elmo.tasks.workbench import Workbench
+
+    from elmo.tasks.fit import Watcher
     from elmo.tasks.settings import make_settings
     from elmo.tasks.training import train_task
-    from elmo.tasks.workbench import Workbench
 
     def inputs(carry: bool) -> TaskInputs:
         files = [f"data/{name}.conll" for name in ("train", "dev", "test")]

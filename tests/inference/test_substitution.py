@@ -120,8 +120,8 @@ def test_carried_state_is_read_from(model):
     [
         ("I went", {}, "The sentence 'I went' has 0 marked words; put exactly one in brackets, as in "
          "'I went to the [bank]', or choose the word by its index."),
-        ("the [central bank]", {}, "The brackets hold 2 words, 'central bank'; mark one word, for one word is put "
-         "in its place."),
+        ("the [central bank]", {}, "The brackets hold 2 words, 'central bank'; mark one word, because one word is "
+         "put in its place."),
         (WORDS, {}, "index is missing; a list of words needs the index of one."),
         ("a b", {"index": 2}, "index is 2, but the sentence has the words 'a b'."),
         ("", {"index": 0}, "index is 0, but the sentence has the words ''."),

@@ -88,7 +88,7 @@ def test_the_command_branches_and_says_what_it_needs(source, tmp_path, capsys):
     )
     assert [folder.name for folder in list_checkpoints(tmp_path / "new")] == ["update-00000020", "update-00000021"]
     assert main(["train", "--resume", str(source), "--set", "max_updates=30"]) == 2
-    assert "to change its settings give a new folder too, with --output." in capsys.readouterr().err
+    assert "to change its settings, give a new folder too (--output)." in capsys.readouterr().err
 
 
 def test_the_decay_of_weights_can_be_changed(corpus_folder, tmp_path, tiny_settings):

@@ -154,7 +154,7 @@ def namespaces(tmp_path_factory):
         "optimizer",
     ],
 )
-def test_a_full_disk_ends_a_run_that_goes_on_when_there_is_room(namespaces, stopped, whole, capsys, full_at):
+def test_a_full_disk_ends_a_run_that_resumes_when_there_is_room(namespaces, stopped, whole, capsys, full_at):
     checkpoint = list_checkpoints(stopped)[0]
     optimizer = pages(checkpoint / "training" / "optimizer.pt")
     room = {
@@ -182,7 +182,7 @@ def test_a_full_disk_ends_a_run_that_goes_on_when_there_is_room(namespaces, stop
 
 
 @pytest.mark.slow
-def test_a_file_that_may_not_grow_ends_a_run_that_goes_on_later(stopped, whole, capsys):
+def test_a_file_that_may_not_grow_ends_a_run_that_resumes_later(stopped, whole, capsys):
     training = list_checkpoints(stopped)[0] / "training"
     limit = (training / "optimizer.pt").stat().st_size - 1000
     completed = subprocess.run(
@@ -231,7 +231,7 @@ def test_a_shard_cut_off_while_a_run_reads_it_ends_the_run(corpus_folder, tmp_pa
     ],
     ids=["flipped", "cut off"],
 )
-def test_a_damaged_shard_is_told_when_a_run_goes_on(corpus_folder, whole, tmp_path, capsys, damage, expected):
+def test_a_damaged_shard_is_reported_when_a_run_resumes(corpus_folder, whole, tmp_path, capsys, damage, expected):
     corpus = tmp_path / "corpus"
     shutil.copytree(corpus_folder, corpus)
     run = stop_at(12, tmp_path / "run", corpus)
@@ -263,7 +263,7 @@ def test_a_damaged_checkpoint_is_named(stopped_later, tmp_path, capsys, name, da
     assert "so training cannot resume from there; delete that checkpoint to resume from the one before" in said[0]
 
 
-def test_the_checkpoint_before_a_damaged_one_goes_on(stopped_later, whole, tmp_path, capsys):
+def test_the_checkpoint_before_a_damaged_one_resumes(stopped_later, whole, tmp_path, capsys):
     run = shutil.copytree(stopped_later, tmp_path / "run")
     before, last = list_checkpoints(run)
     (last / "weights.safetensors").unlink()
@@ -302,7 +302,7 @@ def test_a_loss_that_is_no_number_leaves_the_last_checkpoint(stopped, whole, cap
     assert losses(stopped) == whole
 
 
-def test_a_run_goes_on_from_anywhere_without_the_model_it_began_with(
+def test_a_run_resumes_from_any_folder_without_the_model_it_began_with(
     corpus_folder, stopped_later, tmp_path, capsys, monkeypatch
 ):
     shutil.copytree(stopped_later, tmp_path / "first")

@@ -1,4 +1,4 @@
-"""A run with a teacher: ours come near its vectors, go on exactly, and carry nothing of it away."""
+"""A run with a teacher: our vectors come near its own, runs resume exactly, and models hold nothing of it."""
 
 import os
 import signal
@@ -222,7 +222,7 @@ def test_the_model_has_nothing_of_the_teacher(corpus_folder, tmp_path, taught_se
     assert cosines(tmp_path / "again")[2] != cosines(tmp_path / "taught")[2]
 
 
-def test_a_run_goes_on_exactly(corpus_folder, tmp_path, taught_settings):
+def test_a_run_resumes_exactly(corpus_folder, tmp_path, taught_settings):
     settings = taught_settings(max_updates=24, dropout=0.3, teacher={"begin": 0.2, "end": 0.9})
     whole = train(tmp_path / "whole", corpus_folder, settings)
     run = start(tmp_path / "cut", corpus_folder, settings)
@@ -246,7 +246,7 @@ def test_a_run_goes_on_exactly(corpus_folder, tmp_path, taught_settings):
         assert torch.equal(one, other)
 
 
-def test_a_run_does_not_go_on_with_another_teacher(corpus_folder, tmp_path, taught_settings):
+def test_a_run_does_not_resume_with_another_teacher(corpus_folder, tmp_path, taught_settings):
     folder = save_encoder(tmp_path / "encoder", transformers)
     settings = taught_settings(max_updates=10, teacher={"model": str(folder)})
     train(tmp_path / "run", corpus_folder, settings)
@@ -258,7 +258,7 @@ def test_a_run_does_not_go_on_with_another_teacher(corpus_folder, tmp_path, taug
         resume_run(tmp_path / "run")
 
 
-def test_settings_that_teach_nothing_are_told(corpus_folder, tmp_path, taught_settings, encoder_folder):
+def test_settings_that_teach_nothing_are_errors(corpus_folder, tmp_path, taught_settings, encoder_folder):
     with pytest.raises(ConfigError, match="'teacher.model' is missing"):
         read_settings(changes={"teacher.weight": 2.0})
     with pytest.raises(ConfigError) as caught:
@@ -300,7 +300,7 @@ def finish(process):
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_with_the_same_losses(corpus_folder, tmp_path, encoder_folder):
+def test_a_killed_run_resumes_with_the_same_losses(corpus_folder, tmp_path, encoder_folder):
     changes = ["max_updates=300", "checkpoint_every=20"]
     teacher = ["--teacher", encoder_folder]
     finish(start_process(corpus_folder, "-o", tmp_path / "whole", *teacher, changes=changes))
@@ -331,7 +331,7 @@ def test_two_processes_give_what_one_gives(corpus_folder, tmp_path, encoder_fold
     assert sum("teacher_cosine" in line for line in lines[0]) == 6
 
 
-def test_a_teacher_that_cannot_be_had_is_one_line(corpus_folder, tmp_path):
+def test_an_unavailable_teacher_is_one_line(corpus_folder, tmp_path):
     (tmp_path / "empty").mkdir()
     process = start_process(
         corpus_folder, "-o", tmp_path / "run", "--teacher", tmp_path / "empty", changes=["seed=1"]

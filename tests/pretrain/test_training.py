@@ -275,7 +275,7 @@ def test_training_removes_what_killed_processes_left(corpus_folder, tmp_path, ti
         ("best.json", "[]"),
     ],
 )
-def test_a_damaged_record_is_told(corpus_folder, tmp_path, tiny_settings, name, content):
+def test_a_damaged_record_is_an_error(corpus_folder, tmp_path, tiny_settings, name, content):
     settings = tiny_settings(max_updates=1)
     start_run(tmp_path / "run", corpus_folder, settings).train(Watcher())
     (tmp_path / "run" / name).write_text(content)

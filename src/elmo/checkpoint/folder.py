@@ -18,7 +18,7 @@ from torch import Tensor
 
 from elmo.checkpoint.checkpoint import Checkpoint, Weights
 from elmo.checkpoint.context_layer import ContextLayer, hash_tensors
-from elmo.checkpoint.location import Location, check_file, parent_of, read_file, read_json, read_lines
+from elmo.checkpoint.location import Location, as_path, check_file, parent_of, read_file, read_json, read_lines
 from elmo.config import ContextConfig, ModelConfig
 from elmo.errors import CheckpointError
 from elmo.files.durable import replace_file, writing_files
@@ -80,7 +80,7 @@ def read_folder(folder: Location) -> Checkpoint:
 
 def write_folder(
     checkpoint: Checkpoint,
-    folder: Path,
+    folder: str | Path,
     *,
     storage: Storage = "float32",
     write_more: Callable[[Path], None] | None = None,
@@ -89,6 +89,7 @@ def write_folder(
 
     `write_more` adds files of its own to a new folder before it is renamed into place.
     """
+    folder = as_path(folder, "The folder to save to")
     with writing_model(checkpoint, folder, FILES) as aside:
         _write_files(checkpoint, aside, storage)
         if write_more is not None:

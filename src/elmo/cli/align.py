@@ -50,9 +50,9 @@ def align(
     sentences = (
         [word.text for word in elmo.tokenize(sentence)] for sentence in split_lines(line.text for line in source)
     )
-    found = align_model(elmo, sentences, teacher=teacher, max_words=max_words, seed=seed, progress=True)
+    aligned, found = align_model(elmo, sentences, teacher=teacher, max_words=max_words, seed=seed, progress=True)
     with output_folder(output) as folder:
-        write_folder(found.checkpoint, folder)
+        write_folder(aligned, folder)
     before, after = found.before, found.after
     print(
         f"Wrote {output} (words read: {found.num_words:,}). Correlation of cosines among occurrences of a word "

@@ -1,7 +1,6 @@
 """`elmo bench`: words per second, and milliseconds per sentence, of a model on this machine."""
 
 import itertools
-import statistics
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +23,7 @@ GENERATED_WORDS, GENERATED_LENGTH = 30_000, 24
 
 
 def bench(
-    inputs: options.Inputs = None,
+    inputs: options.Rows = None,
     model: options.ModelName = None,
     format: options.ModelFormat = None,
     precision: Annotated[
@@ -91,7 +90,8 @@ def _read_sentences(inputs: list[str], split_on_spaces: bool) -> list[list[str]]
     from elmo.text import tokenize
 
     cut = tokenize.split_on_spaces if split_on_spaces else tokenize.tokenize
-    read = ([word.text for word in cut(line.text)] for line in TextInput(inputs, None, output=None))
+    contents = (line.content for line in TextInput(inputs, None, output=None, kind=None))
+    read = (item if isinstance(item, list) else [word.text for word in cut(item)] for item in contents)
     sentences = list(itertools.islice((words for words in read if words), NUM_SENTENCES))
     if not sentences:
         raise InputError("The text has no words to measure with; check the file.")
@@ -113,6 +113,8 @@ def _generate_sentences() -> Iterator[list[str]]:
 def _measure(
     model: "Elmo", sentences: list[list[str]], at_once: int, *, seconds: float, repeats: int
 ) -> dict[str, Any]:
+    import statistics  # here, because help pages must not wait for it
+
     from elmo.inference.product_limit import count_operations, measure_product_limit
     from elmo.inference.workers import Workers
 

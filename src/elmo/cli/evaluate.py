@@ -83,21 +83,12 @@ def _take_model(model: str | None, texts: list[str]) -> tuple[str | None, list[s
 
 
 def _to_object(model: "Elmo", found: "Evaluation") -> dict[str, Any]:
-    return {
-        "softmax": "full",
-        "vocabulary_words": len(model.vocabulary or ()),
-        "state": model.state,
-        "perplexity": found.perplexity,
-        "left_to_right_perplexity": found.left_to_right_perplexity,
-        "right_to_left_perplexity": found.right_to_left_perplexity,
-        "left_to_right_loss": found.left_to_right_loss,
-        "right_to_left_loss": found.right_to_left_loss,
-        "num_predictions": found.num_predictions,
-        "num_sentences": found.num_sentences,
-        "num_words": found.num_words,
-        "num_unknown": found.num_unknown,
-        "unknown_rate": found.unknown_rate,
-    }
+    names = (
+        "perplexity", "left_to_right_perplexity", "right_to_left_perplexity", "left_to_right_loss",
+        "right_to_left_loss", "num_predictions", "num_sentences", "num_words", "num_unknown", "unknown_rate",
+    )  # fmt: skip
+    head = {"softmax": "full", "vocabulary_words": len(model.vocabulary or ()), "state": model.state}
+    return head | {name: getattr(found, name) for name in names}
 
 
 def _to_lines(model: "Elmo", found: "Evaluation") -> list[str]:

@@ -224,7 +224,8 @@ def _vector_facts(found: dict[str, Any]) -> dict[str, str]:
     return {
         "format": f"vectors in {settings['file_format']} files, {parts}",
         "vectors": f"{counts['num_vectors']:,}, of {kinds[settings['unit']]}: {shape} {settings['dtype']}",
-        "layers": ", ".join(map(str, layers)) if isinstance(layers, list) else str(layers),
+        "layers": ", ".join(map(str, layers)) if isinstance(layers, list) else str(layers or "as pooling needs"),
+        **({"pooling": settings["pooling"]} if settings["unit"] == "sentences" else {}),
         "rows": f"{counts['num_written']:,} of {counts['num_rows']:,} in the input",
         "rejected": f"{counts['num_rejected']:,}" + (", see rejects.jsonl" if counts["num_rejected"] else ""),
         "words": f"{counts['num_words']:,}",

@@ -23,8 +23,9 @@ _INDENT = " " * 12
 
 
 def score(
-    inputs: options.Inputs = None,
+    inputs: options.Rows = None,
     text: options.Texts = None,
+    column: options.Column = None,
     by_word: Annotated[
         bool, typer.Option("--by-word", help="Show the log probability of each word as well.")
     ] = False,
@@ -38,25 +39,27 @@ def score(
 ) -> None:
     """Print the perplexity of each sentence of a text.
 
-    Perplexity is low where the words are expected, both from the left and from the right.
+    Perplexity is low where the words are expected, both from the left and from the right. Words outside the
+    vocabulary count as the unknown word, which is easy to predict, so their number is shown.
 
     \b
     Examples:
       elmo score sentences.txt
       elmo score --text "I went to the bank" --by-word
     """
-    source = TextInput(inputs, text, output=None)
+    source = TextInput(inputs, text, output=None, kind=None, column=column)
     elmo = open_model(model, format=format, device=device, state=state, local_files_only=local_files_only)
     lines = iter(source)
     index = 0
     with progress_bar(unit="sentences", num_bytes=source.num_bytes, prints=True) as advance:
         while window := list(islice(lines, options.sentences_at_once(state))):
-            scores = elmo.score([line.text for line in window], split_on_spaces=split_on_spaces)
+            scores = elmo.score([line.content for line in window], split_on_spaces=split_on_spaces)
             for line, found in zip(window, scores, strict=True):
                 if json:
                     print(to_json(_to_object(index, found, by_word=by_word)))
                 else:
-                    print(f"{found.perplexity:>10,.2f}  {' '.join(line.text.split())}".rstrip())
+                    unknown = f"  ({found.num_unknown} unknown)" if found.num_unknown else ""
+                    print(f"{found.perplexity:>10,.2f}  {' '.join(line.text.split())}".rstrip() + unknown)
                     assert elmo.vocabulary is not None
                     for row in _to_rows(found, elmo.vocabulary) if by_word else ():
                         print(row)
@@ -88,9 +91,13 @@ def substitutes(
     Example:
       elmo substitutes "I was born in [Paris]" --top-k 5
     """
+    from elmo.text.marks import read_pointed
+    from elmo.text.tokenize import tokenize
+
     check_text(sentence, "The sentence")
     if top_k < 1:
         raise InputError(f"--top-k is {top_k}; it must be at least 1.")
+    read_pointed(sentence, index, tokenize, name="--word-index")  # reports mistakes before the model is opened
     elmo = open_model(model, format=format, device=device, local_files_only=local_files_only)
     found = elmo.substitutes(sentence, index, top_k=top_k, punctuation=punctuation, same_word=same_word)
     if json:

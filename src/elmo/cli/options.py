@@ -50,6 +50,15 @@ Rows = Annotated[
         ".zst) or not; patterns such as 'texts/*.txt'; - is standard input.",
     ),
 ]
+Column = Annotated[
+    str | None,
+    typer.Option(
+        "--column",
+        metavar="NAME",
+        show_default="text, sentence, tokens or words",
+        help="Column or JSON field that holds the text, or a list of words.",
+    ),
+]
 Texts = Annotated[
     list[str] | None,
     typer.Option(

@@ -70,7 +70,9 @@ def _invoke(arguments: Sequence[str]) -> int:
     except _UsageError as error:
         usage = cast(typer.BadParameter, error)
         command = usage.ctx.command_path if usage.ctx else "elmo"
-        return _say(f"{usage.format_message()} See {command} --help.", 2)
+        # The prefix is pydantic's, in which typer checks values.
+        message = usage.format_message().replace("Value error, ", "", 1)
+        return _say(f"{message} See {command} --help.", 2)
     except ElmoError as error:
         return _say(str(error), 2)
     except OSError as error:

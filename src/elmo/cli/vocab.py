@@ -7,7 +7,7 @@ import typer
 
 from elmo.cli import options
 from elmo.cli.model_output import check_model_output
-from elmo.cli.opening import open_model_files
+from elmo.cli.options import open_model_files
 from elmo.errors import InputError
 from elmo.files.durable import output_folder
 

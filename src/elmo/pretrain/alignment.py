@@ -62,16 +62,7 @@ class Alignment:
     layers: Tensor
     before: Agreement
     after: Agreement
-
-
-@dataclass(frozen=True)
-class AlignedModel:
-    """A model in its new basis, ready to be saved or opened by Elmo."""
-
-    checkpoint: Checkpoint
     num_words: int  # of text
-    before: Agreement
-    after: Agreement
 
 
 def align_model(
@@ -82,10 +73,11 @@ def align_model(
     max_words: int = 100_000,
     seed: int = 0,
     progress: bool = False,
-) -> AlignedModel:
-    """Return the model in a basis that brings its cosines closer to the teacher's; its predictions stay the same.
+) -> tuple[Checkpoint, Alignment]:
+    """Return the model in a basis that brings its cosines closer to the teacher's, and what that changes.
 
-    `sentences` are words of text of the kind that the model is used on; `teacher` is a Hugging Face encoder.
+    Its predictions stay the same. `sentences` are words of text of the kind that the model is used on; `teacher`
+    is a Hugging Face encoder.
     """
     check_basis(model.config)
     with progress_bar(unit="words", num_bytes=None, shown=progress) as advance:
@@ -94,8 +86,7 @@ def align_model(
         )
     with progress_bar(unit="steps", num_bytes=None, shown=progress) as advance:
         found = align(read, seed=seed, advance=lambda: advance(0))
-    checkpoint = change_basis(model.checkpoint(), words=found.words, layers=found.layers)
-    return AlignedModel(checkpoint, len(read.words), found.before, found.after)
+    return change_basis(model.checkpoint(), words=found.words, layers=found.layers), found
 
 
 def read_words(
@@ -164,7 +155,7 @@ def align(
                 _bound(matrix)
         advance()
     words, layers = (matrix.detach() for matrix in matrices)
-    return Alignment(words, layers, before, _measure(read, held_out, words, layers))
+    return Alignment(words, layers, before, _measure(read, held_out, words, layers), len(read.words))
 
 
 def _find_groups(words: Sequence[str], random: np.random.Generator) -> list[Places]:

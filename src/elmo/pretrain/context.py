@@ -25,7 +25,7 @@ from elmo.model import Elmo
 from elmo.nn.initialize import draw_glorot
 from elmo.pretrain.distillation import choose_sentences
 from elmo.pretrain.settings import ContextSettings
-from elmo.pretrain.stream import ContextTargets, Span
+from elmo.pretrain.stream import ContextTargets, Ids, Span
 
 MAX_VALIDATION_WORDS = 48  # of a sentence
 _SENTENCES_AT_ONCE = 256  # bounds memory
@@ -46,9 +46,9 @@ class ContextObjective:
         Of a sentence that extends beyond the window, both directions read only a part in its middle there, so the
         share of words with a target grows with num_steps.
         """
-        sentences: list[list[str]] = []
+        ids: list[Ids] = []  # of the words and their neighbours, sentence by sentence
         wanted: list[slice] = []
-        places: list[Tensor] = [torch.empty(2, 0, dtype=torch.int64)]
+        places = [np.empty((2, 0), dtype=np.int64)]
         for span in spans:
             marks = np.flatnonzero(span.tokens == MARK)
             ends = np.append(marks[1:], len(span.tokens))
@@ -61,14 +61,24 @@ class ContextObjective:
                 if first > last:
                     continue
                 left = max(mark + 1, first - self._window)
-                sentences.append(self._corpus.words(span.tokens[left : min(end, last + 1 + self._window)]))
+                ids.append(span.tokens[left : min(end, last + 1 + self._window)])
                 wanted.append(slice(first - left, last + 1 - left))
-                steps = torch.arange(first, last + 1) - span.offset + span.step
-                places.append(torch.stack([steps, steps.flip(0)]) * num_rows + span.row)
+                steps = np.arange(first, last + 1) - span.offset + span.step
+                places.append(np.stack([steps, steps[::-1]]) * num_rows + span.row)
         vectors = [np.zeros((0, self.dim), np.float32)]
-        for found, part in zip(self._read(sentences), wanted, strict=True):
+        for found, part in zip(self._read(self._spell(ids)), wanted, strict=True):
             vectors.append(found[part])
-        return _drop_empty(torch.cat(places, dim=1), torch.from_numpy(np.concatenate(vectors)))
+        return _drop_empty(
+            torch.from_numpy(np.concatenate(places, axis=1)), torch.from_numpy(np.concatenate(vectors))
+        )
+
+    def _spell(self, ids: Sequence[Ids]) -> list[list[str]]:
+        """Return the words of some sentences; each distinct word is looked up once."""
+        if not ids:
+            return []
+        distinct, which = np.unique(np.concatenate(ids), return_inverse=True)
+        words = np.array(self._corpus.words(distinct), dtype=object)[which]
+        return [part.tolist() for part in np.split(words, np.cumsum([len(each) for each in ids])[:-1])]
 
     def validate(self, model: Elmo, head: "ContextHead", sentences: Sequence[Sequence[str]]) -> float:
         """Return the mean cosine of the head's vectors with the true ones over some words of a text."""

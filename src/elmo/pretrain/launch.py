@@ -49,9 +49,7 @@ class TrainingResult:
     num_updates: int
     num_words: int  # read so far
     perplexity: float | None  # at the last validation of this call, by the full softmax
-    stopped_by: (
-        int | None
-    )  # the signal (SIGINT, SIGTERM) after which the run saved and stopped; None if it is done
+    stopped_by: int | None  # the signal after which the run saved and stopped; None if it is done
     is_first: bool  # whether this process is the one that writes and reports
 
     @property
@@ -84,8 +82,8 @@ def train(
     of_model = [name for name in changes if name.split(".")[0] in ("model", "share_softmax", "softmax_bias")]
     if init is not None and of_model:
         raise InputError(
-            f"A run that starts from a model has its configuration, so {', '.join(of_model)} cannot be set; leave "
-            "that out."
+            f"A run that starts from a model (--init) has the configuration of that model, so "
+            f"{', '.join(of_model)} cannot be set; leave that out."
         )
     settings = read_settings(preset=preset, file=Path(config) if config is not None else None, changes=changes)
     run = start_run(
@@ -114,7 +112,7 @@ def resume_training(
     the first run stays as it is.
     """
     if changes and output is None:
-        raise InputError("A run resumes exactly; to change its settings give a new folder too, with --output.")
+        raise InputError("A run resumes exactly; to change its settings, give a new folder too (--output).")
     target = None if output is None else Path(output)
     return _train(resume_run(Path(run), output=target, changes=changes, device=device), progress=progress)
 
@@ -198,10 +196,7 @@ def start_run(
         word_vectors=word_vectors and _absolute(word_vectors),
         settings=settings,
     )
-    text = _read_validation(validation, opened)
-    run = Run(folder, opened, settings, validation=text, processes=processes, start_from=initial)
-    if word_vectors is not None:
-        run.set_word_vectors(Path(word_vectors))
+    run = _open_run(folder, record, opened, initial, processes)
     if processes.is_first:
         folder.mkdir(parents=True, exist_ok=True)
         with lock_run(folder):
@@ -235,6 +230,12 @@ def resume_run(
     initial = None
     if record.start_from is not None and not list_checkpoints(folder):
         initial, _ = _open_initial(record.start_from, corpus)
+    return _open_run(folder, record, corpus, initial, processes)
+
+
+def _open_run(
+    folder: Path, record: "RunRecord", corpus: PreparedCorpus, initial: Checkpoint | None, processes: Processes
+) -> Run:
     text = _read_validation(record.validation, corpus)
     run = Run(folder, corpus, record.settings, validation=text, processes=processes, start_from=initial)
     if not run.load_last_checkpoint() and record.word_vectors is not None:
@@ -260,10 +261,13 @@ class RunRecord:
 
     @classmethod
     def read(cls, folder: Path) -> "RunRecord":
-        """Read the run.json of a folder; CheckpointError or ConfigError if it is missing or damaged."""
+        """Read the run.json of a folder; CheckpointError if it is missing or damaged."""
         record = read_run_file(folder)
         content = {name: value for name, value in record.items() if name not in ("format", "version")}
-        return parse(cls, content, str(folder / RUN_FILE))
+        try:
+            return parse(cls, content, str(folder / RUN_FILE))
+        except ConfigError as error:
+            raise CheckpointError(f"{str(error).rstrip('.')}; copy the run again, or start a new one.") from error
 
 
 def read_run_file(folder: Path) -> dict[str, Any]:

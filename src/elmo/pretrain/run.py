@@ -337,11 +337,5 @@ def _describe_step(report: StepReport, *, sampled: bool) -> dict[str, float]:
 
 
 def _describe_validation(validation: Validation) -> dict[str, float]:
-    evaluation = validation.evaluation
-    return {
-        "perplexity": evaluation.perplexity,
-        "left_to_right_perplexity": evaluation.left_to_right_perplexity,
-        "right_to_left_perplexity": evaluation.right_to_left_perplexity,
-        "unknown_rate": evaluation.unknown_rate,
-        **validation.cosines,
-    }
+    names = ("perplexity", "left_to_right_perplexity", "right_to_left_perplexity", "unknown_rate")
+    return {**{name: getattr(validation.evaluation, name) for name in names}, **validation.cosines}

@@ -8,6 +8,8 @@ import json
 import pickle
 import shutil
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from elmo.pretrain.stream import Position
 TRAINING = "training"
 OPTIMIZER_FILE, HEADS_FILE, CONTEXT_FILE = "optimizer.pt", "teacher-heads.pt", "context-head.pt"
 PROGRESS_FILE = "progress.json"
+_DAMAGED = (pickle.UnpicklingError, zipfile.BadZipFile)
 
 
 def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
@@ -168,29 +171,29 @@ def _read_weights(folder: Path) -> Weights:
 
 
 def _read_progress(path: Path) -> dict[str, int]:
-    try:
-        progress = json.loads(_read(path))
+    with _reading(path):
+        progress = json.loads(path.read_bytes())
         return {name: int(progress[name]) for name in ("num_updates", "num_words", "num_processes")}
-    except (ValueError, KeyError, TypeError) as error:
-        raise _unusable(path, "is damaged") from error
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise _unusable(path, f"could not be read ({error.strerror})") from error
 
 
 def _load(path: Path) -> Any:
-    content = io.BytesIO(_read(path))
-    try:
+    with _reading(path):
+        content = io.BytesIO(path.read_bytes())
         with zipfile.ZipFile(content) as archive:  # torch does not verify the checksums it writes
-            if archive.testzip() is not None:
-                raise _unusable(path, "is damaged")
+            if (damaged := archive.testzip()) is not None:
+                raise ValueError(damaged)
         content.seek(0)
         return torch.load(content, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, zipfile.BadZipFile, EOFError, RuntimeError, ValueError) as error:
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Report what goes wrong with a file of a checkpoint."""
+    try:
+        yield
+    except OSError as error:
+        raise _unusable(path, f"could not be read ({error.strerror})") from error
+    except (ValueError, KeyError, TypeError, EOFError, RuntimeError, *_DAMAGED) as error:
         raise _unusable(path, "is damaged") from error
 
 

@@ -54,6 +54,11 @@ class Vocabulary:
         """Return the ids of words without a letter or digit."""
         return np.array([number for number, word in enumerate(self.words) if is_punctuation(word)], dtype=np.int64)
 
+    @functools.cached_property
+    def clitic_ids(self) -> npt.NDArray[np.int64]:
+        """Return the ids of words that attach to the word before them, such as 's."""
+        return np.array([number for number, word in enumerate(self.words) if is_clitic(word)], dtype=np.int64)
+
     def missing_special_words(self) -> list[str]:
         """Return those of the begin, end and unknown words that are not in the list."""
         return [word for word in (self.begin, self.end, self.unknown) if word not in self._ids]
@@ -75,6 +80,11 @@ class Vocabulary:
 def is_punctuation(word: str) -> bool:
     """Return whether a word has no letter or digit of any script, such as . and --."""
     return not any(character.isalnum() for character in word)
+
+
+def is_clitic(word: str) -> bool:
+    """Return whether a word begins with an apostrophe, as 's and 't do after tokenizing."""
+    return word[:1] in ("'", "’") and not is_punctuation(word)
 
 
 def parse_lines(content: bytes) -> list[str]:

@@ -9,7 +9,7 @@ const FIELDS = {
   classification: [["text", "A warm and funny film, one of the best of the year"]],
   pairs: [["firstText", "A man plays a guitar"], ["secondText", "Somebody makes music"]],
   relations: [["relationText", "The <e1>arm</e1> of the <e2>chair</e2> is broken"]],
-  spans: [["question", "Where did she go?"], ["passage", "In May she went to Rome by train."]],
+  question_answering: [["question", "Where did she go?"], ["passage", "In May she went to Rome by train."]],
   senses: [["senseText", "I sat by the [bank] of the river"], ["lemma", "bank"], ["pos", "NOUN"]],
 };
 const WORD_TAGS_EXAMPLE = "The old man walked slowly along the quiet river"; // for tags of words, not of entities
@@ -132,6 +132,6 @@ const SHOW = {
   classification: showLabel,
   pairs: showLabel,
   relations: showLabel,
-  spans: showAnswer,
+  question_answering: showAnswer,
   senses: showSense,
 };
