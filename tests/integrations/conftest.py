@@ -1,5 +1,6 @@
 """Small models in folders, and labelled toy sentences, for the libraries that use them."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from elmo import Elmo
 
 from .toys import make_models
+
+os.environ.setdefault("USE_TF", "0")  # transformers 4 would import TensorFlow and fail on its Keras
 
 
 def pytest_collection_modifyitems(items):

@@ -17,7 +17,7 @@ RIVER = ["river", "water", "boat", "fish", "mud", "reeds"]
 COMMON = ["the", "a", "of", "and", "to"]
 VOCABULARY = ("<S>", "</S>", "<UNK>", "the", "bank", *MONEY, *RIVER, *COMMON[1:])
 CONFIG = ModelConfig(
-    encoder=EncoderConfig(num_layers=2, cell_dim=32, output_dim=16),
+    encoder=EncoderConfig(num_layers=2, cell_dim=48, output_dim=32),
     characters=CharacterConfig(filters=((1, 8), (2, 16), (3, 16)), embedding_dim=8, num_highways=1),
 )
 # What a door must get right: other lengths, other scripts, words longer than the model reads, an emoji.
@@ -60,9 +60,8 @@ def make_tagged(num_sentences: int, seed: int = 0) -> list[tuple[list[str], list
     made = []
     for _ in range(num_sentences):
         topic, tag = draw.choice(((MONEY, "MONEY"), (RIVER, "RIVER")))
-        pairs = [
-            (draw.choice(COMMON), "O") if draw.random() < 0.5 else (draw.choice(topic), tag) for _ in range(7)
-        ]
+        choices = [((COMMON, "O"), (topic, tag))[draw.randrange(2)] for _ in range(7)]
+        pairs = [(draw.choice(words), name) for words, name in choices]
         made.append(([word for word, _ in pairs], [tag for _, tag in pairs]))
     return made
 
