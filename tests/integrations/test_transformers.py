@@ -72,8 +72,8 @@ def train(model, features, tokenizer, folder, collator, **options):
     from transformers import Trainer, TrainingArguments
 
     arguments = TrainingArguments(
-        output_dir=str(folder), num_train_epochs=8, per_device_train_batch_size=8, learning_rate=3e-2, report_to=[],
-        use_cpu=True, disable_tqdm=True, save_strategy="epoch", save_total_limit=1, **options,
+        output_dir=str(folder), num_train_epochs=8, per_device_train_batch_size=8, learning_rate=3e-2,
+        report_to=[], use_cpu=True, disable_tqdm=True, save_strategy="epoch", save_total_limit=1, **options,
     )  # fmt: skip
     trainer = Trainer(
         model=model, args=arguments, train_dataset=features, eval_dataset=features,
