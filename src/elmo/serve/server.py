@@ -21,7 +21,6 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
-from uvicorn.supervisors import Multiprocess
 
 from elmo.errors import ConfigError
 from elmo.heap import reuse_large_blocks
@@ -156,19 +155,22 @@ class Server(uvicorn.Server):
 def run(settings: Settings, announce: Callable[[str], None]) -> None:
     """Serve until stopped by a signal; `announce` receives the address once the models are open."""
     app = create_app(settings)  # also with several workers: what cannot be opened is reported once, here
+    options = _options(settings)
     listener = bind(settings)
-    listener.listen(BACKLOG)
+    address, port = address_of(listener), listener.getsockname()[1]
     if settings.workers == 1:
+        listener.listen(BACKLOG)
         _prepare_process()
-        announce(address_of(listener))
-        Server(_configure(app, settings)).run(sockets=[listener])
+        announce(address)
+        Server(uvicorn.Config(app, **options)).run(sockets=[listener])
         return
+    listener.close()
     with tempfile.TemporaryDirectory(prefix="elmo-metrics-") as shared:
         os.environ.update(settings.to_environment())
         os.environ[SHARED_FOLDER] = shared
-        announce(address_of(listener))
-        config = _configure("elmo.serve.server:create_worker_app", settings)
-        Multiprocess(config, sockets=[listener]).run()
+        announce(address)
+        factory = "elmo.serve.server:create_worker_app"
+        uvicorn.run(factory, factory=True, workers=settings.workers, host=settings.host, port=port, **options)
 
 
 def create_worker_app() -> FastAPI:
@@ -199,20 +201,18 @@ def address_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
-def _configure(app: FastAPI | str, settings: Settings) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        factory=isinstance(app, str),
-        workers=settings.workers,
-        http=Connection,
-        ws="none",
-        lifespan="on",
-        backlog=BACKLOG,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=int(settings.max_seconds) + 5,
-    )
+def _options(settings: Settings) -> dict[str, Any]:
+    return {
+        # A name, so that a worker answers its supervisor while it imports this module and torch.
+        "http": "elmo.serve.server:Connection",
+        "ws": "none",
+        "lifespan": "on",
+        "backlog": BACKLOG,
+        "log_level": "warning",
+        "access_log": False,
+        "server_header": False,
+        "timeout_graceful_shutdown": int(settings.max_seconds) + 5,
+    }
 
 
 def _prepare_process() -> None:
