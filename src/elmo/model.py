@@ -35,9 +35,8 @@ from elmo.nn.bilm import BiLM
 from elmo.notebook import html_table
 from elmo.progress import progress_bar
 from elmo.text.batch import CharBatch, pack
-from elmo.text.marks import WordIndex, read_pointed
 from elmo.text.scripts import ScriptWatch
-from elmo.text.sentence_input import Sentence, Tokenizer, read_sentence, read_sentences
+from elmo.text.sentence_input import Sentence, Tokenizer, WordIndex, read_pointed, read_sentence, read_sentences
 from elmo.text.tokenize import Word, split_on_spaces, tokenize
 from elmo.text.vocabulary import is_punctuation
 

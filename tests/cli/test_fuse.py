@@ -62,7 +62,7 @@ def test_neighbors_and_indexes_go_by_meaning(run: Run, fused_folder, model_folde
     assert scanned["layers"][0]["neighbors"][0]["text"] == "a loan of cash to the bank"
     pytest.importorskip("faiss")
     built = run("neighbors", "--build", tmp_path / "index", "-c", texts, "-m", fused_folder)
-    assert "by the layers meaning" in built.out, built.err
+    assert "by layer meaning" in built.out, built.err
     found = json.loads(run("neighbors", MONEY, "-c", tmp_path / "index", "--match", "same", "--json").out)
     near, expected = (each["layers"][0]["neighbors"] for each in (found, scanned))
     assert [each["text"] for each in near] == [each["text"] for each in expected]
@@ -152,4 +152,4 @@ def test_an_index_by_meaning_must_say_of_which_context_layer(run: Run, fused_fol
     del manifest["context_hash"]
     (tmp_path / "index" / "manifest.json").write_text(json.dumps(manifest))
     message = run("neighbors", MONEY, "-c", tmp_path / "index", "-m", fused_folder).message()
-    assert "is damaged (the context layer that meaning depends on is not described); build the index" in message
+    assert "is damaged (it does not describe the context layer); build the index again" in message

@@ -7,7 +7,7 @@ import pytest
 from elmo import Elmo, __version__, progress
 from elmo.checkpoint.open import Format
 from elmo.cli import main
-from elmo.cli.commands import COMMANDS
+from elmo.cli.app import COMMANDS
 from elmo.cli.vector_files import ENDINGS
 from tests.cli.conftest import Run
 

@@ -6,7 +6,7 @@ import typing
 
 import pytest
 
-from elmo.cli.serve import serve
+from elmo.cli.commands.serve import serve
 from elmo.errors import ConfigError
 from elmo.serve.served import open_served, split_name
 from elmo.serve.settings import Settings

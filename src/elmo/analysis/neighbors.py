@@ -28,8 +28,7 @@ from elmo.analysis.occurrences import (
 from elmo.errors import InputError
 from elmo.model import Elmo
 from elmo.progress import progress_bar
-from elmo.text.marks import WordIndex
-from elmo.text.sentence_input import Sentence
+from elmo.text.sentence_input import Sentence, WordIndex
 
 Match: TypeAlias = Literal["any", "same", "other"]
 _SENTENCES_AT_ONCE = 256

@@ -17,8 +17,7 @@ from elmo.corpus.text import cut_parts, cut_sentences
 from elmo.errors import InputError
 from elmo.files.sources import STDIN, Lines, Source, find_sources
 from elmo.progress import progress_bar
-from elmo.text.marks import WordIndex, read_marked, read_pointed
-from elmo.text.sentence_input import Sentence
+from elmo.text.sentence_input import Sentence, WordIndex, read_marked, read_pointed
 from elmo.text.tokenize import split_on_spaces, tokenize
 
 if TYPE_CHECKING:

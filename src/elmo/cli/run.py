@@ -63,7 +63,7 @@ def resumable(find_arguments: Callable[[], Sequence[str] | None] = lambda: None)
 
 
 def _invoke(arguments: Sequence[str]) -> int:
-    from elmo.cli.commands import app, translate  # here, because the commands import this module
+    from elmo.cli.app import app, translate  # here, because the commands import this module
 
     try:
         code = app(translate(arguments), prog_name="elmo", standalone_mode=False)

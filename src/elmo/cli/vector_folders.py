@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from elmo.cli.resuming import resumable
+from elmo.cli.run import resumable
 from elmo.errors import InputError
 from elmo.files.sources import Kind
 from elmo.files.work_folder import MANIFEST
@@ -19,15 +19,6 @@ if TYPE_CHECKING:
 InputFormat = Annotated[
     Kind | None,
     typer.Option("--format", show_default="by the ending", help="Format of the input files."),
-]
-Column = Annotated[
-    str | None,
-    typer.Option(
-        "--column",
-        metavar="NAME",
-        show_default="text, sentence, tokens or words",
-        help="Column or JSON field that holds the text, or a list of words.",
-    ),
 ]
 IdColumn = Annotated[
     str | None,

@@ -20,7 +20,7 @@ from elmo.serve.metrics import Metrics
 from elmo.serve.schemas import Text
 from elmo.serve.served import Served
 from elmo.serve.settings import Settings
-from elmo.text.marks import read_pointed
+from elmo.text.sentence_input import read_pointed
 from elmo.text.tokenize import split_on_spaces, tokenize
 
 # Longer texts are tokenized in another thread, so that other requests are served in the meantime.

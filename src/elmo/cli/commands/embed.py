@@ -10,7 +10,7 @@ import typer
 
 from elmo.cli import options
 from elmo.cli import vector_folders as folders
-from elmo.cli.opening import open_model
+from elmo.cli.options import open_model
 from elmo.cli.text_input import Sentence, TextInput
 from elmo.cli.vector_files import Result, check_output, is_folder, write_vectors
 from elmo.errors import InputError
@@ -37,7 +37,7 @@ def embed(
     threads: options.Threads = None,
     local_files_only: options.LocalFilesOnly = False,
     input_format: folders.InputFormat = None,
-    column: folders.Column = None,
+    column: options.Column = None,
     id_column: folders.IdColumn = None,
     only: Annotated[
         list[str] | None,
@@ -121,7 +121,7 @@ def encode(
     threads: options.Threads = None,
     local_files_only: options.LocalFilesOnly = False,
     input_format: folders.InputFormat = None,
-    column: folders.Column = None,
+    column: options.Column = None,
     id_column: folders.IdColumn = None,
     file_format: folders.FolderFormat = None,
     dtype: folders.FolderDType = None,

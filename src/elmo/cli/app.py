@@ -10,27 +10,19 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from elmo.cli.align import align
-from elmo.cli.average import average
-from elmo.cli.bench import bench
-from elmo.cli.convert import convert
-from elmo.cli.embed import embed, encode
-from elmo.cli.evaluate import evaluate
-from elmo.cli.export import export
-from elmo.cli.fuse import fuse
-from elmo.cli.info import info
-from elmo.cli.language_model import score, substitutes
-from elmo.cli.neighbors import neighbors
-from elmo.cli.plot import plot
-from elmo.cli.prepare import prepare
-from elmo.cli.probe import probe
-from elmo.cli.senses import senses
-from elmo.cli.serve import serve
-from elmo.cli.similarity import similarity
-from elmo.cli.static import static
-from elmo.cli.task import task
-from elmo.cli.train import train
-from elmo.cli.vocab import vocab
+from elmo.cli.commands.bench import bench
+from elmo.cli.commands.corpus import fuse, prepare, static
+from elmo.cli.commands.embed import embed, encode
+from elmo.cli.commands.info import info
+from elmo.cli.commands.language_model import evaluate, score, substitutes
+from elmo.cli.commands.models import average, convert, export, vocab
+from elmo.cli.commands.plot import plot
+from elmo.cli.commands.probe import probe
+from elmo.cli.commands.senses import senses
+from elmo.cli.commands.serve import serve
+from elmo.cli.commands.similarity import neighbors, similarity
+from elmo.cli.commands.task import task
+from elmo.cli.commands.train import align, train
 from elmo.version import __version__
 
 COMMANDS: dict[str, Callable[..., None]] = {

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from elmo.cli import options
-from elmo.cli.help_text import TidyCommand
-from elmo.cli.resuming import resumable
+from elmo.cli.commands.train import read_changes
+from elmo.cli.run import resumable
 from elmo.cli.task_options import GIGABYTE, read_pairs, with_options
 from elmo.cli.terminal import measure, pad
-from elmo.cli.train import read_changes
 from elmo.errors import InputError
 from elmo.files.durable import output_file
 from elmo.files.sources import STDIN, Lines, check_text
@@ -52,7 +51,7 @@ def explain(context: typer.Context) -> None:
         raise typer.Exit(2)
 
 
-@task.command("train", cls=TidyCommand)
+@task.command("train")
 @with_options(TaskSettings, TaskOptions)
 def train(
     context: typer.Context,
@@ -218,7 +217,7 @@ def _report(result: "TaskResult", *, as_json: bool) -> None:
     )
 
 
-@task.command("evaluate", cls=TidyCommand)
+@task.command("evaluate")
 @with_options(ReadSettings, only=_READ)
 def evaluate(
     task: TaskFolder,
@@ -248,7 +247,7 @@ def evaluate(
         print(f"{file}: {listed} (examples: {len(examples):,}).")
 
 
-@task.command("predict", cls=TidyCommand)
+@task.command("predict")
 @with_options(ReadSettings, only=_READ)
 def predict(
     task: TaskFolder,

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo.errors import InputError
-from elmo.text.marks import read_marked
+from elmo.text.sentence_input import read_marked
 from elmo.text.tokenize import split_on_spaces, tokenize
 
 

@@ -1,0 +1,327 @@
+"""`elmo convert`, `average`, `vocab` and `export`: a model -> another form of it."""
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from elmo.cli import options
+from elmo.cli.options import open_model, open_model_files
+from elmo.errors import InputError
+from elmo.files.durable import output_folder
+
+if TYPE_CHECKING:
+    from elmo.checkpoint.checkpoint import Checkpoint
+    from elmo.checkpoint.folder import Storage
+    from elmo.text.vocabulary import Vocabulary
+
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# The files of a model in either format: only a folder with nothing else is ever replaced.
+_OWN_FILES = {
+    "config.json", "weights.safetensors", "vocabulary.txt", "characters.txt", "word_counts.txt", "README.md",
+    "context.safetensors", "context.txt", "options.json", "weights.hdf5", "vocab.txt",
+}  # fmt: skip
+Force = Annotated[bool, typer.Option("--force", help="Replace OUT.")]
+export = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
+
+
+class Target(str, Enum):
+    """The formats that can be written."""
+
+    elmo = "elmo"
+    hdf5 = "hdf5"
+
+
+def convert(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="IN", help="A folder, an .hdf5 or .zip file, an alias such as 'small', or a hub id."
+        ),
+    ],
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write the model to.")],
+    to: Annotated[
+        Target,
+        typer.Option(
+            help="Format to write. elmo: the folder of this package. hdf5: options.json, weights.hdf5 and "
+            "vocab.txt, for bilm-tf and AllenNLP."
+        ),
+    ] = Target.elmo,
+    storage: Annotated[
+        options.StoredAs | None,
+        typer.Option(
+            show_default="as IN is stored",
+            help="Storage of the weights: float16 takes half the bytes of float32, compact also stores the "
+            "softmax in 8 bits. Vectors change by the rounding.",
+        ),
+    ] = None,
+    force: Force = False,
+    format: options.ModelFormat = None,
+    local_files_only: options.LocalFilesOnly = False,
+) -> None:
+    """Write a model in another format; vectors stay the same.
+
+    \b
+    Example:
+      elmo convert elmo_weights.hdf5 my-model
+    """
+    if to is Target.hdf5 and storage not in (None, options.StoredAs.float32):
+        assert storage is not None
+        raise InputError(f"--storage is {storage.value}, but HDF5 models are stored in float32; leave it out.")
+    check_model_output(source, output, force=force, source_name="IN")
+    checkpoint = open_model_files(source, format=format, local_files_only=local_files_only)
+    with output_folder(output) as folder:
+        if to is Target.elmo:
+            from elmo.checkpoint.folder import write_folder
+
+            stored_as = checkpoint.storage if storage is None else storage.value
+            write_folder(checkpoint, folder, storage=cast("Storage", stored_as))
+        else:
+            from elmo.checkpoint.formats.hdf5 import write_hdf5
+
+            write_hdf5(checkpoint, folder)
+    print(f"Wrote {output}: {', '.join(sorted(file.name for file in output.iterdir()))}.")
+    for loss in _losses(checkpoint) if to is Target.hdf5 else []:
+        print(f"Not written, because HDF5 models have no place for it: {loss}.")
+
+
+def _losses(checkpoint: "Checkpoint") -> list[str]:
+    """Return what an HDF5 file cannot hold of a model."""
+    from elmo.config import ModelConfig
+
+    config, usual = checkpoint.config, ModelConfig()
+    losses = []
+    if config.softmax:
+        losses.append(f"the softmax over {config.softmax.num_words:,} words")
+    if checkpoint.context:
+        losses.append(f"the context layer over {checkpoint.context.config.num_words:,} words")
+    if config.words and config.words.max_word_length:
+        losses.append(f"that words are cut to {config.words.max_word_length} characters")
+    for name in ("begin_word", "end_word", "unknown_word"):
+        if getattr(config, name) != getattr(usual, name):
+            losses.append(f"{name} = {getattr(config, name)!r}")
+    return losses
+
+
+def average(
+    models: Annotated[
+        list[str], typer.Argument(metavar="MODEL", help="Two or more models, such as checkpoints of one run.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Folder to write the model to.")],
+    share: Annotated[
+        list[float] | None,
+        typer.Option(
+            help="Share of each model, in the order of the models; repeatable.", show_default="equal shares"
+        ),
+    ] = None,
+    force: Force = False,
+    format: options.ModelFormat = None,
+    local_files_only: options.LocalFilesOnly = False,
+) -> None:
+    """Average the weights of related models.
+
+    The models must be fine-tuned from a common ancestor. Their mean is often better than each of them, as for the
+    last checkpoints of a run, or a model before and after it learned from a teacher.
+
+    \b
+    Example:
+      elmo average run/checkpoints/update-00009000 run/checkpoints/update-00010000 -o mean
+    """
+    for model in models:
+        check_model_output(model, output, force=force, source_name="MODEL")
+    from elmo.checkpoint import average as average_checkpoints
+    from elmo.checkpoint import write_folder
+
+    checkpoints = [open_model_files(name, format=format, local_files_only=local_files_only) for name in models]
+    mean = average_checkpoints(checkpoints, share)
+    with output_folder(output) as folder:
+        write_folder(mean, folder)
+    print(f"Wrote {output}, the mean of {len(models)} models.")
+
+
+def vocab(
+    model: options.ModelArgument,
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write the model to.")],
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option(
+            "--vocabulary", metavar="FILE", help="The whole new vocabulary, one word per line, with special words."
+        ),
+    ] = None,
+    add: Annotated[
+        Path | None,
+        typer.Option("--add", metavar="FILE", help="Words to append to the vocabulary, one per line."),
+    ] = None,
+    force: Force = False,
+    format: options.ModelFormat = None,
+    local_files_only: options.LocalFilesOnly = False,
+) -> None:
+    """Change the vocabulary of a model without training.
+
+    Words of both vocabularies keep their weights bit for bit. New words start as the average word; train the model
+    further to improve them.
+
+    \b
+    Example:
+      elmo vocab my-model my-larger-model --add new-words.txt
+    """
+    if vocabulary is not None and add is not None:
+        raise InputError(
+            "--vocabulary and --add were both given; choose one: a whole new vocabulary, or words to add."
+        )
+    path = vocabulary or add
+    if path is None:
+        raise InputError("No words were given; give a file with --vocabulary or --add.")
+    given = _read_words(path, "--vocabulary" if add is None else "--add")
+    check_model_output(model, output, force=force, source_name="MODEL")
+    from elmo.checkpoint import change_vocabulary, write_folder
+    from elmo.checkpoint.derived import require_vocabulary
+
+    checkpoint = open_model_files(model, format=format, local_files_only=local_files_only)
+    old = require_vocabulary(checkpoint)
+    _check_words(path, given, old)
+    words = given if add is None else [*old.words, *dict.fromkeys(word for word in given if word not in old)]
+    changed = change_vocabulary(checkpoint, words)
+    with output_folder(output) as folder:
+        write_folder(changed, folder)
+    num_kept = sum(word in old for word in words)
+    print(
+        f"Wrote {output} (words: {len(words):,}; kept: {num_kept:,}, new: {len(words) - num_kept:,}, "
+        f"left out: {len(old) - num_kept:,})."
+    )
+
+
+def _read_words(path: Path, option: str) -> list[str]:
+    from elmo.text.vocabulary import parse_lines
+
+    if not path.is_file():
+        raise InputError(f"{option} is {str(path)!r}, which is not a file; give a file with one word per line.")
+    content = path.read_bytes().removeprefix(_BYTE_ORDER_MARK).replace(b"\r\n", b"\n")
+    try:
+        return parse_lines(content)
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path} is not UTF-8 (byte {error.start}); convert it first, for example with iconv."
+        ) from error
+
+
+def _check_words(path: Path, words: list[str], old: "Vocabulary") -> None:
+    """Raise InputError for a list with counts or blank lines: a new word must stand alone on its line."""
+    for number, word in enumerate(words, start=1):
+        if word.split() != [word] and word not in old:
+            raise InputError(
+                f"{path}, line {number}, is {word!r:.60}; one word per line was expected, nothing else."
+            )
+
+
+@export.callback(invoke_without_command=True)
+def explain(context: typer.Context) -> None:
+    """Write a model for other programs: ONNX, word2vec."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit(2)
+
+
+@export.command("onnx")
+def onnx(
+    model: options.ModelArgument,
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="The .onnx file to write.")],
+    force: Force = False,
+    format: options.ModelFormat = None,
+    local_files_only: options.LocalFilesOnly = False,
+) -> None:
+    """Write a model as one ONNX file, for onnxruntime in any language.
+
+    Character ids of words enter, all layers of their vectors leave; batch and sentence length are free. The
+    language model's softmax and the context layer are not part of the file. Needs the extra `onnx`.
+
+    \b
+    Example:
+      elmo export onnx en-small en-small.onnx
+    """
+    _check_output(output, force)
+    from elmo.integrations.onnx import export_onnx
+
+    opened = open_model(model, format=format, local_files_only=local_files_only)
+    export_onnx(opened, output)
+    size = output.stat().st_size / 1e6
+    print(f"Wrote {output}: {opened.num_layers} layers of {opened.dim} dimensions, {size:,.1f} MB.")
+
+
+@export.command("word2vec")
+def word2vec(
+    model: options.ModelArgument,
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write, .txt or .bin.")],
+    words: Annotated[
+        Path | None,
+        typer.Option(
+            "--words",
+            metavar="FILE",
+            show_default="the model's vocabulary",
+            help="A text file in UTF-8 with one word per line.",
+        ),
+    ] = None,
+    binary: Annotated[bool, typer.Option("--binary", help="Write numbers as bytes, not as text.")] = False,
+    force: Force = False,
+    format: options.ModelFormat = None,
+    local_files_only: options.LocalFilesOnly = False,
+) -> None:
+    """Write the vectors that words have without a sentence (layer 0), in the format of word2vec.
+
+    gensim's KeyedVectors.load_word2vec_format reads it, and so do `elmo fuse` and `elmo task train` as text.
+
+    \b
+    Example:
+      elmo export word2vec en-small vectors.bin --words words.txt --binary
+    """
+    _check_output(output, force)
+    listed = None if words is None else _read_words_to_export(words)
+    from elmo.integrations.word2vec import write_word2vec
+
+    opened = open_model(model, format=format, local_files_only=local_files_only)
+    num_words = write_word2vec(opened, output, listed, binary=binary)
+    print(f"Wrote {output}: {num_words:,} words of {opened.config.encoder.output_dim} dimensions.")
+
+
+def _check_output(output: Path, force: bool) -> None:
+    if output.exists() and not force:
+        raise InputError(f"{output} exists already; give another name, or --force to replace it.")
+
+
+def _read_words_to_export(path: Path) -> list[str]:
+    words = [word.strip() for word in _read_words(path, "--words")]
+    for number, word in enumerate(words, start=1):
+        if len(word.split()) > 1:
+            raise InputError(
+                f"{path}, line {number}: {word!r:.60} has white space, which separates words in a word2vec file; "
+                "give one word per line, phrases with underscores."
+            )
+    return [word for word in words if word]
+
+
+def check_model_output(source: str, output: Path, *, force: bool, source_name: str) -> None:
+    """Raise InputError for a folder with the source in it, with other files than a model, or without `force`."""
+    if not output.exists():
+        return
+    if not output.is_dir():
+        raise InputError(f"{output} is a file; give a folder to write the model to.")
+    given = Path(source).expanduser()
+    if given.exists() and output.samefile(given if given.is_dir() else given.parent):
+        raise InputError(f"{output} is the folder of {source_name}; give another folder to write to.")
+    names = sorted(entry.name for entry in output.iterdir())
+    if names and not force:
+        raise InputError(
+            f"{output} is not empty (it has {_shorten(names)}); give a new folder, or --force to replace the "
+            "model in it."
+        )
+    if others := [name for name in names if name not in _OWN_FILES]:
+        raise InputError(
+            f"{output} has other files than a model ({_shorten(others)}), so --force does not replace it; give a "
+            "new folder."
+        )
+
+
+def _shorten(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (" and more" if len(names) > 3 else "")

@@ -1,5 +1,0 @@
-"""Moved to terminal; deleted when every importer has moved."""
-
-from elmo.cli.terminal import fit, measure, pad, show
-
-__all__ = ["fit", "measure", "pad", "show"]
