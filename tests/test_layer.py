@@ -251,3 +251,17 @@ def test_a_mix_learns_on_a_frozen_layer_inside_inference_of_others(tiny_model):
     loss.backward()
     assert all(parameter.grad is not None for parameter in layer.mixes.parameters())
     assert all(parameter.grad is None for parameter in layer.bilm.parameters())
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_vectors_follow_the_weights_whichever_optimizer_changes_them(own_model, fused):
+    layer = ElmoLayer(own_model, tune_bilm=True, dropout=0.0)
+    optimizer = torch.optim.AdamW(layer.parameters(), lr=0.1, fused=fused)
+    with torch.no_grad():
+        before = layer([["the", "bank"]]).mixes[0]  # lays the weights out for the fast path
+    layer([["the", "bank"]]).mixes[0].sum().backward()
+    optimizer.step()
+    with torch.no_grad():
+        fast = layer([["the", "bank"]]).mixes[0]
+    assert (fast - before).abs().max() > 0.01
+    torch.testing.assert_close(fast, layer([["the", "bank"]]).mixes[0].detach(), atol=1e-5, rtol=0)

@@ -38,9 +38,9 @@ def resuming_command(answer) -> list[str]:
 @pytest.mark.parametrize(
     ("command", "target"),
     [
-        (["embed", "my text.txt", "--output", "vectors"], "elmo.vectors.job.run_job"),
-        (["encode", "my text.txt", "--output", "vectors"], "elmo.vectors.job.run_job"),
-        (["prepare", "my text.txt", "--output", "corpus", "--workers", "1"], "elmo.corpus.prepare.prepare_corpus"),
+        (["embed", "my text.txt", "--output", "vectors"], "elmo.vectors.embed.embed_files"),
+        (["encode", "my text.txt", "--output", "vectors"], "elmo.vectors.embed.embed_files"),
+        (["prepare", "my text.txt", "--output", "corpus", "--workers", "1"], "elmo.corpus.prepare.prepare"),
         (["neighbors", "--build", "index", "--corpus", "my text.txt"], "elmo.analysis.index_build.build_index"),
     ],
 )
@@ -71,7 +71,7 @@ def test_a_task_is_resumed_by_its_folder_once_it_has_begun(run, tmp_path, monkey
 
 
 def test_standard_input_is_needed_again(run, model_folder, tmp_path, monkeypatch):
-    interrupt(monkeypatch, "elmo.vectors.job.run_job")
+    interrupt(monkeypatch, "elmo.vectors.embed.embed_files")
     answer = run("embed", "-", "--output", tmp_path / "vectors", "-m", model_folder, stdin=b"I went\n")
     assert "elmo: interrupted; resume with the same standard input: elmo embed - --output" in answer.err
 

@@ -58,8 +58,7 @@ def test_only_some_words_or_spans(run: Run, model_folder, tiny_model, text_file,
     path.write_text('{"text": "by the river bank", "at": [[2, 4]]}\n{"text": "short", "at": [[0, 2]]}\n')
     command = ("embed", path, "--spans", "at", "-m", model_folder, "-o", tmp_path / "b")
     assert run(*command).message() == (
-        f"{path}, line 2, has the span [0, 2], which does not lie in its 1 words; --on-error reject leaves such "
-        "rows out."
+        f"{path}, line 2, has the span [0, 2], which is not within its 1 words; --on-error reject skips such rows."
     )
     assert "rejected rows, see rejects.jsonl: 1)" in run(*command, "--on-error", "reject").out
     (row,) = vectors.open(tmp_path / "b")
@@ -121,7 +120,7 @@ def test_damage_is_told_by_info(run: Run, model_folder, text_file, tmp_path):
     content = bytearray(part.read_bytes())
     content[100] ^= 1
     part.write_bytes(content)
-    expected = f"{output} is damaged: part-00000.parquet has other bytes than were written; copy it anew, or run"
+    expected = f"{output} is damaged: part-00000.parquet has a checksum mismatch; copy it again, or run"
     assert run("info", output).message().startswith(expected)
     assert run("info", output, "--no-checksums").code == 0
     (output / "part-00009.parquet").touch()
@@ -143,12 +142,12 @@ def test_damage_is_told_by_info(run: Run, model_folder, text_file, tmp_path):
         ),
         (["-o", "{}"], "Nothing to read; name files, or - for standard input"),
         (["-", "--state", "carry", "-o", "{}"], "--state carry reads one sentence after another"),
-        (["-", "--workers", "0", "-o", "{}"], "--workers is 0; give 1 or more"),
+        (["-", "--workers", "0", "-o", "{}"], "--workers is 0; it must be at least 1"),
         (
             ["-", "--workers", "1", "--threads", "3", "-o", "{}"],
             "--threads is 3, but a worker uses at most 2, and --workers is 1",
         ),
-        (["-", "--address", "auto", "-o", "{}"], "An address is that of a Ray cluster; give the engine ray too"),
+        (["-", "--address", "auto", "-o", "{}"], "An address is that of a Ray cluster; choose the engine ray too"),
         (["none.txt", "-o", "{}"], "There is no file 'none.txt'"),
         (["-", "--dtype", "int8"], "--dtype is for folders of vectors, but --output names none"),
         (["-", "--only", "bank", "-o", "x.npz"], "--only is for folders of vectors"),

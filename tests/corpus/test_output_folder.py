@@ -2,7 +2,8 @@
 
 import pytest
 
-from elmo.corpus.prepare import PrepareSettings, prepare_corpus
+from elmo.corpus.prepare import prepare_corpus
+from elmo.corpus.settings import PrepareSettings
 from elmo.errors import InputError
 
 

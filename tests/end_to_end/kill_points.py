@@ -154,7 +154,7 @@ def make_small_segments() -> None:
     import torch
 
     torch.set_num_threads(1)
-    for name in ("elmo.cli.commands", "elmo.vectors.job", "elmo.pretrain.launch", "elmo.tasks.comparison"):
+    for name in ("elmo.cli.commands", "elmo.vectors.embed", "elmo.pretrain.launch", "elmo.tasks.comparison"):
         import_module(name)
     from elmo.analysis import index
 

@@ -10,15 +10,16 @@ import pytest
 from elmo import CheckpointError, ConfigError, Elmo, vectors
 from elmo.analysis import CorpusIndex, build_index, find_neighbors
 from elmo.checkpoint.open import open_checkpoint
-from elmo.corpus.prepare import PrepareSettings, prepare_corpus
+from elmo.corpus.prepare import prepare_corpus
 from elmo.corpus.prepared import PreparedCorpus
+from elmo.corpus.settings import PrepareSettings
 from elmo.errors import ElmoError
 from elmo.pretrain.launch import resume_run, start_run
 from elmo.pretrain.run import Watcher
 from elmo.pretrain.settings import read_settings
 from elmo.tasks import load
-from elmo.vectors import JobSettings, run_job
-from elmo.vectors.verification import verify
+from elmo.vectors import VectorSettings, embed_files
+from elmo.vectors.folder import verify
 from tests.checkpoint import bilm_files, manylangs_files
 from tests.end_to_end.test_kill_points import TINY
 from tests.language_models import make_language_model
@@ -65,7 +66,9 @@ def use_vectors(folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("file_format", ["parquet", "npy", "hdf5"])
 def test_vectors(texts, tmp_path, file_format):
-    run_job(make_language_model(), [texts], tmp_path / "v", JobSettings(part_bytes=800, file_format=file_format))
+    embed_files(
+        make_language_model(), [texts], tmp_path / "v", VectorSettings(part_bytes=800, file_format=file_format)
+    )
     for folder in mutated_folders(tmp_path / "v", tmp_path, seed=f"vectors {file_format}", count=COUNT):
         assert check_in_child(use_vectors, folder) == 0
 

@@ -10,7 +10,8 @@ import torch
 from elmo import CheckpointError, ConfigError, Elmo, InputError
 from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo.checkpoint.source import list_checkpoints
-from elmo.corpus.prepare import PrepareSettings, prepare_corpus
+from elmo.corpus.prepare import prepare_corpus
+from elmo.corpus.settings import PrepareSettings
 from elmo.inference.scoring import evaluate_text
 from elmo.pretrain import run as run_module
 from elmo.pretrain.launch import resume_run, start_run
@@ -191,7 +192,7 @@ def test_mistakes_are_one_sentence(corpus_folder, tmp_path, tiny_settings):
 def test_a_run_that_cannot_start_leaves_no_folder(corpus_folder, tmp_path, tiny_settings):
     with pytest.raises(ConfigError, match="The device 'abacus' cannot be used"):
         start_run(tmp_path / "run", corpus_folder, tiny_settings(), device="abacus")
-    with pytest.raises(InputError, match="holds no whole prepared corpus"):
+    with pytest.raises(InputError, match="holds no complete prepared corpus"):
         start_run(tmp_path / "run", tmp_path / "none", tiny_settings())
     assert not (tmp_path / "run").exists()
 

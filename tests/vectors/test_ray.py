@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elmo.errors import InputError
-from elmo.vectors import JobSettings, run_job
+from elmo.vectors import VectorSettings, embed_files
 from tests.vectors.conftest import PART_BYTES, read_all
 
 ray = pytest.importorskip("ray")
@@ -17,7 +17,7 @@ pytestmark = [
     # Ray warns about its own future and leaves the closing of its pipes to the collector.
     pytest.mark.filterwarnings("ignore"),
 ]
-SETTINGS = JobSettings(part_bytes=PART_BYTES)
+SETTINGS = VectorSettings(part_bytes=PART_BYTES)
 
 
 @pytest.fixture(scope="module")
@@ -40,15 +40,15 @@ def worker_processes() -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
-            if path.read_bytes().startswith(b"ray::_Worker"):
+            if path.read_bytes().startswith(b"ray::_RayWorker"):
                 found.append(int(path.parent.name))
     return found
 
 
 def test_two_ray_workers_write_the_same_folder(tiny_model, text_file, tmp_path, cluster):
-    run_job(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
+    embed_files(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
     words = []
-    vectors = run_job(
+    vectors = embed_files(
         tiny_model,
         [text_file],
         tmp_path / "out",
@@ -63,7 +63,7 @@ def test_two_ray_workers_write_the_same_folder(tiny_model, text_file, tmp_path, 
 
 
 def test_a_ray_worker_killed_midway_is_replaced(tiny_model, text_file, tmp_path, cluster):
-    run_job(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
+    embed_files(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
     killed = []
 
     def kill_one(progress):
@@ -71,7 +71,7 @@ def test_a_ray_worker_killed_midway_is_replaced(tiny_model, text_file, tmp_path,
             killed.append(worker_processes()[0])
             os.kill(killed[0], signal.SIGKILL)
 
-    run_job(
+    embed_files(
         tiny_model, [text_file], tmp_path / "out", SETTINGS, engine="ray", workers=2, threads=2, progress=kill_one
     )
     assert len(killed) == 1
@@ -82,10 +82,10 @@ def test_what_goes_wrong_in_a_ray_worker_is_told_as_anywhere(tiny_model, tmp_pat
     path = tmp_path / "text.txt"
     path.write_text("short\n" + "long " * 50)
     with pytest.raises(InputError, match=r"text.txt, line 2, has 50 words, more than 10"):
-        run_job(tiny_model, [path], tmp_path / "out", JobSettings(max_words=10), engine="ray", workers=1)
+        embed_files(tiny_model, [path], tmp_path / "out", VectorSettings(max_words=10), engine="ray", workers=1)
 
 
 def test_no_cluster_at_an_address(tiny_model, text_file, tmp_path, cluster):
     ray.shutdown()
     with pytest.raises(InputError, match="There is no Ray cluster at '127.0.0.1:1'"):
-        run_job(tiny_model, [text_file], tmp_path / "out", SETTINGS, engine="ray", address="127.0.0.1:1")
+        embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, engine="ray", address="127.0.0.1:1")

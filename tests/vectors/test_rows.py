@@ -9,7 +9,7 @@ import pytest
 from elmo.errors import InputError
 from elmo.files.rows import LONGEST_ROW_BYTES
 from elmo.files.sources import BrokenRow
-from elmo.vectors.job import _open_inputs as open_inputs
+from elmo.vectors.embed import open_inputs
 from elmo.vectors.parts import cut_parts
 from elmo.vectors.rows import Columns, RowStream, find_inputs
 

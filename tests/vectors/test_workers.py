@@ -10,12 +10,11 @@ from dataclasses import replace
 
 import pytest
 
-import elmo.vectors.engines as engines
 from elmo.errors import ElmoError
-from elmo.vectors import JobSettings, run_job
+from elmo.vectors import VectorSettings, embed_files, writing
 from tests.vectors.conftest import PART_BYTES, read_all
 
-SETTINGS = JobSettings(part_bytes=PART_BYTES)
+SETTINGS = VectorSettings(part_bytes=PART_BYTES)
 
 
 @pytest.fixture
@@ -23,17 +22,17 @@ def workers(monkeypatch):
     """What lists the worker processes that were started."""
     started = []
 
-    class Watched(engines.Workers):
+    class Watched(writing.Workers):
         def __init__(self, *arguments, **more):
             super().__init__(*arguments, **more)
             started.append(self)
 
-    monkeypatch.setattr(engines, "Workers", Watched)
+    monkeypatch.setattr(writing, "Workers", Watched)
     return lambda: [worker._process.pid for pool in started for worker in pool._started]
 
 
 def test_two_processes_and_a_killed_one_write_the_same_folder(tiny_model, text_file, tmp_path, workers, caplog):
-    run_job(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
+    embed_files(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
     killed = []
 
     def kill_one(progress):
@@ -41,7 +40,7 @@ def test_two_processes_and_a_killed_one_write_the_same_folder(tiny_model, text_f
             killed.append(workers()[0])
             os.kill(killed[0], signal.SIGKILL)
 
-    run_job(tiny_model, [text_file], tmp_path / "out", SETTINGS, workers=2, threads=2, progress=kill_one)
+    embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, workers=2, threads=2, progress=kill_one)
     assert len(workers()) == 3
     assert "A worker process died (killed by SIGKILL" in caplog.text
     assert read_all(tmp_path / "out") == read_all(tmp_path / "whole")
@@ -55,7 +54,7 @@ def test_a_part_whose_workers_always_die_ends_the_job(tiny_model, text_file, tmp
                 os.kill(process, signal.SIGKILL)
 
     with pytest.raises(ElmoError, match="A worker process died .*; the finished parts are kept"):
-        run_job(
+        embed_files(
             tiny_model,
             [text_file],
             tmp_path / "out",
@@ -72,7 +71,7 @@ def test_a_part_whose_workers_always_die_ends_the_job(tiny_model, text_file, tmp
 def test_a_killed_command_goes_on_to_the_same_folder(tiny_model, text_file, tmp_path, num_workers):
     tiny_model.save_pretrained(tmp_path / "model")
     text_file.write_text(text_file.read_text() * 20)  # so much that nobody is done before the last kill
-    run_job(tiny_model, [text_file], tmp_path / "whole", replace(SETTINGS, part_bytes=100))
+    embed_files(tiny_model, [text_file], tmp_path / "whole", replace(SETTINGS, part_bytes=100))
     output = tmp_path / "out"
     command = [sys.executable, "-m", "elmo", "embed", text_file, "--output", output, "--model", tmp_path / "model"]
     command += ["--part-bytes", "100", "--workers", str(num_workers)]

@@ -1,6 +1,6 @@
 """Which vectors of a word are compared: one layer's, the average of all layers, or "meaning" (context layer)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy.typing as npt
 from elmo.analysis.occurrences import Occurrence
 from elmo.errors import InputError
 from elmo.model import Elmo
+from elmo.progress import progress_bar
 
 LayerKey: TypeAlias = int | Literal["average", "meaning"]
 Array: TypeAlias = npt.NDArray[np.float32]
@@ -75,24 +76,22 @@ def embed_layers(
 
 
 def embed_occurrences(
-    model: Elmo,
-    occurrences: Sequence[Occurrence],
-    layer: LayerKey,
-    advance: Callable[[int], None] = lambda num_sentences: None,
+    model: Elmo, occurrences: Sequence[Occurrence], layer: LayerKey, *, progress: bool = False
 ) -> Array:
     """Return one vector per occurrence (N, dimensions); a phrase has the mean of its words.
 
-    A sentence with several occurrences is embedded once. `advance` receives the number of embedded sentences.
+    A sentence with several occurrences is embedded once.
     """
     places: dict[tuple[str, ...], list[int]] = {}
     for number, occurrence in enumerate(occurrences):
         places.setdefault(tuple(occurrence.sentence.words), []).append(number)
     vectors = np.zeros((len(occurrences), *model.word_shape(layer)), dtype=np.float32)
     arrays = model.embed_iter((list(words) for words in places), layers=layer, read_ahead=256)
-    for numbers, array in zip(places.values(), arrays, strict=True):
-        for number in numbers:
-            vectors[number] = array[occurrences[number].start : occurrences[number].end].mean(axis=0)
-        advance(1)
+    with progress_bar(unit="sentences", num_bytes=None, shown=progress) as advance:
+        for numbers, array in zip(places.values(), arrays, strict=True):
+            for number in numbers:
+                vectors[number] = array[occurrences[number].start : occurrences[number].end].mean(axis=0)
+            advance(0)
     return vectors
 
 

@@ -24,6 +24,9 @@ from elmo.tasks.shared_inputs import read_examples
 MEAN = "mean"
 NO_LABEL = -1
 _FEWEST_EXAMPLES = 100  # of a question, if there are several
+_NUM_EPOCHS, _MIN_STEPS = 8, 500  # small data is repeated more often
+_BATCH_SIZE = 256
+_LEARNING_RATE, _WEIGHT_DECAY = 2e-3, 1e-2
 _MIX_RATE = 10
 
 
@@ -51,17 +54,6 @@ class LinearScores:
     mix_weights: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class LinearSettings:
-    """How the classifiers are trained."""
-
-    num_epochs: int = 8
-    min_steps: int = 500  # small data is repeated more often
-    batch_size: int = 256
-    learning_rate: float = 2e-3
-    weight_decay: float = 1e-2
-
-
 class LinearProbe(nn.Module):
     """(B, L+1, D) -> (B, L+3, C): the class scores of each kind of vectors."""
 
@@ -86,28 +78,28 @@ class LinearProbe(nn.Module):
 
 
 def train_linear_probe(
-    train: LabelledVectors, test: LabelledVectors, class_counts: list[int], settings: LinearSettings, seed: int
+    train: LabelledVectors, test: LabelledVectors, class_counts: list[int], seed: int
 ) -> LinearScores:
     """Train on one set and measure on the other; `class_counts` has the number of classes of each question."""
     draw = torch.Generator().manual_seed(seed)
     vectors, labels = torch.from_numpy(train.vectors), torch.from_numpy(train.labels)
     probe = LinearProbe(vectors, sum(class_counts))
-    classifiers = {"params": [probe.weight, probe.bias], "weight_decay": settings.weight_decay}
+    classifiers = {"params": [probe.weight, probe.bias], "weight_decay": _WEIGHT_DECAY}
     # The few mix weights need larger steps, and no decay.
-    mix = {"params": [probe.mix], "lr": _MIX_RATE * settings.learning_rate, "weight_decay": 0.0}
-    optimizer = torch.optim.AdamW([classifiers, mix], lr=settings.learning_rate)
-    num_batches = -(-len(vectors) // settings.batch_size)
-    num_epochs = max(settings.num_epochs, -(-settings.min_steps // num_batches))
+    mix = {"params": [probe.mix], "lr": _MIX_RATE * _LEARNING_RATE, "weight_decay": 0.0}
+    optimizer = torch.optim.AdamW([classifiers, mix], lr=_LEARNING_RATE)
+    num_batches = -(-len(vectors) // _BATCH_SIZE)
+    num_epochs = max(_NUM_EPOCHS, -(-_MIN_STEPS // num_batches))
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, num_epochs * num_batches)
     for _ in range(num_epochs):
-        for rows in torch.split(torch.randperm(len(vectors), generator=draw), settings.batch_size):
+        for rows in torch.split(torch.randperm(len(vectors), generator=draw), _BATCH_SIZE):
             loss = _loss(probe(vectors[rows].float()), labels[rows], class_counts)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
     weights = tuple(probe.mix.detach().softmax(dim=0).tolist())
-    return LinearScores(_measure(probe, test, class_counts, settings.batch_size), weights)
+    return LinearScores(_measure(probe, test, class_counts), weights)
 
 
 def _loss(scores: Tensor, labels: Tensor, class_counts: list[int]) -> Tensor:
@@ -123,11 +115,11 @@ def _loss(scores: Tensor, labels: Tensor, class_counts: list[int]) -> Tensor:
 
 
 @torch.no_grad()
-def _measure(probe: LinearProbe, test: LabelledVectors, class_counts: list[int], batch_size: int) -> Floats:
+def _measure(probe: LinearProbe, test: LabelledVectors, class_counts: list[int]) -> Floats:
     num_kinds = probe.weight.shape[0]
     right, asked = np.zeros((num_kinds, len(class_counts))), np.zeros(len(class_counts))
-    for start in range(0, len(test.vectors), batch_size):
-        rows = slice(start, start + batch_size)
+    for start in range(0, len(test.vectors), _BATCH_SIZE):
+        rows = slice(start, start + _BATCH_SIZE)
         scores = probe(torch.from_numpy(test.vectors[rows]).float())
         for question, part in enumerate(torch.split(scores, class_counts, dim=-1)):
             labels = torch.from_numpy(test.labels[rows, question])
@@ -168,26 +160,8 @@ def read_features(tags: Sequence[str]) -> tuple[dict[str, str], ...]:
     return tuple(found)
 
 
-def probe_files(
-    model: Elmo,
-    kind: str,
-    train: str,
-    test: str,
-    read: ReadSettings,
-    *,
-    seeds: Sequence[int],
-    max_train_words: int | None,
-    max_test_words: int | None,
-    advance: Callable[[int], None],
-) -> ProbeResult:
-    """Probe the files of one kind: tagging, features or classification."""
-    return probe_linear(
-        model, kind, _read_sentences(train, kind, read), _read_sentences(test, kind, read), seeds=seeds,
-        max_train_words=max_train_words, max_test_words=max_test_words, advance=advance,
-    )  # fmt: skip
-
-
-def _read_sentences(path: str, kind: str, read: ReadSettings) -> list[LabelledSentence]:
+def read_sentences(path: str, kind: str, read: ReadSettings) -> list[LabelledSentence]:
+    """Read the examples of one kind of probe: tagging, features or classification."""
     if kind == "classification":
         examples, _ = read_examples(path, "classification", read)
         return [LabelledSentence(each.words, ({"label": each.label},)) for each in examples]
@@ -207,7 +181,6 @@ def probe_linear(
     seeds: Sequence[int],
     max_train_words: int | None,
     max_test_words: int | None,
-    settings: LinearSettings | None = None,
     advance: Callable[[int], None] = lambda num_words: None,
 ) -> ProbeResult:
     """Train and measure. Each seed samples its own training sentences from longer data; the test set is fixed."""
@@ -225,7 +198,7 @@ def probe_linear(
     for seed, numbers in zip(seeds, drawn, strict=True):
         train_vectors = _stack([train_rows[number] for number in numbers])
         counts = [len(classes) for classes in questions.values()]
-        by_seed.append(train_linear_probe(train_vectors, test_vectors, counts, settings or LinearSettings(), seed))
+        by_seed.append(train_linear_probe(train_vectors, test_vectors, counts, seed))
     rows = [
         ProbeRow(name, _name_scores(questions, [found.accuracy[kind_number] for found in by_seed]))
         for kind_number, name in enumerate(name_rows(model.num_layers))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from elmo.corpus.settings import TextSettings as TextSettings
 from elmo.corpus.text import cut_parts, cut_sentences
 from elmo.errors import InputError
-from elmo.files.sources import STDIN, Source, find_sources
+from elmo.files.sources import STDIN, Lines, Source, find_sources
 from elmo.progress import progress_bar
 from elmo.text.marks import WordIndex, read_marked, read_pointed
 from elmo.text.sentence_input import Sentence
@@ -23,7 +23,6 @@ from elmo.text.tokenize import split_on_spaces, tokenize
 
 if TYPE_CHECKING:
     from elmo.analysis.index import CorpusIndex
-    from elmo.files.sources import Lines
 
 # An index, or the names of text files (patterns such as texts/*.txt too).
 Corpus: TypeAlias = "CorpusIndex | Sequence[str]"
@@ -234,6 +233,8 @@ def find_occurrences(
                 advance=lambda num_sentences: advance(0, num_sentences),
             )
     if not found.num_found:
+        if len(word.split()) > 1:
+            raise InputError(f"{word!r} is several words, but occurrences of one word are found; name one.")
         raise InputError(f"{word!r} does not occur in the corpus; choose another word, or more text.")
     return found
 
@@ -272,8 +273,6 @@ def read_labelled(path: str | Path, word: str | None = None) -> dict[str, list[O
 
     A `word` without a part of speech stands for all of them.
     """
-    from elmo.files.sources import Lines
-
     lines = Lines(path)
     found: dict[str, list[Occurrence]] = {}
     for name, occurrence in _read_xml(str(path)) if lines.suffix == ".xml" else _read_lines(lines):
@@ -310,7 +309,7 @@ def _read_xml(path: str) -> Iterator[tuple[str, Occurrence]]:
             yield entry_of(target), Occurrence(sentence, start, end, target.keys[0])
 
 
-def _read_lines(lines: "Lines") -> Iterator[tuple[str, Occurrence]]:
+def _read_lines(lines: Lines) -> Iterator[tuple[str, Occurrence]]:
     for line in lines:
         if not line.strip():
             continue

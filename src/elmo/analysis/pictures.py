@@ -252,22 +252,16 @@ def read_comparison(folder: str | Path) -> list[Row]:
         raise CheckpointError(f"{path} is damaged: {error}; run the comparison again.") from error
 
 
-def draw_learning_curves(
-    comparison: str | Path | Sequence[Row], output: str | Path, *, title: str | None = None
-) -> None:
-    """Draw the score of each variant of a comparison, a folder or its rows, over the share of training data."""
+def draw_learning_curves(folder: str | Path, output: str | Path, *, title: str | None = None) -> None:
+    """Draw the score of each variant of a comparison over the share of the training data."""
     require_matplotlib()
-    path = check_output(output)
-    is_folder = isinstance(comparison, str | Path)
-    rows = read_comparison(comparison) if isinstance(comparison, str | Path) else list(comparison)
+    path, rows = check_output(output), read_comparison(folder)
     if len({row.fraction for row in rows}) < 2:
-        name = comparison if is_folder else "The comparison"
         raise InputError(
-            f"{name} has one share of the training data, which makes no curve; compare with "
+            f"{folder} has one share of the training data, which makes no curve; compare with "
             "--fractions 0.01,0.1,1."
         )
-    if title is None:
-        title = Path(comparison).resolve().name if isinstance(comparison, str | Path) else ""
+    title = title or Path(folder).resolve().name
     variants = list(dict.fromkeys(row.variant for row in rows))
     with drawing(path, (6.5, 4.2), [title, *variants]) as figure:
         axes = figure.subplots()

@@ -20,6 +20,8 @@ from elmo.model import Elmo
 from elmo.progress import progress_bar
 from elmo.tasks.examples import SentencePair
 from elmo.tasks.metrics import score_numbers
+from elmo.tasks.readers import open_reader
+from elmo.tasks.readers.datasets import read_first_senses
 from elmo.tasks.settings import ReadSettings
 from elmo.tasks.shared_inputs import read_examples
 
@@ -139,12 +141,14 @@ def probe(
             return probe_similarity(model, taught, tested, seeds=seeds, advance=advance)
         assert train is not None
         if kind == "senses":
-            return sense_probe.probe_files(
-                model, train, test, read, sense_index, seeds=seeds, max_train_words=limit, advance=advance
-            )
-        return linear_probe.probe_files(
-            model, kind, train, test, read, seeds=seeds, max_train_words=limit,
-            max_test_words=max_test_words or DEFAULT_MAX_TEST_WORDS, advance=advance,
+            return sense_probe.probe_senses(
+                model, *(open_reader(path, "senses", read).reader for path in (train, test)), seeds=seeds,
+                max_train_words=limit, advance=advance,
+                first_senses=None if sense_index is None else read_first_senses(sense_index),
+            )  # fmt: skip
+        return linear_probe.probe_linear(
+            model, kind, *(linear_probe.read_sentences(path, kind, read) for path in (train, test)), seeds=seeds,
+            max_train_words=limit, max_test_words=max_test_words or DEFAULT_MAX_TEST_WORDS, advance=advance,
         )  # fmt: skip
 
 

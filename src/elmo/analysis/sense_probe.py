@@ -17,9 +17,6 @@ from elmo.analysis.probes import MEANING, Floats, ProbeResult, ProbeRow, Score, 
 from elmo.errors import InputError
 from elmo.model import Elmo
 from elmo.tasks.examples import SenseSentence, SenseTarget, entry_of
-from elmo.tasks.readers import open_reader
-from elmo.tasks.readers.datasets import read_first_senses
-from elmo.tasks.settings import ReadSettings
 
 _EXAMPLES_KEPT = 5000  # to learn the mix from
 _MIX_EXAMPLES = 1000
@@ -64,25 +61,6 @@ class SenseMemory:
         lengths = np.maximum(np.linalg.norm(means, axis=-1), np.finfo(np.float32).tiny)
         best = (np.einsum("wd,wsd->ws", mixed, means) / lengths).argmax(axis=1)
         return [keys[number] for number in best]
-
-
-def probe_files(
-    model: Elmo,
-    train: str,
-    test: str,
-    read: ReadSettings,
-    sense_index: str | None,
-    *,
-    seeds: Sequence[int],
-    max_train_words: int | None,
-    advance: Callable[[int], None],
-) -> ProbeResult:
-    """Probe files of the word-sense evaluation framework; the first `max_train_words` words are learned from."""
-    first_senses = None if sense_index is None else read_first_senses(sense_index)
-    return probe_senses(
-        model, open_reader(train, "senses", read).reader, open_reader(test, "senses", read).reader, seeds=seeds,
-        max_train_words=max_train_words, first_senses=first_senses, advance=advance,
-    )  # fmt: skip
 
 
 def probe_senses(

@@ -19,7 +19,6 @@ from elmo.analysis.layers import Array, choose_layer, embed_occurrences, normali
 from elmo.analysis.occurrences import Occurrence, is_same_word, sample_some
 from elmo.errors import ConfigError, InputError
 from elmo.model import Elmo
-from elmo.progress import progress_bar
 
 FEWEST_OCCURRENCES = 10  # below, senses are not looked for
 MOST_SENSES = 8
@@ -176,9 +175,7 @@ def induce_senses(
             f"{num_senses} senses were requested, but there are {len(occurrences)} occurrences; request 1 to "
             f"{len(occurrences)}."
         )
-    key = choose_layer(layer, model)
-    with progress_bar(unit="sentences", num_bytes=None, shown=progress) as advance:
-        vectors = embed_occurrences(model, occurrences, key, lambda num_sentences: advance(0, num_sentences))
+    vectors = embed_occurrences(model, occurrences, choose_layer(layer, model), progress=progress)
     clusters = find_clusters(vectors, num_clusters=num_senses, seed=seed)
     ranked = [_rank_typical(clusters, occurrences, number) for number in range(clusters.num_clusters)]
     substitutes = _own_substitutes(
@@ -223,9 +220,8 @@ def evaluate_induction(
     chosen = _choose_words(labelled, min_occurrences, max_words, seed)
     sampled = {word: sample_some(labelled[word], max_occurrences, seed) for word in chosen}
     # All at once, because many sentences have several of the words.
-    with progress_bar(unit="sentences", num_bytes=None, shown=progress) as advance:
-        everything = [each for word in chosen for each in sampled[word]]
-        vectors = embed_occurrences(model, everything, key, lambda num_sentences: advance(0, num_sentences))
+    everything = [each for word in chosen for each in sampled[word]]
+    vectors = embed_occurrences(model, everything, key, progress=progress)
     found, start = [], 0
     for word, occurrences in sampled.items():
         own = vectors[start : start + len(occurrences)]

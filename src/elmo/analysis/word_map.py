@@ -19,7 +19,6 @@ from elmo.analysis.pictures import COLOURS, GREY, MARKERS, check_output, drawing
 from elmo.analysis.senses import find_clusters, reduce, require_sklearn
 from elmo.errors import InputError
 from elmo.model import Elmo
-from elmo.progress import progress_bar
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +27,7 @@ Projection: TypeAlias = Literal["pca", "tsne"]
 OTHERS = "others"
 _WINDOW = 6  # words on each side of an occurrence that may set its cluster apart
 _TYPICAL_WORDS = 4
-_CONTEXT_WORDS = 4
+_CONTEXT_WORDS = 5
 _LONGEST_LINE = 58  # characters
 _LINE_INCHES = 0.185
 
@@ -71,9 +70,7 @@ def map_word(
     progress: bool = False,
 ) -> OccurrenceMap:
     """Embed the occurrences of a word and place them on a plane."""
-    key = choose_layer(layer, model)
-    with progress_bar(unit="sentences", num_bytes=None, shown=progress) as advance:
-        vectors = embed_occurrences(model, occurrences, key, lambda num_sentences: advance(0, num_sentences))
+    vectors = embed_occurrences(model, occurrences, choose_layer(layer, model), progress=progress)
     return map_occurrences(word, occurrences, vectors, projection=projection, seed=seed)
 
 

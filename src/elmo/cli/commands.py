@@ -14,9 +14,9 @@ from elmo.cli.align import align
 from elmo.cli.average import average
 from elmo.cli.bench import bench
 from elmo.cli.convert import convert
-from elmo.cli.embed import embed
-from elmo.cli.encode import encode
+from elmo.cli.embed import embed, encode
 from elmo.cli.evaluate import evaluate
+from elmo.cli.export import export
 from elmo.cli.fuse import fuse
 from elmo.cli.info import info
 from elmo.cli.language_model import score, substitutes
@@ -56,7 +56,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "bench": bench,
 }
 
-GROUPS = {"task": task, "plot": plot}
+GROUPS = {"task": task, "plot": plot, "export": export}
 
 # Flags that had another name in the release before: one name has one meaning in all commands now. The old names
 # still work, appear in no help page, and go with the next release.

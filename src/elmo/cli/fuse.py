@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def fuse(
     model: options.ModelArgument,
     corpus: CorpusArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="The folder to write.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Folder to write.")],
     vectors: Annotated[
         Path | None,
         typer.Option(
@@ -32,18 +32,18 @@ def fuse(
     seed: Seed = 0,
     storage: Annotated[
         options.StoredAs | None,
-        typer.Option(show_default="as MODEL is stored", help="Form of the model's weights, as in elmo convert."),
+        typer.Option(show_default="as MODEL is stored", help="Storage format of the weights, as in elmo convert."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a model that OUT holds already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing model in OUT.")] = False,
     format: options.ModelFormat = None,
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:
     """Add a context layer to a model.
 
-    It tells what the words around a word are about. Any model can have one, and nothing is trained: a hundred
-    million words take a few minutes. The language model stays as it is. `--layers meaning` puts the top layer
-    beside the context layer, which tells meanings apart much better than the layers do, and `elmo encode` gives
-    better sentence vectors. Needs the extra `fuse`.
+    The layer represents the topic of the words around a word. Any model can have one, and nothing is trained: a
+    hundred million words take a few minutes. The language model does not change. `--layers meaning` concatenates
+    the top layer and the context layer, which separates meanings much better than the layers alone, and `elmo
+    encode` computes better sentence vectors. Needs the extra `fuse`.
 
     \b
     Example:

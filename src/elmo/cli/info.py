@@ -44,7 +44,7 @@ def info(
       elmo info vectors
     """
     if model is not None and format is None and Path(model).is_dir():
-        from elmo.vectors.manifest import is_vector_folder
+        from elmo.vectors.folder import is_vector_folder
 
         if is_vector_folder(Path(model)):
             vectors = _describe_vectors(Path(model), checksums=checksums)
@@ -193,8 +193,7 @@ def _model_facts(found: dict[str, Any]) -> dict[str, str]:
 
 def _describe_vectors(folder: Path, *, checksums: bool) -> dict[str, Any]:
     """Return the facts about a folder as plain JSON values; InputError if it is damaged or not finished."""
-    from elmo.vectors.manifest import read_manifest
-    from elmo.vectors.verification import verify
+    from elmo.vectors.folder import read_manifest, verify
 
     manifest = read_manifest(folder)
     if manifest is None:

@@ -33,14 +33,6 @@ class StoredAs(str, Enum):
     compact = "compact"
 
 
-Inputs = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="INPUT",
-        show_default=False,
-        help="Text files in UTF-8, one sentence per line; - is standard input.",
-    ),
-]
 Rows = Annotated[
     list[str] | None,
     typer.Argument(

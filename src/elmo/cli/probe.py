@@ -120,7 +120,7 @@ def _format(score: "Score") -> str:
 def _describe_counts(counts: dict[str, int]) -> str:
     parts = []
     for name, count in counts.items():
-        if not name.endswith("_in_data"):
+        if count and not name.endswith("_in_data"):
             whole = counts.get(f"{name}_in_data", count)
             parts.append(f"{name.replace('_', ' ')} {count:,}" + (f" of {whole:,}" if whole != count else ""))
     return f"{'; '.join(parts)}."

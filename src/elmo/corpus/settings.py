@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 
 from elmo.errors import ConfigError, InputError
 from elmo.text.sentences import split_sentences
-from elmo.text.vocabulary import Vocabulary, parse_lines
 
 Split = Literal["sentences", "lines", "none"]
 DEFAULT_VOCABULARY_SIZE = 40_000
@@ -89,6 +88,8 @@ class PrepareSettings(TextSettings):
 
 def read_vocabulary(path: Path) -> list[str]:
     """Read a list of words, one per line; InputError if a special word is missing or a word is repeated."""
+    from elmo.text.vocabulary import Vocabulary, parse_lines  # imports numpy, which the command line does without
+
     try:
         words = parse_lines(_read(path))
     except UnicodeDecodeError as error:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from elmo.inference.layers import LayerChoice, choose_layers
 from elmo.inference.packed_lstm import can_pack, pack_encoder
@@ -182,8 +183,12 @@ class Runtime:
     def _prepare(self) -> "_Prepared":
         """Lay out the weights, or take what was laid out of them if they are still the same."""
         with self._preparing:
-            held = (module._parameters.values() for module in self._modules)
-            weights = tuple(_identify(weight) for part in held for weight in part if weight is not None)
+            held = [
+                weight for module in self._modules for weight in module._parameters.values() if weight is not None
+            ]
+            weights = tuple(map(_identify, held))
+            if any(weight.requires_grad for weight in held):
+                weights += ((_count_optimizer_steps()[0], 0),)
             if self._prepared is None or self._prepared.weights != weights:
                 self._prepared = self._lay_out(weights)
             return self._prepared
@@ -211,6 +216,18 @@ class _Prepared:
     words: WordEncoder
     reader: BidirectionalReader
     device: torch.device
+
+
+@functools.cache
+def _count_optimizer_steps() -> list[int]:
+    """Return a running count of all optimizers' steps: fused ones change a weight but not its version."""
+    count = [0]
+
+    def add_one(*_: Any) -> None:
+        count[0] += 1
+
+    register_optimizer_step_post_hook(add_one)
+    return count
 
 
 def _identify(weight: Tensor) -> tuple[int, int]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from elmo.errors import InputError
 from elmo.files.durable import writing_aside
-from elmo.integrations.models import Boundaries
+from elmo.integrations.models import Boundaries, check_target
 from elmo.model import Elmo
 from elmo.version import __version__
 
@@ -28,6 +28,7 @@ Weights = Mapping[str, npt.NDArray[np.float32]]
 def export_onnx(model: Elmo, path: str | Path) -> None:
     """Write the model as one .onnx file; `layers` of it are those of `Elmo.embed(…, layers="all")`."""
     onnx = _import_onnx()
+    target = check_target(path)
     config = model.config
     if not isinstance(config.encoder, EncoderConfig):
         raise InputError("The encoder of this model is a Transformer; only LSTM models can be exported to ONNX.")
@@ -41,7 +42,7 @@ def export_onnx(model: Elmo, path: str | Path) -> None:
     graph = _Graph(onnx)
     outputs = _add_model(graph, config, weights, Boundaries.of(model.indexer))
     made = graph.make_model(_list_inputs(onnx, config), outputs, _describe(model))
-    with writing_aside(Path(path)) as aside:
+    with writing_aside(target) as aside:
         aside.write_bytes(made.SerializeToString())
 
 

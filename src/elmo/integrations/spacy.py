@@ -29,7 +29,7 @@ try:
     from spacy.language import Language
     from spacy.pipeline import Pipe
     from spacy.tokens import Doc, Span, Token
-    from spacy.util import minibatch
+    from spacy.util import minibatch, registry
     from thinc.api import Model
     from thinc.shims import Shim
 except ImportError as error:
@@ -201,6 +201,7 @@ class ElmoShim(Shim):
         return self
 
 
+@registry.architectures("elmo.Tok2Vec.v1")
 def build_tok2vec(
     model: Union[str, None] = None,  # noqa: UP007
     layers: LayerSetting = "learned",

@@ -1,2 +1,5 @@
-from .job import run_job as run_job
-from .settings import JobSettings as JobSettings
+from .embed import embed_files as embed_files
+from .reading import VectorRow as VectorRow
+from .reading import Vectors as Vectors
+from .reading import open as open
+from .settings import VectorSettings as VectorSettings

@@ -1,7 +1,7 @@
-"""The rows of one part and a model -> blocks of rows with their vectors.
+"""The rows of one part and a model -> blocks of rows with their vectors, as they are stored.
 
-The batches depend on the part alone, and words remembered from other parts are forgotten first, so the same part
-gives the same numbers whoever makes them and whatever was made before.
+The batches depend on the part alone, and the word cache is cleared first, so a part has the same numbers whichever
+process computes it, and whatever it computed before.
 """
 
 from collections.abc import Iterator
@@ -9,16 +9,18 @@ from dataclasses import replace
 from typing import TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from elmo.files.sources import BrokenRow
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
-from elmo.vectors.dtypes import shrink
-from elmo.vectors.formats.part_format import Array, Block, Layout, Span
+from elmo.vectors.formats import Array, Block, Layout, Span
 from elmo.vectors.parts import Part
 from elmo.vectors.rows import Entry, Row
-from elmo.vectors.settings import JobSettings
+from elmo.vectors.settings import DType, VectorSettings
 
+_LARGEST_INT8 = 127
+_LARGEST_FLOAT16 = float(np.finfo(np.float16).max)
 _ROWS_AT_ONCE, _WORDS_AT_ONCE = 1024, 32_768  # bounds the memory of a block's vectors
 
 
@@ -26,9 +28,9 @@ _Window: TypeAlias = list[tuple[Entry, list[str], list[Span]]]
 
 
 class PartEmbedder:
-    """Makes the blocks of one part; knows at the end which rows were broken and how many words there were."""
+    """Computes the blocks of one part; knows at the end which rows were broken and the number of words."""
 
-    def __init__(self, model: Elmo, settings: JobSettings) -> None:
+    def __init__(self, model: Elmo, settings: VectorSettings) -> None:
         self._model, self._settings = model, settings
         self._layers = cast("Layers | None", settings.layers)
         self._word_layers: Layers = "average" if self._layers is None else self._layers
@@ -38,7 +40,7 @@ class PartEmbedder:
         self.num_words = self.num_without_span = 0
 
     def blocks(self, part: Part) -> Iterator[Block]:
-        """Give the blocks of a part in order."""
+        """Yield the blocks of a part in order."""
         self._model.clear_cache()
         window: _Window = []
         num_words = 0
@@ -74,19 +76,19 @@ class PartEmbedder:
         return [word.text for word in read]
 
     def _find_spans(self, row: Row, words: list[str]) -> list[Span] | str | None:
-        """Give what is chosen of a row, None if nothing is to be chosen, or why it cannot be."""
+        """Return the spans of a row, None if every word or sentence is wanted, or why the row is broken."""
         if self._settings.unit != "spans":
             return None
         if self._only_words:
             return [(place, place + 1) for place, word in enumerate(words) if word in self._only_words]
         for start, end in row.spans or ():
             if not 0 <= start < end <= len(words):
-                return f"has the span [{start}, {end}], which does not lie in its {len(words)} words"
+                return f"has the span [{start}, {end}], which is not within its {len(words)} words"
         return row.spans or []
 
     def _too_long(self, num_words: int) -> str:
         return (
-            f"has {num_words:,} words, more than {self._settings.max_words:,}; cut it into sentences first, or "
+            f"has {num_words:,} words, more than {self._settings.max_words:,}; split it into sentences first, or "
             "allow more with --max-words"
         )
 
@@ -106,7 +108,7 @@ class PartEmbedder:
                 arrays.append(_average(by_word, chosen) if self._settings.unit == "spans" else by_word)
             counts = [len(array) for array in arrays]
             vectors = np.concatenate(arrays)
-        kept, scales = shrink(vectors, self._settings.dtype)
+        kept, scales = quantize(vectors, self._settings.dtype)
         return Block(
             indexes=[entry.index for entry in entries],
             ids=[cast(Row, entry.row).id for entry in entries],
@@ -122,9 +124,21 @@ def _average(vectors: Array, spans: list[Span]) -> Array:
     return np.stack([vectors[start:end].mean(axis=0) for start, end in spans])
 
 
-def make_layout(model: Elmo, settings: JobSettings) -> Layout:
-    """Give the form of all rows; InputError if the model has not the layers asked for."""
+def make_layout(model: Elmo, settings: VectorSettings) -> Layout:
+    """Return the form of all rows; InputError if the model does not have the layers."""
     layers = cast("Layers | None", settings.layers)
     if settings.unit == "sentences":
         return Layout(settings.unit, settings.dtype, model.sentence_shape(settings.pooling, layers))
     return Layout(settings.unit, settings.dtype, model.word_shape("average" if layers is None else layers))
+
+
+def quantize(vectors: npt.NDArray[np.float32], dtype: DType) -> tuple[Array, Array | None]:
+    """Return the numbers to store and, for int8, the scale of each vector."""
+    if dtype == "float32":
+        return np.ascontiguousarray(vectors, dtype=np.float32), None
+    if dtype == "float16":
+        return np.clip(vectors, -_LARGEST_FLOAT16, _LARGEST_FLOAT16).astype(np.float16), None
+    largest = np.abs(vectors).max(axis=-1, initial=0.0)
+    scales = (largest / _LARGEST_INT8).astype(np.float32)
+    divisors = np.where(scales > 0, scales, 1)[..., None]
+    return np.rint(vectors / divisors).clip(-_LARGEST_INT8, _LARGEST_INT8).astype(np.int8), scales

@@ -1,4 +1,4 @@
-"""What decides the content of a vector folder, besides the model and the input; not how it is computed."""
+"""What decides the content of a vector folder, apart from the model and the input; not how it is computed."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
@@ -15,11 +15,11 @@ DEFAULT_MAX_WORDS = 32_768
 
 
 @dataclass(frozen=True)
-class JobSettings:
-    """Vectors of what, in which form.
+class VectorSettings:
+    """Which vectors, in which form.
 
-    `unit`: every word, one vector a sentence, or one for each chosen span: the occurrences of `only_words`, or the
-    ranges of words that each row names in the column `spans`. Rows without a span are counted, but not written.
+    `unit`: one vector per word, per sentence, or per chosen span: the occurrences of `only_words`, or the ranges
+    of words that each row lists in the column `spans`. Rows without a span are counted, but not written.
     """
 
     unit: Unit = "words"
@@ -28,28 +28,28 @@ class JobSettings:
     normalize: bool = False  # sentences: vectors of length 1
     only_words: tuple[str, ...] = ()
     spans: str | None = None
-    column: str | None = None  # of the text or the words; by default the first of the usual names
+    column: str | None = None  # of the text or the words; by default the first of text, sentence, tokens, words
     id_column: str | None = None
     split_on_spaces: bool = False
     file_format: FileFormat = "parquet"
     dtype: DType = "float32"
     part_bytes: int = DEFAULT_PART_BYTES
-    max_words: int = DEFAULT_MAX_WORDS  # a row with more is a broken one
+    max_words: int = DEFAULT_MAX_WORDS  # a row with more is rejected
 
     def __post_init__(self) -> None:
         choices = {"unit": Unit, "file_format": FileFormat, "dtype": DType, "pooling": Pooling}
         faults = [
-            f"{name} is {getattr(self, name)!r}; choose one of {', '.join(get_args(kind))}"
+            f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(get_args(kind))}"
             for name, kind in choices.items()
             if getattr(self, name) not in get_args(kind)
         ]
         for name in ("part_bytes", "max_words"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                faults.append(f"{name} is {value!r}; give a whole number, 1 or more")
+                faults.append(f"{name} is {value!r}; it must be a whole number of at least 1")
         chosen = [bool(self.only_words), self.spans is not None]
         if self.unit == "spans" and sum(chosen) != 1:
-            faults.append("vectors of spans need either only_words or the column spans, one of the two")
+            faults.append("vectors of spans need either only_words or spans")
         if self.unit != "spans" and any(chosen):
             faults.append(f"only_words and spans choose spans, but unit is {self.unit!r}; make it 'spans'")
         if self.unit != "sentences" and (self.normalize or self.pooling not in ("auto", "mean")):
@@ -58,5 +58,5 @@ class JobSettings:
             raise ConfigError("; ".join(faults) + ".")
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the JSON object of a manifest."""
+        """Return the JSON object of a manifest."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
-from elmo.vectors.vectors import Vectors
+from elmo.vectors.reading import Vectors
 
 
 class Example(TypedDict):
@@ -31,13 +31,13 @@ class VectorDataset(Dataset[Example]):
 
     def __getitem__(self, position: int) -> Example:
         row = self.vectors[position]
-        # A view of a file that may not be written to would make torch complain.
+        # torch warns about an array that is not writable.
         tensor = torch.from_numpy(row.vectors if row.vectors.flags.writeable else row.vectors.copy())
         return Example(index=row.index, id=row.id, words=row.words, vectors=tensor)
 
 
 def pad(examples: Sequence[Example]) -> dict[str, Any]:
-    """Make one batch, as a DataLoader's `collate_fn`: vectors (B, T, 2D), zero where padded, and their mask."""
+    """Return one batch, as a DataLoader's `collate_fn`: vectors (B, T, 2D), zero where padded, and their mask."""
     vectors = pad_sequence([example["vectors"] for example in examples], batch_first=True)
     lengths = torch.tensor([len(example["vectors"]) for example in examples])
     return {

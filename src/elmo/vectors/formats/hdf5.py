@@ -1,4 +1,4 @@
-"""A part as one HDF5 file: an array for each row, named by its index in the input, and the rows beside it."""
+"""A part as one HDF5 file: an array per row, named by its index in the input, and the rows beside it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,9 +7,18 @@ from pathlib import Path
 import h5py
 
 from elmo.files.arrays import add_dataset, open_hdf5_output
-from elmo.vectors.formats.part_format import Add, Block, Layout, PartFormat, PartReader, StoredRow, file_at
-from elmo.vectors.formats.row_lines import ENDING as ROWS
-from elmo.vectors.formats.row_lines import RowLines, write_rows
+from elmo.vectors.formats import (
+    ROWS_ENDING,
+    Add,
+    Block,
+    Layout,
+    PartFormat,
+    PartReader,
+    RowLines,
+    StoredRow,
+    file_at,
+    write_rows,
+)
 
 ENDING = ".h5"
 _SCALES = "scales"
@@ -17,12 +26,12 @@ _SCALES = "scales"
 
 @contextmanager
 def _write(stem: Path, layout: Layout) -> Iterator[Add]:
-    with open_hdf5_output(file_at(stem, ENDING)) as (file, check), file_at(stem, ROWS).open("wb") as rows:
+    with open_hdf5_output(file_at(stem, ENDING)) as (file, check), file_at(stem, ROWS_ENDING).open("wb") as rows:
 
         def add(block: Block) -> None:
             start = 0
             for index, count in zip(block.indexes, block.counts, strict=True):
-                # A sentence's only vector needs no axis of its own.
+                # The one vector of a sentence needs no axis of its own.
                 place = start if layout.unit == "sentences" else slice(start, start + count)
                 add_dataset(file, str(index), block.vectors[place])
                 if block.scales is not None:

@@ -1,4 +1,4 @@
-"""A part as .npy files that are memory-mapped: all vectors, where each row's begin, and the rows beside them."""
+"""A part as memory-mapped .npy files: all vectors, where those of each row begin, and the rows beside them."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -7,9 +7,19 @@ from pathlib import Path
 import numpy as np
 
 from elmo.files.arrays import growing_npy
-from elmo.vectors.formats.part_format import Add, Array, Block, Layout, PartFormat, PartReader, StoredRow, file_at
-from elmo.vectors.formats.row_lines import ENDING as ROWS
-from elmo.vectors.formats.row_lines import RowLines, write_rows
+from elmo.vectors.formats import (
+    ROWS_ENDING,
+    Add,
+    Array,
+    Block,
+    Layout,
+    PartFormat,
+    PartReader,
+    RowLines,
+    StoredRow,
+    file_at,
+    write_rows,
+)
 
 VECTORS, SCALES, OFFSETS = ".vectors.npy", ".scales.npy", ".offsets.npy"
 _KINDS = {"float32": "<f4", "float16": "<f2", "int8": "|i1"}
@@ -18,7 +28,7 @@ _KINDS = {"float32": "<f4", "float16": "<f2", "int8": "|i1"}
 @contextmanager
 def _write(stem: Path, layout: Layout) -> Iterator[Add]:
     with ExitStack() as stack:
-        rows = stack.enter_context(file_at(stem, ROWS).open("wb"))
+        rows = stack.enter_context(file_at(stem, ROWS_ENDING).open("wb"))
         vectors = stack.enter_context(file_at(stem, VECTORS).open("wb"))
         add_vectors = stack.enter_context(growing_npy(vectors, _KINDS[layout.dtype], layout.vector_shape))
         add_scales = None
@@ -43,7 +53,7 @@ class _NpyReader(PartReader):
     def __init__(self, stem: Path, layout: Layout) -> None:
         self._rows = RowLines(stem)
         self._offsets = np.load(file_at(stem, OFFSETS))
-        # Copied where it is written to, so that a view of the file is an array like any other.
+        # Copy-on-write, so that a view of the file is an array like any other.
         self._vectors = _map(file_at(stem, VECTORS))
         self._scales = _map(file_at(stem, SCALES)) if layout.dtype == "int8" else None
 
@@ -56,13 +66,13 @@ class _NpyReader(PartReader):
         return self._rows.names()
 
     def close(self) -> None:
-        """The map is let go of with the last array that is a view of it."""
+        """Nothing: the map is closed with the last array that is a view of it."""
 
 
 def _map(path: Path) -> Array:
     try:
         return np.asarray(np.load(path, mmap_mode="c"))
-    except ValueError:  # there is nothing in it to map
+    except ValueError:  # an empty array cannot be mapped
         return np.asarray(np.load(path))
 
 

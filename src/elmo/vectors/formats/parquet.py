@@ -1,4 +1,4 @@
-"""A part as one Parquet file: a row a sentence, its vectors an Arrow list of vectors of a fixed size."""
+"""A part as one Parquet file: one row per sentence, its vectors an Arrow list of vectors of a fixed size."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from elmo.errors import InputError
-from elmo.vectors.formats.part_format import Add, Array, Block, Layout, PartFormat, PartReader, StoredRow, file_at
+from elmo.vectors.formats import Add, Array, Block, Layout, PartFormat, PartReader, StoredRow, file_at
 
 ENDING = ".parquet"
 _ROW_GROUPS_KEPT = 2
-_ROW_GROUP_BYTES = 8 << 20  # what is unpacked to read one row
+_ROW_GROUP_BYTES = 8 << 20  # what is decoded to read one row
 
 
 def _import_pyarrow() -> tuple[Any, Any]:
@@ -22,7 +22,7 @@ def _import_pyarrow() -> tuple[Any, Any]:
         import pyarrow.parquet
     except ImportError as error:
         raise InputError(
-            "Parquet needs pyarrow; install it with: pip install 'modern-elmo[data]', or keep the vectors as npy."
+            "Parquet needs pyarrow; install it with: pip install 'modern-elmo[data]', or store the vectors as npy."
         ) from error
     return pyarrow, pyarrow.parquet
 
@@ -41,7 +41,7 @@ def _nest(kind: Any, shape: tuple[int, ...]) -> Any:
 
 
 def make_schema(layout: Layout) -> Any:
-    """Give the columns of a part; a sentence has one `vector`, all else a list of `vectors`."""
+    """Return the columns of a part; a sentence has one `vector`, everything else a list of `vectors`."""
     arrow, _ = _import_pyarrow()
     columns = [("index", arrow.int64()), ("id", arrow.string()), ("words", arrow.list_(arrow.string()))]
     if layout.unit == "spans":
@@ -70,9 +70,9 @@ def _write(stem: Path, layout: Layout) -> Iterator[Add]:
         parquet.ParquetWriter(
             file,
             schema,
-            compression="none",  # vectors do not shrink
+            compression="none",  # vectors do not compress
             write_statistics=False,
-            # Parquet has no numbers of one byte; as 256 entries of a dictionary they take one each.
+            # Parquet has no one-byte numbers; as entries of a dictionary of 256 they take one byte each.
             use_dictionary=is_small,
         ) as writer,
     ):
@@ -133,7 +133,7 @@ class _ParquetReader(PartReader):
 
 
 class _RowGroup:
-    """Rows that were unpacked together; their arrays are views of Arrow's memory."""
+    """Rows that were decoded together; their arrays are views of Arrow's memory."""
 
     def __init__(self, table: Any, layout: Layout) -> None:
         self._table, self._has_spans = table, layout.unit == "spans"

@@ -1,0 +1,142 @@
+"""Every door leads to the same vectors: those of Elmo.embed on the same words."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+
+from elmo import Elmo
+
+from .toys import SENTENCES, needs
+
+
+def through_featurizer(folder):
+    from elmo.integrations.sklearn import ElmoFeaturizer
+
+    rows = ElmoFeaturizer(folder).transform(ElmoFeaturizer.rows(SENTENCES))
+    return np.split(rows, np.cumsum([len(words) for words in SENTENCES])[:-1])
+
+
+def make_docs():
+    import spacy
+    from spacy.tokens import Doc
+
+    vocabulary = spacy.blank("en").vocab
+    return [Doc(vocabulary, words=words) for words in SENTENCES]
+
+
+def through_spacy(folder):
+    import spacy
+
+    import elmo.integrations.spacy  # noqa: F401  # where the package is not installed there are no entry points
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"model": str(folder)})
+    return [np.stack([token.vector for token in doc]) for doc in nlp.pipe(make_docs())]
+
+
+def through_tok2vec(folder):
+    from elmo.integrations.spacy import build_tok2vec
+
+    layer = build_tok2vec(str(folder))  # a mix that has learned nothing is the average
+    layer.initialize()
+    return layer.predict(make_docs())
+
+
+def through_transformers(folder):
+    from elmo.integrations.transformers import ElmoModel, ElmoTokenizer
+
+    batch = ElmoTokenizer.from_pretrained(folder)(
+        SENTENCES, is_split_into_words=True, padding=True, return_tensors="pt"
+    )
+    with torch.no_grad():
+        layers = ElmoModel.from_pretrained(folder)(**batch, output_hidden_states=True).hidden_states
+    mean = torch.stack(layers).mean(dim=0).numpy()
+    return [mean[number, : len(words)] for number, words in enumerate(SENTENCES)]
+
+
+def through_tuned_transformers(folder):
+    from elmo.integrations.transformers import ElmoModel, ElmoTokenizer
+
+    batch = ElmoTokenizer.from_pretrained(folder)(
+        SENTENCES, is_split_into_words=True, padding=True, return_tensors="pt"
+    )
+    layers = ElmoModel.from_pretrained(folder, tune_bilm=True)(**batch, output_hidden_states=True).hidden_states
+    mean = torch.stack(layers).mean(dim=0)
+    assert mean.requires_grad
+    return [mean[number, : len(words)].detach().numpy() for number, words in enumerate(SENTENCES)]
+
+
+def through_sentence_transformers(folder):
+    from elmo.integrations.sentence_transformers import ElmoModule
+
+    module = ElmoModule(folder)
+    vectors = module(module.preprocess(SENTENCES))["token_embeddings"].detach().numpy()
+    return [vectors[number, : len(words)] for number, words in enumerate(SENTENCES)]
+
+
+def through_flair(folder):
+    from flair.data import Sentence
+
+    from elmo.integrations.flair import ElmoEmbeddings
+
+    sentences = [Sentence(words) for words in SENTENCES]
+    ElmoEmbeddings(folder, embedding_mode="average").embed(sentences)
+    return [np.stack([token.embedding.cpu().numpy() for token in sentence]) for sentence in sentences]
+
+
+def through_onnx(folder):
+    import onnxruntime
+
+    from elmo.integrations.models import pad_sentences
+    from elmo.integrations.onnx import export_onnx
+
+    model = Elmo.from_pretrained(folder)
+    export_onnx(model, folder / "model.onnx")
+    session = onnxruntime.InferenceSession(folder / "model.onnx")
+    padded = pad_sentences(model.indexer, SENTENCES)
+    names = ["char_ids", "word_ids"] if "word_input_ids" in padded else ["char_ids"]
+    names = names if model.config.characters else ["word_ids"]
+    ids = [padded["input_ids"], padded.get("word_input_ids")]
+    inputs = {name: tensor.numpy() for name, tensor in zip(names, ids, strict=False)}
+    (layers,) = session.run(None, {**inputs, "lengths": padded["attention_mask"].sum(dim=1).numpy()})
+    for number, words in enumerate(SENTENCES):
+        assert not layers[:, number, len(words) :].any()
+    return [layers[:, number, : len(words)].mean(axis=0) for number, words in enumerate(SENTENCES)]
+
+
+@dataclass(frozen=True)
+class Door:
+    open: object
+    package: str
+    tolerance: float = 1e-5
+
+
+DOORS = [
+    Door(through_featurizer, "sklearn"),
+    Door(through_spacy, "spacy"),
+    Door(through_tok2vec, "spacy"),
+    Door(through_transformers, "transformers"),
+    Door(through_tuned_transformers, "transformers"),
+    Door(through_sentence_transformers, "sentence_transformers"),
+    Door(through_flair, "flair"),
+    Door(through_onnx, "onnxruntime"),
+]
+
+
+@pytest.mark.parametrize("kind", ["characters", "words", "both"])
+@pytest.mark.parametrize(
+    "door", [pytest.param(door, marks=needs(door.package), id=door.open.__name__) for door in DOORS]
+)
+def test_every_door_leads_to_the_vectors_of_embed(door, kind, model_folders):
+    expected = Elmo.from_pretrained(model_folders[kind]).embed(SENTENCES)
+    found = door.open(model_folders[kind])
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_allclose(other, one, atol=door.tolerance)
+
+
+def test_the_vectors_of_other_sentences_are_other_vectors(model_folders):
+    # What the comparison above would not notice: doors that answer the same whatever they are asked.
+    arrays = Elmo.from_pretrained(model_folders["characters"]).embed(SENTENCES)
+    assert np.abs(arrays[0][3] - arrays[3][0]).max() > 1e-3  # "the" in two sentences

@@ -1,0 +1,293 @@
+"""The component "elmo" and the layer "elmo.Tok2Vec.v1" inside spaCy itself."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmo.errors import InputError
+
+from .toys import make_tagged, needs, needs_data, read_conll
+
+pytestmark = needs("spacy")
+ROOT = Path(__file__).parents[2]
+CONFIG = """
+[nlp]
+lang = "en"
+pipeline = ["ner"]
+
+[components]
+
+[components.ner]
+factory = "ner"
+
+[components.ner.model]
+@architectures = "spacy.TransitionBasedParser.v2"
+state_type = "ner"
+extra_state_tokens = false
+hidden_width = 32
+maxout_pieces = 2
+use_upper = true
+
+[components.ner.model.tok2vec]
+@architectures = "elmo.Tok2Vec.v1"
+model = {model}
+layers = {layers}
+
+[corpora]
+
+[corpora.train]
+@readers = "spacy.Corpus.v1"
+path = "train.spacy"
+
+[corpora.dev]
+@readers = "spacy.Corpus.v1"
+path = "dev.spacy"
+
+[training]
+seed = 1
+max_epochs = {epochs}
+max_steps = 0
+eval_frequency = {frequency}
+patience = 0
+
+[training.optimizer]
+@optimizers = "Adam.v1"
+learn_rate = 0.01
+"""
+
+
+@pytest.fixture
+def nlp(model_folder):
+    import spacy
+
+    import elmo.integrations.spacy  # noqa: F401  # the entry points have a test of their own
+
+    made = spacy.blank("en")
+    made.add_pipe("elmo", config={"model": str(model_folder)})
+    return made
+
+
+def test_tokens_spans_and_documents_have_vectors(nlp, model):
+    doc = nlp("I went to the bank.")
+    words = [token.text for token in doc]
+    expected = model.embed([words])[0]
+    np.testing.assert_allclose(doc.tensor, expected, atol=1e-6)
+    np.testing.assert_allclose(doc[4].vector, expected[4], atol=1e-6)
+    np.testing.assert_allclose(doc[1:3].vector, expected[1:3].mean(axis=0), atol=1e-6)
+    np.testing.assert_allclose(doc.vector, expected.mean(axis=0), atol=1e-6)
+    assert doc.has_vector and doc[0].has_vector and doc[1:2].has_vector
+    assert doc[1:3].vector_norm == pytest.approx(np.linalg.norm(expected[1:3].mean(axis=0)), abs=1e-5)
+
+
+def test_similarity_compares_words_in_their_sentences(nlp, model):
+    one, two = nlp.pipe(["I went to the bank", "the bank of the river"])
+    expected = model.similarity("I went to the [bank]", "the [bank] of the river")
+    assert one[4].similarity(two[1]) == pytest.approx(expected, abs=1e-5)
+    assert expected < 0.9999  # one spelling, two vectors
+    assert one[4:5].similarity(two[1:2]) == pytest.approx(expected, abs=1e-5)
+    assert one.similarity(one) == pytest.approx(1, abs=1e-5)
+    assert -1 <= one.similarity(two[1]) < 0.9999
+
+
+def test_white_space_is_not_read_and_has_zeros(nlp, model):
+    doc = nlp("the  bank \n of\n\nthe river")
+    words = [token.text for token in doc if not token.is_space]
+    assert words == ["the", "bank", "of", "the", "river"] and len(doc) > len(words)
+    inside = [token.i for token in doc if not token.is_space]
+    np.testing.assert_allclose(doc.tensor[inside], model.embed([words])[0], atol=1e-6)
+    assert all(not token.vector.any() and not token.has_vector for token in doc if token.is_space)
+    np.testing.assert_allclose(doc.vector, model.embed([words])[0].mean(axis=0), atol=1e-6)
+
+
+def test_each_sentence_is_read_by_itself_where_there_are_boundaries(model_folder, model):
+    import spacy
+
+    import elmo.integrations.spacy  # noqa: F401
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    nlp.add_pipe("elmo", config={"model": str(model_folder)})
+    doc = nlp("I went to the bank. The river is wide.")
+    second = list(doc.sents)[1]
+    expected = model.embed([[token.text for token in second]])[0]
+    np.testing.assert_allclose(doc.tensor[second.start :], expected, atol=1e-6)
+
+
+def test_documents_of_all_lengths_go_through_in_batches(nlp, model):
+    texts = ["", "Hello", " ", "the bank of the river", *["money"] * 5]
+    for text, doc in zip(texts, nlp.pipe(texts, batch_size=3), strict=True):
+        assert doc.text == text and doc.tensor.shape == (len(doc), model.dim)
+    np.testing.assert_allclose(doc.tensor, model.embed(["money"])[0], atol=1e-6)
+
+
+def test_a_broken_document_is_handed_to_the_error_handler(nlp, monkeypatch):
+    from elmo.integrations import spacy as adapter
+
+    def fail(*_):
+        raise RuntimeError("no vectors today")
+
+    failed = []
+    nlp.set_error_handler(lambda name, proc, docs, error: failed.append((name, len(docs), str(error))))
+    monkeypatch.setattr(adapter, "embed_docs", fail)
+    list(nlp.pipe(["a", "b"]))
+    assert failed == [("elmo", 2, "no vectors today")]
+
+
+@pytest.mark.parametrize("how", ["disk", "bytes"])
+def test_a_saved_pipeline_carries_its_model(nlp, model, tmp_path, how):
+    import spacy
+
+    model.save_pretrained(tmp_path / "moving")
+    made = spacy.blank("en")
+    made.add_pipe("elmo", config={"model": str(tmp_path / "moving"), "layers": "concat"})
+    expected = made("the bank").tensor
+    if how == "disk":
+        made.to_disk(tmp_path / "pipeline")
+    content = made.to_bytes()
+    (tmp_path / "moving").rename(tmp_path / "moved")
+    if how == "disk":
+        loaded = spacy.load(tmp_path / "pipeline")
+    else:
+        loaded = spacy.blank("en")
+        loaded.add_pipe("elmo", config={"layers": "concat"})
+        loaded.from_bytes(content)
+    np.testing.assert_allclose(loaded("the bank").tensor, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(("layers", "times"), [("concat", 3), ("top", 1), (0, 1), ([1.0, 0.0, 0.0], 1)])
+def test_layers_are_chosen_in_the_settings(model_folder, model, layers, times):
+    import spacy
+
+    import elmo.integrations.spacy  # noqa: F401
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"model": str(model_folder), "layers": layers})
+    found = nlp("the bank").tensor
+    assert found.shape == (2, times * model.dim)
+    np.testing.assert_allclose(found, model.embed([["the", "bank"]], layers=layers)[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("layers", ["all", "best"])
+def test_layers_that_give_no_vector_are_refused(model_folder, layers):
+    import spacy
+
+    import elmo.integrations.spacy  # noqa: F401
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"model": str(model_folder), "layers": layers})
+    with pytest.raises(InputError, match="layers is"):
+        nlp("the bank")
+
+
+def test_vectors_of_other_lengths_are_not_compared(nlp):
+    import spacy
+
+    other = spacy.blank("en")
+    other.add_pipe("elmo", config={"model": nlp.get_pipe("elmo").model and None, "layers": "concat"})
+    with pytest.raises(InputError, match="dimensions cannot be compared with one of"):
+        nlp("bank")[0].similarity(other("bank")[0])
+
+
+def test_spacy_finds_the_component_and_the_layer_without_an_import(model_folder, tmp_path):
+    """By the entry points of pyproject.toml, put where an installer would put them."""
+    toml = pytest.importorskip("tomllib", reason="tomllib comes with Python 3.11")
+    points = toml.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    lines = []
+    for group, named in points.items():
+        lines += [f"[{group}]", *(f"{name} = {place}" for name, place in named.items())]
+    info = tmp_path / "elmo_entry_points-0.dist-info"
+    info.mkdir()
+    (info / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: elmo-entry-points\nVersion: 0\n")
+    code = f"""
+import sys
+sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT / "src")!r}]
+import spacy
+assert "elmo" not in sys.modules
+nlp = spacy.blank("en")
+nlp.add_pipe("elmo", config={{"model": {str(model_folder)!r}}})
+print(nlp("the bank").tensor.shape, spacy.registry.architectures.get("elmo.Tok2Vec.v1").__name__)
+"""
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert printed.stdout.strip() == "(2, 64) build_tok2vec"
+
+
+def test_the_mix_is_learned_by_the_gradient_of_its_weights(model_folder, model):
+    import spacy
+    from spacy.tokens import Doc
+
+    from elmo.integrations.spacy import build_tok2vec
+
+    layer = build_tok2vec(str(model_folder))
+    layer.initialize()
+    docs = [Doc(spacy.blank("en").vocab, words=words) for words in (["the", "bank"], ["money"])]
+    gradient = [np.random.default_rng(0).normal(size=(len(doc), model.dim)).astype("f") for doc in docs]
+
+    def loss(weights, gamma):
+        layer.set_param("weights", np.asarray(weights, dtype="f"))
+        layer.set_param("gamma", np.asarray([gamma], dtype="f"))
+        pairs = zip(layer.predict(docs), gradient, strict=True)
+        return sum(float((array * weight).sum()) for array, weight in pairs)
+
+    start, step = np.array([0.3, -0.2, 0.5]), 1e-2
+    loss(start, 1.5)
+    _, backprop = layer.begin_update(docs)
+    backprop(gradient)
+    for number in range(3):
+        moved = step * np.eye(3)[number]
+        slope = (loss(start + moved, 1.5) - loss(start - moved, 1.5)) / (2 * step)
+        assert layer.get_grad("weights")[number] == pytest.approx(slope, rel=2e-2, abs=2e-3)
+    slope = (loss(start, 1.5 + step) - loss(start, 1.5 - step)) / (2 * step)
+    assert layer.get_grad("gamma")[0] == pytest.approx(slope, rel=1e-2, abs=1e-3)
+
+
+def write_docs(path, tagged):
+    """Write sentences with tags B-X, I-X and O as spaCy's training files."""
+    import spacy
+    from spacy.tokens import Doc, DocBin
+
+    vocabulary = spacy.blank("en").vocab
+    DocBin(docs=[Doc(vocabulary, words=words, ents=tags) for words, tags in tagged]).to_disk(path)
+
+
+def train(folder, **settings):
+    """Train from the config file as `spacy train` does; return the pipeline, its score and the folder."""
+    from spacy.cli.init_config import fill_config
+    from spacy.cli.train import train as spacy_train
+    from spacy.util import load_model
+
+    import elmo.integrations.spacy  # noqa: F401
+
+    (folder / "base.cfg").write_text(CONFIG.format(**settings), encoding="utf-8")
+    fill_config(folder / "config.cfg", folder / "base.cfg", silent=True)
+    spacy_train(folder / "config.cfg", folder / "output")
+    nlp = load_model(folder / "output" / "model-best")
+    return nlp, nlp.meta["performance"]["ents_f"]
+
+
+def test_ner_is_trained_from_a_config_and_reloads_to_the_same_predictions(model_folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, number, seed in (("train", 120, 0), ("dev", 40, 1)):
+        tagged = make_tagged(number, seed)
+        begins = [[tag if tag == "O" else f"B-{tag}" for tag in tags] for _, tags in tagged]
+        write_docs(f"{name}.spacy", [(words, tags) for (words, _), tags in zip(tagged, begins, strict=True)])
+    nlp, score = train(tmp_path, model=f'"{model_folder}"', layers='"learned"', epochs=40, frequency=60)
+    assert score > 0.9
+    layer = nlp.get_pipe("ner").model.get_ref("tok2vec").layers[0]
+    assert np.abs(layer.get_param("weights")).max() > 1e-3  # the mix was trained along
+    doc = nlp("the river of cash")
+    assert [(entity.text, entity.label_) for entity in doc.ents] == [("river", "RIVER"), ("cash", "MONEY")]
+
+
+@pytest.mark.slow
+@needs_data("ner/wnut17-train.conll")
+def test_ner_learns_wnut_from_a_config(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_docs("train.spacy", read_conll("ner/wnut17-train.conll")[:1000])
+    write_docs("dev.spacy", read_conll("ner/wnut17-dev.conll")[:300])
+    _, score = train(tmp_path, model="null", layers='"learned"', epochs=4, frequency=50)
+    assert score > 0.15
