@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from elmo.durable import replace_file
+from elmo.files.durable import replace_file
 from elmo.text.sentences import split_sentences
 
 PLAYS = ("Chico Ruiz made a spectacular [play] on the ground ball", "She signed to do a Broadway [play]")

@@ -26,7 +26,7 @@ from invented_text import invent_text
 from machine import Machine, multiplies_bfloat16
 
 from elmo import Elmo
-from elmo.checkpoint.embedded import DEFAULT_MODEL
+from elmo.checkpoint.source import DEFAULT_MODEL
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from elmo.inference.layers import cosine
 from elmo.text.sentences import split_sentences

@@ -14,9 +14,9 @@ from typing import Any
 
 from elmo import Elmo
 from elmo.analysis import CorpusIndex, build_index, find_neighbors
-from elmo.analysis.index_manifest import is_index
+from elmo.analysis.index import is_index
 from elmo.analysis.neighbors import embed_query, search_index
-from elmo.analysis.occurrences import point
+from elmo.analysis.occurrences import read_query
 
 QUERIES = (
     "made a spectacular [play] on the ground ball",
@@ -101,7 +101,7 @@ def measure_asking(model: Elmo, folder: Path) -> dict[str, Any]:
     for words in ("any", "same", "other"):
         searches, whole = [], []
         for query in QUERIES * REPEATS:
-            occurrence = point(query)
+            occurrence = read_query(query)
             started = time.perf_counter()
             vectors = embed_query(model, occurrence, (0, *index.manifest.layers))
             embedded = time.perf_counter()

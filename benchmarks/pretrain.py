@@ -24,8 +24,9 @@ from invented_text import invent_text
 from machine import Machine, multiplies_bfloat16
 
 from elmo.config import EncoderConfig
-from elmo.corpus.prepare import PrepareSettings, prepare_corpus
+from elmo.corpus.prepare import prepare_corpus
 from elmo.corpus.prepared import VOCABULARY, PreparedCorpus
+from elmo.corpus.settings import PrepareSettings
 from elmo.pretrain.settings import PRESETS, TrainSettings
 from elmo.pretrain.stream import MARK
 

@@ -134,7 +134,7 @@ async def ask_for(
             chosen = draw.sample(range(len(sentences)), draw.choice(sizes))
             body = orjson.dumps({"input": [sentences[each] for each in chosen], "encoding_format": "base64"})
             began = time.perf_counter()
-            head = f"POST /v1/embeddings HTTP/1.1\r\nhost: loopback\r\ncontent-length: {len(body)}\r\n\r\n"
+            head = f"POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
             writer.write(head.encode() + body)
             status, answer = await read_answer(reader)
             outcome.seconds.append(time.perf_counter() - began)

@@ -19,8 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo.durable import replace_file
-from elmo.tasks.compare import VARIANTS, Row, summarize
+from elmo.files.durable import replace_file
+from elmo.tasks.comparison import VARIANTS, Row, summarize
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ BENCHMARKS = {
         "relations/semeval2010-test.txt", 6,
     ),
     "squad": Benchmark(
-        "SQuAD-small answers", "spans", "qa/squad-small-train.json", "qa/squad-small-dev.json",
+        "SQuAD-small answers", "question_answering", "qa/squad-small-train.json", "qa/squad-small-dev.json",
         "qa/squad-small-test.json", 5, (), "25% (all of SQuAD)",
     ),
     "senses": Benchmark("ALL word senses", "senses", "wsd/semcor.data.xml.xz", None, "wsd/all.data.xml", 1),
@@ -119,18 +119,14 @@ def train(name: str, arguments: argparse.Namespace, vectors: Path) -> None:
 def measure_precision(name: str, arguments: argparse.Namespace) -> None:
     """Measure the kept `learned` runs once more, with the biLM in another precision."""
     from elmo import Elmo, tasks
-    from elmo.tasks.data import read_examples
 
     output = Path(arguments.output)
-    model, examples, scores = Elmo.from_pretrained(arguments.model, precision=arguments.evaluate_in), None, {}
+    model, scores = Elmo.from_pretrained(arguments.model, precision=arguments.evaluate_in), {}
+    test_file = Path(arguments.data) / BENCHMARKS[name].test
     for run in sorted((output / name / "runs").glob("learned-1-*")):
         task = tasks.load(run, bilm=model)
-        if examples is None:
-            examples, _ = read_examples(
-                str(Path(arguments.data) / BENCHMARKS[name].test), task.family, task.description.read
-            )
         before = json.loads((run / "scores.json").read_text())["test"][task.metric]
-        scores[run.name] = {"float32": before, arguments.evaluate_in: task.evaluate(examples)[task.metric]}
+        scores[run.name] = {"float32": before, arguments.evaluate_in: task.evaluate(test_file)[task.metric]}
         print(name, run.name, scores[run.name], flush=True)
     replace_file(output / name / f"{arguments.evaluate_in}.json", json.dumps(scores, indent=1).encode())
 

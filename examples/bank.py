@@ -1,89 +1,59 @@
-"""The same word in other sentences: what static vectors cannot tell apart, layer by layer and by meaning.
+"""The same word in different sentences: what static vectors cannot tell apart, layer by layer and by meaning.
 
 python examples/bank.py [MODEL]
 """
 
 import sys
-from itertools import combinations
-from statistics import mean
 
-from elmo import Elmo
+import numpy as np
 
-WORDS = {
-    "bank": {
-        "money": (
-            "I went to the [bank] to deposit money",
-            "I deposited cash in the [bank]",
-            "The [bank] raised interest rates",
-        ),
-        "river": ("I sat by the [bank] of the river", "We had a picnic by the river [bank]"),
-    },
-    "apple": {
-        "company": (
-            "[Apple] released a new phone and its shares rose",
-            "[Apple] computers were sold in every city",
-            "[Apple] shares and those of other companies were sold for cash",
-        ),
-        "fruit": (
-            "[Apple] trees were in bloom all over the orchard",
-            "[Apple] pie was baking in the oven",
-            "[Apple] juice and bread were all they had for breakfast",
-        ),
-    },
-    "Washington": {
-        "person": (
-            "[Washington] commanded the army and became the first president",
-            "General [Washington] crossed the river with his soldiers",
-        ),
-        "city": (
-            "The embassy in [Washington] was closed on Monday",
-            "He took the train from New York to [Washington]",
-        ),
-        "state": (
-            "Seattle is the largest city in [Washington]",
-            "They moved from Oregon to eastern [Washington]",
-        ),
-    },
+from elmo import Elmo, analysis
+
+SENTENCES = {
+    "bank": """
+        money   I went to the [bank] to deposit money
+        money   I deposited cash in the [bank]
+        money   The [bank] raised interest rates
+        river   I sat by the [bank] of the river
+        river   We had a picnic by the river [bank]""",
+    "apple": """
+        company [Apple] released a new phone and its shares rose
+        company [Apple] computers were sold in every city
+        company [Apple] shares and those of other companies were sold for cash
+        fruit   [Apple] trees were in bloom all over the orchard
+        fruit   [Apple] pie was baking in the oven
+        fruit   [Apple] juice and bread were all they had for breakfast""",
+    "Washington": """
+        person  [Washington] commanded the army and became the first president
+        person  General [Washington] crossed the river with his soldiers
+        city    The embassy in [Washington] was closed on Monday
+        city    He took the train from New York to [Washington]
+        state   Seattle is the largest city in [Washington]
+        state   They moved from Oregon to eastern [Washington]""",
 }
+NAMES = {0: "layer 0, no sentence", "average": "average of the layers"}
 
 
 def main() -> None:
     model = Elmo.from_pretrained(sys.argv[1] if len(sys.argv) > 1 else None)
     layers = [*range(model.num_layers), "average", *(["meaning"] if model.context else [])]
-    for word, senses in WORDS.items():
+    for word, lines in SENTENCES.items():
+        senses, sentences = zip(*(line.split(maxsplit=1) for line in lines.strip().splitlines()), strict=True)
         print(f"\n{word}")
-        for sense, sentences in senses.items():
-            for sentence in sentences:
-                print(f"  {sense:8}{sentence}")
-        print(
-            f"\n  {'mean cosine':24}{'same sense':>12}{'other sense':>13}{'difference':>12}{'nearest right':>15}"
-        )
+        for sense, sentence in zip(senses, sentences, strict=True):
+            print(f"  {sense:8}{sentence}")
+        heads = f"{'same sense':>12}{'other sense':>13}{'difference':>12}{'nearest right':>15}"
+        print(f"\n  {'mean cosine':24}{heads}")
+        is_same = np.equal.outer(np.array(senses), np.array(senses))
+        is_other_sentence = ~np.eye(len(senses), dtype=bool)
         for layer in layers:
-            same, other, right = compare(model, senses, layer)
-            names = {0: "layer 0, no sentence", "average": "average of the layers", "meaning": "meaning"}
-            name = names.get(layer, f"layer {layer}")
-            print(f"  {name:24}{same:12.3f}{other:13.3f}{same - other:12.3f}{right:>15}")
-
-
-def compare(model: Elmo, senses: dict[str, tuple[str, ...]], layer: int | str) -> tuple[float, float, str]:
-    """Give the mean cosine within senses and across, and how many sentences are nearest to their own sense."""
-    places = [(sense, sentence) for sense, sentences in senses.items() for sentence in sentences]
-    cosines = {
-        (one, other): model.similarity(one[1], other[1], layers=layer) for one, other in combinations(places, 2)
-    }
-    cosines |= {(other, one): cosine for (one, other), cosine in cosines.items()}
-    same = mean(cosine for (one, other), cosine in cosines.items() if one[0] == other[0])
-    different = mean(cosine for (one, other), cosine in cosines.items() if one[0] != other[0])
-    num_right = 0
-    for place in places:
-        best = {
-            is_same: max(
-                cosines[place, other] for other in places if other != place and (other[0] == place[0]) == is_same
-            )
-            for is_same in (True, False)
-        }
-        num_right += best[True] > best[False] + 1e-6
-    return same, different, f"{num_right} of {len(places)}"
+            cosines = analysis.compare_words(model, sentences, layers=layer).cosines
+            same, other = cosines[is_same & is_other_sentence].mean(), cosines[~is_same].mean()
+            nearest_same = np.where(is_same & is_other_sentence, cosines, -1).max(axis=1)
+            num_right = (nearest_same > np.where(is_same, -1, cosines).max(axis=1) + 1e-6).sum()
+            right = f"{num_right} of {len(senses)}"
+            name = NAMES.get(layer, layer if layer == "meaning" else f"layer {layer}")
+            print(f"  {name:24}{same:12.3f}{other:13.3f}{round(same - other, 3) + 0.0:12.3f}{right:>15}")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
     python examples/movie_reviews.py reviews.csv            # columns text and label
     python examples/movie_reviews.py reviews.csv --model my-model --say "A film to remember."
 
-`elmo task train classification --train reviews.csv --output RUN` does the same with early stopping, layers cached
-on disk, resume and scores; this file shows what is inside.
+`elmo.tasks.train("reviews.csv", kind="sentiment", output="reviews")` does the same with early stopping, layers
+cached on disk, resume and scores; this file shows what is inside.
 """
 
 import argparse
@@ -27,8 +27,7 @@ class ReviewClassifier(nn.Module):
     def forward(self, texts: list[str]) -> torch.Tensor:
         words = self.elmo(texts)
         states, _ = self.lstm(words.mixes[0])
-        best = states.masked_fill(~words.mask[..., None], -1e9).amax(dim=1)
-        return self.scores(best)
+        return self.scores(states.masked_fill(~words.mask[..., None], -1e9).amax(dim=1))
 
 
 def main() -> None:
@@ -43,41 +42,25 @@ def main() -> None:
         rows = [(row["text"], row["label"]) for row in csv.DictReader(file)]
     labels = sorted({label for _, label in rows})
     random.Random(0).shuffle(rows)
-    held_out, train = rows[: len(rows) // 10], rows[len(rows) // 10 :]
 
     torch.manual_seed(0)
     network = ReviewClassifier(Elmo.from_pretrained(arguments.model), len(labels))
-    learned = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.Adam(learned, lr=1e-3)
+    optimizer = torch.optim.Adam([each for each in network.parameters() if each.requires_grad], lr=1e-3)
     for epoch in range(1, arguments.epochs + 1):
-        network.train()
-        random.Random(epoch).shuffle(train)
         total = 0.0
-        for start in range(0, len(train), 32):
-            texts, gold = zip(*train[start : start + 32], strict=True)
-            loss = nn.functional.cross_entropy(network(list(texts)), torch.tensor([labels.index(g) for g in gold]))
-            loss = loss + network.elmo.mix_penalty(0.001)
+        for start in range(0, len(rows), 32):
+            texts, gold = zip(*rows[start : start + 32], strict=True)
+            targets = torch.tensor([labels.index(label) for label in gold])
+            loss = nn.functional.cross_entropy(network(list(texts)), targets) + network.elmo.mix_penalty(0.001)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            total += loss.item()
-        right = accuracy(network, held_out, labels)
-        print(f"epoch {epoch}: loss {total * 32 / len(train):.3f}, held-out accuracy {right:.1%}")
+            total += loss.item() * len(texts)
+        print(f"epoch {epoch}: loss {total / len(rows):.3f}")
 
     network.eval()
     with torch.no_grad():
         print(f"{arguments.say!r} is {labels[int(network([arguments.say]).argmax())]}")
-
-
-@torch.no_grad()
-def accuracy(network: ReviewClassifier, rows: list[tuple[str, str]], labels: list[str]) -> float:
-    network.eval()
-    right = 0
-    for start in range(0, len(rows), 32):
-        texts, gold = zip(*rows[start : start + 32], strict=True)
-        found = network(list(texts)).argmax(dim=1).tolist()
-        right += sum(labels[number] == label for number, label in zip(found, gold, strict=True))
-    return right / max(1, len(rows))
 
 
 if __name__ == "__main__":

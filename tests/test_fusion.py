@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError, fuse
-from elmo.checkpoint.basis import change_basis
+from elmo.checkpoint.derived import change_basis
 from elmo.checkpoint.fingerprint import fingerprint as bilm_hash
 from elmo.checkpoint.folder import check_content_hash, content_hash, read_folder
 from elmo.config import ContextConfig
@@ -190,10 +190,10 @@ def test_damage_to_the_context_layer_is_found(fused_model, tmp_path):
     with pytest.raises(CheckpointError, match=r"context.safetensors or context.txt is damaged"):
         check_content_hash(folder, content_hash(opened.weights), opened.context)
     path.write_bytes(whole[:100])
-    with pytest.raises(CheckpointError, match="is not a whole safetensors file"):
+    with pytest.raises(CheckpointError, match="is not a complete safetensors file"):
         read_folder(folder)
     save_file({**load_file_of(whole, tmp_path), "more": torch.zeros(1)}, path)
-    with pytest.raises(CheckpointError, match="are not of one save"):
+    with pytest.raises(CheckpointError, match="come from different saves"):
         read_folder(folder)
     path.write_bytes(whole)
     (folder / "context.txt").unlink()

@@ -7,7 +7,7 @@ import pytest
 
 import elmo
 
-PACKAGES = ["elmo", "elmo.analysis", "elmo.jobs"]
+PACKAGES = ["elmo", "elmo.analysis", "elmo.vectors"]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -144,7 +144,7 @@ def test_indices_outside_the_sentence_are_refused(tiny_model):
 
 
 def test_words_given_as_a_list_need_an_index(tiny_model):
-    with refused("index_a is missing; with a list of words, say which word is meant."):
+    with refused("index_a is missing; a list of words needs the index of one."):
         tiny_model.similarity(["a", "b"], "[c]")
 
 

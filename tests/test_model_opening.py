@@ -10,7 +10,7 @@ import torch
 
 import elmo
 from elmo import ConfigError, Elmo, ElmoLayer, InputError
-from elmo.checkpoint.embedded import EMBEDDED
+from elmo.checkpoint.source import EMBEDDED
 from elmo.config import EncoderConfig, ModelConfig, SoftmaxConfig, WordConfig
 
 SENTENCES = ["the cat sat", ["語", "", "x" * 100], ""]

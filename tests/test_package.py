@@ -1,13 +1,15 @@
-"""What the package says of itself: its licence covers all that is in it, and it has one cache."""
+"""The files around the code agree with it: licence, version, caches, continuous integration."""
 
 import re
 from pathlib import Path
 
 import pytest
+import yaml
 
-from elmo.checkpoint.card import license_of
+from elmo import __version__
+from elmo.checkpoint.derived import license_of
 from elmo.checkpoint.download import cache_folder
-from elmo.checkpoint.embedded import EMBEDDED
+from elmo.checkpoint.source import EMBEDDED
 from elmo.tasks.layer_store import default_cache_folder
 
 ROOT = Path(__file__).parent.parent
@@ -40,3 +42,25 @@ def test_the_old_variable_is_honoured_with_a_warning(monkeypatch, tmp_path, capl
     monkeypatch.setenv("ELMO_LAYER_CACHE", str(tmp_path))
     assert default_cache_folder() == tmp_path
     assert "ELMO_LAYER_CACHE is deprecated; set ELMO_CACHE" in caplog.text
+
+
+def test_changelog_and_citation_name_the_version_of_the_package():
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    releases = re.findall(r"^## \[(\d+\.\d+\.\d+)\] - (\d{4}-\d\d-\d\d)$", changelog, re.MULTILINE)
+    assert releases[0][0] == __version__ and [number for number, _ in releases[1:]] == ["0.1.0"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert (citation["version"], citation["date-released"]) == releases[0]
+
+
+def test_continuous_integration_and_commit_hooks_run_the_checks_of_the_project():
+    checks = ["ruff check .", "ruff format --check .", "mypy", "lint-imports", "python -m pytest -m slow"]
+    commands = (ROOT / ".ci" / "run").read_text()
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())
+    steps = [step.get("run", "") for job in workflow["jobs"].values() for step in job["steps"]]
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    for check in checks:
+        assert check in commands
+        assert any(step.startswith(check) for step in steps), check
+    assert {hook["entry"].split()[0] for hook in hooks} == {"ruff", "mypy", "lint-imports"}
+    systems = workflow["jobs"]["tests"]["strategy"]["matrix"]["os"]
+    assert systems == ["ubuntu-latest", "macos-latest", "windows-latest"]

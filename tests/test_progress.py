@@ -2,12 +2,13 @@ import io
 import sys
 import threading
 import types
+from types import SimpleNamespace
 
 import pytest
 
 from elmo import progress
-from elmo.cli.task_report import TaskReport
-from elmo.cli.training_report import TrainingReport
+from elmo.pretrain.metrics import TrainingReport
+from elmo.tasks.training import TaskReport
 
 
 class Terminal(io.StringIO):
@@ -97,8 +98,12 @@ def test_long_commands_log_where_they_are(capsys, monkeypatch, kind):
 
     monkeypatch.setattr(progress.PeriodicLines, "__init__", watch_lines)
     if kind == "training":
-        with TrainingReport(10, is_sampled=False, is_shown=True) as report:
-            report.watcher(0, 0)
+        run = SimpleNamespace(
+            num_updates=10,
+            settings=SimpleNamespace(num_samples=0),
+            state=SimpleNamespace(num_updates=0, num_words=0),
+        )
+        with TrainingReport(run, shown=True):
             assert seen.wait(30)
     elif kind == "task":
         with TaskReport(3):

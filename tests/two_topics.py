@@ -2,7 +2,8 @@
 
 import random
 
-from elmo.corpus.prepare import PrepareSettings, prepare_corpus
+from elmo.corpus.prepare import prepare_corpus
+from elmo.corpus.settings import PrepareSettings
 
 MONEY = ["money", "cash", "loan", "account", "deposit", "credit"]
 RIVER = ["river", "water", "boat", "fish", "mud", "reeds"]

@@ -1,6 +1,8 @@
 from . import analysis as analysis
 from . import jobs as jobs
 from . import tasks as tasks
+from . import vectors as vectors
+from .corpus.prepare import prepare as prepare
 from .errors import CheckpointError as CheckpointError
 from .errors import ConfigError as ConfigError
 from .errors import ElmoError as ElmoError
@@ -9,4 +11,6 @@ from .fusion import fuse as fuse
 from .layer import ElmoLayer as ElmoLayer
 from .model import Elmo as Elmo
 from .nn.scalar_mix import ScalarMix as ScalarMix
+from .pretrain.launch import resume_training as resume_training
+from .pretrain.launch import train as train
 from .version import __version__ as __version__

@@ -1,8 +1,8 @@
-"""The errors this package raises on purpose: each message says what came, what was expected, what to do."""
+"""The errors that this package raises: each message says what came, what was expected and what to do."""
 
 
 class ElmoError(Exception):
-    """Any mistake that the caller can mend; commands print it in one line and exit with 2."""
+    """A mistake that the caller can fix; commands print it in one line and exit with 2."""
 
 
 class ConfigError(ElmoError):
@@ -10,13 +10,13 @@ class ConfigError(ElmoError):
 
 
 class InputError(ElmoError):
-    """The text or the arguments given to a model are not what it takes."""
+    """The text or the arguments of a call are not valid."""
 
 
 class CheckpointError(ElmoError):
-    """A model file is missing, damaged, foreign or not what its description says."""
+    """A model file is missing, damaged, of an unknown format or contradicts its description."""
 
 
 def first_line(error: BaseException) -> str:
-    """Give what an error of another library says in one line: the first that is not empty, or its name."""
+    """Return the first line of another library's error message that is not empty, or else the error's name."""
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo.checkpoint.card import derived_card
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.context_layer import ContextLayer, quantize
+from elmo.checkpoint.derived import derived_card
 from elmo.config import ContextConfig
 from elmo.corpus.prepared import MARK, PreparedCorpus
 from elmo.corpus.static_vectors import (
@@ -28,7 +28,6 @@ from elmo.corpus.static_vectors import (
 from elmo.inference.context import ContextReader
 from elmo.model import Elmo
 
-_FREQUENCY = 1e-4  # words more frequent than this count less than half
 _RIDGE = 1e-3  # of the mean squared length of layer 0
 _SENTENCES = 20_000  # of the corpus, to find what all sentences share
 
@@ -80,14 +79,12 @@ def _make_layer(model: Elmo, static: StaticVectors) -> ContextLayer:
     # Dimensions that vary much would rule the sentence vectors, so all are brought half-way to the same spread.
     spread = static.vectors.std(axis=0)
     scale = 1 / np.maximum(spread, 1e-3 * max(float(spread.mean()), np.finfo(np.float32).tiny))
-    # In a small corpus all words are frequent; the rarest counts 1 in any.
-    weights = _FREQUENCY / (_FREQUENCY + static.frequencies)
     num_words, dim = static.vectors.shape
     config = ContextConfig(num_words, dim, lowercase=static.lowercase, num_components=0)
     tensors = {
         "vectors": quantized,
         "scales": scales,
-        "weights": torch.from_numpy(weights / weights.max()).float(),
+        "weights": torch.from_numpy(static.weights).float(),
         "unknown_map": unknown_map,
         "unknown_bias": bias,
         "sentence_scale": torch.from_numpy(scale / scale.mean()).float(),

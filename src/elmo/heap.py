@@ -1,4 +1,4 @@
-"""Large blocks of memory are kept for reuse instead of being given back to the system after each use."""
+"""The allocator of this process: large blocks of memory are kept for reuse, and released on request."""
 
 import ctypes
 import sys
@@ -10,11 +10,11 @@ GROWTH_BYTES = 64 * 2**20
 
 
 def reuse_large_blocks() -> None:
-    """Make this process keep freed memory, for commands that make the same large tensors again and again.
+    """Keep freed memory in this process, for commands that allocate the same large tensors again and again.
 
-    By default glibc maps each block of some megabytes anew, and the system clears its pages: a product with a
-    large result then takes twice its time. The setting belongs to the process, so a library must not make it.
-    Elsewhere than on Linux with glibc nothing happens.
+    By default glibc maps each block of several megabytes again, and the system clears its pages, which doubles the
+    time of a matrix multiplication with a large result. The setting affects the whole process, so a library must
+    not change it. It does nothing except on Linux with glibc.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -23,3 +23,11 @@ def reuse_large_blocks() -> None:
         mallopt(MMAP_MAX, 0)
         mallopt(TRIM_THRESHOLD, NEVER)
         mallopt(TOP_PAD, GROWTH_BYTES)
+
+
+def return_free_memory() -> None:
+    """Return memory that was freed but kept for reuse to the system; only on Linux with glibc."""
+    if sys.platform.startswith("linux"):
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)

@@ -16,18 +16,16 @@ from torch import Tensor
 
 from elmo.build import build_bilm
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.embedded import DEFAULT_MODEL
-from elmo.checkpoint.folder import write_folder
+from elmo.checkpoint.folder import Storage, write_folder
 from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo.checkpoint.hub import push_folder
 from elmo.checkpoint.location import as_path
-from elmo.checkpoint.open import open_checkpoint
-from elmo.checkpoint.recognition import Format
-from elmo.checkpoint.storage import Storage
+from elmo.checkpoint.open import Format, open_checkpoint
+from elmo.checkpoint.source import DEFAULT_MODEL
 from elmo.config import ContextConfig, ModelConfig
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.inference.context import ContextReader
-from elmo.inference.layers import LayerChoice, Layers, choose_layers, cosine
+from elmo.inference.layers import Comparison, LayerChoice, Layers, choose_layers, cosine
 from elmo.inference.precision import Precision
 from elmo.inference.runtime import Runtime
 from elmo.inference.scoring import SentenceScore, score_batches
@@ -37,10 +35,11 @@ from elmo.nn.bilm import BiLM
 from elmo.notebook import html_table
 from elmo.progress import progress_bar
 from elmo.text.batch import CharBatch, pack
-from elmo.text.marks import read_pointed
+from elmo.text.marks import WordIndex, read_pointed
 from elmo.text.scripts import ScriptWatch
 from elmo.text.sentence_input import Sentence, Tokenizer, read_sentence, read_sentences
 from elmo.text.tokenize import Word, split_on_spaces, tokenize
+from elmo.text.vocabulary import is_punctuation
 
 Array = npt.NDArray[np.float32]
 # Sentences side by side make multiplication fast; the tokens bound the memory of a batch's vectors.
@@ -490,16 +489,37 @@ class Elmo:
         sentence_a: Sentence,
         sentence_b: Sentence,
         *,
-        index_a: int | None = None,
-        index_b: int | None = None,
+        index_a: WordIndex | None = None,
+        index_b: WordIndex | None = None,
         layers: Layers | None = None,
         split_on_spaces: bool = False,
     ) -> float:
         """Return the cosine of two words in their sentences, -1 to 1.
 
         Mark each word (or phrase) with brackets, "I went to the [bank]", or name it by its index among the
-        words of the sentence. `layers`: "meaning" if the model has a context layer, else "average".
+        words of the sentence; a half-open range (start, end) names a phrase. `layers`: "meaning" if the model has
+        a context layer, else "average".
         """
+        return self.compare(
+            sentence_a,
+            sentence_b,
+            index_a=index_a,
+            index_b=index_b,
+            layers=layers,
+            split_on_spaces=split_on_spaces,
+        ).cosine
+
+    def compare(
+        self,
+        sentence_a: Sentence,
+        sentence_b: Sentence,
+        *,
+        index_a: WordIndex | None = None,
+        index_b: WordIndex | None = None,
+        layers: Layers | None = None,
+        split_on_spaces: bool = False,
+    ) -> Comparison:
+        """Return what `similarity` returns together with the cosine of the two words in each layer."""
         layers = self.meaning_layers if layers is None else layers
         if isinstance(layers, str) and layers == "all":
             raise InputError(
@@ -507,15 +527,23 @@ class Elmo:
             )
         choice = self._choose(layers)
         tokenizer = _tokenizer(split_on_spaces)
-        read = [
+        (words_a, span_a), (words_b, span_b) = (
             read_pointed(sentence_a, index_a, tokenizer, name="index_a"),
             read_pointed(sentence_b, index_b, tokenizer, name="index_b"),
-        ]
-        arrays = self._embed_words([words for words, _ in read], choice)
-        first, second = (
-            array[start:end].mean(axis=0) for array, (_, (start, end)) in zip(arrays, read, strict=True)
         )
-        return float(cosine(first, second))
+        sentences, spans = [words_a, words_b], [slice(*span_a), slice(*span_b)]
+        arrays = self._embed_words(sentences, self._choose("all"))
+        first, second = (array[:, span].mean(axis=1) for array, span in zip(arrays, spans, strict=True))
+        chosen = [choice.lay_out((choice.matrix @ each)[None])[0] for each in (first, second)]
+        if choice.with_context:
+            meanings = self.add_context(sentences, [array[-1] for array in arrays])
+            chosen = [array[span].mean(axis=0) for array, span in zip(meanings, spans, strict=True)]
+        return Comparison(
+            cosine=float(cosine(*chosen)),
+            cosine_by_layer=np.asarray(cosine(first, second)).tolist(),
+            words_a=words_a[spans[0]],
+            words_b=words_b[spans[1]],
+        )
 
     @overload
     def score(  # type: ignore[overload-overlap]
@@ -539,7 +567,7 @@ class Elmo:
     def substitutes(
         self,
         sentence: Sentence,
-        index: int | None = None,
+        index: WordIndex | None = None,
         *,
         top_k: int = 10,
         punctuation: bool = False,
@@ -550,7 +578,8 @@ class Elmo:
 
         Name the word by its index, or mark it with brackets: "I went to the [bank]". Words are ranked by the
         product of both directions' probabilities, divided by the word's own frequency. `punctuation` and the word
-        itself (`same_word`) are left out unless asked for; <S>, </S> and <UNK> are never offered.
+        itself (`same_word`) are left out unless asked for; <S>, </S> and <UNK> are never offered. A string without
+        punctuation at its end is read as if it ended with a period.
         """
         words, (start, end) = read_pointed(sentence, index, _tokenizer(split_on_spaces), name="index")
         if end - start > 1:
@@ -558,6 +587,11 @@ class Elmo:
                 f"The brackets hold {end - start} words, {' '.join(words[start:end])!r:.80}; mark one word, "
                 "because one word is put in its place."
             )
+        if isinstance(sentence, str) and not is_punctuation(words[-1]) and "." in (self.vocabulary or ()):
+            words = [
+                *words,
+                ".",
+            ]  # people leave it out, but the sentences of the training text end with it
         self.scripts.check([words])
         return find_substitutes(
             self._runtime, self.indexer, self.vocabulary, words, start,

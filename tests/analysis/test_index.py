@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,10 @@ import pytest
 from filelock import FileLock
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError
-from elmo.analysis import CorpusIndex, Part, build_index, find_neighbors
-from elmo.analysis import index_build as building
-from elmo.analysis.cells import Cells, write_cells
-from elmo.analysis.layer_choice import normalize
+from elmo.analysis import CorpusFilter, CorpusIndex, TextSettings, build_index, find_neighbors
+from elmo.analysis import index as building
+from elmo.analysis.index_segment import VectorFile, write_vectors
+from elmo.analysis.layers import normalize
 
 QUERY = "We want to [play] in the garden"
 
@@ -32,9 +33,9 @@ def index(model, texts, tmp_path):
         {},
         {"words": "same"},
         {"words": "other"},
-        {"part": Part(("first.txt",))},
-        {"part": Part(("sec*",), 5, 20)},
-        {"words": "same", "part": Part((), 2, 6)},
+        {"corpus_filter": CorpusFilter(("first.txt",))},
+        {"corpus_filter": CorpusFilter(("sec*",), 5, 20)},
+        {"words": "same", "corpus_filter": CorpusFilter((), 2, 6)},
         {"layers": ["top"], "top_k": 3},
     ],
 )
@@ -52,8 +53,8 @@ def test_an_index_gives_the_neighbours_that_a_scan_gives(model, texts, index, as
         assert {each.occurrence.word for layer in searched.layers for each in layer.neighbors} == {"play"}
     if asked.get("words") == "other":
         assert "play" not in {each.occurrence.word for layer in searched.layers for each in layer.neighbors}
-    if part := asked.get("part"):
-        assert all(each.occurrence.sentence in part for layer in searched.layers for each in layer.neighbors)
+    if chosen := asked.get("corpus_filter"):
+        assert all(each.occurrence.sentence in chosen for layer in searched.layers for each in layer.neighbors)
 
 
 def test_the_static_column_does_not_depend_on_the_sentence(model, index):
@@ -146,21 +147,21 @@ def test_a_slice_can_be_made_longer(model, texts, tmp_path):
 
 def test_what_does_not_fit_an_index_is_refused(model, tiny_model, texts, index, tmp_path):
     folder = index.folder
-    with pytest.raises(InputError, match="was made with another model"):
+    with pytest.raises(InputError, match="was built with another model"):
         build_index(tiny_model, folder, texts)
     with pytest.raises(InputError, match=r"has the layers 1, 2; leave --layers out"):
         build_index(model, folder, texts, layers=["average"])
-    with pytest.raises(InputError, match="does not hold the layer average, only 1, 2"):
+    with pytest.raises(InputError, match="does not have the layer average, only 1, 2"):
         find_neighbors(model, QUERY, index, layers=["average"])
-    with pytest.raises(InputError, match="is several words"):
+    with pytest.raises(InputError, match="is several words, but words='same' compares single ones"):
         find_neighbors(model, "the [old theatre]", index, words="same")
     with Path(texts[0]).open("a") as file:
         file.write("more\n")
     with pytest.raises(InputError, match="has changed since it was added"):
         build_index(model, folder, texts)
-    with pytest.raises(InputError, match="exists and holds no index"):
+    with pytest.raises(InputError, match="exists and is not an index"):
         build_index(model, tmp_path, texts)
-    with pytest.raises(CheckpointError, match="no index of occurrences"):
+    with pytest.raises(CheckpointError, match="is not an index of occurrences"):
         CorpusIndex(tmp_path / "nothing")
 
 
@@ -191,13 +192,8 @@ def test_one_occurrence(model, tmp_path, capfd):
 
 
 def test_damage_is_told(model, index):
-    (index.folder / index.manifest.segments[0] / "layer-1.places.npy").unlink()
-    with pytest.raises(
-        CheckpointError, match=r"layer-1.places.npy is missing or damaged .* build the index again"
-    ):
-        find_neighbors(model, QUERY, CorpusIndex(index.folder), words="same")
     (index.folder / index.manifest.segments[0] / "layer-1.faiss").write_bytes(b"no")
-    with pytest.raises(CheckpointError, match=r"layer-1.faiss is missing or damaged .* build the index again"):
+    with pytest.raises(CheckpointError, match=r"layer-1.faiss is damaged .*; build the index again"):
         find_neighbors(model, QUERY, CorpusIndex(index.folder))
     (index.folder / index.manifest.segments[0] / "segment.json").unlink()
     with pytest.raises(CheckpointError, match="segment-0000 is damaged"):
@@ -220,8 +216,8 @@ def test_a_hundred_thousand_vectors_are_searched_well_in_few_cells(tmp_path):
     vectors = normalize(
         np.repeat(centres, 200, axis=0) + 0.3 * draw.standard_normal((100_000, 16)).astype(np.float32)
     )
-    write_cells(tmp_path / "cells", lambda start, end: vectors[start:end], len(vectors), 16)
-    cells = Cells(tmp_path / "cells")
+    write_vectors(tmp_path / "cells", vectors)
+    cells = VectorFile(tmp_path / "cells")
     num_found = 0
     for row in range(0, 100_000, 5000):
         best = np.argsort(-(vectors @ vectors[row]))[:10]
@@ -262,7 +258,7 @@ def test_a_build_removes_nothing_that_only_looks_like_a_segment(model, texts, tm
         folder = tmp_path / name / "index"
         (folder / name).mkdir(parents=True)
         (folder / name / "thesis.tex").touch()
-        with pytest.raises(InputError, match="exists and holds no index"):
+        with pytest.raises(InputError, match="exists and is not an index"):
             build_index(model, folder, texts)
         assert (folder / name / "thesis.tex").exists()
     index = build_index(model, tmp_path / "index", texts)
@@ -276,28 +272,10 @@ def test_an_index_without_words_yet_is_told(model, texts, tmp_path, monkeypatch)
     if (child := os.fork()) == 0:
         build_index(model, tmp_path / "index", texts)
     os.waitpid(child, 0)
-    with pytest.raises(CheckpointError, match="is an index without any words yet; run the command that builds it"):
+    with pytest.raises(CheckpointError, match="is an index without words; run the command that builds it again"):
         CorpusIndex(tmp_path / "index")
     monkeypatch.undo()
     assert build_index(model, tmp_path / "index", texts).num_occurrences > 0
-
-
-@pytest.mark.parametrize("damage", ["cell", "place", "inserted", "empty"])
-def test_places_beyond_the_lists_are_told(model, index, damage):
-    path = index.folder / index.manifest.segments[0] / "layer-1.places.npy"
-    places = np.load(path)
-    if damage == "cell":
-        places[:, 0] = 10**6
-    elif damage == "place":
-        places[:, 1] = 10**6
-    np.save(path, places)
-    if damage == "inserted":
-        content = path.read_bytes()
-        path.write_bytes(content[:200] + b"\xff" * 40 + content[200:-40])
-    elif damage == "empty":
-        path.write_bytes(b"")
-    with pytest.raises(CheckpointError, match=r"damaged .* build the index again"):
-        find_neighbors(model, QUERY, CorpusIndex(index.folder), words="same")
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "other"])
@@ -346,6 +324,25 @@ def test_a_full_disk_is_told_when_vectors_are_written(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (5000, limits[1]))  # a full disk that any user can make
     try:
         with pytest.raises(InputError, match="could not be written .*; make room on the disk and run the same"):
-            write_cells(tmp_path / "cells", lambda start, end: vectors[start:end], len(vectors), 16)
+            write_vectors(tmp_path / "cells", vectors)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_an_index_of_the_version_before_is_searched_and_grows(tmp_path, monkeypatch):
+    written = Path(__file__).parents[1] / "earlier_versions" / "bbefda1"
+    for name in ("index", "data", "models/characters"):
+        shutil.copytree(written / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    model, index = Elmo.from_pretrained("models/characters"), CorpusIndex("index")
+    index.check_model(model)
+    found = find_neighbors(model, "my [bank] account", index, words="same", top_k=3).to_dict()
+    before = json.loads((written / "answers/neighbors.json").read_text())
+    for one, other in zip(found.pop("layers"), before.pop("layers"), strict=True):
+        assert [each["text"] for each in one["neighbors"]] == [each["text"] for each in other["neighbors"]]
+        cosines = [[each["cosine"] for each in layer["neighbors"]] for layer in (one, other)]
+        assert cosines[0] == pytest.approx(cosines[1], abs=0.002)
+    assert found["num_occurrences"] == before["num_occurrences"] == 46
+    Path("more.txt").write_text("A bank again .\n")
+    grown = build_index(model, "index", ["more.txt"], reading=TextSettings(split="lines"))
+    assert grown.find_occurrences("bank", max_occurrences=9).num_found == 5

@@ -1,6 +1,5 @@
-"""Pictures are whole, show every word, warn of characters no font has; labels do not cover each other."""
+"""Pictures are whole, show every word, and warn of characters that no font has."""
 
-import itertools
 import json
 import logging
 from pathlib import Path
@@ -17,12 +16,13 @@ from elmo.analysis import (
     draw_occurrence_map,
     draw_similarity_map,
     map_occurrences,
+    map_word,
     mixing_weights,
+    pictures,
 )
-from elmo.analysis.drawing import drawing
-from elmo.analysis.fonts import choose_fonts
-from elmo.analysis.label_placing import place_labels
 from elmo.analysis.occurrences import Occurrence, join_words
+from elmo.analysis.pictures import choose_fonts, drawing
+from elmo.analysis.word_map import _number_points
 
 
 def make_occurrences(count, labels=None):
@@ -59,18 +59,48 @@ def test_sentences_that_cannot_be_drawn(model, sentence, count):
         compare_sentences(model, "a bank", sentence)
 
 
+def make_two_senses(count):
+    """Occurrences by turns of a football match and of a theatre, with vectors that tell them apart."""
+    contexts = ("the football team will play a match on day {}", "a long play on the theatre stage in year {}")
+    sentences = [contexts[number % 2].format(number).split() for number in range(count)]
+    return [
+        Occurrence(join_words(words, "text", number), words.index("play"), words.index("play") + 1)
+        for number, words in enumerate(sentences)
+    ]
+
+
 @pytest.mark.parametrize("projection", ["pca", "tsne"])
-def test_a_map_of_occurrences_shows_groups_and_contexts(tmp_path, projection):
-    occurrences = make_occurrences(24)
-    found = map_occurrences("play", occurrences, make_vectors(24), projection=projection)
-    assert set(found.groups) == {"cluster 1", "cluster 2"}
-    assert found.points.shape == (24, 2)
+def test_a_map_keeps_senses_apart_and_names_them_by_their_words(tmp_path, projection):
+    found = map_occurrences("play", make_two_senses(24), make_vectors(24), projection=projection)
+    assert len(set(found.groups[0::2])) == len(set(found.groups[1::2])) == len(set(found.groups)) - 1 == 1
     distance = np.linalg.norm(found.points[0::2].mean(axis=0) - found.points[1::2].mean(axis=0))
     assert distance > found.points[0::2].std()
-    draw_occurrence_map(found, tmp_path / "map.svg")
+    football, theatre = (found.typical_words[found.groups[number]] for number in (0, 1))
+    assert {"football", "team", "match"} <= {*football} and {"theatre", "stage"} <= {*theatre}
+    assert not {*football} & {*theatre} and "play" not in (*football, *theatre)
+    draw_occurrence_map(found, tmp_path / "map.svg", num_contexts=2)
     drawn = (tmp_path / "map.svg").read_text()
-    assert "cluster 1 (12)" in drawn and "[play]" in drawn and "24 occurrences" in drawn
+    assert f"{', '.join(football)} (12)" in drawn and "24 occurrences" in drawn and "cluster" not in drawn
+    contexts = [line for line in drawn.splitlines() if "[play]" in line]
+    assert len({context for context in contexts if "football" in context or "team" in context}) >= 1
+    assert len(contexts) == 2 * 2 and all(f">{number}<" in drawn for number in range(1, 5))
+    assert found.to_dict()["typical_words"] == found.typical_words
     json.dumps(found.to_dict())
+
+
+def test_a_map_of_one_cluster_says_so(tmp_path):
+    vectors = np.random.default_rng(0).standard_normal((12, 8)).astype(np.float32)
+    found = map_occurrences("play", make_occurrences(12), vectors)
+    draw_occurrence_map(found, tmp_path / "map.svg", num_contexts=0)
+    drawn = (tmp_path / "map.svg").read_text()
+    assert "all occurrences (12)" in drawn and "[play]" not in drawn and found.typical_words == {}
+
+
+def test_a_map_embeds_the_occurrences_by_the_layer_asked_for(model):
+    occurrences = make_two_senses(12)
+    found = map_word(model, "play", occurrences, layer=0)
+    assert np.allclose(found.points, 0)  # without its sentence the word is the same everywhere
+    assert map_word(model, "play", occurrences, layer="top").points.std() > 0
 
 
 def test_many_labels_are_gathered_under_others(tmp_path):
@@ -87,67 +117,58 @@ def test_a_map_needs_three_occurrences():
         map_occurrences("play", make_occurrences(2), make_vectors(2))
 
 
-def test_labels_cover_neither_each_other_nor_the_frame(tmp_path):
-    points = np.random.default_rng(0).standard_normal((60, 2)).astype(np.float32)
-    with drawing(tmp_path / "labels.png", (6, 4)) as figure:
-        axes = figure.subplots()
-        axes.scatter(points[:, 0], points[:, 1])
-        boxes = place_labels(
-            figure, axes, points, [(point, f"label number {n}") for n, point in enumerate(points)]
-        )
-        frame = axes.get_window_extent()
-    assert len(boxes) > 15
-    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
-    assert all(frame.x0 <= box.left and box.right <= frame.x1 for box in boxes)
-    assert all(frame.y0 <= box.bottom and box.top <= frame.y1 for box in boxes)
+def test_numbers_of_points_that_lie_together_do_not_cover_each_other():
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4))
+    axes = figure.subplots()
+    axes.set(xlim=(-1, 1), ylim=(-1, 1))
+    _number_points(axes, np.asarray([[0, 0], [0.01, 0.01], [0.5, 0.5]], dtype=np.float32), ["black"] * 3)
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert [text.get_text() for text in axes.texts] == ["1", "2", "3"]
+    assert not boxes[0].overlaps(boxes[1]) and not boxes[1].overlaps(boxes[2])
 
 
-def test_characters_that_no_font_has_are_told_once(caplog, monkeypatch):
+def test_characters_that_no_font_has_are_reported_once(caplog, monkeypatch):
     from matplotlib import font_manager
 
-    monkeypatch.setattr(font_manager.fontManager, "ttflist", [
-        entry for entry in font_manager.fontManager.ttflist if entry.name == "DejaVu Sans"
-    ])  # fmt: skip
     monkeypatch.setattr(font_manager, "findSystemFonts", list)
     with caplog.at_level(logging.WARNING, logger="elmo"):
         assert choose_fonts(["bank", "банк", "بنك"]) == ["DejaVu Sans"]
         assert not caplog.records
         choose_fonts(["银行", "银"])
     (record,) = caplog.records
-    assert "has the characters 行 银" in record.getMessage() and "--font" in record.getMessage()
+    assert (
+        "has the characters 行 银, so boxes are drawn" in record.getMessage() and "--font" in record.getMessage()
+    )
 
 
-def test_a_given_font_comes_first_and_a_wrong_one_is_told(tmp_path):
+def test_a_given_font_comes_first_and_a_file_that_is_none_is_refused(tmp_path):
     from matplotlib import font_manager
 
     serif = font_manager.findfont("DejaVu Serif")
     assert choose_fonts(["bank"], Path(serif)) == ["DejaVu Serif", "DejaVu Sans"]
     (tmp_path / "no.ttf").write_text("no font")
-    with pytest.raises(InputError, match=r"no.ttf is no font that can be read"):
+    with pytest.raises(InputError, match=r"no.ttf is not a readable font; give a .ttf, .otf or .ttc file"):
         choose_fonts(["bank"], tmp_path / "no.ttf")
 
 
-def test_fonts_that_came_later_are_found_and_the_plain_one_is_taken(monkeypatch):
+def test_installed_fonts_are_listed_with_plain_ones_first(monkeypatch):
     from matplotlib import font_manager
 
-    from elmo.analysis.fonts import _other_fonts
-
-    files = [font_manager.findfont(f"DejaVu Serif:{style}") for style in ("bold", "regular", "italic")]
-    assert len(set(files)) == 3
-    monkeypatch.setattr(font_manager.fontManager, "ttflist", [])
-    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [*files, __file__])
-    assert list(_other_fonts()) == [("DejaVu Serif", files[1])]
+    files = ["/f/SomeSans-Bold.ttf", "/f/Serif-Regular.ttf", "/f/SomeSans-Regular.ttf", "/f/LastResort.otf"]
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: files)
+    assert pictures._list_fonts() == [files[2], files[1], files[0]]
 
 
-def test_another_font_is_taken_for_what_the_first_lacks(monkeypatch):
-    from elmo.analysis import fonts
-
-    known = {"plain": frozenset("abc"), "other": frozenset("银行"), "last": frozenset("银行x")}
-    monkeypatch.setattr(fonts, "_characters", lambda path: known.get(path, frozenset("abc")))
-    monkeypatch.setattr(fonts, "_other_fonts", lambda: iter([("Other", "other"), ("Last", "last")]))
-    monkeypatch.setattr(fonts, "_register", lambda path: None)
-    assert choose_fonts(["a银行"]) == ["DejaVu Sans", "Other"]
-    assert choose_fonts(["a银x"]) == ["DejaVu Sans", "Other", "Last"]
+def test_fonts_are_added_until_every_character_has_one(monkeypatch):
+    known = {"one": frozenset("银"), "other": frozenset("银行"), "last": frozenset("行x")}
+    monkeypatch.setattr(pictures, "_characters", lambda path: known.get(path, frozenset("abc")))
+    monkeypatch.setattr(pictures, "_list_fonts", lambda: list(known))
+    monkeypatch.setattr(pictures, "_add_font", lambda path: path.name)
+    assert choose_fonts(["a银"]) == ["DejaVu Sans", "one"]
+    assert choose_fonts(["a银x"]) == ["DejaVu Sans", "one", "last"]
 
 
 def test_bars_of_mixes(tmp_path):

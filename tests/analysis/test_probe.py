@@ -5,11 +5,17 @@ import pytest
 
 from elmo import InputError
 from elmo.analysis import probe
-from elmo.analysis.linear_probe import LabelledVectors, LinearSettings, train_linear_probe
-from elmo.analysis.probe_tagging import LabelledSentence, draw_sentences, read_features
-from elmo.analysis.sense_memory import SenseMemory, learn_mix
+from elmo.analysis.linear_probe import (
+    LabelledSentence,
+    LabelledVectors,
+    draw_sentences,
+    read_features,
+    train_linear_probe,
+)
+from elmo.analysis.probes import Score
+from elmo.analysis.sense_probe import SenseMemory, learn_mix
 from elmo.tasks.examples import SenseTarget
-from elmo.tasks.readers.wsd import read_first_senses
+from elmo.tasks.readers.datasets import read_first_senses
 
 CONLLU = "{number}\t{word}\t_\t{tag}\t_\t{features}\t_\t_\t_\t_\n"
 
@@ -43,11 +49,20 @@ def test_a_linear_probe_finds_the_layer_that_knows():
     vectors = draw.standard_normal((600, 3, 8)).astype(np.float16)
     vectors[:, 1] += (5 * np.eye(3, 8)[labels[:, 0]]).astype(np.float16)
     part = [LabelledVectors(vectors[rows], labels[rows]) for rows in (slice(0, 500), slice(500, None))]
-    found = train_linear_probe(*part, [3], LinearSettings(), seed=0)
+    found = train_linear_probe(*part, [3], seed=0)
     layer_0, layer_1, layer_2, average, mix = found.accuracy[:, 0]
     assert layer_1 > 90 and max(layer_0, layer_2) < 60
     assert average < layer_1 and mix > 80
     assert found.mix_weights[1] > 0.5 and sum(found.mix_weights) == pytest.approx(1)
+
+
+def test_the_spread_of_resampled_examples_is_the_standard_error_of_their_mean():
+    values = np.random.default_rng(0).normal(50, 10, size=400)
+    score = Score.of_examples(lambda column: float(column.mean()), values)
+    assert score.mean == values.mean() and score.spread_of == "resampling"
+    assert score.spread == pytest.approx(10 / 400**0.5, rel=0.2)
+    pairs = Score.of_examples(lambda one, other: float(np.corrcoef(one, other)[0, 1]), values, 2 * values)
+    assert (pairs.mean, pairs.spread) == (pytest.approx(1), pytest.approx(0, abs=1e-6))  # columns stay paired
 
 
 def test_tags_known_from_letters_are_known_in_every_layer(model, tagged):
@@ -70,7 +85,7 @@ def test_each_feature_is_asked_among_the_words_that_have_it(model, tagged):
 
 def test_features_are_read():
     assert read_features(["Number=Sing|Person=3", "_"]) == ({"Number": "Sing", "Person": "3"}, {})
-    with pytest.raises(InputError, match="'NOUN' is no list of features"):
+    with pytest.raises(InputError, match="'NOUN' is not a list of features"):
         read_features(["NOUN"])
 
 

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from elmo import InputError
-from elmo.analysis import evaluate_induction, find_occurrences, induce_senses, read_corpus, read_labelled
-from elmo.analysis.clusters import find_clusters
-from elmo.analysis.occurrences import Occurrence, join_words
-from elmo.analysis.sense_scores import score_clusters
+from elmo.analysis import evaluate_induction, find_occurrences, induce_senses, read_labelled
+from elmo.analysis.occurrences import Occurrence, join_words, sample_occurrences
+from elmo.analysis.senses import find_clusters, score_clusters
 from tests.language_models import make_language_model
 
 
@@ -97,21 +96,21 @@ def test_no_and_one_occurrence(model):
         induce_senses(model, "bank", [])
     found = induce_senses(model, "bank", make_occurrences()[:1])
     assert (len(found.senses), found.numbers) == (1, (0,))
-    with pytest.raises(InputError, match="5 senses were asked for, but there are 2 occurrences"):
+    with pytest.raises(InputError, match="5 senses were requested, but there are 2 occurrences"):
         induce_senses(model, "bank", make_occurrences()[:2], num_senses=5)
 
 
 def test_a_frequent_word_is_drawn_evenly_by_the_seed(texts):
-    every, count = find_occurrences(read_corpus(texts), "BANK", max_occurrences=1000)
+    every, count = find_occurrences(texts, "BANK", max_occurrences=1000)
     assert count == len(every) == 39
-    drawn = [find_occurrences(read_corpus(texts), "bank", max_occurrences=10, seed=seed)[0] for seed in (1, 1, 2)]
+    drawn = [find_occurrences(texts, "bank", max_occurrences=10, seed=seed)[0] for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
     assert all(len(each) == 10 and set(each) <= set(every) for each in drawn)
 
 
 def test_a_hundred_thousand_occurrences_are_counted_and_a_sample_is_clustered(model):
     texts = (join_words(["the", "bank", str(number % 40)], "text", number) for number in range(100_000))
-    drawn, count = find_occurrences(texts, "bank", max_occurrences=60)
+    drawn, count = sample_occurrences(texts, "bank", max_occurrences=60)
     assert (len(drawn), count) == (60, 100_000)
     numbers = [each.sentence.number for each in drawn]
     assert numbers == sorted(numbers) and max(numbers) > 50_000

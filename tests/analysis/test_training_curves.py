@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from elmo import CheckpointError, ConfigError, InputError
-from elmo.analysis.training_curves import draw_training_curves
+from elmo.analysis import draw_training_curves
 from elmo.cli import main
 
 
@@ -32,9 +32,9 @@ def run(tmp_path):
 def test_the_command_draws_both_curves_with_their_names(run, tmp_path, capsys):
     assert main(["plot", "training", str(run), "-o", str(tmp_path / "curves.svg")]) == 0
     drawn = (tmp_path / "curves.svg").read_text()
-    for label in ("left to right", "right to left", "Training loss, against sampled words", "full softmax"):
+    for label in ("left to right", "right to left", "Training loss, sampled softmax", "full softmax"):
         assert label in drawn
-    assert "curves.svg shows the training run" in capsys.readouterr().out
+    assert "curves.svg: the training run in" in capsys.readouterr().out
     assert main(["plot", "training", str(run), "-o", str(tmp_path / "curves.svg"), "--json"]) == 0
     lines = (run / "metrics.jsonl").read_text().splitlines()
     assert json.loads(capsys.readouterr().out) == [json.loads(line) for line in lines]
@@ -50,7 +50,7 @@ def test_a_run_with_a_teacher_shows_how_near_it_came(run, tmp_path):
     metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     draw_training_curves(run, tmp_path / "curves.svg")
     drawn = (tmp_path / "curves.svg").read_text()
-    for label in ("Nearness to the teacher's vectors", "in training", "in validation", "left to right"):
+    for label in ("Similarity to the teacher's vectors", "training", "validation", "left to right"):
         assert label in drawn
 
 

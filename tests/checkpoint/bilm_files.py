@@ -52,7 +52,7 @@ def cell_name(options: dict, direction: int, layer: int) -> str:
 
 
 def make_variables(options: dict, seed: int = 0, *, scale: float = 0.5) -> Variables:
-    """Random values for every variable the options ask for."""
+    """Random values for every variable that the options need."""
     rng = np.random.default_rng(seed)
     dim, projection = options["lstm"]["dim"], options["lstm"]["projection_dim"]
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from elmo import Elmo, InputError
-from elmo.checkpoint.average import average
+from elmo.checkpoint.derived import average
 from elmo.checkpoint.folder import read_folder
 from elmo.cli import main
 from tests.language_models import VOCABULARY, make_language_model
@@ -28,12 +28,20 @@ def test_every_weight_is_the_mean_of_all():
 @pytest.mark.parametrize(
     ("models", "shares", "message"),
     [
-        (MODELS[:1], None, "1 model was given; two or more were expected"),
+        (MODELS[:1], None, "1 model was given; an average needs two or more"),
         (MODELS[:2], [1.0], "1 shares were given for 2 models"),
         (MODELS[:2], [0.0, 0.0], "The shares are 0.0, 0.0; each must be 0 or more, and not all 0"),
         (MODELS[:2], [2.0, -1.0], "The shares are 2.0, -1.0"),
-        ([MODELS[0], make_language_model(reads_words=True)], None, "The settings of model 2 are not those"),
-        ([MODELS[0], make_language_model(VOCABULARY[::-1])], None, "The vocabulary of model 2 are not those"),
+        (
+            [MODELS[0], make_language_model(reads_words=True)],
+            None,
+            "Model 2 and the first one differ in their settings",
+        ),
+        (
+            [MODELS[0], make_language_model(VOCABULARY[::-1])],
+            None,
+            "Model 2 and the first one differ in their vocabulary",
+        ),
     ],
     ids=["one", "shares", "nothing", "negative", "settings", "vocabulary"],
 )
@@ -56,4 +64,4 @@ def test_the_command(tmp_path, capsys):
     assert main(arguments) == 2
     assert "is not empty" in capsys.readouterr().err
     assert main(["average", *folders, "-o", folders[1], "--force"]) == 2
-    assert "is where MODEL lies" in capsys.readouterr().err
+    assert "is the folder of MODEL" in capsys.readouterr().err

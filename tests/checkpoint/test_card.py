@@ -5,10 +5,8 @@ from dataclasses import replace
 import pytest
 
 from elmo import CheckpointError, Elmo
-from elmo.checkpoint.average import average
-from elmo.checkpoint.card import license_of
+from elmo.checkpoint.derived import average, change_vocabulary, license_of
 from elmo.checkpoint.folder import read_folder
-from elmo.checkpoint.revocabulary import change_vocabulary
 from tests.language_models import VOCABULARY, make_language_model
 
 CARD = "---\nlanguage: en\nlicense: cc-by-sa-3.0\n---\n# My model\n\nPerplexity 82.1.\n"

@@ -87,7 +87,7 @@ def replace_dataset(folder, name, write):
         ),
         (
             lambda file: file.create_dataset("CNN_proj/b_proj", data=np.float32(1)),
-            "has shape (), options ask for (6,)",
+            "has shape (), the options need (6,)",
         ),
         (lambda file: file.create_dataset("CNN_proj/b_proj", (10**9,), "f4"), "ends before its 4000000000 bytes"),
         (lambda file: file.create_dataset("CNN_proj/b_proj", data=np.full(6, 1e300)), "NaN or infinite values in"),
@@ -118,7 +118,9 @@ def test_cached_word_vectors_are_a_table(hdf5_folder, tmp_path, shape):
         file["embedding"] = np.zeros(shape, np.float32)
     with pytest.raises(CheckpointError) as caught:
         open_checkpoint(hdf5_folder, token_embeddings=tmp_path / "cache.hdf5")
-    assert f"cache.hdf5 has an 'embedding' of shape {shape}; a vector a word was expected." in str(caught.value)
+    assert f"cache.hdf5 has an 'embedding' of shape {shape}; one vector per word was expected." in str(
+        caught.value
+    )
 
 
 def test_a_folder_in_place_of_a_file_is_said_to_be_one(hdf5_folder, elmo_folder, tmp_path):

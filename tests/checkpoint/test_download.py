@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo.checkpoint import checksums, transfer
-from elmo.checkpoint.checksums import Checksums
+from elmo.checkpoint import download
 from elmo.checkpoint.download import cache_folder, fetch_url
 from elmo.errors import CheckpointError
 
@@ -21,13 +20,13 @@ from .file_server import FileServer
 CONTENT = bytes(range(256)) * 2000  # several blocks of reading
 OTHER = CONTENT[::-1]
 NETWORK_ADVICE = (
-    "; check the network and try again (what arrived is kept and continued), or give a local copy's path."
+    "; check the network and try again (what arrived is kept and resumed), or give the path of a local copy."
 )
 
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transfer, "_PAUSES_SECONDS", (0.0,) * len(transfer._PAUSES_SECONDS))
+    monkeypatch.setattr(download, "_PAUSES_SECONDS", (0.0,) * len(download._PAUSES_SECONDS))
 
 
 @pytest.fixture
@@ -174,7 +173,7 @@ def test_without_a_validator_nothing_is_joined(
 def test_a_changed_file_is_not_joined_to_the_old_beginning(
     server: FileServer, url: str, tmp_path: Path, changed: bytes, honours_if_range: bool
 ) -> None:
-    server.break_after = [70_000] + [0] * len(transfer._PAUSES_SECONDS)
+    server.break_after = [70_000] + [0] * len(download._PAUSES_SECONDS)
     message_of(url, tmp_path)
     server.files["/models/weights.hdf5"] = changed
     server.honours_if_range = honours_if_range
@@ -189,7 +188,7 @@ def test_a_part_that_was_not_asked_for_is_not_joined(server: FileServer, url: st
 
 
 def test_a_server_that_stays_broken_is_given_up(server: FileServer, url: str, tmp_path: Path) -> None:
-    tries = len(transfer._PAUSES_SECONDS)
+    tries = len(download._PAUSES_SECONDS)
     server.break_after = [70_000] + [0] * tries
     message = f"{url} cannot be downloaded: the connection broke off after 70000 of {len(CONTENT)} bytes"
     assert message_of(url, tmp_path) == message + NETWORK_ADVICE
@@ -204,7 +203,7 @@ def test_a_server_that_always_breaks_at_the_same_byte_is_given_up(
     server.honours_range = False
     server.break_after = [70_000] * 100
     assert "broke off after 70000" in message_of(url, tmp_path)
-    assert len(server.requests) == 2 + len(transfer._PAUSES_SECONDS) - 1
+    assert len(server.requests) == 2 + len(download._PAUSES_SECONDS) - 1
 
 
 def test_a_killed_process_is_continued_by_the_next(server: FileServer, url: str, tmp_path: Path) -> None:
@@ -213,7 +212,7 @@ def test_a_killed_process_is_continued_by_the_next(server: FileServer, url: str,
     code += "print(fetch_url(sys.argv[1], cache=Path(sys.argv[2])))"
     first = start_process(code, url, tmp_path)
     assert server.stalled.wait(60)
-    kept = 200_000 // transfer._READ_BYTES * transfer._READ_BYTES
+    kept = 200_000 // download._READ_BYTES * download._READ_BYTES
     while sum(path.stat().st_size for path in tmp_path.rglob("*.partial")) < kept:
         assert first.poll() is None
         time.sleep(0.005)
@@ -235,7 +234,7 @@ def test_a_process_killed_after_the_last_byte_needs_no_network(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Checksums, "accept", die)
+        patch.setattr(download, "_accept", die)
         fetch_url(url, cache=tmp_path)
     assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
     assert len(server.requests) == 1
@@ -249,7 +248,8 @@ def test_two_processes_share_one_download(server: FileServer, url: str, tmp_path
         from elmo.checkpoint import download
         lock = download.FileLock
         def announce(path):
-            print("waiting", flush=True)
+            if path.parent.name == "locks":
+                print("waiting", flush=True)
             return lock(path)
         download.FileLock = announce
         print(download.fetch_url(sys.argv[1], cache=Path(sys.argv[2])))"""
@@ -273,7 +273,7 @@ def test_a_refusal_is_said_at_once(server: FileServer, url: str, tmp_path: Path,
     server.statuses["/models/weights.hdf5"] = status
     assert message_of(url, tmp_path) == (
         f"{url} cannot be downloaded: the server answered HTTP {status} {reason}; check the address, or give"
-        " a local copy's path."
+        " the path of a local copy."
     )
     assert len(server.requests) == 1
     assert files_in(tmp_path) == set()
@@ -283,7 +283,7 @@ def test_a_failing_server_is_tried_again(server: FileServer, url: str, tmp_path:
     server.statuses["/models/weights.hdf5"] = 503
     message = f"{url} cannot be downloaded: the server answered HTTP 503 Service Unavailable"
     assert message_of(url, tmp_path) == message + NETWORK_ADVICE
-    assert len(server.requests) == 1 + len(transfer._PAUSES_SECONDS)
+    assert len(server.requests) == 1 + len(download._PAUSES_SECONDS)
 
 
 def test_a_refused_connection_is_said_at_once(tmp_path: Path) -> None:
@@ -335,8 +335,8 @@ def test_a_cache_that_cannot_be_written_is_named(server: FileServer, url: str, t
 def test_local_files_only_makes_no_request(server: FileServer, url: str, tmp_path: Path) -> None:
     target = tmp_path / "models" / "weights.hdf5"
     assert message_of(url, tmp_path, folder="models", local_files_only=True) == (
-        f"{url} is not in the cache ({target} does not exist) and local_files_only forbids to download it;"
-        " allow the download once, or give a local copy's path."
+        f"{url} is not in the cache ({target} does not exist) and local_files_only forbids downloading it;"
+        " allow the download once, or give the path of a local copy."
     )
     assert server.requests == []
     fetch_url(url, cache=tmp_path, folder="models")
@@ -350,7 +350,7 @@ def test_a_file_copied_in_by_hand_is_checked_and_recorded(url: str, tmp_path: Pa
     target.write_bytes(b"<html>")
     options = {"folder": "models", "local_files_only": True, "check": refuse_html}
     assert message_of(url, tmp_path, **options) == (
-        f"{target} is not what was expected: it is HTML; delete it so that it is downloaded again."
+        f"{target} is not the expected file: it is HTML; delete it to download it again."
     )
     target.write_bytes(CONTENT)
     assert fetch_url(url, cache=tmp_path, **options) == target
@@ -373,8 +373,8 @@ def recorded(cache: Path) -> dict[str, str]:
 def test_a_wrong_file_is_refused_and_nothing_is_kept(server: FileServer, url: str, tmp_path: Path) -> None:
     server.files["/models/weights.hdf5"] = b"<html>Log in to the network</html>"
     assert message_of(url, tmp_path, check=refuse_html) == (
-        f"{url} did not send what was expected: it is HTML; nothing was kept: look at the address in a"
-        " browser, or give a local copy's path."
+        f"{url} did not send the expected file: it is HTML; nothing was kept: look at the address in a"
+        " browser, or give the path of a local copy."
     )
     assert files_in(tmp_path) == set()
     server.files["/models/weights.hdf5"] = CONTENT
@@ -388,8 +388,8 @@ def test_another_file_at_the_second_download_is_refused(server: FileServer, url:
     assert message_of(url, tmp_path, folder="models") == (
         f"{url} now sends a file with sha256 {sha256(OTHER)}, but its first download had sha256"
         f" {sha256(CONTENT)}; nothing was kept: if the new file is the one you want, remove the entry"
-        f" 'models/weights.hdf5' from {tmp_path / 'checksums.json'} and try again, otherwise give a local"
-        " copy's path."
+        f" 'models/weights.hdf5' from {tmp_path / 'checksums.json'} and try again, otherwise give the path of a"
+        " local copy."
     )
     assert files_in(tmp_path) == {"checksums.json"}
     (tmp_path / "checksums.json").write_text("{}")
@@ -404,8 +404,8 @@ def test_the_same_file_may_be_downloaded_again(server: FileServer, url: str, tmp
 
 def test_an_untouched_file_is_not_hashed_again(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: list[Path] = []
-    original = checksums.sha256_of
-    monkeypatch.setattr(checksums, "sha256_of", lambda path: hashed.append(path) or original(path))
+    original = download.sha256_of
+    monkeypatch.setattr(download, "sha256_of", lambda path: hashed.append(path) or original(path))
     path = fetch_url(url, cache=tmp_path)
     fetch_url(url, cache=tmp_path)
     assert len(hashed) == 1
@@ -422,8 +422,8 @@ def test_a_changed_cached_file_is_an_error(url: str, tmp_path: Path, changed: by
     path.write_bytes(changed)
     os.utime(path, ns=(1, 1))
     assert message_of(url, tmp_path) == (
-        f"{path} has sha256 {sha256(changed)}, but {sha256(CONTENT)} was recorded when it was downloaded: it"
-        " was changed or damaged; delete it so that it is downloaded again."
+        f"{path} has a checksum mismatch: its sha256 is {sha256(changed)}, but {sha256(CONTENT)} was recorded "
+        "when it was downloaded; delete it to download it again."
     )
 
 
@@ -433,7 +433,7 @@ def test_a_read_only_cache_can_be_used(url: str, tmp_path: Path, monkeypatch: py
 
     path = fetch_url(url, cache=tmp_path)
     os.utime(path, ns=(1, 1))
-    monkeypatch.setattr(Checksums, "_write", refuse)
+    monkeypatch.setattr(download, "_write_record", refuse)
     assert fetch_url(url, cache=tmp_path) == path
 
 
@@ -443,7 +443,7 @@ def test_a_damaged_record_is_named(url: str, tmp_path: Path, text: str) -> None:
     (tmp_path / "checksums.json").write_text(text)
     message = message_of(url, tmp_path)
     assert message.startswith(f"{tmp_path / 'checksums.json'} is not a list of checksums (")
-    assert message.endswith("); delete it, and the checksums of the cached files are taken anew.")
+    assert message.endswith("); delete it, and the cached files are hashed again.")
 
 
 # What is shown

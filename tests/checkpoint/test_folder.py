@@ -6,9 +6,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from elmo import CheckpointError, ConfigError, Elmo, durable
+from elmo import CheckpointError, ConfigError, Elmo
 from elmo.checkpoint.folder import content_hash, read_folder, write_folder
 from elmo.checkpoint.open import open_checkpoint
+from elmo.files import durable
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def test_files_of_two_saves_are_not_mixed(saved, own_model, tmp_path):
     own_model.bilm.left_to_right.layers[0].bias.data += 1
     own_model.save_pretrained(tmp_path / "other")
     (tmp_path / "other" / "weights.safetensors").replace(saved / "weights.safetensors")
-    with pytest.raises(CheckpointError, match=r"config.json and weights.safetensors are not of one save"):
+    with pytest.raises(CheckpointError, match=r"config.json and weights.safetensors come from different saves"):
         Elmo.from_pretrained(saved)
 
 
@@ -97,23 +98,25 @@ def test_missing_extra_and_misshapen_weights_are_named(saved):
     message = str(caught.value)
     assert "left_to_right.layers.0.bias is missing" in message
     assert "stranger is not part of the model" in message
-    assert "tokens.projection.bias has shape (2,), the configuration asks for (6,)" in message
+    assert "tokens.projection.bias has shape (2,), the configuration needs (6,)" in message
 
 
 def test_a_truncated_weights_file_is_explained(saved):
     content = (saved / "weights.safetensors").read_bytes()
     for kept in (len(content) // 2, 4, 0):
         (saved / "weights.safetensors").write_bytes(content[:kept])
-        with pytest.raises(CheckpointError, match=r"weights.safetensors is not a whole safetensors file"):
+        with pytest.raises(CheckpointError, match=r"weights.safetensors is not a complete safetensors file"):
             Elmo.from_pretrained(saved)
 
 
 def test_folders_of_other_programs_and_later_versions_are_told_apart(saved):
     change_config(saved, version=99)
-    with pytest.raises(CheckpointError, match="says version 99; this program reads versions 1 and 2, so update"):
+    with pytest.raises(
+        CheckpointError, match="has the version 99; this program reads versions 1 and 2, so update"
+    ):
         Elmo.from_pretrained(saved)
     change_config(saved, format="bert")
-    with pytest.raises(CheckpointError, match="says format 'bert'; 'modern-elmo' was expected"):
+    with pytest.raises(CheckpointError, match="has the format 'bert'; 'modern-elmo' was expected"):
         Elmo.from_pretrained(saved)
 
 
@@ -157,7 +160,7 @@ def test_weights_of_another_type_are_named(saved, dtype):
     digest = content_hash(weights)
     save_file(weights, saved / "weights.safetensors", metadata={"content_hash": digest})
     change_config(saved, content_hash=digest)
-    message = f"The weights are to be torch.float32, but tokens.projection.bias is {dtype}; convert them"
+    message = f"The weights must be torch.float32, but tokens.projection.bias is {dtype}; convert them"
     with pytest.raises(CheckpointError, match=message):
         Elmo.from_pretrained(saved)
 
@@ -197,7 +200,7 @@ def test_json_that_is_out_of_bounds_is_explained(saved, content, message):
         ("num_layers", 10**9, "num_layers is 1000000000; it must be at most 1000"),
         ("cell_dim", 10**18, "cell_dim is 1000000000000000000; it must be at most 1048576"),
         ("cell_dim", 10**30, "cell_dim is 1000000000000000000000000000000; it must be at most"),
-        ("cell_clip", 10**400, "holds a setting that no model has: int too large"),
+        ("cell_clip", 10**400, "has an impossible setting: int too large"),
     ],
 )
 def test_numbers_that_no_model_has_are_refused(saved, name, value, message):

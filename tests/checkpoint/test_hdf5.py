@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from elmo import CheckpointError, Elmo, durable
+from elmo import CheckpointError, Elmo
 from elmo.checkpoint.folder import write_folder
 from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo.checkpoint.open import open_checkpoint
+from elmo.files import durable
 
 from .bilm_files import NumpyBilm, cell_name, make_options, make_variables, write_model
 
@@ -162,9 +163,9 @@ def test_shapes_that_contradict_the_options_are_all_named(tmp_path):
     with pytest.raises(CheckpointError) as caught:
         Elmo.from_pretrained(write_model(tmp_path, options, variables))
     message = str(caught.value)
-    assert f"{first} has shape (11, 40), options ask for (12, 40)" in message
+    assert f"{first} has shape (11, 40), the options need (12, 40)" in message
     assert f"{second} is missing" in message
-    assert "take both files from one model" in message
+    assert "use two files of one model" in message
 
 
 def test_nan_weights_are_refused(tmp_path):
@@ -205,7 +206,7 @@ def test_truncated_and_foreign_files_are_explained(tmp_path):
     whole = (folder / "weights.hdf5").read_bytes()
     for content in (whole[: len(whole) // 2], b"<html>not found</html>", b""):
         (folder / "weights.hdf5").write_bytes(content)
-        with pytest.raises(CheckpointError, match=r"weights.hdf5 is not a whole HDF5 file"):
+        with pytest.raises(CheckpointError, match=r"weights.hdf5 is not a complete HDF5 file"):
             Elmo.from_pretrained(folder)
     with h5py.File(folder / "weights.hdf5", "w") as file:
         file["something"] = np.zeros(3)
@@ -235,7 +236,7 @@ def test_cached_vectors_of_another_size_are_refused(tmp_path):
     write_model(tmp_path, options, make_variables(options), ["<S>", "</S>", "<UNK>"])
     with h5py.File(tmp_path / "cache.hdf5", "w") as file:
         file["embedding"] = np.zeros((3, 99), np.float32)
-    with pytest.raises(CheckpointError, match="has vectors of 99 values; this model's words have 6"):
+    with pytest.raises(CheckpointError, match="has vectors of 99 dimensions; the words of this model have 6"):
         Elmo.from_pretrained(tmp_path, token_embeddings=tmp_path / "cache.hdf5")
 
 
@@ -253,16 +254,16 @@ def test_variables_the_options_do_not_ask_for_are_named(tmp_path, variant, state
     variables = make_variables(make_options(**variant))
     write_model(tmp_path, make_options(**stated), variables, ["<S>", "</S>", "<UNK>", "the"])
     with pytest.raises(
-        CheckpointError, match=r"weights.hdf5 does not fit its options.json: .*; take both"
+        CheckpointError, match=r"weights.hdf5 does not fit its options.json: .*; use two files"
     ) as caught:
         Elmo.from_pretrained(tmp_path)
-    assert f"{left_over} is in the file, but the options do not ask for it" in str(caught.value)
+    assert f"{left_over} is in the file, but not in the options" in str(caught.value)
 
 
 def test_word_vectors_beside_a_character_network_are_named(tmp_path):
     options = make_options()
     variables = {**make_variables(options), "embedding": np.zeros((3, 6), np.float32)}
-    with pytest.raises(CheckpointError, match="embedding is in the file, but the options do not ask for it"):
+    with pytest.raises(CheckpointError, match="embedding is in the file, but not in the options"):
         Elmo.from_pretrained(write_model(tmp_path, options, variables))
 
 

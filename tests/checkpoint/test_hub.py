@@ -155,7 +155,8 @@ def test_what_the_hub_refuses_is_said_in_one_sentence(hub: FakeHub, tmp_path: Pa
     ]
     broken = answers[4]["error"]
     assert broken.startswith(
-        "The hub repository 'you/broken' is not (or not wholly) in the cache and the hub gave no usable answer ("
+        "The hub repository 'you/broken' is not (or not completely) in the cache and the hub gave no usable "
+        "answer ("
     )
     assert "503 Service Unavailable" in broken
     assert broken.endswith("); check the network, or give a local folder.")
@@ -167,8 +168,8 @@ def test_local_files_only_asks_nobody(hub: FakeHub, tmp_path: Path) -> None:
     arguments = {"repo_id": "you/model", "local_files_only": True}
     (answer,) = run_calls(hub.address, tmp_path / "home", ("fetch", arguments))
     assert answer["error"] == (
-        "The hub repository 'you/model' is not (or not wholly) in the cache and local_files_only forbids to"
-        " download it; allow the download once, or give a local folder."
+        "The hub repository 'you/model' is not (or not completely) in the cache and local_files_only forbids"
+        " downloading it; allow the download once, or give a local folder."
     )
     assert hub.requests == []
 
@@ -185,7 +186,8 @@ def test_an_unreachable_hub_is_an_error_unless_the_model_is_cached(hub: FakeHub,
     )
     assert cached == fetched
     assert missing["error"].startswith(
-        "The hub repository 'you/other' is not (or not wholly) in the cache and the hub gave no usable answer ("
+        "The hub repository 'you/other' is not (or not completely) in the cache and the hub gave no usable "
+        "answer ("
     )
     assert missing["error"].endswith("); check the network, or give a local folder.")
 
@@ -203,7 +205,7 @@ def test_push_errors_say_what_to_do(hub: FakeHub, folder: Path, tmp_path: Path) 
     )
     assert refused["error"] == (
         "The hub does not let you write to 'me/tiny' (HTTP 401); log in with `hf auth login` or give a token"
-        " that may write."
+        " with write access."
     )
     assert badly_named["error"] == "'me/ti/ny' is not a hub repository name; expected 'owner/model'."
     for name, answer in (("empty", empty), ("none", missing)):

@@ -138,7 +138,7 @@ def test_other_networks_of_that_program_are_named(tmp_path, part, known):
     settings = make_settings()
     settings[part]["name"] = "lstm"
     folder = write_model(tmp_path, settings, *make_state_dicts(settings))
-    with pytest.raises(CheckpointError, match=f"has the {part} 'lstm'; only '{known}' is read"):
+    with pytest.raises(CheckpointError, match=f"has the {part} 'lstm'; only '{known}' is supported"):
         Elmo.from_pretrained(folder)
 
 
@@ -155,7 +155,7 @@ def test_weights_the_settings_do_not_ask_for_are_named(tmp_path, part, name, val
     settings[part][name] = value
     with pytest.raises(CheckpointError, match="do not fit its settings: ") as caught:
         Elmo.from_pretrained(write_model(tmp_path, settings, tokens, encoder))
-    assert f"{left_over} is in the files, but the settings do not ask for it" in str(caught.value)
+    assert f"{left_over} is in the files, but not in the settings" in str(caught.value)
 
 
 @pytest.mark.parametrize(

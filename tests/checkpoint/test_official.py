@@ -104,11 +104,11 @@ def test_an_unknown_alias_names_the_known_ones(tmp_path: Path, alias: str, hint:
             "it does not describe an ELMo model: 'lstm.dim' is missing; "
             "'lstm.projection_dim' is missing; 'n_tokens_vocab' is missing",
         ),
-        ("options_path", options_of(OFFICIAL["medium"]), "it says lstm.dim 2048, but the model 'small' has 1024"),
+        ("options_path", options_of(OFFICIAL["medium"]), "it has lstm.dim 2048, but the model 'small' has 1024"),
         (
             "options_path",
             options_of(OFFICIAL["small"], n_layers=1),
-            "it says lstm.n_layers 1, but the model 'small' has 2",
+            "it has lstm.n_layers 1, but the model 'small' has 2",
         ),
         (
             "weights_path",
@@ -125,8 +125,8 @@ def test_a_wrong_file_is_refused(
     with pytest.raises(CheckpointError) as caught:
         fetch_official("small", cache=tmp_path)
     assert str(caught.value) == (
-        f"{mirror.address}{place} did not send what was expected: {problem}; nothing was kept: look at the"
-        " address in a browser, or give a local copy's path."
+        f"{mirror.address}{place} did not send the expected file: {problem}; nothing was kept: look at the"
+        " address in a browser, or give the path of a local copy."
     )
     assert not list(tmp_path.rglob("*.partial*"))
     recorded = tmp_path / "checksums.json"

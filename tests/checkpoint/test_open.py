@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from elmo import CheckpointError, Elmo
-from elmo.checkpoint import open as open_module
+from elmo.checkpoint import source as source_module
 from elmo.checkpoint.open import open_checkpoint
 
 from . import bilm_files, manylangs_files
@@ -100,7 +100,7 @@ def test_an_archive_that_climbs_out_of_its_folder_is_not_opened(name, hdf5_folde
 def test_a_truncated_archive_is_explained(hdf5_folder, tmp_path):
     archive = zip_folder(hdf5_folder, tmp_path / "model.zip")
     archive.write_bytes(archive.read_bytes()[:500])
-    with pytest.raises(CheckpointError, match=r"model.zip is not a whole zip archive"):
+    with pytest.raises(CheckpointError, match=r"model.zip is not a complete zip archive"):
         open_checkpoint(archive)
 
 
@@ -125,7 +125,7 @@ def test_what_is_no_model_is_said_so(tmp_path):
 
 def test_an_unknown_format_is_refused_with_the_known_ones(hdf5_folder):
     with pytest.raises(
-        CheckpointError, match="'onnx' is not known; choose one of elmo, manylangs, hdf5, tensorflow"
+        CheckpointError, match="'onnx' is unknown; choose one of elmo, manylangs, hdf5, tensorflow"
     ):
         open_checkpoint(hdf5_folder, format="onnx")
 
@@ -190,7 +190,7 @@ def test_an_archive_without_a_model_says_so(tmp_path):
         (b"model", "The model is b'model'; a path was expected"),
         (
             "~nobody-of-that-name/x",
-            "The model is '~nobody-of-that-name/x', but that user's home is not known; give",
+            "The model is '~nobody-of-that-name/x', but the home folder of that user is unknown; give",
         ),
         ("x" * 5000, "x could not be read: File name too long"),
     ],
@@ -206,7 +206,7 @@ def test_names_that_can_be_no_path_are_refused(source, message):
 def test_a_misspelled_path_is_not_looked_up_on_the_hub(name, tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(open_module, "fetch_from_hub", lambda *args, **kwargs: pytest.fail("the hub was asked"))
+    monkeypatch.setattr(source_module, "fetch_from_hub", lambda *args, **kwargs: pytest.fail("the hub was asked"))
     with pytest.raises(CheckpointError, match=f"No model was found at '{name}'; give a folder"):
         open_checkpoint(name)
 
@@ -216,7 +216,7 @@ def test_a_hub_failure_says_first_that_there_is_no_such_path(tmp_path, monkeypat
         raise CheckpointError(f"The hub repository {name!r} does not exist or is private; check the name.")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(open_module, "fetch_from_hub", refuse)
+    monkeypatch.setattr(source_module, "fetch_from_hub", refuse)
     with pytest.raises(CheckpointError) as caught:
         open_checkpoint("owner/model")
     assert str(caught.value) == (
@@ -227,5 +227,5 @@ def test_a_hub_failure_says_first_that_there_is_no_such_path(tmp_path, monkeypat
 
 def test_a_revision_of_what_is_not_on_the_hub_is_refused(hdf5_folder):
     for source in (hdf5_folder, "small"):
-        with pytest.raises(CheckpointError, match="revision was given, but .* is no model of the hub"):
+        with pytest.raises(CheckpointError, match="revision was given, but .* is not a model of the hub"):
             open_checkpoint(source, revision="main")

@@ -6,8 +6,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from elmo import CheckpointError, Elmo
-from elmo.checkpoint.folder import content_hash, read_folder
-from elmo.checkpoint.storage import restore, store
+from elmo.checkpoint.folder import content_hash, read_folder, restore, store
 from tests.language_models import make_language_model
 
 SENTENCE = "the cat sat on the mat"

@@ -110,12 +110,12 @@ def test_a_truncated_checkpoint_is_explained(tf, tmp_path):
     make(tf, tmp_path / "run")
     index = tmp_path / "run" / "model.ckpt-7.index"
     index.write_bytes(index.read_bytes()[:40])
-    with pytest.raises(CheckpointError, match=r"model.ckpt-7 is not a whole TensorFlow checkpoint"):
+    with pytest.raises(CheckpointError, match=r"model.ckpt-7 is not a complete TensorFlow checkpoint"):
         open_checkpoint(tmp_path / "run")
     make(tf, tmp_path / "other")
     data = tmp_path / "other" / "model.ckpt-7.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:40])
-    with pytest.raises(CheckpointError, match=r"model.ckpt-7 is not a whole TensorFlow checkpoint"):
+    with pytest.raises(CheckpointError, match=r"model.ckpt-7 is not a complete TensorFlow checkpoint"):
         open_checkpoint(tmp_path / "other")
 
 
@@ -140,8 +140,8 @@ def test_variables_the_options_do_not_ask_for_are_named(tf, tmp_path, stated, le
     options = {**make_options(**stated), "n_tokens_vocab": len(VOCABULARY)}
     (tmp_path / "run" / "options.json").write_text(json.dumps(options))
     with pytest.raises(
-        CheckpointError, match=r"model.ckpt-7 does not fit its options.json: .*; take both"
+        CheckpointError, match=r"model.ckpt-7 does not fit its options.json: .*; use two files"
     ) as caught:
         open_checkpoint(tmp_path / "run")
-    assert f"{left_over} is in the file, but the options do not ask for it" in str(caught.value)
+    assert f"{left_over} is in the file, but not in the options" in str(caught.value)
     assert "Adagrad" not in str(caught.value)

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from elmo import Elmo
-from elmo.checkpoint.embedded import EMBEDDED
 from elmo.checkpoint.folder import read_folder, write_folder
 from elmo.checkpoint.formats import hdf5
+from elmo.checkpoint.source import EMBEDDED
 from elmo.config import SoftmaxConfig, WordConfig
 from tests.cli.conftest import Run
 from tests.conftest import TINY_CONFIG
@@ -50,7 +50,7 @@ def test_what_hdf5_cannot_hold_is_told(run: Run, tmp_path):
     model = Elmo.from_config(config, vocabulary=("<S>", "</S>", "<oov>", "bank"))
     model.save_pretrained(tmp_path / "in")
     answer = run("convert", tmp_path / "in", tmp_path / "out", "--to", "hdf5")
-    reason = "Not carried over, since HDF5 models have no place for it: "
+    reason = "Not written, because HDF5 models have no place for it: "
     assert answer.out.splitlines() == [
         f"Wrote {tmp_path / 'out'}: options.json, vocab.txt, weights.hdf5.",
         f"{reason}the softmax over 4 words.",
@@ -69,7 +69,7 @@ def test_a_model_that_hdf5_has_no_name_for(run: Run, tmp_path):
 
 def test_a_folder_in_use_is_replaced_only_by_force(run: Run, model_folder, hdf5_folder, tmp_path):
     assert run("convert", model_folder, hdf5_folder).message() == (
-        f"{hdf5_folder} is not empty (it holds options.json, weights.hdf5); give a new folder, or --force to "
+        f"{hdf5_folder} is not empty (it has options.json, weights.hdf5); give a new folder, or --force to "
         "replace the model in it."
     )
     assert names(hdf5_folder) == ["options.json", "weights.hdf5"]
@@ -83,7 +83,7 @@ def test_force_spares_what_is_no_model(run: Run, model_folder, tmp_path):
     for name in ("a.txt", "b.txt", "c.txt", "d.txt", "config.json"):
         (tmp_path / name).write_text("mine")
     assert run("convert", model_folder, tmp_path, "--force").message() == (
-        f"{tmp_path} holds more than a model (a.txt, b.txt, c.txt and more), so --force does not replace it; "
+        f"{tmp_path} has other files than a model (a.txt, b.txt, c.txt and more), so --force does not replace it; "
         "give a new folder."
     )
     assert len(names(tmp_path)) == 5
@@ -100,12 +100,12 @@ def test_out_may_not_be_a_file_or_the_model_itself(run: Run, model_folder, hdf5_
     message = f"{tmp_path / 'file'} is a file; give a folder to write the model to."
     assert run("convert", model_folder, tmp_path / "file").message() == message
     for source in (hdf5_folder, hdf5_folder / "weights.hdf5"):
-        message = f"{hdf5_folder} is where IN lies; give another folder to write to."
+        message = f"{hdf5_folder} is the folder of IN; give another folder to write to."
         assert run("convert", source, hdf5_folder, "--force").message() == message
 
 
 def test_out_in_no_folder(run: Run, model_folder, tmp_path):
-    message = f"There is no folder {tmp_path / 'no'} to write out to; make it first."
+    message = f"There is no folder {tmp_path / 'no'} to write out to; create it first."
     assert run("convert", model_folder, tmp_path / "no" / "out").message() == message
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmo import Elmo
-from elmo.cli.json_lines import vectors_to_json
+from elmo.cli.vector_files import vectors_to_json
 from tests.cli.conftest import Run
 
 # A slash and a duplicate broke AllenNLP's files, U+2028 breaks str.splitlines, NUL breaks numpy's strings.
@@ -136,8 +136,8 @@ def test_layers(run: Run, model_folder, tiny_model, given, layers):
 @pytest.mark.parametrize("given", ["tpo", "1.5", "1,2,x", "nan,1,1", ""])
 def test_layers_that_mean_nothing(run: Run, given):
     assert run("embed", "--text", "I", "--layers", given).message() == (
-        f"--layers is {given!r}; give average, top, all, concat, meaning, the number of a layer, or a weight for "
-        "each layer, separated by commas."
+        f"--layers is {given!r}; give average, top, all, concat, meaning, the number of a layer, or one "
+        "weight per layer, separated by commas."
     )
 
 

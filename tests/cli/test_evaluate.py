@@ -35,7 +35,7 @@ def test_for_people(run: Run, folder, text):
         f"  left to right  {found.left_to_right_perplexity:,.3f}",
         f"  right to left  {found.right_to_left_perplexity:,.3f}",
         "words            13 in 2 sentences",
-        "predictions      15 in each direction: the words, and one boundary a sentence",
+        "predictions      15 in each direction: the words, and one boundary per sentence",
         "unknown words    1 (7.7%), counted as the unknown word",
         "state            zero before each sentence",
     ]

@@ -119,7 +119,7 @@ def test_mistakes_are_reported_and_nothing_is_left(
 
 def test_a_folder_that_is_no_corpus_is_refused(run: Run, model_folder, tmp_path):
     answer = run("fuse", model_folder, tmp_path, "-o", tmp_path / "out")
-    assert "holds no whole prepared corpus" in answer.message()
+    assert "holds no complete prepared corpus" in answer.message()
 
 
 def test_a_model_without_one_refuses_meaning(run: Run, model_folder):

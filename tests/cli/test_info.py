@@ -69,10 +69,10 @@ def test_facts_for_people(run: Run, rich_model, tmp_path):
     rows = {pair[1]: pair[2] for pair in pairs if pair}
     assert rows["format"] == "elmo"
     assert rows["layers"] == "3: the word alone, then 2 of the language model"
-    assert rows["vectors"] == "12 values: 6 from each direction"
-    assert rows["encoder"] == "lstm, 12 cells in each layer and direction"
+    assert rows["vectors"] == "12 dimensions: 6 from each direction"
+    assert rows["encoder"] == "lstm, 12 cells per layer and direction"
     assert rows["input"] == "characters and words"
-    assert rows["alphabet"] == "utf-8, 262 ids, 50 a word"
+    assert rows["alphabet"] == "utf-8, 262 ids, 50 per word"
     assert rows["vocabulary"] == "4 words"
     assert rows["softmax"] == "yes"
     assert rows["  tokens.words"] == "12"
@@ -93,7 +93,9 @@ def test_a_transformer_is_described_by_its_own_settings(run: Run, tmp_path):
     }
     lines = run("info", tmp_path / "model").out.splitlines()
     (line,) = [line for line in lines if line.startswith("encoder")]
-    assert line.split(maxsplit=1)[1] == "transformer, 2 heads that see 5 words back, 16 feed-forward values"
+    assert (
+        line.split(maxsplit=1)[1] == "transformer, 2 heads that attend to 5 words back, 16 feed-forward dimensions"
+    )
 
 
 def test_a_zip_is_named_as_one(run: Run, model_folder, tmp_path):
@@ -126,11 +128,11 @@ def test_no_such_model(run: Run, tmp_path):
 
 
 def test_a_format_that_is_not_known(run: Run, model_folder):
-    message = "The format 'onnx' is not known; choose one of elmo, manylangs, hdf5, tensorflow, zip."
+    message = "The format 'onnx' is unknown; choose one of elmo, manylangs, hdf5, tensorflow, zip."
     assert run("info", model_folder, "--format", "onnx").message() == message
 
 
-def test_damaged_weights_are_told(run: Run, tiny_model, tmp_path):
+def test_damaged_weights_are_reported(run: Run, tiny_model, tmp_path):
     tiny_model.save_pretrained(tmp_path / "model")
     weights = tmp_path / "model" / "weights.safetensors"
     content = bytearray(weights.read_bytes())
@@ -139,8 +141,8 @@ def test_damaged_weights_are_told(run: Run, tiny_model, tmp_path):
     message = run("info", tmp_path / "model").message()
     found, recorded = re.findall("[0-9a-f]{64}", message)
     assert message == (
-        f"{weights} is damaged: its weights have the content hash {found}, but {recorded} was recorded when they "
-        "were saved; get or save the model again."
+        f"{weights} is damaged (checksum mismatch): its content hash is {found}, but {recorded} was recorded when "
+        "it was saved; get or save the model again."
     )
     assert recorded == content_hash(tiny_model.bilm.state_dict())
 

@@ -18,7 +18,7 @@ def text(tmp_path):
 def index(run: Run, text, tmp_path, model_folder):
     folder = tmp_path / "index"
     answer = run("neighbors", "--build", folder, "--corpus", text, "-m", model_folder, "--split", "lines")
-    assert answer.out == f"{folder} holds 19 occurrences of 1 file(s), by the layers 1, 2.\n", answer
+    assert answer.out == f"{folder} has 19 occurrences from 1 file, by layers 1, 2.\n", answer
     return folder
 
 
@@ -68,7 +68,7 @@ def test_wide_characters_keep_the_columns(run: Run, tmp_path, model_folder):
     path = tmp_path / "text.txt"
     path.write_text("我在银行存钱\nI went to the bank\n")
     answer = run("neighbors", "a [bank]", "--corpus", path, "-m", model_folder, "--top-k", "3", "--layers", "1")
-    from elmo.cli.text_width import measure
+    from elmo.cli.terminal import measure
 
     lines = answer.out.splitlines()[3:]
     static = {measure(line[: line.rindex("  0.")]) for line in lines[1:] if "  0." in line[10:]}
@@ -79,13 +79,14 @@ def test_wide_characters_keep_the_columns(run: Run, tmp_path, model_folder):
     ("arguments", "message"),
     [
         (["a [b]"], "There is no corpus; name an index or text files with --corpus."),
-        (["--corpus", "x.txt"], "Give a sentence with one [marked] word, or --build INDEX to make an index."),
+        (["--corpus", "x.txt"], "Give a sentence with one [marked] word, or --build INDEX to build an index."),
         (["--build", "i"], "There is no text to build an index of; name files with --corpus."),
-        (["a [b]", "--build", "i", "--corpus", "x.txt"], "--build makes an index and answers nothing; leave "
-         "SENTENCE, --source, --sentences out."),
+        (["a [b]", "--build", "i", "--corpus", "x.txt"], "--build builds an index and searches nothing; leave "
+         "out SENTENCE, --source and --sentences."),
         (["a [b]", "--corpus", "nothing.txt"], "There is no file 'nothing.txt'."),
-        (["a [b]", "--corpus", "-"], "The corpus is -, standard input, which can be read only once; name a file."),
-        (["a [b]", "--max-words", "5", "--corpus", "x.txt"], "--max-words belongs to --build; for a part of the "
+        (["a [b]", "--corpus", "-"], "The corpus is - (standard input), which can be read only "
+         "once; name a file."),
+        (["a [b]", "--max-words", "5", "--corpus", "x.txt"], "--max-words is for --build; to search a part of the "
          "corpus give --sentences FIRST:LAST."),
     ],
 )  # fmt: skip
@@ -99,14 +100,14 @@ def test_mistakes(run: Run, arguments, message, tmp_path, monkeypatch):
     ("arguments", "message"),
     [
         (["a b"], "The sentence 'a b' has 0 marked words"),
-        (["a [b]", "--layers", "7"], "The layer is '7'; this model has the layers 0 to 2, 'top', 'average' and"),
-        (["a [b]", "--sentences", "5:2"], "The sentences 5:2 are none; give FIRST:LAST"),
-        (["a [b]", "--sentences", "x"], "The sentences are 'x'; give FIRST:LAST, as in 0:1000."),
+        (["a [b]", "--layers", "7"], "The layer is '7'; this model has layers 0 to 2, 'top', 'average' and"),
+        (["a [b]", "--sentences", "5:2"], "The range of sentences 5:2 is empty; give FIRST:LAST"),
+        (["a [b]", "--sentences", "x"], "--sentences is 'x'; give FIRST:LAST, as in 0:1000."),
         (
             ["a [b]", "--split", "lines"],
             "INDEX is an index, whose text was read when it was built; leave out --split",
         ),
-        (["a [b]", "--source", "nothing*"], "This part of the corpus has no words; name one that has some."),
+        (["a [b]", "--source", "nothing*"], "This part of the corpus has no words; choose one that has some."),
     ],
 )
 def test_mistakes_with_an_index(run: Run, index, arguments, message):
@@ -118,14 +119,14 @@ def test_a_corpus_without_words_and_one_with_the_query_alone(run: Run, tmp_path,
     path = tmp_path / "text.txt"
     path.write_text("\n\n")
     arguments = ("neighbors", "a [bank]", "--corpus", path, "-m", model_folder, "--split", "lines")
-    assert run(*arguments).message() == "The corpus has no words; name one that has some."
+    assert run(*arguments).message() == "The corpus has no words; choose one that has some."
     message = run("neighbors", "--build", tmp_path / "index", "--corpus", path, "-m", model_folder).message()
     assert (
         message == f"There are no words in {path}; an index needs some text." and not (tmp_path / "index").exists()
     )
     path.write_text("a bank\n")
     answer = run(*arguments, "--match", "same")
-    assert answer.code == 0 and "'bank' does not occur there, but for the sentence asked with." in answer.out
+    assert answer.code == 0 and "'bank' does not occur there, except in the query." in answer.out
     answer = run(
         "neighbors", "my [bank]", "--corpus", path, "-m", model_folder, "--match", "same", "--layers", "top"
     )

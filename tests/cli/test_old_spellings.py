@@ -5,8 +5,7 @@ import re
 
 import pytest
 
-from elmo.cli.commands import COMMANDS
-from elmo.cli.old_spellings import RENAMED, translate
+from elmo.cli.commands import COMMANDS, RENAMED, translate
 from tests.language_models import make_language_model
 
 PAGES = [*COMMANDS, *(f"task {name}" for name in ("train", "evaluate", "predict")),

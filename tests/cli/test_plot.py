@@ -11,7 +11,7 @@ def test_similarity_of_two_sentences(run: Run, model_folder, tmp_path):
         "plot", "similarity", "the bank", "a river bank", "--layers", "0", "--layers", "1", "-o", output,
         "-m", model_folder,
     )  # fmt: skip
-    assert (answer.code, answer.out) == (0, f"{output} shows 2 map(s).\n")
+    assert (answer.code, answer.out) == (0, f"Wrote {output}: cosines of 2 by 3 words, by 0 and 1.\n")
     assert ">river<" in output.read_text()
     answer = run("plot", "similarity", "a", "b c", "-o", tmp_path / "map.png", "-m", model_folder, "--json")
     (found,) = json.loads(answer.out)
@@ -23,7 +23,7 @@ def test_a_map_of_a_word(run: Run, model_folder, tmp_path):
     text, output = tmp_path / "text.txt", tmp_path / "map.png"
     text.write_text("".join(f"the bank number {number}\n" for number in range(15)))
     answer = run("plot", "map", "bank", "--corpus", text, "-o", output, "-m", model_folder, "--split", "lines")
-    assert (answer.code, answer.out) == (0, f"{output} shows 15 occurrences of 'bank'.\n")
+    assert (answer.code, answer.out) == (0, f"Wrote {output}: 15 occurrences of 'bank' in 2 group(s).\n")
     assert output.read_bytes().startswith(b"\x89PNG")
 
 
@@ -42,7 +42,7 @@ def test_mixes_of_a_comparison(run: Run, tmp_path):
     row = {"variant": "learned", "fraction": 1.0, "mixes": [{"weights": [0.25, 0.75], "gamma": 1.5}]}
     (folder / "results.json").write_text(json.dumps({"rows": [row]}))
     answer = run("plot", "mixing", folder, "-o", tmp_path / "mixing.svg")
-    assert answer.out == f"{tmp_path / 'mixing.svg'} shows 1 mix(es) of 1 folder(s).\n"
+    assert answer.out == f"Wrote {tmp_path / 'mixing.svg'}: 1 mix(es) of 1 folder(s).\n"
     assert "compared, learned" in (tmp_path / "mixing.svg").read_text()
     (found,) = json.loads(run("plot", "mixing", folder, "-o", tmp_path / "mixing.svg", "--json").out)
     assert found == {"task": "compared, learned", "place": "input", "weights": [0.25, 0.75], "gamma": 1.5}
@@ -80,15 +80,15 @@ def test_a_map_of_too_little(run: Run, model_folder, tmp_path, text, message):
     [
         (
             ["similarity", "a", "b", "-o", "x.pdf"],
-            "x.pdf should end in .png or .svg; these are the pictures that can be drawn.",
+            "x.pdf should end in .png or .svg; pictures are written in these formats.",
         ),
         (["map", "bank", "-o", "x.png"], "There is no corpus; name an index or text files with --corpus."),
         (
             ["map", "bank", "--corpus", "a", "--labelled", "b"],
-            "--labelled takes the place of --corpus, --source and --sentences; leave them out.",
+            "--labelled replaces --corpus, --source and --sentences; leave them out.",
         ),
-        (["mixing", "nothing"], "nothing is no trained task: it has no task.json."),
-        (["learning", "nothing"], "nothing holds no comparison: it has no results.json; make one with --compare."),
+        (["mixing", "nothing"], "nothing is not a trained task: it has no task.json."),
+        (["learning", "nothing"], "nothing is not a comparison: it has no results.json; make one with --compare."),
     ],
 )
 def test_mistakes(run: Run, arguments, message, tmp_path, monkeypatch):

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from elmo.cli import main, progress
+from elmo import progress
+from elmo.cli import main
 from elmo.corpus.prepared import PreparedCorpus
 from tests.cli.conftest import Run
 

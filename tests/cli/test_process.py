@@ -146,14 +146,9 @@ def make_language_folder(folder):
 
 
 def make_task(folder):
-    from elmo.tasks.run_folder import TaskInputs, start
-    from elmo.tasks.training import train_task
-    from elmo.tasks.workbench import Workbench
+    from elmo import tasks
     from tests.tasks.toys import small, write_toy
 
     files = [str(write_toy("classification", folder, name)) for name in ("train", "dev")]
-    inputs = TaskInputs("classification", *files)
     settings = small("classification", fit__num_epochs=1, elmo__where="none")
-    start(inputs, settings, folder / "task")
-    train_task(Workbench(inputs), settings, folder / "task")
-    return folder / "task"
+    return tasks.train(files[0], kind="topic", dev=files[1], output=folder / "task", settings=settings).folder

@@ -38,9 +38,9 @@ def resuming_command(answer) -> list[str]:
 @pytest.mark.parametrize(
     ("command", "target"),
     [
-        (["embed", "my text.txt", "--output", "vectors"], "elmo.jobs.job.run_job"),
-        (["encode", "my text.txt", "--output", "vectors"], "elmo.jobs.job.run_job"),
-        (["prepare", "my text.txt", "--output", "corpus", "--workers", "1"], "elmo.corpus.prepare.prepare_corpus"),
+        (["embed", "my text.txt", "--output", "vectors"], "elmo.vectors.embed.embed_files"),
+        (["encode", "my text.txt", "--output", "vectors"], "elmo.vectors.embed.embed_files"),
+        (["prepare", "my text.txt", "--output", "corpus", "--workers", "1"], "elmo.corpus.prepare.prepare"),
         (["neighbors", "--build", "index", "--corpus", "my text.txt"], "elmo.analysis.index_build.build_index"),
     ],
 )
@@ -60,24 +60,24 @@ def test_a_task_is_resumed_by_its_folder_once_it_has_begun(run, tmp_path, monkey
     write_toy("classification", tmp_path)
     arguments = ["task", "train", "sentiment", "--train", "train.csv", "--elmo", "none", "-o", "a task", *FAST]
     with monkeypatch.context() as patch:
-        interrupt(patch, "elmo.tasks.training.train_task")
+        interrupt(patch, "elmo.tasks.training.fit")
         found = resuming_command(run(*arguments))
     assert found == ["task", "train", "--resume", "a task"]
     assert run(*found).code == 0
     with monkeypatch.context() as patch:
-        interrupt(patch, "elmo.tasks.run_folder.start")
+        interrupt(patch, "elmo.tasks.training.start")
         again = [*arguments[: -len(FAST) - 1], "another", *FAST]
         assert resuming_command(run(*again)) == again
 
 
 def test_standard_input_is_needed_again(run, model_folder, tmp_path, monkeypatch):
-    interrupt(monkeypatch, "elmo.jobs.job.run_job")
+    interrupt(monkeypatch, "elmo.vectors.embed.embed_files")
     answer = run("embed", "-", "--output", tmp_path / "vectors", "-m", model_folder, stdin=b"I went\n")
     assert "elmo: interrupted; resume with the same standard input: elmo embed - --output" in answer.err
 
 
 def test_what_cannot_be_resumed_says_no_more_than_before(run, model_folder, monkeypatch):
-    interrupt(monkeypatch, "elmo.cli.score.open_model")
+    interrupt(monkeypatch, "elmo.cli.language_model.open_model")
     assert run("score", "--text", "a").err == "elmo: interrupted\n"
 
 

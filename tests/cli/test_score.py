@@ -22,6 +22,7 @@ def test_a_line_for_each_sentence_of_every_input(run: Run, folder, tmp_path):
     expected = make_language_model().score(["I went", "", "money", "to the bank."])
     assert (answer.code, answer.err) == (0, "")
     texts = ["  I went", "", "  money", "  to the bank."]
+    assert not any(score.num_unknown for score in expected)
     assert answer.out.splitlines() == [
         f"{score.perplexity:>10,.2f}{text}" for score, text in zip(expected, texts, strict=True)
     ]
@@ -32,7 +33,7 @@ def test_words(run: Run, folder):
     score = make_language_model().score(SENTENCE)
     ahead, back = ([f"{value:.3f}" for value in values] for values in (score.left_to_right, score.right_to_left))
     first, heading, *rows = answer.out.splitlines()
-    assert first == f"{score.perplexity:>10.2f}  {SENTENCE}"
+    assert first == f"{score.perplexity:>10.2f}  {SENTENCE}  (1 unknown)"
     assert heading == "            left to right  right to left"
     assert [row.split() for row in rows] == [
         [f"{score.begin:.3f}", "<S>"],
@@ -66,6 +67,16 @@ def test_json_with_words(run: Run, folder):
     assert found["right_to_left"] == pytest.approx(score.right_to_left.tolist(), abs=1e-6)
     assert (found["end"], found["begin"]) == pytest.approx((score.end, score.begin), abs=1e-6)
     assert found["is_unknown"] == [False, True, False]
+
+
+def test_tables_are_read_by_their_column(run: Run, folder, tmp_path):
+    (tmp_path / "table.csv").write_text("id,text\n1,I went\n2,to the bank\n")
+    (tmp_path / "words.jsonl").write_text('{"tokens": ["to", "the bank"]}\n')
+    answer = run("score", tmp_path / "table.csv", tmp_path / "words.jsonl", "--json", "-m", folder)
+    words = [json.loads(line)["words"] for line in answer.out.splitlines()]
+    assert words == [["I", "went"], ["to", "the", "bank"], ["to", "the bank"]]
+    message = run("score", tmp_path / "table.csv", "--column", "body", "-m", folder).message()
+    assert message == f"{tmp_path}/table.csv has no column 'body', only 'id', 'text'; choose one with --column."
 
 
 def test_split_on_spaces(run: Run, folder):

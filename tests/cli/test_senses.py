@@ -32,10 +32,10 @@ def test_senses_of_a_word_in_a_text(run: Run, tmp_path, language_model):
     assert answer.code == 0
     lines = answer.out.splitlines()
     assert lines[:2] == [
-        "Bank: one sense in 5 occurrence(s).",
-        "So few cannot be told apart; from 10 occurrences on, senses are looked for.",
+        "Bank: one sense in 5 occurrences.",
+        "These are too few to tell senses apart; at least 10 are needed.",
     ]
-    assert lines[3] == "1. 5 occurrence(s), 100%"
+    assert lines[3] == "1. 5 occurrences, 100%"
     assert lines[4].startswith("   would fit: ") and lines[5].startswith("   I went to the [bank] ")
 
 
@@ -46,12 +46,12 @@ def test_labels_are_compared_with(run: Run, labelled, language_model):
     assert (found["num_found"], len(found["senses"])) == (24, 2)
     assert found["scores"]["one_cluster_adjusted_rand"] == 0
     drawn = run("senses", "bank", "--labelled", labelled, "-m", language_model, "--max-occurrences", "9")
-    assert "in 24 occurrence(s), 9 of them drawn." in drawn.out and "Against 2 labels:" in drawn.out
+    assert "in 24 occurrences (9 of them sampled)." in drawn.out and "Against 2 labels:" in drawn.out
 
 
 def test_all_words_are_evaluated(run: Run, labelled, language_model):
     answer = run("senses", "--labelled", labelled, "-m", language_model, "--min-occurrences", "20")
-    assert answer.out.startswith("1 words, 24 occurrences; means over the words:\n")
+    assert answer.out.startswith("1 word, 24 occurrences; means over the words:\n")
     assert "| one cluster | 0.000 | 0.000 |" in answer.out and "| bank | 24 | 2 |" in answer.out
 
 
@@ -66,7 +66,7 @@ def test_all_words_are_evaluated(run: Run, labelled, language_model):
         ),
         (
             ["bank", "--corpus", "text.txt", "--labelled", "x"],
-            "--corpus and --labelled were both given; the occurrences come from one of them.",
+            "--labelled replaces --corpus, --source and --sentences; leave them out.",
         ),
         (
             ["--labelled", "x", "--senses", "3"],

@@ -80,13 +80,13 @@ def test_wide_characters(run: Run, model_folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([MONEY], "One sentence was given; give two or more, in each one word in brackets, as in "
+        ([MONEY], "One sentence was given; give two or more, each with one word in brackets, as in "
          "'I went to the [bank]'."),
         ([MONEY, "no mark"], "The sentence 'no mark' has 0 marked words; put exactly one in brackets, as in "
-         "'I went to the [bank]', or say which word is meant by its index."),
+         "'I went to the [bank]', or choose the word by its index."),
         ([MONEY, RIVER, RATES, "--index-a", "1"], "--index-a and --index-b are for two sentences, but 3 were "
          "given; mark the words with brackets."),
-        ([MONEY, "a b", "--index-b", "2"], "--index-b is 2, but the sentence 'a b' has 2 words, counted from 0."),
+        ([MONEY, "a b", "--index-b", "2"], "--index-b is 2, but the sentence has the words 'a b'."),
         ([MONEY, RIVER, "--by-layer", "--layers", "top"], "--by-layer shows every layer, so it takes no --layers; "
          "leave one of them out."),
         ([MONEY, RIVER, "--layers", "all"], "--layers all gives a word several vectors; compare them with "

@@ -44,10 +44,10 @@ def test_json(run: Run, folder):
     ("arguments", "message"),
     [
         (["no mark"], "The sentence 'no mark' has 0 marked words; put exactly one in brackets, as in "
-         "'I went to the [bank]', or say which word is meant by its index."),
-        (["the [central bank]"], "The brackets hold 2 words, 'central bank'; mark one word, for one word is put "
-         "in its place."),
-        (["a b", "--index", "2"], "index is 2, but the sentence has the words 'a b'."),
+         "'I went to the [bank]', or choose the word by its index."),
+        (["the [central bank]"], "The brackets hold 2 words, 'central bank'; mark one word, because one word is "
+         "put in its place."),
+        (["a b", "--index", "2"], "--word-index is 2, but the sentence has the words 'a b'."),
         (["[a]", "--top-k", "0"], "--top-k is 0; it must be at least 1."),
         (["a [\udcff]"], "The sentence 'a [\\udcff]' is not UTF-8; type it in a terminal set to UTF-8."),
         ([], "Missing argument 'SENTENCE'. See elmo substitutes --help."),

@@ -81,7 +81,7 @@ def test_half_a_character_is_written_to_a_file_as_to_the_screen(train, run, tmp_
     assert "look \\ud83d here" in (tmp_path / "out.jsonl").read_text()
 
 
-@pytest.mark.parametrize("family", ["pairs", "relations", "spans", "senses"])
+@pytest.mark.parametrize("family", ["pairs", "relations", "question_answering", "senses"])
 def test_every_family_goes_from_file_to_file(train, run, tmp_path, family):
     folder, answer = train(family, "--epochs", 1)
     assert answer.code == 0, answer
@@ -123,7 +123,7 @@ def test_a_comparison_prints_a_table_and_draws_a_curve(train, tmp_path):
         (["tagging", "--train", "bad.conll", "--output", "run", "--set", "fit.sede=1"], "did you mean 'seed'?"),
         (["tagging", "--train", "bad.conll", "--output", "run", "--column", "tag"], "is not NAME=VALUE"),
         (["tagging", "--train", "bad.conll", "-o", "run", "--compare", "--fractions", "2"], "--fractions is '2'"),
-        (["--resume", "nothing"], "is no run to go on with"),
+        (["--resume", "nothing"], "is not a run that can be resumed"),
         (["--resume", "x", "--carry-bilm", "--cache", "y"], "so it takes no --cache, --carry-bilm"),
         (["tagging", "--train", "bad.conll", "-o", "run", "--seeds", "2"], "--seeds belongs to --compare"),
         (
@@ -218,7 +218,8 @@ def test_numbered_words_are_not_tagged_by_their_numbers(train, run, tmp_path):
     ("name", "family", "target"),
     [
         ("ner", "tagging", None), ("pos", "tagging", None), ("chunking", "tagging", None),
-        ("sentiment", "classification", None), ("topic", "classification", None), ("qa", "spans", None),
+        ("sentiment", "classification", None), ("topic", "classification", None),
+        ("qa", "question_answering", None), ("spans", "question_answering", None),
         ("wsd", "senses", None), ("entailment", "pairs", "label"), ("similarity", "pairs", "score"),
     ],
 )  # fmt: skip

@@ -21,7 +21,7 @@ LINES = {
         "the <e1>Paris</e1> in the <e2>box</e2>.",
         lambda found: found.label,
     ),
-    "spans": (
+    "question_answering": (
         "Which place ?\tAnn went to Oslo by train .",
         ("Which place ?", "Ann went to Oslo by train ."),
         lambda found: found.text,
@@ -97,7 +97,7 @@ def test_the_toys_are_learned_so_that_answers_mean_something(trained, run):
     assert answer.out == "I\tO\nlike\tO\nParis\tB-place\ncity\tI-place\n.\tO\n\n"
     assert run("task", "predict", trained("classification"), "--text", "look, a rat here").out[:4] == "bad\t"
     question = "Which place ? ||| Ann went to Oslo by train ."
-    assert run("task", "predict", trained("spans"), "--text", question).out.startswith("Oslo\t")
+    assert run("task", "predict", trained("question_answering"), "--text", question).out.startswith("Oslo\t")
 
 
 def test_a_probability_and_the_text_follow_the_label(trained, run):
@@ -145,9 +145,13 @@ def test_words_one_per_line_and_rows_with_known_tags_are_conll(trained, run):
         ("classification", "1\ta great film\n2\ta bad film\n", "say which with --format text or --format tsv"),
         ("pairs", "a rat runs\n", "is not two sentences with a tab or ||| between them; write for example"),
         ("pairs", "a\tb\tc\n", "say which with --format text or --format tsv"),
-        ("spans", "Which place?\n", "is not a question and its passage with a tab or ||| between them"),
+        (
+            "question_answering",
+            "Which place?\n",
+            "is not a question and its passage with a tab or ||| between them",
+        ),
         ("relations", "the arm of a chair\n", "the marks are missing; one <e1>…</e1> and one <e2>…</e2>"),
-        ("senses", "the money bank\n", "marks no word; put the word whose sense is asked for in brackets"),
+        ("senses", "the money bank\n", "marks no word; put the word whose sense is wanted in brackets"),
         ("classification", "\n", "standard input is empty; text or examples were expected."),
     ],
 )

@@ -18,7 +18,10 @@ def test_a_sentence_in_place_of_a_file(run: Run):
 
 
 def test_a_folder_in_place_of_a_file(run: Run, tmp_path):
-    assert run("embed", tmp_path).message() == f"{tmp_path} is a folder; name the text files in it."
+    assert (
+        run("embed", tmp_path).message()
+        == f"{tmp_path} is a folder; name the files in it, for example '{tmp_path / '*.txt'}'."
+    )
 
 
 def test_standard_input_twice(run: Run):
@@ -30,7 +33,7 @@ def test_a_file_that_may_not_be_read(run: Run, tmp_path, monkeypatch):
     path = tmp_path / "secret.txt"
     path.write_text("secret")
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may read anything
-    assert run("embed", path).message() == f"{path} may not be read; change its permissions or read a copy."
+    assert run("embed", path).message() == f"{path} is not readable; change its permissions or read a copy."
 
 
 def test_bytes_that_are_not_utf8_are_named_by_file_and_line(run: Run, model_folder, tmp_path):
@@ -52,7 +55,7 @@ def test_an_argument_that_is_not_utf8(run: Run):
 @pytest.mark.parametrize("name", ["vectors.txt", ".npz"])
 def test_an_output_of_no_known_format(run: Run, name):
     assert run("embed", "--text", "I", "-o", name).message() == (
-        f"--output is {name!r}; its ending says the format, so give .npz, .npy, .jsonl, .h5, .hdf5, or a name "
+        f"--output is {name!r}; its ending says the format, so use .npz, .npy, .jsonl, .h5, .hdf5, or a name "
         "without an ending for a folder."
     )
 
@@ -67,20 +70,20 @@ def test_an_output_that_is_the_input(run: Run, tmp_path):
 
 def test_an_output_in_no_folder(run: Run, model_folder, tmp_path):
     output = tmp_path / "missing" / "vectors.npz"
-    message = f"There is no folder {output.parent} to write vectors.npz to; make it first."
+    message = f"There is no folder {output.parent} to write vectors.npz to; create it first."
     assert run("embed", "--text", "I", "-m", model_folder, "-o", output).message() == message
 
 
 def test_an_output_in_a_folder_of_someone_else(run: Run, model_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
-    message = f"The folder {tmp_path} may not be written to; choose another one."
+    message = f"The folder {tmp_path} is not writable; choose another one."
     assert run("embed", "--text", "I", "-m", model_folder, "-o", tmp_path / "vectors.npz").message() == message
 
 
 def test_an_output_that_is_no_plain_file(run: Run, model_folder, tmp_path):
     output = tmp_path / "folder.npz"
     output.mkdir()
-    message = f"{output} is not a plain file; give the name of a file to write."
+    message = f"{output} is not a regular file; give the name of a file to write."
     assert run("embed", "--text", "I", "-m", model_folder, "-o", output).message() == message
 
 

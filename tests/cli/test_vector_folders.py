@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from elmo import jobs
+from elmo import vectors
 from tests.cli.conftest import Run
 
 
@@ -21,8 +21,8 @@ def test_words_into_a_folder_and_what_info_says(run: Run, model_folder, tiny_mod
     answer = run("embed", text_file, "-m", model_folder, "-o", output)
     assert (answer.code, answer.err) == (0, "")
     assert answer.out == f"Wrote {output} (rows: 3, words: 9, vectors: 9).\n"
-    vectors = jobs.open(output)
-    np.testing.assert_allclose(vectors[2].vectors, tiny_model.embed("by the river bank"), atol=1e-6)
+    opened = vectors.open(output)
+    np.testing.assert_allclose(opened[2].vectors, tiny_model.embed("by the river bank"), atol=1e-6)
     lines = dict(line.split(maxsplit=1) for line in run("info", output).out.splitlines())
     assert lines["format"] == "vectors in parquet files, 1 part"
     assert lines["vectors"] == "9, of every word: 12 float32"
@@ -41,10 +41,10 @@ def test_sentences_into_a_folder(run: Run, model_folder, tiny_model, tmp_path):
         "--file-format", "npy", "--dtype", "float16", "-m", model_folder, "-o", output,
     )  # fmt: skip
     assert answer.code == 0, answer
-    vectors = jobs.open(output)
-    assert [row.id for row in vectors] == ["a", "b"]
+    opened = vectors.open(output)
+    assert [row.id for row in opened] == ["a", "b"]
     expected = tiny_model.encode("I went", normalize=True, layers="top")
-    for row in vectors:
+    for row in opened:
         assert row.vectors.dtype == np.float16
         np.testing.assert_allclose(row.vectors, expected, atol=1e-3)
 
@@ -53,16 +53,15 @@ def test_only_some_words_or_spans(run: Run, model_folder, tiny_model, text_file,
     answer = run("embed", text_file, "--only", "bank", "--only", "river", "-m", model_folder, "-o", tmp_path / "a")
     expected = "(rows: 2, words: 9, vectors: 3, rows without a chosen word: 1)"
     assert answer.out == f"Wrote {tmp_path / 'a'} {expected}.\n"
-    assert [row.spans for row in jobs.open(tmp_path / "a")] == [[(4, 5)], [(2, 3), (3, 4)]]
+    assert [row.spans for row in vectors.open(tmp_path / "a")] == [[(4, 5)], [(2, 3), (3, 4)]]
     path = tmp_path / "rows.jsonl"
     path.write_text('{"text": "by the river bank", "at": [[2, 4]]}\n{"text": "short", "at": [[0, 2]]}\n')
     command = ("embed", path, "--spans", "at", "-m", model_folder, "-o", tmp_path / "b")
     assert run(*command).message() == (
-        f"{path}, line 2, has the span [0, 2], which does not lie in its 1 words; --on-error reject leaves such "
-        "rows out."
+        f"{path}, line 2, has the span [0, 2], which is not within its 1 words; --on-error reject skips such rows."
     )
     assert "rejected rows, see rejects.jsonl: 1)" in run(*command, "--on-error", "reject").out
-    (row,) = jobs.open(tmp_path / "b")
+    (row,) = vectors.open(tmp_path / "b")
     np.testing.assert_allclose(row.vectors, tiny_model.embed_spans("by the river bank", [(2, 4)]), atol=1e-6)
 
 
@@ -97,21 +96,21 @@ def test_odd_text_passes_or_is_rejected_by_name(run: Run, model_folder, tmp_path
     command = ("embed", path, "--split-on-spaces", "-m", model_folder, "-o", output, "--file-format", file_format)
     assert run(*command).message() == (
         f"{path}, line 7, is not UTF-8 (byte 0xef at position 2); convert the text first, for example with iconv; "
-        "--on-error reject leaves such rows out."
+        "--on-error reject skips such rows."
     )
     assert run(*command, "--on-error", "reject").code == 0
     passed = [number for number, reason in enumerate(odd.values()) if reason is None]
-    vectors = jobs.open(output)
-    assert [row.index for row in vectors] == passed
+    opened = vectors.open(output)
+    assert [row.index for row in opened] == passed
     texts = [line.decode().removesuffix("\r") for line, reason in odd.items() if reason is None]
-    assert [" ".join(row.words) for row in vectors] == texts
+    assert [" ".join(row.words) for row in opened] == texts
     rejects = [json.loads(line) for line in (output / "rejects.jsonl").read_text().splitlines()]
     broken = [number for number, reason in enumerate(odd.values()) if reason is not None]
     assert [each["index"] for each in rejects] == broken
     assert [(each["line"], each["input"]) for each in rejects] == [(number + 1, str(path)) for number in broken]
     for reject, reason in zip(rejects, filter(None, odd.values()), strict=True):
         assert reject["reason"].startswith(reason)
-    assert vectors.manifest.values["counts"]["num_rows"] == len(odd)
+    assert opened.manifest.values["counts"]["num_rows"] == len(odd)
 
 
 def test_damage_is_told_by_info(run: Run, model_folder, text_file, tmp_path):
@@ -121,7 +120,7 @@ def test_damage_is_told_by_info(run: Run, model_folder, text_file, tmp_path):
     content = bytearray(part.read_bytes())
     content[100] ^= 1
     part.write_bytes(content)
-    expected = f"{output} is damaged: part-00000.parquet has other bytes than were written; copy it anew, or run"
+    expected = f"{output} is damaged: part-00000.parquet has a checksum mismatch; copy it again, or run"
     assert run("info", output).message().startswith(expected)
     assert run("info", output, "--no-checksums").code == 0
     (output / "part-00009.parquet").touch()
@@ -143,12 +142,12 @@ def test_damage_is_told_by_info(run: Run, model_folder, text_file, tmp_path):
         ),
         (["-o", "{}"], "Nothing to read; name files, or - for standard input"),
         (["-", "--state", "carry", "-o", "{}"], "--state carry reads one sentence after another"),
-        (["-", "--workers", "0", "-o", "{}"], "--workers is 0; give 1 or more"),
+        (["-", "--workers", "0", "-o", "{}"], "--workers is 0; it must be at least 1"),
         (
             ["-", "--workers", "1", "--threads", "3", "-o", "{}"],
             "--threads is 3, but a worker uses at most 2, and --workers is 1",
         ),
-        (["-", "--address", "auto", "-o", "{}"], "An address is that of a Ray cluster; give the engine ray too"),
+        (["-", "--address", "auto", "-o", "{}"], "An address is that of a Ray cluster; choose the engine ray too"),
         (["none.txt", "-o", "{}"], "There is no file 'none.txt'"),
         (["-", "--dtype", "int8"], "--dtype is for folders of vectors, but --output names none"),
         (["-", "--only", "bank", "-o", "x.npz"], "--only is for folders of vectors"),

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from elmo.checkpoint.derived import change_vocabulary
 from elmo.checkpoint.folder import read_folder
-from elmo.checkpoint.revocabulary import change_vocabulary
 from tests.cli.conftest import Run
 from tests.language_models import SPECIAL, VOCABULARY, make_language_model
 
@@ -66,7 +66,7 @@ def test_a_model_is_replaced_only_by_force(run: Run, folder, tmp_path):
     arguments = ["vocab", folder, output, "--add", path]
     assert run(*arguments).code == 0
     assert run(*arguments).message() == (
-        f"{output} is not empty (it holds config.json, vocabulary.txt, weights.safetensors and more); give a new "
+        f"{output} is not empty (it has config.json, vocabulary.txt, weights.safetensors and more); give a new "
         "folder, or --force to replace the model in it."
     )
     write(path, "boat\n")
@@ -77,17 +77,17 @@ def test_a_model_is_replaced_only_by_force(run: Run, folder, tmp_path):
 
 def test_the_model_itself_is_not_overwritten(run: Run, folder, tmp_path):
     path = write(tmp_path / "words.txt", "fish\n")
-    message = f"{folder} is where MODEL lies; give another folder to write to."
+    message = f"{folder} is the folder of MODEL; give another folder to write to."
     assert run("vocab", folder, folder, "--add", path, "--force").message() == message
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("fish\n\nboat\n", "{path}, line 2, is ''; one word a line was expected, nothing else."),
-        ("fish\t12\n", "{path}, line 1, is 'fish\\t12'; one word a line was expected, nothing else."),
-        ("fish \n", "{path}, line 1, is 'fish '; one word a line was expected, nothing else."),
-        ("New York\n", "{path}, line 1, is 'New York'; one word a line was expected, nothing else."),
+        ("fish\n\nboat\n", "{path}, line 2, is ''; one word per line was expected, nothing else."),
+        ("fish\t12\n", "{path}, line 1, is 'fish\\t12'; one word per line was expected, nothing else."),
+        ("fish \n", "{path}, line 1, is 'fish '; one word per line was expected, nothing else."),
+        ("New York\n", "{path}, line 1, is 'New York'; one word per line was expected, nothing else."),
     ],
 )
 def test_lists_that_are_no_words(run: Run, folder, tmp_path, content, message):
@@ -113,16 +113,16 @@ def test_options_that_do_not_fit(run: Run, folder, tmp_path):
     path = write(tmp_path / "words.txt", "fish\n")
     output = tmp_path / "new"
     assert run("vocab", folder, output, "--add", path, "--vocabulary", path).message() == (
-        "--vocabulary and --add were both given; choose one: a whole new list, or words to add."
+        "--vocabulary and --add were both given; choose one: a whole new vocabulary, or words to add."
     )
     assert run("vocab", folder, output).message() == (
-        "No words were given; name their file with --vocabulary or --add."
+        "No words were given; give a file with --vocabulary or --add."
     )
     assert run("vocab", folder, output, "--add", tmp_path).message() == (
-        f"--add is {str(tmp_path)!r}, which is not a file; give a list of words, one a line."
+        f"--add is {str(tmp_path)!r}, which is not a file; give a file with one word per line."
     )
     assert run("vocab", folder, output, "--vocabulary", "no.txt").message() == (
-        "--vocabulary is 'no.txt', which is not a file; give a list of words, one a line."
+        "--vocabulary is 'no.txt', which is not a file; give a file with one word per line."
     )
 
 

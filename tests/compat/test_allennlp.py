@@ -276,11 +276,11 @@ def test_official_addresses_mean_the_cached_model(tiny_files, tmp_path: Path, mo
         ({"scalar_mix_parameters": [1.0]}, "scalar_mix_parameters has 1 values, but this model has 3 layers."),
         (
             {"scalar_mix_parameters": "123"},
-            "scalar_mix_parameters is '123'; it must be a list with a number for each layer.",
+            "scalar_mix_parameters is '123'; it must be a list with one number per layer.",
         ),
         (
             {"scalar_mix_parameters": [0, None, 1]},
-            "scalar_mix_parameters is [0, None, 1]; it must be a list with a number for each layer.",
+            "scalar_mix_parameters is [0, None, 1]; it must be a list with one number per layer.",
         ),
     ],
 )
@@ -321,7 +321,7 @@ def test_a_model_of_whole_words_is_refused(tmp_path: Path):
         token_projection=False,
     )
     write_hdf5(Model.from_config(config, vocabulary=words).checkpoint(), tmp_path)
-    with pytest.raises(CheckpointError, match="is a model of whole words and reads no character ids"):
+    with pytest.raises(CheckpointError, match="is a model of whole words and takes no character ids"):
         Elmo(tmp_path / "options.json", tmp_path / "weights.hdf5", 1)
 
 

@@ -157,9 +157,9 @@ def test_sentences_may_be_forgotten_or_be_the_keys(embedder: ElmoEmbedder, tmp_p
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a\na/b\n", "Line 1 is 'a/b', which HDF5 does not take as a name"),
-        ("a\n.\n", "Line 1 is '.', which HDF5 does not take as a name"),
-        ("a\n\n", "Line 1 is '', which HDF5 does not take as a name"),
+        ("a\na/b\n", "Line 1 is 'a/b', which HDF5 does not allow as a name"),
+        ("a\n.\n", "Line 1 is '.', which HDF5 does not allow as a name"),
+        ("a\n\n", "Line 1 is '', which HDF5 does not allow as a name"),
         ("a\nb\na\n", "Line 0 is 'a', which occurs 2 times, so it cannot name one dataset"),
     ],
 )

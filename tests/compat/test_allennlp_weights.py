@@ -114,8 +114,8 @@ def test_another_number_of_layers_is_refused(tiny_files):
     with pytest.raises(CheckpointError) as caught:
         nn.ModuleDict({"elmo": Elmo(*tiny_files, 1)}).load_state_dict(saved_mixes([([1.0] * 2, 1.0)], "elmo."))
     assert str(caught.value) == (
-        "The state dict has 2 weights elmo.scalar_mix_0.scalar_parameters, but this model has 3 layers; load what "
-        "was saved with the same model."
+        "The state dict has 2 weights elmo.scalar_mix_0.scalar_parameters, but this model has 3 layers; load a "
+        "state dict of the same model."
     )
 
 

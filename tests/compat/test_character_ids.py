@@ -48,7 +48,7 @@ def test_what_is_not_lists_of_words_is_refused(batch, message):
         (torch.zeros(2, 50, dtype=torch.int64), r"inputs is torch.int64 of shape \(2, 50\); a tensor of whole"),
         (torch.zeros(1, 2, 50), r"inputs is torch.float32 of shape \(1, 2, 50\); a tensor of whole numbers"),
         ([["I"]], "inputs is list; a tensor of whole numbers"),
-        (torch.ones(1, 2, 40, dtype=torch.int64), "inputs has 40 character ids a word, but this model reads 50"),
+        (torch.ones(1, 2, 40, dtype=torch.int64), "inputs has 40 character ids per word, but this model has 50"),
         (torch.full((1, 1, 50), 262), "inputs has ids from 262 to 262; character ids are 0 to 261"),
         (torch.zeros(0, 2, 50, dtype=torch.int64), r"inputs has the shape \(0, 2, 50\); give at least one"),
     ],

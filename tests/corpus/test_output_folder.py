@@ -2,7 +2,8 @@
 
 import pytest
 
-from elmo.corpus.prepare import PrepareSettings, prepare_corpus
+from elmo.corpus.prepare import prepare_corpus
+from elmo.corpus.settings import PrepareSettings
 from elmo.errors import InputError
 
 
@@ -24,10 +25,10 @@ def test_a_file_that_only_has_one_of_our_names_is_kept(text, tmp_path, name):
 
 def test_an_input_in_the_output_folder_is_refused(text, tmp_path):
     prepare_corpus([text], tmp_path / "out", workers=1)
-    with pytest.raises(InputError, match="vocabulary.txt lies in the output folder"):
+    with pytest.raises(InputError, match="vocabulary.txt is inside the output folder"):
         prepare_corpus([tmp_path / "out" / "vocabulary.txt"], tmp_path / "out", workers=1, force=True)
     settings = PrepareSettings(vocabulary=tmp_path / "out" / "vocabulary.txt")
-    with pytest.raises(InputError, match="vocabulary.txt lies in the output folder"):
+    with pytest.raises(InputError, match="vocabulary.txt is inside the output folder"):
         prepare_corpus([text], tmp_path / "out", settings, workers=1, force=True)
     assert (tmp_path / "out" / "vocabulary.txt").exists()
 

@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo.corpus import part_words
-from elmo.corpus.prepare import PrepareSettings, prepare_corpus
+from elmo.corpus import parts as corpus_parts
+from elmo.corpus.prepare import prepare_corpus
 from elmo.corpus.prepared import PreparedCorpus
-from elmo.corpus.workers import Workers
+from elmo.corpus.settings import PrepareSettings
 from elmo.errors import ConfigError, ElmoError, InputError
+from elmo.files.workers import Workers
 from elmo.text.sentences import split_sentences
 from elmo.text.tokenize import tokenize
 
@@ -26,7 +27,8 @@ SOURCE = Path(__file__).parents[2] / "src"
 # Each call of this costs a second of start-up, so few tests make one.
 PROGRAM = """
 import sys
-from elmo.corpus.prepare import PrepareSettings, prepare_corpus
+from elmo.corpus.prepare import prepare_corpus
+from elmo.corpus.settings import PrepareSettings
 if __name__ == "__main__":
     prepare_corpus([sys.argv[1]], sys.argv[2], PrepareSettings(shard_bytes=40_000), workers=2)
 """
@@ -146,7 +148,7 @@ def test_a_vocabulary_file_must_be_usable(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_settings_that_contradict_each_other_are_told_together():
+def test_all_faults_of_settings_are_reported_together():
     with pytest.raises(ConfigError) as caught:
         PrepareSettings(split="words", language="english!", vocabulary_size=3, min_count=0, field="")  # type: ignore[arg-type]
     for fault in (
@@ -158,11 +160,11 @@ def test_settings_that_contradict_each_other_are_told_together():
         "min_count is 0; it must be above 0",
     ):
         assert fault in str(caught.value)
-    with pytest.raises(ConfigError, match="language is 'de', but it has a meaning only where split is sentences"):
+    with pytest.raises(ConfigError, match="language is 'de', but it is used only if split is sentences"):
         PrepareSettings(split="lines", language="de")
 
 
-def test_the_manifest_tells_everything(tmp_path):
+def test_the_manifest_states_everything(tmp_path):
     path = write_text(tmp_path, make_text(300))
     corpus = prepare(path, tmp_path / "out", shard_bytes=10_000)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
@@ -217,7 +219,7 @@ def test_killed_runs_are_continued_to_the_same_result(tmp_path):
         wait_for_parts(process, output, num_parts)
         process.kill()
         process.communicate()
-        with pytest.raises(InputError, match="holds no whole prepared corpus"):
+        with pytest.raises(InputError, match="holds no complete prepared corpus"):
             PreparedCorpus.open(output)
     kept = {part.name: part.stat().st_ino for part in wait_for_parts(process, output, 12)}
     inodes = {}
@@ -259,11 +261,11 @@ def refuse(report) -> None:
     raise InputError("not this line")
 
 
-def test_a_worker_that_dies_is_told_with_its_cause():
+def test_a_worker_that_dies_is_reported_with_its_cause():
     for call, message in (
         (
             (die, (signal.SIGKILL,)),
-            r"A worker process died \(killed by SIGKILL, perhaps since memory ran out\); the",
+            r"A worker process died \(killed by SIGKILL, perhaps because memory ran out\); the",
         ),
         ((leave, ()), r"A worker process died \(exit code 3\)"),
     ):
@@ -298,9 +300,9 @@ def test_a_full_disk_is_one_sentence_and_can_be_continued(tmp_path, monkeypatch)
         raise OSError(errno.ENOSPC, "No space left on device", str(target))
 
     with monkeypatch.context() as patch:
-        patch.setattr(part_words, "write_file", fail)
+        patch.setattr(corpus_parts, "write_file", fail)
         with pytest.raises(
-            InputError, match=r"There is no space left for .*out \(No space left on device\); make"
+            InputError, match=r"There is no space left for .*out \(No space left on device\); free"
         ):
             prepare(path, tmp_path / "out")
     assert prepare(path, tmp_path / "out").num_words == 2100
@@ -311,11 +313,11 @@ def test_a_corpus_prepared_otherwise_is_not_overwritten(tmp_path):
     prepare(path, tmp_path / "out")
     before = contents(tmp_path / "out")
     assert prepare(path, tmp_path / "out", vocabulary_size=40_000).num_words == 1050  # the same, so it is opened
-    with pytest.raises(InputError, match=r"otherwise \(vocabulary_size was 40000 and is now 50\); give another"):
+    with pytest.raises(InputError, match=r"differently \(vocabulary_size was 40000 and is now 50\); choose"):
         prepare(path, tmp_path / "out", vocabulary_size=50)
     path.write_text(make_text(60))
     with pytest.raises(
-        InputError, match=r"\(its 1 input files are not the 1 given now\); give another folder, or --f"
+        InputError, match=r"\(its 1 input files are not the 1 given now\); choose another folder, or use --f"
     ):
         prepare(path, tmp_path / "out")
     assert contents(tmp_path / "out") == before
@@ -336,9 +338,9 @@ def test_other_files_in_the_folder_are_left_alone(tmp_path):
     path = write_text(tmp_path, "a\n")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()
-    with pytest.raises(InputError, match=r"holds other files \(thesis.tex\); give a new or empty folder\.$"):
+    with pytest.raises(InputError, match=r"holds other files \(thesis.tex\); choose a new or empty folder\.$"):
         prepare(path, tmp_path / "mine", force=True)
-    with pytest.raises(InputError, match=r"text.txt is a file; give a folder"):
+    with pytest.raises(InputError, match=r"text.txt is a file; name a folder"):
         prepare(path, path)
 
 
@@ -354,7 +356,7 @@ def test_two_runs_do_not_share_a_folder(tmp_path):
 
 
 def test_input_without_a_word_is_refused(tmp_path):
-    with pytest.raises(InputError, match="There is no word in the input"):
+    with pytest.raises(InputError, match="There are no words in the input"):
         prepare(write_text(tmp_path, " \n\n"), tmp_path / "out")
 
 

@@ -3,11 +3,17 @@
 import numpy as np
 import pytest
 
-from elmo.corpus import cooccurrence
-from elmo.corpus.cooccurrence import count_pairs, count_words
-from elmo.corpus.prepare import PrepareSettings, prepare_corpus
+from elmo.corpus import static_vectors
+from elmo.corpus.prepare import prepare_corpus
 from elmo.corpus.prepared import PreparedCorpus
-from elmo.corpus.static_vectors import make_static_vectors, read_static_vectors, write_static_vectors
+from elmo.corpus.settings import PrepareSettings
+from elmo.corpus.static_vectors import (
+    count_pairs,
+    count_words,
+    make_static_vectors,
+    read_static_vectors,
+    write_static_vectors,
+)
 from elmo.errors import InputError
 from tests.two_topics import MONEY, RIVER
 
@@ -26,31 +32,31 @@ def cosines(found, words):
 def test_pairs_are_counted_by_distance_within_sentences(tmp_path):
     corpus = prepare(tmp_path, "a b c\nc A\n")
     words = count_words(corpus, num_words=10)
-    counts = count_pairs(corpus, words, window=8).matrix.toarray()
+    counts = count_pairs(corpus, words, window=8).toarray()
     row = {word: number for number, word in enumerate(words.words)}
     assert counts[row["a"], row["b"]] == 1
     assert counts[row["a"], row["c"]] == 1 / 2 + 1  # "a b c", and "c A": spellings are counted together
     assert counts[row["b"], row["c"]] == 1
     assert np.array_equal(counts, counts.T)
     assert words.counts[row["a"]] == 2 and words.num_words == 5
-    narrow = count_pairs(corpus, words, window=1).matrix.toarray()
+    narrow = count_pairs(corpus, words, window=1).toarray()
     assert narrow[row["a"], row["c"]] == 1
 
 
 def test_chunks_do_not_change_the_counts(topics_corpus, monkeypatch):
     corpus = PreparedCorpus.open(topics_corpus)
     words = count_words(corpus, num_words=100)
-    whole = count_pairs(corpus, words).matrix.toarray()
-    monkeypatch.setattr(cooccurrence, "_CHUNK_TOKENS", 500)
-    assert np.allclose(count_pairs(corpus, words).matrix.toarray(), whole, rtol=1e-5)
+    whole = count_pairs(corpus, words).toarray()
+    monkeypatch.setattr(static_vectors, "_CHUNK_TOKENS", 500)
+    assert np.allclose(count_pairs(corpus, words).toarray(), whole, rtol=1e-5)
 
 
 def test_too_many_pairs_lose_the_rarest_ones(topics_corpus, monkeypatch):
     corpus = PreparedCorpus.open(topics_corpus)
     words = count_words(corpus, num_words=100)
-    whole = count_pairs(corpus, words).matrix
-    monkeypatch.setattr(cooccurrence, "_MOST_PAIRS", 60)
-    fewer = count_pairs(corpus, words).matrix
+    whole = count_pairs(corpus, words)
+    monkeypatch.setattr(static_vectors, "_MOST_PAIRS", 60)
+    fewer = count_pairs(corpus, words)
     assert fewer.nnz < whole.nnz
     assert fewer.max() == pytest.approx(whole.max())
 
@@ -97,5 +103,5 @@ def test_what_cannot_be_done_is_reported(topics_corpus, tmp_path):
     (tmp_path / "empty.txt").write_text("")
     with pytest.raises(InputError, match="is not a text file of word vectors"):
         read_static_vectors(tmp_path / "empty.txt", topics_corpus)
-    with pytest.raises(InputError, match="holds no whole prepared corpus"):
+    with pytest.raises(InputError, match="holds no complete prepared corpus"):
         make_static_vectors(tmp_path)

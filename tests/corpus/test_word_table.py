@@ -9,12 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from elmo.corpus import vocabulary_choice, word_lists
-from elmo.corpus.shards import BLOCK_TOKENS, find_starts
-from elmo.corpus.vocabulary_choice import most_frequent
-from elmo.corpus.word_lists import map_part, merge_all
-from elmo.corpus.word_table import WordTable, write_targets, write_words
-from elmo.corpus.workers import Workers
+from elmo.corpus import words as corpus_words
+from elmo.corpus.parts import BLOCK_TOKENS, find_starts
+from elmo.corpus.words import WordTable, map_part, merge_all, most_frequent, write_targets, write_words
+from elmo.files.workers import Workers
 from elmo.text.characters import Utf8Alphabet
 
 WORDS = ["a", "b" * 48, "c" * 49, "d" * 200, "naïve", "你" * 16, "é" * 24 + "x", "\x00", "\r", "\u2028", "🙂🙂"]
@@ -34,8 +32,8 @@ def make_table(folder: Path, counts: dict[str, int]) -> WordTable:
 
 @pytest.mark.parametrize("num_parts", [1, 3, 4, 5, 17])
 def test_lists_merged_in_rounds_equal_one_list(tmp_path, monkeypatch, num_parts):
-    monkeypatch.setattr(word_lists, "LISTS_AT_ONCE", 4)
-    monkeypatch.setattr(word_lists, "_WORDS_AT_ONCE", 50)
+    monkeypatch.setattr(corpus_words, "LISTS_AT_ONCE", 4)
+    monkeypatch.setattr(corpus_words, "_WORDS_AT_ONCE", 50)
     random = np.random.default_rng(num_parts)
     counters = [Counter(f"w{number}" for number in random.zipf(1.3, 300)) for _ in range(num_parts)]
     counters[-1] = Counter()  # a part without a word
@@ -96,7 +94,7 @@ def test_targets_of_special_spellings_are_unknown(tmp_path):
 
 
 def test_frequent_words_come_first_and_ties_keep_their_order(monkeypatch):
-    monkeypatch.setattr(vocabulary_choice, "_ROWS_AT_ONCE", 4)
+    monkeypatch.setattr(corpus_words, "_WORDS_AT_ONCE", 4)
     counts = np.random.default_rng(0).integers(1, 6, 50)
     expected = sorted(range(1, 50), key=lambda row: (-counts[row], row))
     assert most_frequent(counts, size=12).tolist() == expected[:12]

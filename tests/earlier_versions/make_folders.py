@@ -115,6 +115,19 @@ def make_data() -> None:
         Path(f"data/{name}.conll").write_text("\n".join(blocks), encoding="utf-8")
 
 
+def make_index() -> None:
+    """Write an index of occurrences and what a search in it found; its text repeats each sentence."""
+    from elmo import analysis
+
+    lines = "I went to the bank .\nThe river bank was green .\nThey play in the park .\nWe saw a play .\n"
+    Path("data/index-text.txt").write_text(2 * lines)
+    model = Elmo.from_pretrained("models/characters")
+    reading = analysis.ReadingSettings(split="lines")
+    index = analysis.build_index(model, "index", ["data/index-text.txt"], reading=reading, segment_size=20)
+    found = analysis.find_neighbors(model, "my [bank] account", index, words="same", top_k=3)
+    Path("answers/neighbors.json").write_text(json.dumps(found.to_dict()))
+
+
 def make_models() -> dict[str, np.ndarray[Any, Any]]:
     """Write models of several kinds and return their layers and scores of SENTENCES."""
     for number, (name, config) in enumerate(CONFIGS.items()):
@@ -155,11 +168,12 @@ def make_run() -> dict[str, Any]:
 
 def make_tasks() -> dict[str, Any]:
     """Write a task that has its biLM, one that names it, and a run that stopped half way."""
-    from elmo.tasks.fit import Watcher
     from elmo.tasks.run_folder import TaskInputs, start
+    from elmo.tasks.workbench import Workbench
+
+    from elmo.tasks.fit import Watcher
     from elmo.tasks.settings import make_settings
     from elmo.tasks.training import train_task
-    from elmo.tasks.workbench import Workbench
 
     def inputs(carry: bool) -> TaskInputs:
         files = [f"data/{name}.conll" for name in ("train", "dev", "test")]
@@ -223,6 +237,7 @@ def make_all(arguments: Sequence[str]) -> None:
     task = make_tasks()
     vectors = make_vectors()
     Path("answers").mkdir()
+    make_index()
     np.savez_compressed("answers/models.npz", **models)
     np.savez_compressed("answers/vectors.npz", **vectors)
     Path("answers/run.json").write_text(json.dumps(training), encoding="utf-8")

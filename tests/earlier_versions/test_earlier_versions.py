@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo import Elmo, jobs, tasks
+from elmo import Elmo, tasks, vectors
 from elmo.cli import main
 from tests.earlier_versions.make_folders import JOB_OPTIONS, PLACE, SENTENCES, UNSEEN, VECTOR_JOBS
 
@@ -52,6 +52,13 @@ def hash_files(folder: Path) -> dict[str, str]:
     }
 
 
+def check_finished(code: int, errors: str) -> None:
+    """Accept a folder as finished; other releases of torch and pyarrow may be refused, ours must not be."""
+    assert code in (0, 2)
+    assert "modern-elmo was" not in errors and "inputs" not in errors
+    assert code == 0 or "was" in errors
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_models_give_the_vectors_and_scores_they_gave(name: str) -> None:
     model, answers = Elmo.from_pretrained(WRITTEN / "models" / name), read_arrays("models.npz", name)
@@ -75,17 +82,20 @@ def test_saving_a_model_again_writes_the_same_bytes(name: str, tmp_path: Path) -
     assert hash_files(tmp_path / "again") == hash_files(WRITTEN / "models" / name)
 
 
-def test_preparing_the_same_text_leaves_a_finished_corpus_as_it_is(folder: Path) -> None:
+def test_preparing_the_same_text_leaves_a_finished_corpus_as_it_is(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = hash_files(folder / "corpus")
     options = ["--split", "lines", "--vocabulary-size", "15", "--workers", "1"]
-    assert main(["prepare", "data/corpus.txt", "-o", "corpus", *options]) == 0
+    code = main(["prepare", "data/corpus.txt", "-o", "corpus", *options])
+    check_finished(code, capsys.readouterr().err)
     assert hash_files(folder / "corpus") == before
 
 
 def test_a_model_opens_from_its_run(folder: Path) -> None:
-    [vectors] = Elmo.from_pretrained("run").embed(SENTENCES[:1])
+    [found] = Elmo.from_pretrained("run").embed(SENTENCES[:1])
     [same] = Elmo.from_pretrained("run/checkpoints/update-00000010").embed(SENTENCES[:1])
-    np.testing.assert_array_equal(vectors, same)
+    np.testing.assert_array_equal(found, same)
 
 
 def test_a_resumed_run_repeats_the_losses_of_the_whole_one(folder: Path) -> None:
@@ -99,8 +109,8 @@ def test_a_resumed_run_repeats_the_losses_of_the_whole_one(folder: Path) -> None
         for name, value in expected.items():
             if isinstance(value, float):
                 assert line[name] == pytest.approx(value, rel=LOSS_TOLERANCE), (line["update"], name)
-    [vectors] = Elmo.from_pretrained("run/checkpoints/update-00000020").embed(SENTENCES[:1], layers="all")
-    np.testing.assert_allclose(vectors, answers["last_checkpoint"], atol=LOSS_TOLERANCE)
+    [found] = Elmo.from_pretrained("run/checkpoints/update-00000020").embed(SENTENCES[:1], layers="all")
+    np.testing.assert_allclose(found, answers["last_checkpoint"], atol=LOSS_TOLERANCE)
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -131,7 +141,7 @@ def test_a_resumed_task_repeats_the_history_of_the_whole_one(folder: Path) -> No
 
 @pytest.mark.parametrize("name", VECTOR_JOBS)
 def test_vector_folders_have_the_rows_they_had(name: str) -> None:
-    rows, answers = jobs.open(WRITTEN / "vectors" / name), read_arrays("vectors.npz", name)
+    rows, answers = vectors.open(WRITTEN / "vectors" / name), read_arrays("vectors.npz", name)
     assert {row.id for row in rows} == set(answers)
     for row in rows:
         np.testing.assert_array_equal(row.vectors, answers[row.id])
@@ -148,10 +158,13 @@ def test_vector_folders_are_verified(name: str, folder: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("name", VECTOR_JOBS)
-def test_the_same_command_leaves_a_finished_vector_folder_as_it_is(name: str, folder: Path) -> None:
+def test_the_same_command_leaves_a_finished_vector_folder_as_it_is(
+    name: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = hash_files(folder / "vectors" / name)
     command, *options = VECTOR_JOBS[name]
-    assert main([command, "data/rows.jsonl", "-o", f"vectors/{name}", *options, *JOB_OPTIONS]) == 0
+    code = main([command, "data/rows.jsonl", "-o", f"vectors/{name}", *options, *JOB_OPTIONS])
+    check_finished(code, capsys.readouterr().err)
     assert hash_files(folder / "vectors" / name) == before
 
 
@@ -160,5 +173,5 @@ def test_the_same_vectors_are_computed_today(name: str, folder: Path) -> None:
     command, *options = VECTOR_JOBS[name]
     assert main([command, "data/rows.jsonl", "-o", "again", *options, *JOB_OPTIONS]) == 0
     answers = read_arrays("vectors.npz", name)
-    for row in jobs.open("again"):
+    for row in vectors.open("again"):
         np.testing.assert_allclose(row.vectors, answers[row.id], atol=VECTOR_TOLERANCE)

@@ -154,12 +154,12 @@ def make_small_segments() -> None:
     import torch
 
     torch.set_num_threads(1)
-    for name in ("elmo.cli.commands", "elmo.jobs.job", "elmo.pretrain.launch", "elmo.tasks.compare"):
+    for name in ("elmo.cli.commands", "elmo.vectors.embed", "elmo.pretrain.launch", "elmo.tasks.comparison"):
         import_module(name)
-    from elmo.analysis import index_build
+    from elmo.analysis import index
 
-    index_build.build_index.__kwdefaults__["segment_size"] = 150
-    index_build.SENTENCES_AT_ONCE = 5
+    index.build_index.__kwdefaults__["segment_size"] = 150
+    index.SENTENCES_AT_ONCE = 5
 
 
 if __name__ == "__main__":

@@ -7,18 +7,19 @@ import signal
 
 import pytest
 
-from elmo import CheckpointError, ConfigError, Elmo, jobs
+from elmo import CheckpointError, ConfigError, Elmo, vectors
 from elmo.analysis import CorpusIndex, build_index, find_neighbors
 from elmo.checkpoint.open import open_checkpoint
-from elmo.corpus.prepare import PrepareSettings, prepare_corpus
+from elmo.corpus.prepare import prepare_corpus
 from elmo.corpus.prepared import PreparedCorpus
+from elmo.corpus.settings import PrepareSettings
 from elmo.errors import ElmoError
-from elmo.jobs import JobSettings, run_job
-from elmo.jobs.verification import verify
-from elmo.pretrain import launch
+from elmo.pretrain.launch import resume_run, start_run
 from elmo.pretrain.run import Watcher
 from elmo.pretrain.settings import read_settings
 from elmo.tasks import load
+from elmo.vectors import VectorSettings, embed_files
+from elmo.vectors.folder import verify
 from tests.checkpoint import bilm_files, manylangs_files
 from tests.end_to_end.test_kill_points import TINY
 from tests.language_models import make_language_model
@@ -55,17 +56,19 @@ def check_in_child(use, folder):
 
 
 def use_vectors(folder):
-    vectors = jobs.open(folder)
+    opened = vectors.open(folder)
     with contextlib.suppress(ElmoError):
-        verify(folder, vectors.manifest)
-    if len(vectors):
-        assert vectors[0].words and vectors[-1].vectors is not None
+        verify(folder, opened.manifest)
+    if len(opened):
+        assert opened[0].words and opened[-1].vectors is not None
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file_format", ["parquet", "npy", "hdf5"])
 def test_vectors(texts, tmp_path, file_format):
-    run_job(make_language_model(), [texts], tmp_path / "v", JobSettings(part_bytes=800, file_format=file_format))
+    embed_files(
+        make_language_model(), [texts], tmp_path / "v", VectorSettings(part_bytes=800, file_format=file_format)
+    )
     for folder in mutated_folders(tmp_path / "v", tmp_path, seed=f"vectors {file_format}", count=COUNT):
         assert check_in_child(use_vectors, folder) == 0
 
@@ -91,11 +94,10 @@ def test_corpus_and_run(texts, tmp_path):
         with contextlib.suppress(ElmoError):
             corpus = PreparedCorpus.open(folder, verify=True)
             assert corpus.num_tokens > 0 and len(corpus.vocabulary) == 17
-    inputs = launch.Inputs(str(tmp_path / "corpus"))
-    launch.start(tmp_path / "run", inputs, read_settings(preset="tiny", changes=TINY)).train(Watcher())
+    start_run(tmp_path / "run", tmp_path / "corpus", read_settings(preset="tiny", changes=TINY)).train(Watcher())
     for folder in mutated_folders(tmp_path / "run", tmp_path, seed="run", count=COUNT):
         with contextlib.suppress(ElmoError):
-            launch.resume(folder)
+            resume_run(folder)
         with contextlib.suppress(ElmoError):
             Elmo.from_pretrained(folder)
 

@@ -55,4 +55,4 @@ def test_dir_lists_what_there_is_and_nothing_else():
     public = [name for name in dir(elmo) if not name.startswith("__")]
     assert public == sorted(set(elmo.__all__) - {"__version__"})
     assert {"Elmo", "ElmoLayer", "ScalarMix", "analysis", "tasks"} <= set(public)
-    assert [name for name in dir(elmo.jobs) if not name.startswith("__")] == ["JobSettings", "open", "run_job"]
+    assert [name for name in dir(elmo.vectors) if not name.startswith("__")] == sorted(elmo.vectors.__all__)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from elmo.corpus.prepare import PrepareSettings, prepare_corpus
-from elmo.jobs import JobSettings, run_job
+from elmo.corpus.prepare import prepare_corpus
+from elmo.corpus.settings import PrepareSettings
+from elmo.vectors import VectorSettings, embed_files
 from tests.language_models import make_language_model
 from tests.pretrain.conftest import make_text
 from tests.tasks.toys import SMALL, write_toy
@@ -38,7 +39,7 @@ def inputs(tmp_path_factory):
     model.save_pretrained(folder / "model")
     for seed, name in enumerate(("train", "dev")):
         write_toy("classification", folder, name, seed=seed, size=8)
-    run_job(model, [folder / "valid.txt"], folder / "finished" / "out", JobSettings(part_bytes=100))
+    embed_files(model, [folder / "valid.txt"], folder / "finished" / "out", VectorSettings(part_bytes=100))
     return folder
 
 

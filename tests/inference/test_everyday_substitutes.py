@@ -28,6 +28,10 @@ EVERYDAY = [
     ("The old [man] sat by the fire .", {"woman", "gentleman", "lady", "men", "people", "fellow"}, 4),
     ("The [film] was released in 2010 .", {"album", "song", "band", "show", "project", "video", "single"}, 4),
     ("I opened the [window] .", ROOMS, 4),
+    # As people type them: without a period.
+    ("I was born in [Paris]", PLACES | {"India", "Poland"}, 5),
+    ("My [mother] lives in London", {"family", "father", "wife", "brother", "husband", "daughter"}, 4),
+    ("They [won] the match on Sunday", {"played", "reached", "win", "finished", "entered", "lost", "held"}, 4),
 ]  # fmt: skip
 
 
@@ -46,3 +50,10 @@ def test_a_person_accepts_the_best_five(model, sentence, accepted, at_least):
 def test_no_punctuation_is_offered_for_a_word(model, sentence):
     best = [each.word for each in model.substitutes(sentence, top_k=20)]
     assert all(any(character.isalnum() for character in word) for word in best), best
+
+
+def test_clitics_replace_only_clitics(model):
+    for words, index, offered in ((["The", "company", "announced", "profits", "."], 2, False),
+                                  (["They", "'ve", "gone", "home", "."], 1, True)):  # fmt: skip
+        found = model.substitutes(words, index, top_k=200)
+        assert any(each.word.startswith(("'", "’")) for each in found) == offered

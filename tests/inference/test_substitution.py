@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from elmo import Elmo, InputError
-from elmo.checkpoint.revocabulary import change_vocabulary
+from elmo.checkpoint.derived import change_vocabulary
 from elmo.inference.substitution import Substitute
 from tests.language_models import SPECIAL, VOCABULARY, expected_log_probabilities, make_language_model
 
@@ -119,10 +119,10 @@ def test_carried_state_is_read_from(model):
     ("sentence", "arguments", "message"),
     [
         ("I went", {}, "The sentence 'I went' has 0 marked words; put exactly one in brackets, as in "
-         "'I went to the [bank]', or say which word is meant by its index."),
-        ("the [central bank]", {}, "The brackets hold 2 words, 'central bank'; mark one word, for one word is put "
-         "in its place."),
-        (WORDS, {}, "index is missing; with a list of words, say which word is meant."),
+         "'I went to the [bank]', or choose the word by its index."),
+        ("the [central bank]", {}, "The brackets hold 2 words, 'central bank'; mark one word, because one word is "
+         "put in its place."),
+        (WORDS, {}, "index is missing; a list of words needs the index of one."),
         ("a b", {"index": 2}, "index is 2, but the sentence has the words 'a b'."),
         ("", {"index": 0}, "index is 0, but the sentence has the words ''."),
         ("[a]", {"top_k": 0}, "top_k is 0; it must be a whole number of at least 1."),

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from elmo.corpus.prepare import PrepareSettings, prepare_corpus
+from elmo.corpus.prepare import prepare_corpus
+from elmo.corpus.settings import PrepareSettings
 from elmo.pretrain.settings import read_settings
 
 NOUNS = ["bank", "river", "cat", "market", "king", "tree"]

@@ -1,4 +1,4 @@
-"""Aligning with a teacher: cosines come nearer to its, predictions stay, and what cannot be is told."""
+"""Aligning with a teacher: cosines come closer to its, predictions stay, and mistakes are one line."""
 
 import re
 
@@ -51,7 +51,7 @@ def test_what_the_teacher_sees_counts_more_than_what_it_does_not():
     assert not torch.equal(few[0], few[2])
 
 
-def test_too_little_text_is_told():
+def test_too_little_text_is_an_error():
     with pytest.raises(InputError, match=r"Of 380 words of text, 19 occur 8 times or more, and at least 20"):
         align(make_words(num_words=19))
 
@@ -76,8 +76,9 @@ def test_the_command_writes_a_model_that_predicts_the_same(folders, encoder_fold
     answer = capsys.readouterr().out
     number = r"(-?\d\.\d{3})"
     told = re.fullmatch(
-        r"Wrote .*aligned \(words read: (3,0\d\d)\)\. Cosines among occurrences of a word go with the teacher's "
-        rf"by {number} before and {number} now \(top layer\), {number} and {number} \(average\): .*\n",
+        r"Wrote .*aligned \(words read: (3,0\d\d)\)\. Correlation of cosines among occurrences of a word with the "
+        rf"teacher's, mean over held-out words: top layer {number} before, {number} now; average of the layers "
+        rf"{number} before, {number} now\.\n",
         answer,
     )
     assert told and float(told[3]) > float(told[2]) and float(told[5]) > float(told[4])

@@ -1,4 +1,4 @@
-"""What goes wrong while training: one sentence, exit code 2, and the last good checkpoint goes on exactly."""
+"""What goes wrong while training: one sentence, exit code 2, and the last good checkpoint resumes exactly."""
 
 import os
 import resource
@@ -11,10 +11,10 @@ import pytest
 from filelock import FileLock
 
 from elmo import Elmo
-from elmo.checkpoint.run_folder import list_checkpoints
+from elmo.checkpoint.source import list_checkpoints
 from elmo.cli.run import main
-from elmo.durable import LOCK
-from elmo.pretrain import launch
+from elmo.files.durable import LOCK
+from elmo.pretrain.launch import start_run
 from elmo.pretrain.metrics import read_metrics
 from elmo.pretrain.run import Watcher
 from elmo.pretrain.settings import read_settings
@@ -87,7 +87,7 @@ def elmo_train(capsys, *arguments):
     """Run the command here; give its exit code and what it said, the notes of saved checkpoints left out."""
     code = main(["train", *map(str, arguments)])
     said = capsys.readouterr().err.splitlines()
-    return code, [line for line in said if not line.startswith(("saved ", "Going on "))]
+    return code, [line for line in said if not line.startswith(("saved ", "Resuming "))]
 
 
 def as_options(changes):
@@ -95,7 +95,7 @@ def as_options(changes):
 
 
 def only_sentence(completed):
-    said = [line for line in completed.stderr.splitlines() if not line.startswith(("saved ", "Going on "))]
+    said = [line for line in completed.stderr.splitlines() if not line.startswith(("saved ", "Resuming "))]
     assert completed.returncode == 2 and len(said) == 1, completed.stderr
     return said[0]
 
@@ -104,7 +104,7 @@ def only_sentence(completed):
 def whole(corpus_folder, tmp_path_factory):
     """The losses of a run that nothing happened to."""
     folder = tmp_path_factory.mktemp("whole")
-    launch.start(folder, launch.Inputs(str(corpus_folder)), SETTINGS).train(Watcher())
+    start_run(folder, corpus_folder, SETTINGS).train(Watcher())
     return losses(folder)
 
 
@@ -121,7 +121,7 @@ def stopped_later(corpus_folder, tmp_path_factory):
 
 
 def stop_at(update, folder, corpus):
-    run = launch.start(folder, launch.Inputs(str(corpus)), SETTINGS)
+    run = start_run(folder, corpus, SETTINGS)
 
     def stop(report):
         if report.update == update:
@@ -154,7 +154,7 @@ def namespaces(tmp_path_factory):
         "optimizer",
     ],
 )
-def test_a_full_disk_ends_a_run_that_goes_on_when_there_is_room(namespaces, stopped, whole, capsys, full_at):
+def test_a_full_disk_ends_a_run_that_resumes_when_there_is_room(namespaces, stopped, whole, capsys, full_at):
     checkpoint = list_checkpoints(stopped)[0]
     optimizer = pages(checkpoint / "training" / "optimizer.pt")
     room = {
@@ -169,9 +169,9 @@ def test_a_full_disk_ends_a_run_that_goes_on_when_there_is_room(namespaces, stop
         [*shell, *TRAIN, "--resume", str(stopped)], capture_output=True, text=True, env=ONE_THREAD
     )
     sentence = only_sentence(completed)
-    assert "No space left on device" in sentence and f"go on with --resume {stopped}." in sentence
+    assert "No space left on device" in sentence and f"resume with --resume {stopped}." in sentence
     expected = (
-        "numbers of the run" if full_at == "numbers" else f"be saved to {stopped}/checkpoints/update-00000020"
+        "metrics of the run" if full_at == "numbers" else f"be saved to {stopped}/checkpoints/update-00000020"
     )
     assert expected in sentence
     after = stopped.with_name("run.after")
@@ -182,7 +182,7 @@ def test_a_full_disk_ends_a_run_that_goes_on_when_there_is_room(namespaces, stop
 
 
 @pytest.mark.slow
-def test_a_file_that_may_not_grow_ends_a_run_that_goes_on_later(stopped, whole, capsys):
+def test_a_file_that_may_not_grow_ends_a_run_that_resumes_later(stopped, whole, capsys):
     training = list_checkpoints(stopped)[0] / "training"
     limit = (training / "optimizer.pt").stat().st_size - 1000
     completed = subprocess.run(
@@ -193,7 +193,7 @@ def test_a_file_that_may_not_grow_ends_a_run_that_goes_on_later(stopped, whole, 
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
     )
     sentence = only_sentence(completed)
-    assert "update-00000020: [Errno 27] File too large; the checkpoints before it are whole" in sentence
+    assert "update-00000020: [Errno 27] File too large; the earlier checkpoints are complete" in sentence
     assert list_all(stopped / "checkpoints") == ["update-00000010"]
     assert elmo_train(capsys, "--resume", stopped) == (0, [])
     assert losses(stopped) == whole
@@ -231,7 +231,7 @@ def test_a_shard_cut_off_while_a_run_reads_it_ends_the_run(corpus_folder, tmp_pa
     ],
     ids=["flipped", "cut off"],
 )
-def test_a_damaged_shard_is_told_when_a_run_goes_on(corpus_folder, whole, tmp_path, capsys, damage, expected):
+def test_a_damaged_shard_is_reported_when_a_run_resumes(corpus_folder, whole, tmp_path, capsys, damage, expected):
     corpus = tmp_path / "corpus"
     shutil.copytree(corpus_folder, corpus)
     run = stop_at(12, tmp_path / "run", corpus)
@@ -260,10 +260,10 @@ def test_a_damaged_checkpoint_is_named(stopped_later, tmp_path, capsys, name, da
         (last / name).unlink()
     code, said = elmo_train(capsys, "--resume", run)
     assert code == 2 and len(said) == 1 and str(last) in said[0]
-    assert "so training cannot go on from there; delete that checkpoint to resume from the one before" in said[0]
+    assert "so training cannot resume from there; delete that checkpoint to resume from the one before" in said[0]
 
 
-def test_the_checkpoint_before_a_damaged_one_goes_on(stopped_later, whole, tmp_path, capsys):
+def test_the_checkpoint_before_a_damaged_one_resumes(stopped_later, whole, tmp_path, capsys):
     run = shutil.copytree(stopped_later, tmp_path / "run")
     before, last = list_checkpoints(run)
     (last / "weights.safetensors").unlink()
@@ -302,7 +302,7 @@ def test_a_loss_that_is_no_number_leaves_the_last_checkpoint(stopped, whole, cap
     assert losses(stopped) == whole
 
 
-def test_a_run_goes_on_from_anywhere_without_the_model_it_began_with(
+def test_a_run_resumes_from_any_folder_without_the_model_it_began_with(
     corpus_folder, stopped_later, tmp_path, capsys, monkeypatch
 ):
     shutil.copytree(stopped_later, tmp_path / "first")

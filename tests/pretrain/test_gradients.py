@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from elmo.pretrain.gradients import average_sparse, clip_gradients
-from elmo.pretrain.optimizer import build_optimizer
+from elmo.pretrain.distributed import average_sparse
+from elmo.pretrain.loop import build_optimizer, clip_gradients
 from elmo.pretrain.settings import OptimizerSettings
 
 

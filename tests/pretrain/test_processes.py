@@ -31,7 +31,7 @@ def finish(process):
     return out
 
 
-def test_a_run_killed_at_any_moment_goes_on_with_the_same_losses(corpus_folder, tmp_path):
+def test_a_run_killed_at_any_moment_resumes_with_the_same_losses(corpus_folder, tmp_path):
     settings = [*SETTINGS, "--set", "max_updates=160", "--set", "checkpoint_every=20"]
     finish(start(corpus_folder, "-o", tmp_path / "whole", *settings))
     process = start(corpus_folder, "-o", tmp_path / "cut", *settings)
@@ -45,7 +45,7 @@ def test_a_run_killed_at_any_moment_goes_on_with_the_same_losses(corpus_folder, 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_run_that_is_told_to_stop_saves_first(corpus_folder, tmp_path, number):
+def test_a_run_that_receives_a_signal_saves_first(corpus_folder, tmp_path, number):
     settings = [*SETTINGS, "--set", "max_updates=1000000", "--set", "checkpoint_every=1000000"]
     process = start(corpus_folder, "-o", tmp_path / "run", *settings)
     wait_for_updates(tmp_path / "run", 1, process)
@@ -59,7 +59,7 @@ def test_a_run_that_is_told_to_stop_saves_first(corpus_folder, tmp_path, number)
 
 
 @pytest.mark.slow
-def test_processes_that_are_told_to_stop_save_first(corpus_folder, tmp_path):
+def test_processes_that_receive_a_signal_save_first(corpus_folder, tmp_path):
     settings = [*SETTINGS, "--set", "max_updates=100000", "--set", "checkpoint_every=100000"]
     launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
     process = start(corpus_folder, "-o", tmp_path / "run", *settings, launcher=launcher)

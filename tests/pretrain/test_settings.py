@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from elmo import ConfigError
-from elmo.pretrain.optimizer import rate_at
+from elmo.pretrain.loop import rate_at
 from elmo.pretrain.settings import PRESETS, OptimizerSettings, TrainSettings, read_settings
 
 
@@ -52,7 +52,7 @@ def test_an_automatic_precision_is_settled_when_settings_are_read(monkeypatch, s
     assert read_settings(preset="en-small", changes={"precision": "float32"}).precision == "float32"
 
 
-def test_all_faults_are_told_together():
+def test_all_faults_are_reported_together():
     changes = {"num_rows": 0, "dropout": 1.5, "optimizer.kind": "sgd", "num_step": 3}
     with pytest.raises(ConfigError) as caught:
         read_settings(changes=changes)
@@ -62,7 +62,7 @@ def test_all_faults_are_told_together():
         read_settings(changes={"num_rows": 0, "dropout": 1.5})
 
 
-def test_files_and_presets_that_are_not_there_are_told(tmp_path):
+def test_missing_files_and_unknown_presets_are_errors(tmp_path):
     with pytest.raises(ConfigError, match="The preset 'huge' is not known; choose one of tiny, en-small"):
         read_settings(preset="huge")
     with pytest.raises(ConfigError, match="could not be read: No such file"):

@@ -95,13 +95,13 @@ def test_a_name_is_looked_up_on_the_hub(encoder_folder, monkeypatch):
         asked.append((name, files))
         return encoder_folder
 
-    monkeypatch.setattr("elmo.pretrain.teacher_loading.fetch_from_hub", fetch)
+    monkeypatch.setattr("elmo.pretrain.teacher.fetch_from_hub", fetch)
     assert Teacher("someone/encoder").dim == 12
     assert asked == [("someone/encoder", ("*.json", "*.txt", "*.model", "*.safetensors"))]
 
 
 def test_what_cannot_teach_is_refused_in_one_sentence(tmp_path):
-    with pytest.raises(ConfigError, match="reads from left to right only: its vectors do not know the words"):
+    with pytest.raises(ConfigError, match="reads from left to right only: its vectors do not depend on"):
         Teacher(str(save_decoder(tmp_path / "decoder", transformers)))
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match="empty has no config.json; give the folder or the name of a Hugging"):
@@ -126,7 +126,7 @@ def test_a_slow_tokenizer_is_refused(encoder_folder, monkeypatch):
         is_fast = False
 
     monkeypatch.setattr(AutoTokenizer, "from_pretrained", lambda *names, **settings: Slow())
-    with pytest.raises(ConfigError, match=r"has a slow tokenizer \(Slow\), which does not say which word"):
+    with pytest.raises(ConfigError, match=r"has a slow tokenizer \(Slow\), which does not report which word"):
         Teacher(str(encoder_folder))
 
 

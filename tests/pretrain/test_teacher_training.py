@@ -1,4 +1,4 @@
-"""A run with a teacher: ours come near its vectors, go on exactly, and carry nothing of it away."""
+"""A run with a teacher: our vectors come near its own, runs resume exactly, and models hold nothing of it."""
 
 import os
 import signal
@@ -13,14 +13,13 @@ import torch
 import torch.nn.functional as F
 
 from elmo import CheckpointError, ConfigError, Elmo
-from elmo.checkpoint.run_folder import list_checkpoints
-from elmo.pretrain import launch
+from elmo.checkpoint.source import list_checkpoints
+from elmo.pretrain.distillation import TEACHER_TEMPERATURE, TEMPERATURE, TeacherHeads
+from elmo.pretrain.launch import resume_run, start_run
 from elmo.pretrain.metrics import read_metrics
-from elmo.pretrain.relations import TEACHER_TEMPERATURE, TEMPERATURE
 from elmo.pretrain.run import Watcher
 from elmo.pretrain.settings import read_settings
 from elmo.pretrain.stream import WindowStream
-from elmo.pretrain.teacher_heads import TeacherHeads
 
 from .tiny_encoder import save_encoder
 
@@ -45,7 +44,7 @@ def taught_settings(tiny_settings, encoder_folder):
 
 
 def start(folder, corpus, settings, **inputs):
-    return launch.start(folder, launch.Inputs(str(corpus), **inputs), settings)
+    return start_run(folder, corpus, settings, **inputs)
 
 
 def train(folder, corpus, settings, **inputs):
@@ -100,10 +99,10 @@ def read_first_batch(run):
         max_characters=characters.max_characters if characters else None,
         read_words=settings.model.words is not None,
         reset_at_sentences=True,
-        lessons=run._distillation.lessons(run.corpus, settings, done=0),
+        lessons=run._distillation.lessons(),
     )
     sentences = []
-    teacher = run._distillation._teacher
+    teacher = run._distillation.teacher
     cut = teacher.cut
     teacher.cut = lambda given: sentences.extend(given) or cut(given)
     batch = stream.next_batch()
@@ -138,7 +137,7 @@ def test_the_language_model_can_learn_from_the_lessons(corpus_folder, tmp_path, 
     sentences, batch = read_first_batch(run)
     both = run.state.objective(batch, run.state.bilm_state, None)
     alone = run.state.objective(
-        replace(batch, lesson=replace(batch.lesson, prediction=None)), run.state.bilm_state, None
+        replace(batch, lesson=replace(batch.lesson, num_predicted=0)), run.state.bilm_state, None
     )
     scores = Elmo(run.checkpoint()).score(sentences)
     for direction in ("left_to_right", "right_to_left"):
@@ -147,7 +146,7 @@ def test_the_language_model_can_learn_from_the_lessons(corpus_folder, tmp_path, 
             sum(getattr(score, f"{direction}_loss") for score in scores), rel=1e-4
         )
     torch.testing.assert_close(both.teacher, alone.teacher)
-    assert batch.lesson.prediction.num_words == sum(len(words) + 1 for words in sentences)
+    assert batch.lesson.num_predicted == sum(len(words) + 1 for words in sentences)
 
 
 def test_relations_are_those_among_occurrences_of_a_word():
@@ -223,7 +222,7 @@ def test_the_model_has_nothing_of_the_teacher(corpus_folder, tmp_path, taught_se
     assert cosines(tmp_path / "again")[2] != cosines(tmp_path / "taught")[2]
 
 
-def test_a_run_goes_on_exactly(corpus_folder, tmp_path, taught_settings):
+def test_a_run_resumes_exactly(corpus_folder, tmp_path, taught_settings):
     settings = taught_settings(max_updates=24, dropout=0.3, teacher={"begin": 0.2, "end": 0.9})
     whole = train(tmp_path / "whole", corpus_folder, settings)
     run = start(tmp_path / "cut", corpus_folder, settings)
@@ -237,7 +236,7 @@ def test_a_run_goes_on_exactly(corpus_folder, tmp_path, taught_settings):
 
     with pytest.raises(StopError):
         run.train(Watcher(on_update=stop))
-    resumed = launch.resume(tmp_path / "cut")
+    resumed = resume_run(tmp_path / "cut")
     assert resumed.state.num_updates == 10
     resumed.train(Watcher())
     assert list(read_metrics(tmp_path / "cut")) == list(read_metrics(tmp_path / "whole"))
@@ -247,7 +246,7 @@ def test_a_run_goes_on_exactly(corpus_folder, tmp_path, taught_settings):
         assert torch.equal(one, other)
 
 
-def test_a_run_does_not_go_on_with_another_teacher(corpus_folder, tmp_path, taught_settings):
+def test_a_run_does_not_resume_with_another_teacher(corpus_folder, tmp_path, taught_settings):
     folder = save_encoder(tmp_path / "encoder", transformers)
     settings = taught_settings(max_updates=10, teacher={"model": str(folder)})
     train(tmp_path / "run", corpus_folder, settings)
@@ -256,10 +255,10 @@ def test_a_run_does_not_go_on_with_another_teacher(corpus_folder, tmp_path, taug
     )
     transformers.BertModel(config).save_pretrained(folder)
     with pytest.raises(CheckpointError, match="teacher-heads.pt does not fit the teacher, which is not the one"):
-        launch.resume(tmp_path / "run")
+        resume_run(tmp_path / "run")
 
 
-def test_settings_that_teach_nothing_are_told(corpus_folder, tmp_path, taught_settings, encoder_folder):
+def test_settings_that_teach_nothing_are_errors(corpus_folder, tmp_path, taught_settings, encoder_folder):
     with pytest.raises(ConfigError, match="'teacher.model' is missing"):
         read_settings(changes={"teacher.weight": 2.0})
     with pytest.raises(ConfigError) as caught:
@@ -301,7 +300,7 @@ def finish(process):
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_with_the_same_losses(corpus_folder, tmp_path, encoder_folder):
+def test_a_killed_run_resumes_with_the_same_losses(corpus_folder, tmp_path, encoder_folder):
     changes = ["max_updates=300", "checkpoint_every=20"]
     teacher = ["--teacher", encoder_folder]
     finish(start_process(corpus_folder, "-o", tmp_path / "whole", *teacher, changes=changes))
@@ -332,7 +331,7 @@ def test_two_processes_give_what_one_gives(corpus_folder, tmp_path, encoder_fold
     assert sum("teacher_cosine" in line for line in lines[0]) == 6
 
 
-def test_a_teacher_that_cannot_be_had_is_one_line(corpus_folder, tmp_path):
+def test_an_unavailable_teacher_is_one_line(corpus_folder, tmp_path):
     (tmp_path / "empty").mkdir()
     process = start_process(
         corpus_folder, "-o", tmp_path / "run", "--teacher", tmp_path / "empty", changes=["seed=1"]

@@ -9,11 +9,12 @@ import torch
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError
 from elmo.checkpoint.formats.hdf5 import write_hdf5
-from elmo.checkpoint.run_folder import list_checkpoints
-from elmo.corpus.prepare import PrepareSettings, prepare_corpus
+from elmo.checkpoint.source import list_checkpoints
+from elmo.corpus.prepare import prepare_corpus
+from elmo.corpus.settings import PrepareSettings
 from elmo.inference.scoring import evaluate_text
-from elmo.pretrain import launch
 from elmo.pretrain import run as run_module
+from elmo.pretrain.launch import resume_run, start_run
 from elmo.pretrain.loop import DivergedError
 from elmo.pretrain.metrics import read_metrics
 from elmo.pretrain.run import Watcher
@@ -22,7 +23,7 @@ from .conftest import make_text
 
 
 def train(folder, corpus, settings, **inputs):
-    run = launch.start(folder, launch.Inputs(str(corpus), **inputs), settings)
+    run = start_run(folder, corpus, settings, **inputs)
     run.train(Watcher())
     run.close()
     return run
@@ -76,15 +77,15 @@ def test_every_way_to_train_lowers_the_loss(corpus_folder, tmp_path, tiny_settin
     assert Elmo.from_pretrained(tmp_path / "run").embed("the bank").shape == (2, 16)
 
 
-def test_the_word_embedding_begins_with_given_vectors(corpus_folder, tmp_path, tiny_settings):
+def test_the_word_embedding_starts_from_given_vectors(corpus_folder, tmp_path, tiny_settings):
     (tmp_path / "vectors.txt").write_text("bank 1 2 3\nriver 4 5 6\n")
     settings = tiny_settings(**{"model.words": {"embedding_dim": 3}})
-    inputs = launch.Inputs(str(corpus_folder), word_vectors=str(tmp_path / "vectors.txt"))
-    run = launch.start(tmp_path / "run", inputs, settings)
+    vectors = str(tmp_path / "vectors.txt")
+    run = start_run(tmp_path / "run", corpus_folder, settings, word_vectors=vectors)
     row = run.corpus.vocabulary.index("river")
     assert run.state.bilm.tokens.words.weight[row].tolist() == [4, 5, 6]
-    with pytest.raises(ConfigError, match="the model has no word embedding to begin with them"):
-        launch.start(tmp_path / "other", inputs, tiny_settings())
+    with pytest.raises(ConfigError, match="the model has no word embedding to initialize"):
+        start_run(tmp_path / "other", corpus_folder, tiny_settings(), word_vectors=vectors)
 
 
 def test_further_training_on_other_text_lowers_its_perplexity(corpus_folder, tmp_path, tiny_settings):
@@ -129,7 +130,7 @@ def test_the_best_and_the_last_checkpoints_are_kept(corpus_folder, validation_fi
 
 
 def test_a_loss_that_is_no_number_stops_and_leaves_the_last_checkpoint(corpus_folder, tmp_path, tiny_settings):
-    run = launch.start(tmp_path / "run", launch.Inputs(str(corpus_folder)), tiny_settings(max_updates=30))
+    run = start_run(tmp_path / "run", corpus_folder, tiny_settings(max_updates=30))
 
     def poison(report):
         if report.update == 15:
@@ -142,10 +143,10 @@ def test_a_loss_that_is_no_number_stops_and_leaves_the_last_checkpoint(corpus_fo
     assert np.isfinite(Elmo.from_pretrained(tmp_path / "run").embed("the bank")).all()
 
 
-def test_a_run_goes_on_exactly_in_the_same_process_too(corpus_folder, tmp_path, tiny_settings):
+def test_a_run_resumes_exactly_in_the_same_process_too(corpus_folder, tmp_path, tiny_settings):
     settings = tiny_settings(max_updates=24, dropout=0.3)
     train(tmp_path / "whole", corpus_folder, settings)
-    run = launch.start(tmp_path / "cut", launch.Inputs(str(corpus_folder)), settings)
+    run = start_run(tmp_path / "cut", corpus_folder, settings)
 
     class StopError(Exception):
         pass
@@ -156,7 +157,7 @@ def test_a_run_goes_on_exactly_in_the_same_process_too(corpus_folder, tmp_path, 
 
     with pytest.raises(StopError):
         run.train(Watcher(on_update=stop))
-    resumed = launch.resume(tmp_path / "cut")
+    resumed = resume_run(tmp_path / "cut")
     assert resumed.state.num_updates == 10
     resumed.train(Watcher())
     assert losses(tmp_path / "cut") == losses(tmp_path / "whole")
@@ -164,17 +165,17 @@ def test_a_run_goes_on_exactly_in_the_same_process_too(corpus_folder, tmp_path, 
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_mistakes_are_told_in_one_sentence(corpus_folder, tmp_path, tiny_settings):
+def test_mistakes_are_one_sentence(corpus_folder, tmp_path, tiny_settings):
     settings = tiny_settings(max_updates=10)
     train(tmp_path / "run", corpus_folder, settings)
-    with pytest.raises(ConfigError, match="is not empty; give a new folder, or go on with the run in it"):
+    with pytest.raises(ConfigError, match="is not empty; give a new folder, or resume the run in it"):
         train(tmp_path / "run", corpus_folder, settings)
     with pytest.raises(CheckpointError, match="holds no training run"):
-        launch.resume(tmp_path)
+        resume_run(tmp_path)
     optimizer = list_checkpoints(tmp_path / "run")[-1] / "training" / "optimizer.pt"
     optimizer.write_bytes(optimizer.read_bytes()[:100])
-    with pytest.raises(CheckpointError, match="optimizer.pt is damaged, so training cannot go on from there"):
-        launch.resume(tmp_path / "run")
+    with pytest.raises(CheckpointError, match="optimizer.pt is damaged, so training cannot resume from there"):
+        resume_run(tmp_path / "run")
     plain = Elmo.from_pretrained(tmp_path / "run")
     from dataclasses import replace
 
@@ -190,19 +191,19 @@ def test_mistakes_are_told_in_one_sentence(corpus_folder, tmp_path, tiny_setting
 
 def test_a_run_that_cannot_start_leaves_no_folder(corpus_folder, tmp_path, tiny_settings):
     with pytest.raises(ConfigError, match="The device 'abacus' cannot be used"):
-        launch.start(tmp_path / "run", launch.Inputs(str(corpus_folder)), tiny_settings(), device="abacus")
-    with pytest.raises(InputError, match="holds no whole prepared corpus"):
-        launch.start(tmp_path / "run", launch.Inputs(str(tmp_path / "none")), tiny_settings())
+        start_run(tmp_path / "run", corpus_folder, tiny_settings(), device="abacus")
+    with pytest.raises(InputError, match="holds no complete prepared corpus"):
+        start_run(tmp_path / "run", tmp_path / "none", tiny_settings())
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_that_is_stopped_goes_on_with_the_same_losses(corpus_folder, tmp_path, tiny_settings):
+def test_a_run_that_is_stopped_resumes_with_the_same_losses(corpus_folder, tmp_path, tiny_settings):
     train(tmp_path / "whole", corpus_folder, tiny_settings(dropout=0.2))
-    run = launch.start(tmp_path / "run", launch.Inputs(str(corpus_folder)), tiny_settings(dropout=0.2))
+    run = start_run(tmp_path / "run", corpus_folder, tiny_settings(dropout=0.2))
     assert not run.train(Watcher(), should_stop=lambda: run.state.num_updates == 7)
     run.close()
     assert [folder.name for folder in list_checkpoints(tmp_path / "run")] == ["update-00000007"]
-    run = launch.resume(tmp_path / "run")
+    run = resume_run(tmp_path / "run")
     assert run.train(Watcher(), should_stop=lambda: run.state.num_updates == 20)  # too late: it is done
     run.close()
     assert losses(tmp_path / "run") == losses(tmp_path / "whole")
@@ -215,7 +216,7 @@ def test_the_best_checkpoint_is_known_though_its_record_was_not_written(
     train(tmp_path / "run", corpus_folder, settings, validation=(str(validation_file),))
     expected = (tmp_path / "run" / "best.json").read_text()
     (tmp_path / "run" / "best.json").unlink()  # as if killed just before
-    run = launch.resume(tmp_path / "run")
+    run = resume_run(tmp_path / "run")
     assert run._best == tuple(json.loads(expected)[name] for name in ("perplexity", "checkpoint"))
     run.close()
 
@@ -224,9 +225,8 @@ def test_a_kill_before_the_last_record_does_not_leave_a_stale_best_model(
     corpus_folder, validation_file, tmp_path, tiny_settings, monkeypatch
 ):
     settings = tiny_settings(validate_every=10, max_updates=20, keep_checkpoints=1)
-    inputs = launch.Inputs(str(corpus_folder), (str(validation_file),))
-    launch.start(tmp_path / "whole", inputs, settings).train(Watcher())
-    run = launch.start(tmp_path / "run", inputs, settings)
+    train(tmp_path / "whole", corpus_folder, settings, validation=(str(validation_file),))
+    run = start_run(tmp_path / "run", corpus_folder, settings, validation=(str(validation_file),))
     written = []
 
     def die(path, value):
@@ -240,7 +240,7 @@ def test_a_kill_before_the_last_record_does_not_leave_a_stale_best_model(
     with pytest.raises(KeyboardInterrupt):
         run.train(Watcher())
     monkeypatch.undo()
-    assert launch.resume(tmp_path / "run").train(Watcher())
+    assert resume_run(tmp_path / "run").train(Watcher())
     for name in ("whole", "run"):
         assert json.loads((tmp_path / name / "best.json").read_text())["checkpoint"] == "update-00000020"
         assert [folder.name for folder in list_checkpoints(tmp_path / name)] == ["update-00000020"]
@@ -253,12 +253,12 @@ def test_a_folder_of_a_start_that_was_killed_is_started_again(corpus_folder, tmp
     folder.mkdir()
     (folder / ".lock").touch()
     (folder / ".run.json.saving-12345").write_text('{"half')
-    launch.start(folder, launch.Inputs(str(corpus_folder)), tiny_settings(max_updates=1))
+    start_run(folder, corpus_folder, tiny_settings(max_updates=1))
     assert sorted(path.name for path in folder.iterdir()) == [".lock", "run.json"]
 
 
 def test_training_removes_what_killed_processes_left(corpus_folder, tmp_path, tiny_settings):
-    run = launch.start(tmp_path / "run", launch.Inputs(str(corpus_folder)), tiny_settings(max_updates=1))
+    run = start_run(tmp_path / "run", corpus_folder, tiny_settings(max_updates=1))
     (tmp_path / "run" / "checkpoints").mkdir()
     left = [".best.json.saving-1", ".metrics.jsonl.saving-1", "checkpoints/.update-00000010.saving-1"]
     for name in left:
@@ -276,9 +276,9 @@ def test_training_removes_what_killed_processes_left(corpus_folder, tmp_path, ti
         ("best.json", "[]"),
     ],
 )
-def test_a_damaged_record_is_told(corpus_folder, tmp_path, tiny_settings, name, content):
+def test_a_damaged_record_is_an_error(corpus_folder, tmp_path, tiny_settings, name, content):
     settings = tiny_settings(max_updates=1)
-    launch.start(tmp_path / "run", launch.Inputs(str(corpus_folder)), settings).train(Watcher())
+    start_run(tmp_path / "run", corpus_folder, settings).train(Watcher())
     (tmp_path / "run" / name).write_text(content)
     with pytest.raises(CheckpointError, match=name):
-        launch.resume(tmp_path / "run").train(Watcher())
+        resume_run(tmp_path / "run").train(Watcher())

@@ -25,9 +25,7 @@ from elmo.analysis import build_index
 from elmo.serve.app import create_app
 from elmo.serve.served import Served, ServedModel
 from elmo.serve.settings import Settings
-from elmo.tasks.run_folder import TaskInputs, start
-from elmo.tasks.training import train_task
-from elmo.tasks.workbench import Workbench
+from elmo.tasks import TaskOptions, train
 from tests.language_models import make_language_model
 from tests.tasks.toys import small, write_toy
 
@@ -60,11 +58,9 @@ def index_folder(language_model: Elmo, tmp_path_factory: pytest.TempPathFactory)
 def tagger(language_folder, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("task")
     files = [str(write_toy("tagging", folder, name, seed=seed)) for seed, name in enumerate(("train", "dev"))]
-    inputs = TaskInputs("tagging", *files, None, model=str(language_folder), cache_folder=str(folder / "cache"))
-    settings = small("tagging", fit__num_epochs=4)
-    start(inputs, settings, folder / "places")
-    train_task(Workbench(inputs), settings, folder / "places")
-    return folder / "places"
+    settings, options = small("tagging", fit__num_epochs=4), TaskOptions(cache_folder=str(folder / "cache"))
+    places = {"dev": files[1], "model": language_folder, "output": folder / "places"}
+    return train(files[0], kind="ner", **places, settings=settings, options=options).folder
 
 
 @contextmanager
@@ -96,6 +92,13 @@ class Process:
     def memory_mb(self) -> float:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
+
+    def sockets(self) -> set[str]:
+        found = set()
+        for file in Path(f"/proc/{self.process.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                found.add(str(file.readlink()))
+        return {name for name in found if name.startswith("socket:")}
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)

@@ -1,6 +1,5 @@
 """docs/serve.md tells of every route, option, code and counter there is."""
 
-import dataclasses
 import re
 from pathlib import Path
 
@@ -17,9 +16,9 @@ OF_ALL_COMMANDS = ("precision", "device", "local_files_only")  # told in docs/cl
 
 
 def test_every_option_is_told():
-    for field in dataclasses.fields(Settings):
-        if field.name not in OF_ALL_COMMANDS:
-            assert FLAGS.get(field.name, f"--{field.name.replace('_', '-')}") in PAGE, field.name
+    for name in Settings.model_fields:
+        if name not in OF_ALL_COMMANDS:
+            assert FLAGS.get(name, f"--{name.replace('_', '-')}") in PAGE, name
 
 
 def test_limits_are_told_with_their_defaults():

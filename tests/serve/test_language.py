@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from elmo.analysis import CorpusIndex, find_neighbors
-from elmo.tasks.task import load
+from elmo.tasks import load
 from tests.serve.conftest import serving
 
 
@@ -41,7 +41,7 @@ def test_a_model_without_a_softmax_says_so(tiny_model, path):
 
 def test_one_word_is_substituted(client):
     answer = client.post("/substitutes", json={"sentence": "I [went to]"})
-    assert answer.json()["error"]["message"].startswith("The brackets hold 2 words; mark one")
+    assert answer.json()["error"]["message"].startswith("The brackets hold 2 words, 'went to'; mark")
 
 
 def test_neighbors_where_an_index_is_given(language_model, index_folder: Path):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -14,19 +15,23 @@ from elmo.serve.batching import Batcher, Work
 from elmo.serve.metrics import Metrics
 from elmo.serve.served import Served, ServedModel
 from elmo.serve.settings import Settings
-from elmo.tasks.task import load
+from elmo.tasks import load
 from tests.serve.conftest import serving
 
 
 @pytest.mark.parametrize(
     ("limit", "asked", "message"),
     [
-        ({"max_sentences": 2}, {"input": ["a", "b", "c"]}, "input has 3 entries, but at most 2 are read at once"),
+        (
+            {"max_sentences": 2},
+            {"input": ["a", "b", "c"]},
+            "input has 3 entries, but at most 2 are accepted",
+        ),
         ({"max_words": 4}, {"input": ["a b c", "d e"]}, "input has 5 words or more, but at most 4"),
         ({"max_words": 4}, {"input": "a,b,c"}, "input has 5 words or more, but at most 4"),
         ({"max_sentence_words": 3}, {"input": ["a b", "a b c d"]}, "input has a sentence of 4 words"),
         ({"max_body_bytes": 20}, {"input": "twenty letters or more"}, "The body is longer than 20 bytes"),
-        ({"max_values": 20}, {"input": ["a", "b"]}, "The answer would have 24 numbers, but at most 20 are sent"),
+        ({"max_values": 20}, {"input": ["a", "b"]}, "The response would have 24 numbers, but at most 20 are sent"),
     ],
 )
 def test_too_much_is_refused(language_model, limit, asked, message):
@@ -96,6 +101,32 @@ def test_closing_does_not_wait_for_ever_for_what_is_computed(monkeypatch):
         assert not batcher.is_alive
 
     asyncio.run(run())
+
+
+def test_a_cancelled_job_is_not_computed_even_before_the_loop_has_forgotten_it():
+    is_computing, may_end, computed = threading.Event(), threading.Event(), []
+
+    def compute(sentences):
+        computed.extend(sentences)
+        is_computing.set()
+        assert may_end.wait(20)
+        return sentences
+
+    async def run():
+        batcher = Batcher(Metrics(), batch_words=16, wait_seconds=0, queue_words=100, queue_requests=10)
+        first = batcher.submit(Work("work", compute), [["first"]])
+        is_computing.wait(20)
+        batcher.submit(Work("work", compute), [["cancelled"]]).cancel()
+        third = batcher.submit(Work("work", compute), [["third"]])
+        may_end.set()
+        deadline = time.monotonic() + 20
+        while ["third"] not in computed and time.monotonic() < deadline:
+            time.sleep(0.01)  # which keeps the loop from running callbacks
+        await asyncio.gather(first, third)
+        await batcher.close()
+
+    asyncio.run(run())
+    assert computed == [["first"], ["third"]]
 
 
 def test_the_values_of_all_layers_count(language_model):
@@ -287,7 +318,7 @@ def test_settings_that_cannot_be_are_refused_together():
         "batch_wait_ms is -1",
     ):
         assert part in str(error.value)
-    with pytest.raises(ConfigError, match="queue_words is 5, but one request may have max_words, 10"):
+    with pytest.raises(ConfigError, match="queue_words is 5, but one request may have max_words, 10; raise"):
         Settings(queue_words=5, max_words=10)
 
 

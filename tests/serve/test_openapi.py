@@ -29,7 +29,8 @@ def test_the_examples_of_the_document_work(language_model):
         document = client.get("/openapi.json").json()
         for path, verbs in document["paths"].items():
             if "post" in verbs:
-                example = verbs["post"]["requestBody"]["content"]["application/json"]["example"]
+                reference = verbs["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+                (example,) = document["components"]["schemas"][reference.rpartition("/")[2]]["examples"]
                 assert client.post(path, json=example).status_code == 200, path
 
 

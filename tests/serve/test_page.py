@@ -18,9 +18,11 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not 
 
 from elmo.analysis import build_index  # noqa: E402
 from elmo.serve.app import create_app  # noqa: E402
-from elmo.serve.running import bind  # noqa: E402
 from elmo.serve.served import Served, ServedModel  # noqa: E402
+from elmo.serve.server import bind  # noqa: E402
 from elmo.serve.settings import Settings  # noqa: E402
+from elmo.tasks.families.tagging import TagPrediction  # noqa: E402
+from elmo.text.tokenize import tokenize  # noqa: E402
 
 expect = sync_api.expect
 CHROMIUM = os.environ.get("ELMO_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -39,12 +41,15 @@ class Tagger:
     class description:  # noqa: N801
         labels = {"tags": ["B-place", "I-place", "O"]}  # noqa: RUF012
 
-    def predict(self, items):
-        from elmo.tasks.families.tagging import TagPrediction
-        from elmo.text.tokenize import tokenize
+    def read_items(self, items):
+        return [tuple(word.text for word in tokenize(item)) for item in items]
 
-        words = [tuple(word.text for word in tokenize(item)) for item in items]
-        return [TagPrediction(row, tuple("B-place" if word == "Oslo" else "O" for word in row)) for row in words]
+    def texts(self, example):
+        return (example,)
+
+    def predict_examples(self, examples):
+        for words in examples:
+            yield TagPrediction(words, tuple("B-place" if word == "Oslo" else "O" for word in words))
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import signal
 import socket
 import sys
@@ -125,6 +126,29 @@ def test_sigterm_finishes_what_is_being_answered(language_folder):
             httpx.get(f"{server.address}healthz")
 
 
+def test_sigterm_answers_what_was_sent_before_it(language_folder):
+    """Clients connect and send while the process is paused, so it finds their requests and the signal together."""
+    request = post(b'{"input": "a bank"}')
+    with start_process(language_folder) as server:
+        idle = [connect(server) for _ in range(8)]  # accepted, without a request
+        kept = [connect(server) for _ in range(8)]  # answered once, kept open
+        for connection in kept:
+            connection.sendall(request)
+            while not connection.recv(65536).endswith(b"}}"):
+                pass
+        server.process.send_signal(signal.SIGSTOP)
+        new = [connect(server) for _ in range(16)]  # not accepted yet
+        for connection in (*idle, *kept, *new):
+            connection.sendall(request)
+        time.sleep(0.15)  # so that the server's timers are due too
+        server.process.send_signal(signal.SIGTERM)
+        server.process.send_signal(signal.SIGCONT)
+        for connection in (*idle, *kept, *new):
+            assert read_all(connection).startswith(b"HTTP/1.1 200")
+            connection.close()
+        assert server.process.wait(30) in (0, -signal.SIGTERM)
+
+
 @pytest.mark.slow
 def test_sigterm_ends_a_server_that_still_computes_what_nobody_waits_for(language_folder):
     large = ("--max-words", "3000000", "--queue-words", "3000000", "--max-sentence-words", "3000000")
@@ -167,6 +191,19 @@ def test_heads_are_bounded_and_all_errors_are_json(language_folder):
         assert is_fine(server)
 
 
+def test_a_response_that_is_not_read_is_dropped(language_folder):
+    body = json.dumps({"sentences": ["the bank " * 40] * 800, "layers": "all"}).encode()  # 30 MB
+    with start_process(language_folder, "--max-seconds", "3") as server, connect(server) as slow_reader:
+        slow_reader.sendall(post(body).replace(b"/v1/embeddings", b"/embed"))
+        start = slow_reader.recv(12)
+        sockets, deadline = server.sockets(), time.monotonic() + 60
+        while server.sockets() >= sockets and time.monotonic() < deadline:
+            time.sleep(0.1)
+        head, _, rest = (start + read_all(slow_reader)).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200")
+        assert len(rest) < int(re.search(rb"content-length: (\d+)", head)[1])
+
+
 @pytest.mark.slow
 def test_too_many_connections_are_refused_in_words(language_folder):
     with start_process(language_folder, "--max-connections", "4") as server:
@@ -198,8 +235,11 @@ def test_what_cannot_be_served_is_told_in_one_line(language_folder, tmp_path, ca
         taken.listen()
         cases = [
             ((tmp_path / "nothing",), "nothing"),
-            ((language_folder, "--port", taken.getsockname()[1]), "cannot be listened on"),
-            ((language_folder, "--max-words", "0"), "max_words is 0; it must be above 0"),
+            ((language_folder, "--port", taken.getsockname()[1]), "cannot listen on"),
+            (
+                (language_folder, "--max-words", "0"),
+                "max_words is 0 (ELMO_SERVE_MAX_WORDS",
+            ),
             ((language_folder, "--task", tmp_path), "is no trained task"),
             ((language_folder, "--index", tmp_path), "is no index"),
             ((language_folder, "--api-key-file", tmp_path / "none"), "No such file"),

@@ -1,49 +1,85 @@
 """Settings come from flags or the environment; what is served has names."""
 
+import inspect
 import os
+import typing
 
 import pytest
 
+from elmo.cli.serve import serve
 from elmo.errors import ConfigError
 from elmo.serve.served import open_served, split_name
-from elmo.serve.settings import Settings, read_settings, variable_of
+from elmo.serve.settings import Settings
 from elmo.tasks import load
 
 
-def test_flags_count_more_than_the_environment():
-    environment = {
+def set_variables(monkeypatch, variables):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_flags_take_precedence_over_the_environment(monkeypatch):
+    variables = {
         "ELMO_SERVE_PORT": "9000",
         "ELMO_SERVE_MODELS": "one 'a folder/two'",
         "ELMO_SERVE_MAX_SECONDS": "5",
+        "ELMO_SERVE_LOCAL_FILES_ONLY": "1",
     }
-    settings = read_settings(environment, {"port": 9001, "host": None})
+    set_variables(monkeypatch, variables)
+    settings = Settings(port=9001)
     assert (settings.port, settings.models, settings.max_seconds) == (9001, ("one", "a folder/two"), 5.0)
-    assert settings.host == "127.0.0.1"
+    assert settings.host == "127.0.0.1" and settings.local_files_only is True
 
 
-def test_settings_survive_the_way_to_another_process():
-    settings = Settings(
-        models=("a b", "x=y"), tasks=("t",), local_files_only=True, max_seconds=1.5, threads=2, api_key="k",
-        cors_origins=("https://example.org",),
-    )  # fmt: skip
-    assert read_settings(settings.to_environment()) == settings
-    assert read_settings(Settings().to_environment()) == Settings()
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"models": ("a b", "x=y"), "tasks": ("t",), "local_files_only": True, "max_seconds": 1.5, "threads": 2,
+         "api_key": "k", "cors_origins": ("https://example.org",)},
+    ],
+)  # fmt: skip
+def test_settings_reach_another_process_through_the_environment(monkeypatch, given):
+    settings = Settings(**given)
+    set_variables(monkeypatch, settings.to_environment())
+    assert Settings() == settings
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("port", "many", "ELMO_SERVE_PORT is 'many'; give a whole number."),
-        ("threads", "x", "ELMO_SERVE_THREADS is 'x'; give a whole number."),
-        ("max_seconds", "x", "ELMO_SERVE_MAX_SECONDS is 'x'; give a number."),
-        ("local_files_only", "maybe", "ELMO_SERVE_LOCAL_FILES_ONLY is 'maybe'; give 1 or 0."),
-        ("models", "'", 'ELMO_SERVE_MODELS is "\'"; give names as a shell reads them.'),
+        ("port", "many", "port is 'many' (ELMO_SERVE_PORT in the environment); it should be a valid integer"),
+        ("threads", "x", "threads is 'x' (ELMO_SERVE_THREADS in the environment); it should be a valid integer"),
+        (
+            "max_seconds",
+            "x",
+            "max_seconds is 'x' (ELMO_SERVE_MAX_SECONDS in the environment); it should",
+        ),
+        ("local_files_only", "maybe", "local_files_only is 'maybe'"),
+        ("models", "'", 'models is "\'" (ELMO_SERVE_MODELS in the environment); No closing quotation'),
     ],
 )
-def test_a_wrong_variable_is_named(name, text, message):
+def test_an_invalid_variable_is_named(monkeypatch, name, text, message):
+    monkeypatch.setenv(f"ELMO_SERVE_{name.upper()}", text)
     with pytest.raises(ConfigError) as error:
-        read_settings({variable_of(name): text})
-    assert str(error.value) == message
+        Settings()
+    assert str(error.value).startswith(f"The server cannot start: {message}")
+
+
+def test_the_key_is_never_shown():
+    assert "secret" not in repr(Settings(api_key="secret"))
+    with pytest.raises(ConfigError) as error:
+        Settings(api_key="secret with spaces")
+    assert "secret" not in str(error.value) and "api_key is empty, or has spaces" in str(error.value)
+
+
+def test_flags_are_the_settings_with_their_defaults():
+    flags = inspect.signature(serve).parameters
+    assert set(flags) == set(Settings.model_fields) - {"api_key"}
+    for name, flag in flags.items():
+        shown = typing.get_args(flag.annotation)[1].show_default
+        if isinstance(shown, str) and name != "threads":
+            assert shown.split(",")[0] == str(getattr(Settings(), name)), name
 
 
 @pytest.mark.parametrize(
@@ -76,7 +112,7 @@ def test_an_index_of_another_model_is_refused(language_folder, tiny_model, tmp_p
 
     (tmp_path / "text.txt").write_text("the bank of the river\n")
     build_index(tiny_model, tmp_path / "index", [str(tmp_path / "text.txt")])
-    with pytest.raises(ConfigError, match="was made with another model than those served"):
+    with pytest.raises(ConfigError, match="was built with another model than those served"):
         open_served(Settings(models=(str(language_folder),), indexes=(str(tmp_path / "index"),), threads=1))
 
 
@@ -86,7 +122,7 @@ def test_the_key_comes_from_a_file(tmp_path):
     assert Settings(api_key_file=os.fspath(path)).read_api_key() == "secret"
     for wrong in (b"two words\n", b"\xff\xfekey\n"):
         path.write_bytes(wrong)
-        with pytest.raises(ConfigError, match="holds no key"):
+        with pytest.raises(ConfigError, match="holds no key: its text is empty, or has spaces"):
             Settings(api_key_file=os.fspath(path)).read_api_key()
 
 

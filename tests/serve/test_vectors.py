@@ -91,12 +91,17 @@ def test_many_clients_at_once_each_get_their_own(client, language_model):
     ("path", "body", "field", "message"),
     [
         ("/v1/embeddings", [], None, "The body must be a JSON object"),
-        ("/v1/embeddings", {}, "input", "input is missing; it is needed."),
+        ("/v1/embeddings", {}, "input", "input is missing; it is required."),
         ("/v1/embeddings", {"input": []}, "input", "input must be a string or a list"),
-        ("/v1/embeddings", {"input": [5, 7]}, "input", "ids of tokens belong to another"),
-        ("/v1/embeddings", {"input": [[5]]}, "input", "ids of tokens belong to another"),
+        ("/v1/embeddings", {"input": [5, 7]}, "input", "token ids are of another"),
+        ("/v1/embeddings", {"input": [[5]]}, "input", "token ids are of another"),
         ("/v1/embeddings", {"input": ["a", None]}, "input", "input has null at 1"),
-        ("/v1/embeddings", {"input": "a", "dimensions": 5}, "dimensions", "have 12 values and are not cut"),
+        (
+            "/v1/embeddings",
+            {"input": "a", "dimensions": 5},
+            "dimensions",
+            "12 dimensions and are not truncated",
+        ),
         ("/v1/embeddings", {"input": "a", "encoding_format": "x"}, "encoding_format", "'float' or 'base64'"),
         ("/v1/embeddings", {"input": "a", "inputs": 1}, "inputs", "inputs is not a field of this request"),
         ("/embed", {"sentences": [["a", 5]]}, "sentences", "which are strings, not a list"),
@@ -131,7 +136,7 @@ def test_broken_json_is_told(client, body):
         ("/nothing", {}, 404, "not_found", "/nothing is not served here"),
         ("/neighbors", {}, 404, "not_found", "start the server with --index"),
         ("/tasks/ner", {}, 404, "not_found", "start the server with --task"),
-        ("/models", {}, 405, "method_not_allowed", "/models does not take POST"),
+        ("/models", {}, 405, "method_not_allowed", "/models does not accept POST"),
     ],
 )
 def test_other_mistakes_have_the_same_shape(client, path, body, status, code, message):

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from elmo import Elmo
-from elmo.tasks.run_folder import TaskInputs, start
-from elmo.tasks.training import train_task
-from elmo.tasks.workbench import Workbench
+from elmo.tasks.settings import TaskInputs, TaskOptions
+from elmo.tasks.shared_inputs import SharedInputs
+from elmo.tasks.training import TaskResult, train_task
 from tests.tasks.toys import small, write_toy
 
 
@@ -21,24 +21,23 @@ def bilm_folder(tiny_model: Elmo, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture
 def toy_inputs(bilm_folder: Path, tmp_path: Path) -> Callable[..., TaskInputs]:
-    def make(family: str, **changes) -> TaskInputs:
+    def make(family: str, *, model: Path | str | None = bilm_folder, **options) -> TaskInputs:
         files = [
             str(write_toy(family, tmp_path, name, seed=seed, size=size))
             for name, seed, size in (("train", 0, 24), ("dev", 1, 12), ("test", 2, 12))
         ]
-        cache = str(tmp_path / "cache")
-        return TaskInputs(family, *files, **{"model": str(bilm_folder), "cache_folder": cache, **changes})
+        chosen = TaskOptions(**{"cache_folder": str(tmp_path / "cache"), **options})
+        return TaskInputs(family, *files, None if model is None else str(model), chosen)
 
     return make
 
 
 @pytest.fixture
 def train_toy(toy_inputs, tmp_path):
-    def train(family: str, *, name: str = "run", inputs: dict | None = None, **changes):
-        """Give the folder and the scores of a run with tiny settings."""
-        given = toy_inputs(family, **(inputs or {}))
-        settings = small(family, **changes)
-        start(given, settings, tmp_path / name)
-        return tmp_path / name, train_task(Workbench(given), settings, tmp_path / name)
+    def train(family: str, *, name: str = "run", inputs: dict | None = None, **changes) -> tuple[Path, TaskResult]:
+        """Return the folder and the result of a run with tiny settings."""
+        shared = SharedInputs(toy_inputs(family, **(inputs or {})))
+        result = train_task(shared, small(family, **changes), tmp_path / name, is_new=True)
+        return tmp_path / name, result
 
     return train

@@ -4,7 +4,7 @@ import itertools
 
 import torch
 
-from elmo.tasks.networks.crf import Crf
+from elmo.tasks.families.tagging import Crf
 
 
 def make(num_tags=3, length=4, seed=0):

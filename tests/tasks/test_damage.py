@@ -5,24 +5,18 @@ import shutil
 
 import pytest
 
-from elmo import CheckpointError
+from elmo import CheckpointError, tasks
 from elmo.tasks import load
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    from elmo.tasks.run_folder import TaskInputs, start
-    from elmo.tasks.training import train_task
-    from elmo.tasks.workbench import Workbench
     from tests.tasks.toys import small, write_toy
 
     folder = tmp_path_factory.mktemp("task")
     files = [str(write_toy("tagging", folder, name)) for name in ("train", "dev")]
     settings = small("tagging", fit__num_epochs=1, elmo__where="none")
-    inputs = TaskInputs("tagging", *files)
-    start(inputs, settings, folder / "task")
-    train_task(Workbench(inputs), settings, folder / "task")
-    return folder / "task"
+    return tasks.train(files[0], kind="ner", dev=files[1], output=folder / "task", settings=settings).folder
 
 
 @pytest.fixture

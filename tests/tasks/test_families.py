@@ -6,14 +6,15 @@ import json
 import pytest
 import torch
 
-from elmo import InputError
-from elmo.tasks import load
-from elmo.tasks.data import read_examples
-from elmo.tasks.examples import Place, TaggedSentence
-from elmo.tasks.readers.formats import ReadSettings
+from elmo import InputError, tasks
+from elmo.files.sources import Place
+from elmo.tasks import TaskOptions, load
+from elmo.tasks.examples import TaggedSentence
+from elmo.tasks.settings import ReadSettings
+from elmo.tasks.shared_inputs import read_examples
 from tests.tasks.toys import PLACES, SUFFIXES, small
 
-FAMILIES = ("tagging", "classification", "pairs", "relations", "spans", "senses")
+FAMILIES = ("tagging", "classification", "pairs", "relations", "question_answering", "senses")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -23,10 +24,10 @@ def test_a_family_learns_and_its_folder_gives_the_same_scores(train_toy, family,
         "pairs": {"network__dim": 32, "fit__num_epochs": 20, "fit__patience": 20},
     }
     folder, scores = train_toy(family, **changes.get(family, {}))
-    metric = scores["metric"]
-    assert scores["test"][metric] > 90, scores["history"]
+    metric = scores.metric
+    assert scores.test[metric] > 90, scores.history
     examples, _ = read_examples(str(tmp_path / f"test.{SUFFIXES[family]}"), family, ReadSettings())
-    assert load(folder).evaluate(examples) == scores["test"]
+    assert load(folder).evaluate(examples) == scores.test
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def test_a_family_learns_and_its_folder_gives_the_same_scores(train_toy, family,
 def test_elmo_and_words_may_enter_in_every_way(train_toy, changes):
     folder, scores = train_toy("tagging", **changes)
     where = changes.get("elmo__where", "input")
-    assert len(scores["mixes"]) == {"none": 0, "both": 2}.get(where, 1)
+    assert len(scores.mixes) == {"none": 0, "both": 2}.get(where, 1)
     (found,) = load(folder).predict([["we", "like", "Oslo", "city", "."]])
     if not changes.get("elmo__tune"):
         assert found.tags == ("O", "O", "B-place", "I-place", "O")
@@ -80,34 +81,31 @@ def test_a_label_comes_with_its_probabilities_and_pooling_may_be_attention(train
 
 
 def test_an_answer_is_a_piece_of_the_passage(train_toy):
-    folder, _ = train_toy("spans")
+    folder, _ = train_toy("question_answering")
     passage = "Ann went to Lima by train ."
     (found,) = load(folder).predict([("Which place ?", passage)])
     assert found.text in PLACES
     assert passage[found.start :].startswith(found.text)
 
 
-def test_similarity_gives_a_number_on_the_scale_of_the_data(toy_inputs, tmp_path):
-    from elmo.tasks.run_folder import TaskInputs, start
-    from elmo.tasks.training import train_task
-    from elmo.tasks.workbench import Workbench
-
+def test_similarity_gives_a_number_on_the_scale_of_the_data(bilm_folder, tmp_path):
     rows = [("a cat runs", "a cat runs", "5"), ("a cat runs", "the bug sits", "0.5"), ("a dog", "a dog", "5")]
     path = tmp_path / "scores.csv"
     path.write_text("".join(f"{first},{second},{score}\n" for first, second, score in rows * 8))
-    inputs = TaskInputs("pairs", str(path), model=toy_inputs("pairs").model, cache_folder=str(tmp_path / "cache"))
-    settings = small("pairs", fit__dev_fraction=0.4)
-    start(inputs, settings, tmp_path / "run")
-    scores = train_task(Workbench(inputs), settings, tmp_path / "run")
-    assert scores["metric"] == "pearson" and scores["test"] is None
-    assert scores["dev"]["pearson"] > 90
+    scores = tasks.train(
+        path, kind="pairs", output=tmp_path / "run", model=bilm_folder,
+        settings=small("pairs", fit__dev_fraction=0.4),
+        options=TaskOptions(cache_folder=str(tmp_path / "cache")),
+    )  # fmt: skip
+    assert scores.metric == "pearson" and scores.test is None
+    assert scores.dev["pearson"] > 90
     high, low = load(tmp_path / "run").predict([("a cat runs", "a cat runs"), ("a cat runs", "the bug sits")])
     assert 0.5 <= low.score < high.score <= 5
 
 
 def test_senses_back_off_to_the_first_and_know_no_others(train_toy):
     folder, scores = train_toy("senses", network__method="nearest", words__kinds=[])
-    assert scores["test"]["known"] == 100
+    assert scores.test["known"] == 100
     task = load(folder)
     known, unknown, either = task.predict(
         [
@@ -129,18 +127,20 @@ def test_a_lemma_that_training_lacks_has_wordnets_first_sense_if_given(train_toy
 
 
 def test_phrases_teach_the_classifier(tmp_path, bilm_folder):
-    from elmo.tasks.run_folder import TaskInputs, start
-    from elmo.tasks.training import train_task
-    from elmo.tasks.workbench import Workbench
-
     path = tmp_path / "trees.txt"
     path.write_text("(1 (0 bad) (1 (2 but) (1 good)))\n(0 (1 good) (0 (2 but) (0 bad)))\n" * 6)
-    inputs = TaskInputs("classification", str(path), model=str(bilm_folder), cache_folder=str(tmp_path / "cache"))
+    options = TaskOptions(cache_folder=str(tmp_path / "cache"))
     for use, labels in ((True, ["0", "1", "2"]), (False, ["0", "1"])):
-        run = tmp_path / f"run-{use}"
-        start(inputs, small("classification", network__phrases=use, fit__num_epochs=2), run)
-        train_task(Workbench(inputs), small("classification", network__phrases=use, fit__num_epochs=2), run)
-        assert load(run).description.labels == {"labels": labels, "has_phrases": True}
+        settings = small("classification", network__phrases=use, fit__num_epochs=2)
+        result = tasks.train(
+            path,
+            kind="sentiment",
+            output=tmp_path / f"run-{use}",
+            model=bilm_folder,
+            settings=settings,
+            options=options,
+        )
+        assert result.load().description.labels == {"labels": labels, "has_phrases": True}
 
 
 @pytest.mark.parametrize(
@@ -149,12 +149,12 @@ def test_phrases_teach_the_classifier(tmp_path, bilm_folder):
         ("tagging", 7, "give a string, or a list of words"),
         ("pairs", ("one",), "not a pair of sentences"),
         ("relations", "no marks", "the marks are missing"),
-        ("spans", ("q", " "), "The passage is empty"),
+        ("question_answering", ("q", " "), "The passage is empty"),
         ("senses", ("a b", [(1, 5, "b", "NOUN")]), "not (start, end, lemma, pos) of a sentence of 2 words"),
     ],
 )
 def test_a_wrong_item_is_told_of(family, item, message):
-    from elmo.tasks.families.family import choose_family
+    from elmo.tasks.families import choose_family
 
     with pytest.raises(InputError) as caught:
         choose_family(family).from_python(item)
@@ -168,39 +168,39 @@ def test_one_text_is_not_taken_for_many(train_toy):
 
 
 def test_tags_of_chinese_entities_mark_spans():
-    from elmo.tasks.families.tagging import Tagging, TagPrediction
+    from elmo.tasks.families import choose_family
+    from elmo.tasks.families.tagging import TagPrediction
+
+    tagging = choose_family("tagging")
 
     tags = ("B-per", "M-per", "E-per", "O", "S-loc", "B-loc", "E-loc")
     sentence = TaggedSentence(tuple("王小明在京上海"), tags, Place("a.conll", 1))
-    labels = Tagging().learn_labels([sentence], small("tagging"))
+    labels = tagging.learn_labels([sentence], small("tagging"))
     assert (labels["marks_spans"], labels["strict"], labels["crf"]) == (True, True, True)
     found = TagPrediction(sentence.words, tags)
     assert found.spans == [("per", 0, 3), ("loc", 4, 5), ("loc", 5, 7)]
-    assert Tagging().score([sentence], [found], labels)["f1"] == 100
+    assert tagging.score([sentence], [found], labels)["f1"] == 100
     broken = dataclasses.replace(sentence, tags=("O", "M-per", "E-per", "O", "O", "O", "O"))
-    assert not Tagging().learn_labels([sentence, broken], small("tagging"))["strict"]
+    assert not tagging.learn_labels([sentence, broken], small("tagging"))["strict"]
 
 
-def test_questions_without_an_answer_are_learned_and_count(toy_inputs, tmp_path, caplog):
-    from elmo.tasks.run_folder import TaskInputs, start
-    from elmo.tasks.training import train_task
-    from elmo.tasks.workbench import Workbench
-
+def test_questions_without_an_answer_are_learned_and_count(bilm_folder, tmp_path, caplog):
     answered = [
         {"question": "Which place ?", "context": f"Ann went to {name} .", "answer": name} for name in PLACES
     ]
     unanswered = [{**row, "context": f"Ann has {row['answer']} shoes", "answer": ""} for row in answered]
-    inputs = toy_inputs("spans")
     scores = {}
     for name, rows in (("one", answered), ("two", answered + unanswered)):
         path = tmp_path / f"{name}.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows * 3))
-        given = TaskInputs("spans", str(path), str(path), model=inputs.model, cache_folder=inputs.cache_folder)
-        settings = small("spans", fit__num_epochs=20, fit__patience=20)
-        start(given, settings, tmp_path / name)
-        scores[name] = train_task(Workbench(given), settings, tmp_path / name)["dev"]
+        result = tasks.train(
+            path, kind="qa", dev=path, output=tmp_path / name, model=bilm_folder,
+            settings=small("question_answering", fit__num_epochs=20, fit__patience=20),
+            options=TaskOptions(cache_folder=str(tmp_path / "cache")),
+        )  # fmt: skip
+        scores[name] = result.dev
     assert scores["one"]["f1"] > 90 and scores["two"]["exact"] > 90, scores
-    examples, _ = read_examples(str(tmp_path / "two.jsonl"), "spans", ReadSettings())
+    examples = tmp_path / "two.jsonl"
     task = load(tmp_path / "two")
     assert task.evaluate(examples) == scores["two"]
     found, none = task.predict([(row["question"], row["context"]) for row in (answered[0], unanswered[0])])
@@ -213,18 +213,18 @@ def test_questions_without_an_answer_are_learned_and_count(toy_inputs, tmp_path,
 
 
 def test_a_network_without_unanswered_questions_is_as_it_was(toy_inputs):
-    from elmo.tasks.build import Vocabularies, build_network
-    from elmo.tasks.families.spans import Spans
-    from elmo.tasks.word_vectors import WordList
+    from elmo.tasks.families import choose_family
+    from elmo.tasks.folder import build_network
+    from elmo.tasks.word_features import Vocabularies, WordList
 
-    examples, _ = read_examples(toy_inputs("spans").train, "spans", ReadSettings())
-    settings = small("spans", elmo__where="none")
-    found = Spans().learn_labels(examples, settings)
+    examples, _ = read_examples(toy_inputs("question_answering").train, "question_answering", ReadSettings())
+    settings = small("question_answering", elmo__where="none")
+    found = choose_family("question_answering").learn_labels(examples, settings)
     words = Vocabularies(WordList(["went", "to"]), WordList([]), 0)
     weights = []
     for labels in ({"max_words": found["max_words"]}, found, {**found, "no_answer": True}):
         torch.manual_seed(1)
-        weights.append(build_network("spans", settings, labels, words, None).state_dict())
+        weights.append(build_network("question_answering", settings, labels, words, None).state_dict())
     earlier, without, with_none = weights
     assert earlier.keys() == without.keys() == {name for name in with_none if "no_answer" not in name}
     assert all(torch.equal(weight, other[name]) for name, weight in earlier.items() for other in weights[1:])

@@ -7,7 +7,7 @@ import pytest
 from filelock import FileLock
 
 from elmo import Elmo
-from elmo.checkpoint.fingerprint import fingerprint as content_hash
+from elmo.checkpoint.fingerprint import fingerprint
 from elmo.tasks import layer_store
 from elmo.tasks.layer_store import LayerStore
 from tests.conftest import TINY_CONFIG
@@ -26,7 +26,8 @@ def counted(own_model, monkeypatch):
 
 def check(store, model):
     for words in SENTENCES:
-        expected = model.embed([list(words)], layers="all")[0].transpose(1, 0, 2)
+        layers = model.embed([list(words)], layers="all")[0]
+        expected = layers.transpose(1, 0, 2).reshape(len(words), model.num_layers * model.dim)
         assert store[words].dtype == np.float16
         np.testing.assert_allclose(store[words], expected, rtol=1e-3, atol=1e-4)
 
@@ -40,7 +41,9 @@ def test_each_distinct_sentence_is_computed_once_and_found_by_another_store(coun
     again = LayerStore(model, tmp_path)
     again.add(SENTENCES)
     assert len(read) == len(SENTENCES)
-    assert again.num_missing_words([*SENTENCES, ("new", "words")]) == 2
+    done = []
+    again.add([*SENTENCES, ("new", "words")], lambda *words: done.append(words))
+    assert done == [(2, 2)]
     check(again, model)
 
 
@@ -73,7 +76,7 @@ def test_an_index_record_without_its_values_is_not_trusted(counted, tmp_path):
 
 def test_models_and_precisions_have_stores_of_their_own(own_model, tmp_path, monkeypatch):
     other = Elmo.from_config(TINY_CONFIG, seed=1)
-    assert content_hash(other) != content_hash(own_model)
+    assert fingerprint(other) != fingerprint(own_model)
     for model in (own_model, other):
         LayerStore(model, tmp_path).add(SENTENCES)
     with monkeypatch.context() as patch:  # not every processor has another precision
@@ -91,7 +94,7 @@ def test_the_store_used_longest_ago_makes_room(own_model, tmp_path):
     LayerStore(Elmo.from_config(TINY_CONFIG, seed=1), tmp_path).add(SENTENCES)
     store = LayerStore(own_model, tmp_path, max_bytes=size + 200)
     store.add(SENTENCES)
-    assert [folder.name for folder in tmp_path.iterdir()] == [f"{content_hash(own_model)[:32]}-float32"]
+    assert [folder.name for folder in tmp_path.iterdir()] == [f"{fingerprint(own_model)[:32]}-float32"]
     check(store, own_model)
 
 
@@ -108,7 +111,7 @@ def test_a_store_that_is_being_filled_is_not_removed(own_model, tmp_path):
     size = sum(map(len, SENTENCES)) * own_model.num_layers * own_model.dim * 2
     other = Elmo.from_config(TINY_CONFIG, seed=1)
     LayerStore(other, tmp_path).add(SENTENCES)
-    folder = tmp_path / f"{content_hash(other)[:32]}-float32"
+    folder = tmp_path / f"{fingerprint(other)[:32]}-float32"
     with FileLock(folder / ".lock"):
         LayerStore(own_model, tmp_path, max_bytes=size + 200).add(SENTENCES)
     assert (folder / "layers.f16").exists()
@@ -126,7 +129,7 @@ def test_only_folders_with_the_mark_of_a_store_are_removed(own_model, tmp_path):
     (tmp_path / "linked").symlink_to(tmp_path / "thesis")
     other = Elmo.from_config(TINY_CONFIG, seed=1)
     LayerStore(other, tmp_path).add(SENTENCES)
-    old_store = tmp_path / f"{content_hash(other)[:32]}-float32"
+    old_store = tmp_path / f"{fingerprint(other)[:32]}-float32"
     (old_store / "notes.txt").write_text("mine")
     size = sum(map(len, SENTENCES)) * own_model.num_layers * own_model.dim * 2
     store = LayerStore(own_model, tmp_path, max_bytes=size + 200)

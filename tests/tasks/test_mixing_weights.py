@@ -14,8 +14,8 @@ def test_the_mixes_of_a_task_are_those_of_its_scores(train_toy, where, tune, pla
     folder, scores = train_toy("tagging", elmo__where=where, elmo__tune=tune, fit__num_epochs=2)
     found = mixing_weights(folder)
     assert tuple(mix.place for mix in found) == places and {mix.task for mix in found} == {folder.name}
-    assert [mix.weights for mix in found] == [pytest.approx(mix["weights"], abs=1e-4) for mix in scores["mixes"]]
-    assert [mix.gamma for mix in found] == [pytest.approx(mix["gamma"], abs=1e-4) for mix in scores["mixes"]]
+    assert [mix.weights for mix in found] == [pytest.approx(mix["weights"], abs=1e-4) for mix in scores.mixes]
+    assert [mix.gamma for mix in found] == [pytest.approx(mix["gamma"], abs=1e-4) for mix in scores.mixes]
     assert all(sum(mix.weights) == pytest.approx(1) for mix in found)
 
 

@@ -4,11 +4,18 @@ import pytest
 import torch
 
 from elmo.layer import LayerMixes
-from elmo.tasks.networks.between import build_between
-from elmo.tasks.networks.encoder import Batcher, Encoder
-from elmo.tasks.networks.pooling import AttentionPooling, attend, pool_max, pool_mean, pool_ranges, span_mask
+from elmo.tasks.encoder import Batcher, BilmShape, Encoder
+from elmo.tasks.networks import (
+    AttentionPooling,
+    attend,
+    build_sequence_encoder,
+    pool_max,
+    pool_mean,
+    pool_ranges,
+    span_mask,
+)
 from elmo.tasks.settings import NetworkSettings
-from elmo.tasks.word_vectors import WordInput, WordList
+from elmo.tasks.word_features import Vocabularies, WordFeatures, WordList
 from tests.tasks.toys import small
 
 SENTENCES = [("a", "b", "c"), ("b",), ()]
@@ -18,7 +25,7 @@ SENTENCES = [("a", "b", "c"), ("b",), ()]
 @pytest.mark.parametrize("num_layers", [1, 2])
 def test_padding_changes_nothing(kind, num_layers):
     torch.manual_seed(0)
-    network = build_between(NetworkSettings(kind=kind, dim=6, num_layers=num_layers), 4)
+    network = build_sequence_encoder(NetworkSettings(kind=kind, dim=6, num_layers=num_layers), 4)
     inputs = torch.randn(2, 5, 4)
     mask = torch.tensor([[True] * 5, [True, True, True, False, False]])
     both = network(inputs, mask)
@@ -29,7 +36,7 @@ def test_padding_changes_nothing(kind, num_layers):
 
 def test_a_bilstm_is_torchs_own():
     torch.manual_seed(0)
-    network = build_between(NetworkSettings(dim=6), 4)
+    network = build_sequence_encoder(NetworkSettings(dim=6), 4)
     own = torch.nn.LSTM(4, 3, batch_first=True, bidirectional=True)
     for name, value in network.left_to_right[0].named_parameters():
         getattr(own, name).data.copy_(value)
@@ -47,15 +54,18 @@ def make_encoder(model, **changes):
         num_mixes = 2 if elmo.where == "both" else 1
         mixes = LayerMixes(3, model.dim, num_mixes=num_mixes, dropout=0.0, layers=elmo.layers)
     words = WordList(["a", "b"])
-    inputs = WordInput(settings.words, num_learned=len(words), pretrained=None)
+    inputs = WordFeatures(settings.words, num_learned=len(words), pretrained=None)
 
     def layers_of(sentence):
-        return model.embed([list(sentence)], layers="all")[0].transpose(1, 0, 2)
+        return (
+            model.embed([list(sentence)], layers="all")[0].transpose(1, 0, 2).reshape(len(sentence), 3 * model.dim)
+        )
 
+    shape = BilmShape(3, model.dim)
     batcher = Batcher(
-        words, WordList(()), with_characters=False, layers_of=layers_of if mixes is not None else None
+        settings, Vocabularies(words, WordList(), 0), shape, layers_of if mixes is not None else None
     )
-    return Encoder(inputs, mixes, settings).eval(), batcher
+    return Encoder(inputs, mixes, settings, shape).eval(), batcher
 
 
 @pytest.mark.parametrize(
@@ -82,7 +92,7 @@ def test_elmo_enters_where_it_is_told_and_neighbours_change_nothing(
 
 def test_a_new_mix_is_the_average_of_the_layers(tiny_model):
     encoder, batcher = make_encoder(tiny_model, elmo__where="input", words__kinds=[])
-    encoder.words = WordInput(small("tagging", words__kinds=[]).words, num_learned=0, pretrained=None)
+    encoder.words = WordFeatures(small("tagging", words__kinds=[]).words, num_learned=0, pretrained=None)
     vectors = encoder.read_inputs(batcher([SENTENCES[0]]))
     expected = torch.from_numpy(tiny_model.embed([list(SENTENCES[0])])[0])
     torch.testing.assert_close(vectors[0], expected, atol=1e-6, rtol=0)

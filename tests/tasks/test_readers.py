@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from elmo import InputError
-from elmo.tasks.data import read_examples
-from elmo.tasks.readers.formats import ReadSettings, open_reader
+from elmo.tasks.readers import open_reader
+from elmo.tasks.settings import ReadSettings
+from elmo.tasks.shared_inputs import read_examples
 from tests.tasks.toys import write_toy
 
 CONLLU = """# sent_id = 1
@@ -176,7 +177,7 @@ def test_answers_are_written_in_the_form_they_had(tmp_path):
     row = {"question": "who", "context": "it was Ann", "answers": {"text": ["Ann"], "answer_start": [7]}}
     path = written(tmp_path / "a.jsonl", json.dumps(row) + "\n")
     for text, expected in (("it", {"text": ["it"], "answer_start": [0]}), ("", {"text": [], "answer_start": []})):
-        reader, examples = read(path, "spans")
+        reader, examples = read(path, "question_answering")
         found = rewrite(reader, examples, [SimpleNamespace(text=text, start=0)])
         assert json.loads(found)["answers"] == expected
 
@@ -271,8 +272,8 @@ def test_relations_have_two_spans_in_the_words(tmp_path):
 
 
 def test_answers_of_squad_are_words_of_the_passage_and_are_written_in_place(tmp_path):
-    path = write_toy("spans", tmp_path, size=3)
-    reader, examples = read(path, "spans")
+    path = write_toy("question_answering", tmp_path, size=3)
+    reader, examples = read(path, "question_answering")
     for example in examples:
         assert example.passage_words[slice(*example.answer_span)] == example.answers
     assert examples[0].place.line < examples[1].place.line
@@ -285,10 +286,10 @@ def test_answers_of_squad_are_words_of_the_passage_and_are_written_in_place(tmp_
 
 def test_answers_may_stand_in_a_table(tmp_path):
     path = written(tmp_path / "a.csv", "question,context,answer\nWho went ?,Ann went to Rome .,Ann\n")
-    _, (example,) = read(path, "spans")
+    _, (example,) = read(path, "question_answering")
     assert example.answer_span == (0, 1)
     rows = {"question": "Where ?", "context": "to Rome, Rome", "answers": {"text": ["Rome"], "answer_start": [9]}}
-    _, (example,) = read(written(tmp_path / "a.jsonl", json.dumps(rows)), "spans")
+    _, (example,) = read(written(tmp_path / "a.jsonl", json.dumps(rows)), "question_answering")
     assert example.answer_span == (3, 4)
 
 
@@ -315,7 +316,7 @@ def test_senses_have_their_keys_from_the_file_beside_compressed_or_not(tmp_path)
         ("tagging", "a.jsonl", '{"tokens": ["a", "b"], "tags": ["O"]}', "line 1: 1 tags for 2 words"),
         ("classification", "a.csv", "text,label\na b c,x\nd\n", "line 3: 1 columns, but the first row has 2"),
         ("classification", "a.csv", "text,label\na b c,x\nd e f,\n", "line 3: the label is empty"),
-        ("classification", "a.jsonl", '{"text": "a", "label": "x"}\n{"text"\n', "line 2: not valid JSON"),
+        ("classification", "a.jsonl", '{"text": "a", "label": "x"}\n{"text"\n', "line 2, is not JSON"),
         ("classification", "a.jsonl", '{"text": "a", "label": 1}\n{"label": 1}', "line 2: the text ('text')"),
         ("classification", "a.json", '[{"text": "a", "label": 1},\n', "line 1: the array ends without its ]"),
         ("classification", "a.txt", "(3 (2 It) (4 's)\n", "line 1: the tree has an opening bracket too many"),
@@ -323,8 +324,11 @@ def test_senses_have_their_keys_from_the_file_beside_compressed_or_not(tmp_path)
         ("pairs", "a.csv", "sentence1,sentence2\na b c,d e f\n", "no column was found for the label"),
         ("pairs", "a.csv", "the first,the second,1.5\nmore of it,and this,high\n", "line 2: the score is 'high'"),
         ("relations", "a.txt", '1\t"the <e1>cat</e1> sat"\nOther\n\n', "line 1: the marks are <e1>, </e1>"),
-        ("spans", "a.json", '{"data": [', "line 1: not valid JSON"),
-        ("spans", "a.jsonl", '{"question": "q", "context": "c", "answer": "z"}', "'z' is not in the passage"),
+        ("question_answering", "a.json", '{"data": [', "line 1: not valid JSON"),
+        (
+            "question_answering", "a.jsonl", '{"question": "q", "context": "c", "answer": "z"}',
+            "'z' is not in the passage",
+        ),
         ("senses", "a.data.xml", "<corpus>\n<sentence>\n</corpus>\n", "has no key file"),
     ],
 )  # fmt: skip
@@ -338,14 +342,14 @@ def test_a_fault_is_told_with_file_and_line(tmp_path, family, name, content, mes
 
 
 def test_an_answer_outside_the_passage_is_told_with_its_question(tmp_path):
-    path = write_toy("spans", tmp_path, size=2)
+    path = write_toy("question_answering", tmp_path, size=2)
     content = json.loads(path.read_text())
     content["data"][0]["paragraphs"][1]["qas"][0]["answers"][0]["answer_start"] = 999
     path.write_text(json.dumps(content, indent=1))
     with pytest.raises(
         InputError, match=r"line \d\d: question q1: the answer .* is not what stands at character 999"
     ):
-        read(path, "spans")
+        read(path, "question_answering")
 
 
 def test_a_format_of_another_family_is_refused(tmp_path):
@@ -359,7 +363,7 @@ def test_a_damaged_archive_is_told(tmp_path):
     content[20] ^= 255
     path = tmp_path / "a.conll.gz"
     path.write_bytes(content)
-    with pytest.raises(InputError, match=r"a.conll.gz could not be read: "):
+    with pytest.raises(InputError, match=r"a.conll.gz is truncated or damaged"):
         read(path, "tagging")
 
 
@@ -434,7 +438,7 @@ def test_questions_without_an_answer_are_examples_and_are_written_in_the_form_of
         {"id": "d", "question": "When ?", "is_impossible": True},
     ]
     content = {"version": "v2.0", "data": [{"title": "t", "paragraphs": [{"context": "Ann went .", "qas": qas}]}]}
-    reader, examples = read(written(tmp_path / "a.json", json.dumps(content)), "spans")
+    reader, examples = read(written(tmp_path / "a.json", json.dumps(content)), "question_answering")
     assert [(example.answers, example.answer_span) for example in examples] == [
         (("Ann",), (0, 1)),
         *[((), None)] * 3,
@@ -460,15 +464,17 @@ def test_a_table_may_have_questions_without_an_answer(tmp_path, answers):
         {"question": "Why ?", "context": "Ann went .", "answers": answers},
     ]
     path = written(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    assert [example.answers for example in read(path, "spans")[1]] == [("Ann",), ()]
+    assert [example.answers for example in read(path, "question_answering")[1]] == [("Ann",), ()]
     path = written(tmp_path / "b.jsonl", '{"question": "Why ?", "context": "Ann went .", "answers": null}\n')
     with pytest.raises(InputError, match=r"line 1: .*answer"):
-        read(path, "spans")
+        read(path, "question_answering")
 
 
 def test_a_quote_that_is_not_closed_is_told_with_its_line(tmp_path):
     path = written(tmp_path / "a.csv", 'text,label\none,good\n"two,bad\nthree,good\n')
-    with pytest.raises(InputError, match=r"a.csv, line 3: not a row of a table .unexpected end of data.; a quote"):
+    with pytest.raises(
+        InputError, match=r"a.csv, line 3, is not a row of a table .unexpected end of data.: a quote"
+    ):
         read(path, "classification")
 
 
@@ -477,11 +483,11 @@ def test_a_quote_that_is_not_closed_is_told_with_its_line(tmp_path):
     [
         (
             '[{"text": "a", "label": "x"}]\n[{"text": "b", "label": "y"}]\n',
-            "line 2: .* stands behind the end",
+            "line 2: .* follows the end of the",
         ),
-        ('[{"text": "a", "label": "x"}] more', "line 1: 'more' stands behind the end of the array"),
+        ('[{"text": "a", "label": "x"}] more', "line 1: 'more' follows the end of the array"),
         ('[{"text": "a", "label": "x"}\n{"text": "b", "label": "y"}]', "line 2: .* a comma was expected"),
-        ('[{"text": "a", "label": "x"},\n]', "line 2: not valid JSON"),
+        ('[{"text": "a", "label": "x"},\n]', "line 2, is not JSON"),
         ('[{"text": "a", "label": "x"},', "line 1: the array ends without its ]"),
     ],
 )

@@ -1,15 +1,16 @@
 """The folder of a run: started again where nothing of value is in it, resumed from anywhere, readable by all."""
 
+import dataclasses
 import json
 import os
 
 import pytest
 
 from elmo import CheckpointError, InputError
-from elmo.tasks.compare import Request, run_comparison
-from elmo.tasks.run_folder import read_run, start
-from elmo.tasks.training import train_task
-from elmo.tasks.workbench import Workbench
+from elmo.tasks.comparison import ComparisonSettings, run_comparison
+from elmo.tasks.settings import TaskInputs
+from elmo.tasks.shared_inputs import SharedInputs
+from elmo.tasks.training import read_run, start, train_task
 from tests.tasks.toys import small
 
 SETTINGS = small("classification", fit__num_epochs=1)
@@ -43,33 +44,36 @@ def test_training_removes_what_killed_processes_left_and_is_done_by_one_at_a_tim
         FileLock(folder / "training" / ".lock"),
         pytest.raises(InputError, match="Another process is training in .*; wait for it, or stop it first"),
     ):
-        train_task(Workbench(inputs), SETTINGS, folder)
-    train_task(Workbench(inputs), SETTINGS, folder)
+        train_task(SharedInputs(inputs), SETTINGS, folder)
+    train_task(SharedInputs(inputs), SETTINGS, folder)
     assert not any((folder / name).exists() for name in left)
 
 
 def test_a_comparison_that_was_killed_before_its_record_starts_again(toy_inputs, tmp_path):
-    folder, request = tmp_path / "compared", Request(("baseline",), (0,))
+    folder, request = tmp_path / "compared", ComparisonSettings(("baseline",), (0,))
     folder.mkdir()
     (folder / ".compare.json.saving-12345").write_text("{")
-    run_comparison(Workbench(toy_inputs("classification")), SETTINGS, folder, request)
+    run_comparison(SharedInputs(toy_inputs("classification")), SETTINGS, folder, request)
     assert sorted(path.name for path in folder.iterdir()) == [".lock", "compare.json", "results.json", "runs"]
     # A run of the comparison, too, may have been killed before its own record.
     (folder / "runs" / "baseline-1-1" / "training").mkdir(parents=True)
-    run_comparison(Workbench(toy_inputs("classification")), SETTINGS, folder, Request(("baseline",), (0, 1)))
+    run_comparison(
+        SharedInputs(toy_inputs("classification")), SETTINGS, folder, ComparisonSettings(("baseline",), (0, 1))
+    )
     assert len(json.loads((folder / "results.json").read_text())["runs"]) == 2
 
 
 def test_a_run_is_resumed_from_another_directory(toy_inputs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     inputs = toy_inputs("classification")
-    relative = type(inputs)("classification", "train.csv", "dev.csv", model=inputs.model, cache_folder="cache")
+    options = dataclasses.replace(inputs.options, cache_folder="cache")
+    relative = TaskInputs("classification", "train.csv", "dev.csv", model=inputs.model, options=options)
     start(relative, SETTINGS, tmp_path / "run")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     found, settings = read_run(tmp_path / "run")
-    assert (found.train, found.cache_folder) == (str(tmp_path / "train.csv"), str(tmp_path / "cache"))
-    train_task(Workbench(found), settings, tmp_path / "run")
+    assert (found.train, found.options.cache_folder) == (str(tmp_path / "train.csv"), str(tmp_path / "cache"))
+    train_task(SharedInputs(found), settings, tmp_path / "run")
     assert not list((tmp_path / "elsewhere").iterdir())
 
 

@@ -8,18 +8,13 @@ import subprocess
 import sys
 
 import pytest
-import torch
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError
 from elmo.tasks import load
-from elmo.tasks.data import draw_training, read_parts
-from elmo.tasks.families.family import choose_family
-from elmo.tasks.fit import FitState, Fitting, Watcher
-from elmo.tasks.readers.formats import ReadSettings
-from elmo.tasks.run_folder import SCORES_FILE, TRAINING, read_run, start
-from elmo.tasks.settings import make_settings
-from elmo.tasks.training import train_task
-from elmo.tasks.workbench import Workbench
+from elmo.tasks.fit import FitState, Watcher
+from elmo.tasks.settings import TaskInputs, make_settings
+from elmo.tasks.shared_inputs import SharedInputs, read_splits
+from elmo.tasks.training import SCORES_FILE, TRAINING, read_run, start, train_task
 from tests.conftest import TINY_CONFIG
 from tests.tasks.toys import small, write_toy
 
@@ -29,20 +24,19 @@ from pathlib import Path
 import torch
 torch.set_num_threads(1)
 from elmo.tasks.fit import Watcher
-from elmo.tasks.run_folder import read_run
-from elmo.tasks.training import train_task
-from elmo.tasks.workbench import Workbench
+from elmo.tasks.training import read_run, train_task
+from elmo.tasks.shared_inputs import SharedInputs
 inputs, settings = read_run(Path(sys.argv[1]))
 def end(record):
     if record["epoch"] == 2:
         os.kill(os.getpid(), signal.SIGKILL)
-train_task(Workbench(inputs), settings, Path(sys.argv[1]), watcher=Watcher(on_epoch=end))
+train_task(SharedInputs(inputs), settings, Path(sys.argv[1]), watcher=Watcher(on_epoch=end))
 """
 DROPOUT = {"words__dropout": 0.3, "network__dropout": 0.3, "elmo__dropout": 0.5, "fit__num_epochs": 4}
 
 
 def without_time(scores):
-    return {name: value for name, value in scores.items() if name != "elapsed_seconds"}
+    return {name: value for name, value in scores.to_dict().items() if name != "elapsed_seconds"}
 
 
 def interrupt(run, inputs, settings):
@@ -53,7 +47,7 @@ def interrupt(run, inputs, settings):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train_task(Workbench(inputs), settings, run, watcher=Watcher(on_epoch=end))
+        train_task(SharedInputs(inputs), settings, run, watcher=Watcher(on_epoch=end))
 
 
 def kill(run, inputs, settings):
@@ -70,15 +64,15 @@ def test_a_run_that_was_stopped_and_goes_on_gives_the_same_scores(train_toy, toy
     start(inputs, settings, run)
     stop(run, inputs, settings)
     assert [entry.name for entry in run.iterdir()] == [TRAINING]
-    with pytest.raises(CheckpointError, match="is no trained task"):
+    with pytest.raises(CheckpointError, match="is not a trained task"):
         load(run)
     assert read_run(run) == (inputs, settings)
     epochs = []
     watcher = Watcher(on_epoch=lambda record: epochs.append(record["epoch"]))
-    resumed = train_task(Workbench(inputs), settings, run, watcher=watcher)
+    resumed = train_task(SharedInputs(inputs), settings, run, watcher=watcher)
     assert epochs == [3, 4]
     assert without_time(resumed) == without_time(whole)
-    assert json.loads((run / SCORES_FILE).read_text()) == json.loads(json.dumps(resumed))
+    assert json.loads((run / SCORES_FILE).read_text()) == json.loads(json.dumps(resumed.to_dict()))
 
 
 def test_seeds_give_other_networks_and_the_same_seed_the_same(train_toy):
@@ -86,12 +80,12 @@ def test_seeds_give_other_networks_and_the_same_seed_the_same(train_toy):
         train_toy("tagging", name=name, fit__seed=seed, fit__num_epochs=1)[1]
         for name, seed in (("a", 0), ("b", 0), ("c", 1))
     ]
-    assert runs[0]["history"] == runs[1]["history"] != runs[2]["history"]
+    assert runs[0].history == runs[1].history != runs[2].history
 
 
 def test_training_stops_when_the_dev_score_no_longer_rises(train_toy):
     _, scores = train_toy("classification", fit__num_epochs=30, fit__patience=2)
-    assert len(scores["history"]) == scores["best_epoch"] + 2 < 30
+    assert len(scores.history) == scores.best_epoch + 2 < 30
 
 
 def test_a_cooling_learning_rate_falls_to_almost_nothing(train_toy, monkeypatch):
@@ -121,15 +115,14 @@ def test_another_bilm_is_not_gone_on_with(toy_inputs, tmp_path):
     shutil.rmtree(tmp_path / "moving")
     Elmo.from_config(TINY_CONFIG, seed=2).save_pretrained(tmp_path / "moving")
     with pytest.raises(InputError, match="moving is not the biLM that the run in .*run began with"):
-        train_task(Workbench(inputs), settings, tmp_path / "run")
+        train_task(SharedInputs(inputs), settings, tmp_path / "run")
 
 
-def test_scores_below_nothing_or_without_a_number_keep_some_weights(toy_inputs):
-    fitting = Fitting(torch.nn.Linear(1, 1), choose_family("classification"), {}, small("classification"), None)
+def test_scores_below_nothing_or_without_a_number_keep_some_weights():
     state, best = FitState(), []
     for epoch, score in enumerate([math.nan, -40.0, -60.0, -20.0, math.nan], start=1):
         state.epoch = epoch
-        fitting._note(state, 0.0, {"accuracy": score})
+        state.note(0.0, {"accuracy": score}, "accuracy", patience=5)
         best.append(state.best_epoch)
     assert best == [1, 2, 2, 4, 4]
 
@@ -176,12 +169,12 @@ def test_a_damaged_folder_is_told_of(train_toy):
 def test_labels_unknown_in_training_are_told_with_their_place(toy_inputs, tmp_path, caplog):
     inputs = toy_inputs("classification")
     (tmp_path / "test.csv").write_text('text,label\n"look, a cat here",good\n"a unicorn",fabulous\n')
-    start(inputs, small("classification", fit__num_epochs=1), tmp_path / "run")
-    scores = train_task(Workbench(inputs), small("classification", fit__num_epochs=1), tmp_path / "run")
+    settings = small("classification", fit__num_epochs=1)
+    scores = train_task(SharedInputs(inputs), settings, tmp_path / "run", is_new=True)
     assert (
         "test.csv, line 3: 'fabulous' was not among the labels in training (1 such test examples)" in caplog.text
     )
-    assert scores["test"]["accuracy"] <= 50
+    assert scores.test["accuracy"] <= 50
 
 
 def test_word_vectors_of_a_file_are_used_and_kept_in_the_folder(train_toy, tmp_path):
@@ -192,26 +185,32 @@ def test_word_vectors_of_a_file_are_used_and_kept_in_the_folder(train_toy, tmp_p
         "classification", inputs={"word_vectors": str(vectors)}, words__kinds=["pretrained"], elmo__where="none"
     )
     vectors.unlink()
-    assert scores["dev"]["accuracy"] > 90
+    assert scores.dev["accuracy"] > 90
     assert json.loads((folder / "words.json").read_text())["pretrained"] == sorted(words)
     assert load(folder).predict(["a cat"])
 
 
-def test_pretrained_words_without_a_file_are_refused(toy_inputs):
+def test_pretrained_words_without_a_file_are_refused(toy_inputs, tmp_path):
     with pytest.raises(InputError, match="give --word-vectors FILE"):
-        Workbench(toy_inputs("tagging")).prepare(small("tagging", words__kinds=["pretrained"]))
+        train_task(
+            SharedInputs(toy_inputs("tagging")),
+            small("tagging", words__kinds=["pretrained"]),
+            tmp_path / "run",
+            is_new=True,
+        )
+    assert not (tmp_path / "run").exists()
 
 
 def test_labels_may_be_renamed_and_left_out(toy_inputs):
     inputs = toy_inputs("classification", label_map={"good": "yes", "bad": ""})
-    assert {example.label for example in Workbench(inputs).parts.train} == {"yes"}
+    assert {example.label for example in SharedInputs(inputs).splits.train} == {"yes"}
 
 
 def test_dev_examples_are_taken_from_training_alike_for_every_seed_and_fraction(toy_inputs):
     path = toy_inputs("tagging").train
-    parts = read_parts("tagging", path, None, None, ReadSettings(), {})
+    splits = read_splits(TaskInputs("tagging", path))
     choices = [small("tagging", fit__seed=seed, fit__fraction=part).fit for seed, part in ((0, 1.0), (1, 0.5))]
-    drawn = [draw_training(parts, choice) for choice in choices]
+    drawn = [splits.draw(choice) for choice in choices]
     assert drawn[0][1] == drawn[1][1] and len(drawn[0][1]) == 2
     assert len(drawn[1][0]) == 11
     assert all(example not in drawn[0][1] for example in drawn[0][0] if drawn[0][0].count(example) == 1)

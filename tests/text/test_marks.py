@@ -60,13 +60,11 @@ def test_anything_but_one_mark_is_refused(sentence, number):
         read_marked(sentence, tokenize)
     assert str(raised.value) == (
         f"The sentence {sentence!r} has {number} marked words; put exactly one in brackets, as in "
-        "'I went to the [bank]', or say which word is meant by its index."
+        "'I went to the [bank]', or choose the word by its index."
     )
 
 
 def test_brackets_around_nothing_are_refused():
     with pytest.raises(InputError) as raised:
         read_marked("to [ ] go", tokenize)
-    assert str(raised.value) == (
-        "The brackets in 'to [ ] go' hold no word; put them around the word that is meant."
-    )
+    assert str(raised.value) == "The brackets in 'to [ ] go' hold no word; put them around one."

@@ -103,7 +103,7 @@ def test_numpy_arrays_are_the_lists_they_hold(kind):
 def test_a_flat_list_of_words_is_not_read_as_letters():
     with refused(
         "Sentence 0 is the string 'went', not a list of words, so each letter would become a word; put the words "
-        "of one sentence in a list of their own: [['I', 'went']]."
+        "of each sentence in its own list: [['I', 'went']]."
     ):
         read_word_lists(["went", "home"])
 

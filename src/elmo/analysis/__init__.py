@@ -1,7 +1,9 @@
-"""What a model and its training know, in numbers and pictures. The names in __init__.pyi are loaded when used.
+"""What a model and its training know, in numbers and pictures.
 
 from elmo import Elmo, analysis
 index = analysis.build_index(Elmo.from_pretrained(), "index", ["texts.txt"])
+
+The names in __init__.pyi are loaded when used.
 """
 
 from elmo.lazy import lazy_exports

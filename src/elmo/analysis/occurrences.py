@@ -1,19 +1,39 @@
-"""Words where they stand: what neighbours, senses and maps are made of. No file and no model is opened here."""
+"""Text files or labelled files -> words where they occur: what neighbours, senses and maps are made of.
 
-from collections.abc import Sequence
+Text is read as `elmo prepare` reads it: plain text, JSON lines or Parquet, compressed or not. Labelled words are
+the XML of the word-sense evaluation framework, or lines of a label, a tab and a sentence with the [word].
+"""
+
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from elmo.text.marks import read_pointed
+from elmo.corpus.settings import TextSettings as TextSettings
+from elmo.corpus.text import cut_parts, cut_sentences
+from elmo.errors import InputError
+from elmo.files.sources import STDIN, Lines, Source, find_sources
+from elmo.progress import progress_bar
+from elmo.text.marks import WordIndex, read_marked, read_pointed
 from elmo.text.sentence_input import Sentence
 from elmo.text.tokenize import split_on_spaces, tokenize
 
+if TYPE_CHECKING:
+    from elmo.analysis.index import CorpusIndex
+
+# An index, or the names of text files (patterns such as texts/*.txt too).
+Corpus: TypeAlias = "CorpusIndex | Sequence[str]"
 QUERY_SOURCE = "query"
+_CHUNK_BYTES = 1 << 20
+_MARK = re.compile(r"\[([^\[\]]+)\]")
 
 
 @dataclass(frozen=True)
 class CorpusSentence:
-    """A sentence as it stands in its source, and the characters of each of its words."""
+    """A sentence as it stands in its source, and the character range of each of its words."""
 
     text: str
     offsets: tuple[tuple[int, int], ...]
@@ -37,12 +57,12 @@ class Occurrence:
 
     @property
     def word(self) -> str:
-        """What is pointed at, as it stands in the text."""
+        """The text of the word."""
         first, last = self._characters()
         return self.sentence.text[first:last]
 
     def mark(self, num_words: int | None = None) -> str:
-        """Give the sentence with brackets around the word, or `num_words` on each side of it."""
+        """Return the sentence with brackets around the word, or only `num_words` on each side of it."""
         text, offsets = self.sentence.text, self.sentence.offsets
         first, last = self._characters()
         left, right = 0, len(text)
@@ -54,7 +74,7 @@ class Occurrence:
         return " ".join(f"{'… ' if left else ''}{marked}{' …' if right < len(text) else ''}".split())
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the JSON object; `start` and `end` count words."""
+        """Return the JSON object; `start` and `end` count words."""
         found = {
             "word": self.word,
             "text": self.sentence.text,
@@ -70,8 +90,46 @@ class Occurrence:
         return offsets[self.start][0], offsets[self.end - 1][1]
 
 
+class Occurrences(NamedTuple):
+    """Occurrences of a word in the order of the text, and how many there were before some were sampled."""
+
+    occurrences: list[Occurrence]
+    num_found: int
+
+
+@dataclass(frozen=True)
+class CorpusFilter:
+    """Some of a corpus: files whose name, with or without its folder, matches a pattern; a range of sentences."""
+
+    sources: tuple[str, ...] = ()  # empty: all files
+    first_sentence: int = 0
+    last_sentence: int | None = None  # not included
+
+    def __post_init__(self) -> None:
+        first, last = self.first_sentence, self.last_sentence
+        if first < 0 or (last is not None and last <= first):
+            raise InputError(
+                f"The range of sentences {first}:{'' if last is None else last} is empty; give FIRST:LAST with "
+                "0 <= FIRST < LAST."
+            )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything passes."""
+        return self == CorpusFilter()
+
+    def has_source(self, name: str) -> bool:
+        """Return whether a file passes."""
+        names = (name, PurePath(name).name)
+        return not self.sources or any(fnmatchcase(each, pattern) for each in names for pattern in self.sources)
+
+    def __contains__(self, sentence: CorpusSentence) -> bool:
+        last = sentence.number + 1 if self.last_sentence is None else self.last_sentence
+        return self.first_sentence <= sentence.number < last and self.has_source(sentence.source)
+
+
 def join_words(words: Sequence[str], source: str, number: int) -> CorpusSentence:
-    """Make a sentence of words whose text is not known: spaces between them."""
+    """Return the sentence of words whose original text is unknown, with a space between them."""
     offsets, at = [], 0
     for word in words:
         offsets.append((at, at + len(word)))
@@ -79,12 +137,188 @@ def join_words(words: Sequence[str], source: str, number: int) -> CorpusSentence
     return CorpusSentence(" ".join(words), tuple(offsets), source, number)
 
 
-def point(sentence: Sentence, index: int | None = None, *, on_spaces: bool = False) -> Occurrence:
-    """Read a sentence with one [marked] word, or the word of an index; InputError says what is wrong with it."""
-    words, (start, end) = read_pointed(sentence, index, split_on_spaces if on_spaces else tokenize, name="index")
-    return Occurrence(join_words(words, QUERY_SOURCE, 0), start, end)
+def read_query(
+    sentence: Sentence, index: WordIndex | None = None, *, on_spaces: bool = False, name: str = "index"
+) -> Occurrence:
+    """Return the word of a sentence that is [marked] or has the index; InputError if there is no such word."""
+    tokenizer = split_on_spaces if on_spaces else tokenize
+    words, (start, end) = read_pointed(sentence, index, tokenizer, name=name)
+    if not isinstance(sentence, str):
+        return Occurrence(join_words(words, QUERY_SOURCE, 0), start, end)
+    text = sentence if index is not None else _MARK.sub(r"\1", sentence)
+    offsets = tuple((word.start, word.end) for word in tokenizer(text))
+    return Occurrence(CorpusSentence(text, offsets, QUERY_SOURCE, 0), start, end)
 
 
 def is_same_word(one: str, other: str) -> bool:
-    """Tell whether two words are one but for capital letters."""
+    """Return whether two words are equal except for upper and lower case."""
     return one.casefold() == other.casefold()
+
+
+def find_corpus(names: Sequence[str]) -> list[Source]:
+    """Return the files that names and patterns stand for; InputError if one is missing or cannot be read twice."""
+    if STDIN in names:
+        raise InputError("The corpus is - (standard input), which can be read only once; name a file.")
+    return find_sources([str(name) for name in names], Path())
+
+
+def count_bytes(sources: Iterable[Source]) -> int:
+    """Return the size of the files, in the bytes that read_source reports."""
+    return sum(source.path.stat().st_size for source in sources)
+
+
+def read_source(
+    source: Source, settings: TextSettings, advance: Callable[[int], None] = lambda num_bytes: None
+) -> Iterator[CorpusSentence]:
+    """Yield the sentences of a file that have words; `advance` receives the bytes as they are used."""
+    split = split_on_spaces if settings.split_on_spaces else tokenize
+    number = 0
+    for chunk in cut_parts([source], settings, _CHUNK_BYTES):
+        reported = 0
+        for text, share in cut_sentences(chunk, settings):
+            words = split(text)
+            if words:
+                offsets = tuple((word.start, word.end) for word in words)
+                yield CorpusSentence(text, offsets, source.name, number)
+                number += 1
+            used = int(share * chunk.input_bytes)
+            if used > reported:
+                advance(used - reported)
+                reported = used
+        advance(chunk.input_bytes - reported)
+
+
+def read_corpus(
+    names: Sequence[str],
+    settings: TextSettings | None = None,
+    advance: Callable[[int], None] = lambda num_bytes: None,
+) -> Iterator[CorpusSentence]:
+    """Yield the sentences of all files, in order."""
+    for source in find_corpus(names):
+        yield from read_source(source, settings or TextSettings(), advance)
+
+
+def find_occurrences(
+    corpus: Corpus,
+    word: str,
+    *,
+    corpus_filter: CorpusFilter | None = None,
+    reading: TextSettings | None = None,
+    max_occurrences: int = 1000,
+    seed: int = 0,
+    progress: bool = False,
+) -> Occurrences:
+    """Find a word in an index or in text files, in upper or lower case; InputError if it does not occur.
+
+    Of more than `max_occurrences` a random sample is returned. `reading` is for text files.
+    """
+    from elmo.analysis.index import CorpusIndex
+
+    if isinstance(corpus, CorpusIndex):
+        found = corpus.find_occurrences(
+            word, max_occurrences=max_occurrences, corpus_filter=corpus_filter, seed=seed
+        )
+    else:
+        num_bytes = count_bytes(find_corpus(corpus))
+        with progress_bar(unit="sentences", num_bytes=num_bytes, prints=False, shown=progress) as advance:
+            found = sample_occurrences(
+                (
+                    sentence
+                    for sentence in read_corpus(corpus, reading, lambda num_bytes: advance(num_bytes, 0))
+                    if corpus_filter is None or sentence in corpus_filter
+                ),
+                word,
+                max_occurrences=max_occurrences,
+                seed=seed,
+                advance=lambda num_sentences: advance(0, num_sentences),
+            )
+    if not found.num_found:
+        if len(word.split()) > 1:
+            raise InputError(f"{word!r} is several words, but occurrences of one word are found; name one.")
+        raise InputError(f"{word!r} does not occur in the corpus; choose another word, or more text.")
+    return found
+
+
+def sample_occurrences(
+    sentences: Iterable[CorpusSentence],
+    word: str,
+    *,
+    max_occurrences: int,
+    seed: int = 0,
+    advance: Callable[[int], None] = lambda num_sentences: None,
+) -> Occurrences:
+    """Return the occurrences of a word in sentences, or a random sample of them in order (reservoir sampling)."""
+    kept: list[tuple[int, Occurrence]] = []
+    count = 0
+    draw = random.Random(seed)
+    folded = word.casefold()
+    for sentence in sentences:
+        advance(1)
+        if folded not in sentence.text.casefold():
+            continue
+        for place, each in enumerate(sentence.words):
+            if not is_same_word(each, word):
+                continue
+            occurrence = (count, Occurrence(sentence, place, place + 1))
+            count += 1
+            if len(kept) < max_occurrences:
+                kept.append(occurrence)
+            elif (slot := draw.randrange(count)) < max_occurrences:
+                kept[slot] = occurrence
+    return Occurrences([occurrence for _, occurrence in sorted(kept, key=lambda each: each[0])], count)
+
+
+def read_labelled(path: str | Path, word: str | None = None) -> dict[str, list[Occurrence]]:
+    """Return the labelled occurrences of each word, or of one; the XML names words as in "bank#NOUN".
+
+    A `word` without a part of speech stands for all of them.
+    """
+    lines = Lines(path)
+    found: dict[str, list[Occurrence]] = {}
+    for name, occurrence in _read_xml(str(path)) if lines.suffix == ".xml" else _read_lines(lines):
+        if word is None or word.casefold() in (name.casefold(), name.split("#")[0].casefold()):
+            found.setdefault(name if word is None else word, []).append(occurrence)
+    if not found:
+        missing = "no labelled words" if word is None else f"no labelled occurrence of {word!r}"
+        raise InputError(f"{path} has {missing}; choose another word or file.")
+    return found
+
+
+def find_labelled(path: str | Path, word: str, *, max_occurrences: int = 1000, seed: int = 0) -> Occurrences:
+    """Return the labelled occurrences of one word in a file, or a random sample of them."""
+    found = read_labelled(path, word)[word]
+    return Occurrences(sample_some(found, max_occurrences, seed), len(found))
+
+
+def sample_some(occurrences: Sequence[Occurrence], max_occurrences: int, seed: int) -> list[Occurrence]:
+    """Return all occurrences, or a random sample of them."""
+    if len(occurrences) <= max_occurrences:
+        return list(occurrences)
+    return random.Random(seed).sample(list(occurrences), max_occurrences)
+
+
+def _read_xml(path: str) -> Iterator[tuple[str, Occurrence]]:
+    from elmo.tasks.examples import entry_of
+    from elmo.tasks.readers import open_reader
+    from elmo.tasks.settings import ReadSettings
+
+    for number, example in enumerate(open_reader(path, "senses", ReadSettings()).reader):
+        sentence = join_words(example.words, path, number)
+        for target in example.targets:
+            start, end = target.span
+            yield entry_of(target), Occurrence(sentence, start, end, target.keys[0])
+
+
+def _read_lines(lines: Lines) -> Iterator[tuple[str, Occurrence]]:
+    for line in lines:
+        if not line.strip():
+            continue
+        label, tab, text = line.partition("\t")
+        if not tab or not label.strip():
+            raise lines.fail(f"{line!r:.60} is not a label, a tab, and a sentence with the [word] in brackets.")
+        try:
+            words, (start, end) = read_marked(text, tokenize)
+        except InputError as error:
+            raise lines.fail(str(error)) from error
+        occurrence = Occurrence(join_words(words, lines.name, lines.number - 1), start, end, label.strip())
+        yield occurrence.word.casefold(), occurrence

@@ -1,22 +1,52 @@
-"""The occurrences of a word -> its senses: clusters of vectors, each with typical contexts and substitutes."""
+"""The occurrences of a word -> its senses: clusters of vectors, each with typical contexts and substitutes.
+
+The vectors are centred and reduced to their principal components, and k-means cuts them into 2, 3, ... clusters. A
+cloud without clusters has a silhouette too, so normal clouds with the same variances are cut alike: the number of
+senses is the one whose silhouette is most above theirs, or one sense if none clearly is.
+"""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import random
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from elmo.analysis.clusters import Clusters, find_clusters, require_sklearn
-from elmo.analysis.layer_choice import choose_layer
-from elmo.analysis.occurrence_vectors import embed_occurrences
-from elmo.analysis.occurrences import Occurrence, is_same_word
-from elmo.analysis.sense_scores import SenseScores, score_clusters
-from elmo.errors import InputError
+from elmo.analysis.layers import Array, choose_layer, embed_occurrences, normalize
+from elmo.analysis.occurrences import Occurrence, is_same_word, sample_some
+from elmo.errors import ConfigError, InputError
 from elmo.model import Elmo
 
+FEWEST_OCCURRENCES = 10  # below, senses are not looked for
+MOST_SENSES = 8
+_ENOUGH_POINTS = 3000  # to find the number of clusters
+_COMPONENTS = 16
+_CLOUDS = 5
+_LEAST_SHARE = 0.05  # of a cluster
+_CLEARLY = 2.0  # standard deviations above the clouds,
+_LEAST_MARGIN = 0.03  # and this much more
+_NEARLY = 0.9  # of the best margin: the smallest number of clusters that reaches it is chosen
+_RANDOM_CUTS = 10
 _ASKED_FOR_SUBSTITUTES = 5  # typical occurrences of a sense
 _SUBSTITUTES_EACH = 100
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """The cluster of each vector, numbered by size, and how clearly they stand apart."""
+
+    numbers: npt.NDArray[np.int64]
+    silhouette: float | None  # None for one cluster
+    expected: float | None  # the silhouette of a cloud without clusters that is cut alike
+    reduced: Array
+
+    @property
+    def num_clusters(self) -> int:
+        """The number of clusters."""
+        return int(self.numbers.max()) + 1 if len(self.numbers) else 0
 
 
 @dataclass(frozen=True)
@@ -29,7 +59,7 @@ class Substitute:
 
 @dataclass(frozen=True)
 class Sense:
-    """One cluster: how many occurrences, the most typical ones, and the words that would fit there."""
+    """One cluster: its size, its most typical occurrences, and the words that would fit there."""
 
     num_occurrences: int
     typical: tuple[Occurrence, ...]
@@ -37,20 +67,43 @@ class Sense:
 
 
 @dataclass(frozen=True)
+class SenseScores:
+    """Agreement of clusters with labels: adjusted Rand index (1: equal, 0: chance) and V-measure (0 to 1).
+
+    Two baselines: one cluster, and `random` clusters of the same sizes.
+    """
+
+    num_labels: int
+    num_clusters: int
+    adjusted_rand: float
+    v_measure: float
+    one_cluster_adjusted_rand: float
+    one_cluster_v_measure: float
+    random_adjusted_rand: float
+    random_v_measure: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {
+            name: round(value, 4) if isinstance(value, float) else value for name, value in asdict(self).items()
+        }
+
+
+@dataclass(frozen=True)
 class WordSenses:
     """The senses of a word, the most frequent first; `numbers` is the sense of each occurrence."""
 
     word: str
-    num_found: int  # occurrences in the corpus, of which `occurrences` may be a part
+    num_found: int  # occurrences in the corpus, of which `occurrences` may be a sample
     occurrences: tuple[Occurrence, ...]
     numbers: tuple[int, ...]
     senses: tuple[Sense, ...]
     silhouette: float | None
-    expected_silhouette: float | None  # of one cloud
-    scores: SenseScores | None  # where occurrences have labels
+    expected_silhouette: float | None  # of a cloud without clusters
+    scores: SenseScores | None  # if the occurrences have labels
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the JSON object."""
+        """Return the JSON object."""
         return {
             "word": self.word,
             "num_found": self.num_found,
@@ -72,6 +125,34 @@ class WordSenses:
         }
 
 
+@dataclass(frozen=True)
+class WordScores:
+    """How well the senses of one word were found."""
+
+    word: str
+    num_occurrences: int
+    scores: SenseScores
+
+
+@dataclass(frozen=True)
+class InductionScores:
+    """The scores of every word, and the mean of each score over the words."""
+
+    words: tuple[WordScores, ...]
+    mean: dict[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {
+            "num_words": len(self.words),
+            "mean": {name: round(value, 4) for name, value in self.mean.items()},
+            "words": [
+                {"word": each.word, "num_occurrences": each.num_occurrences, **each.scores.to_dict()}
+                for each in self.words
+            ],
+        }
+
+
 def induce_senses(
     model: Elmo,
     word: str,
@@ -83,18 +164,18 @@ def induce_senses(
     num_typical: int = 3,
     num_substitutes: int = 8,
     seed: int = 0,
-    advance: Callable[[int], None] = lambda num_sentences: None,
+    progress: bool = False,
 ) -> WordSenses:
-    """Cluster the occurrences of a word; without `num_senses` their number is found, and may be one."""
+    """Cluster the occurrences of a word into `num_senses`, or into as many senses as are found (maybe one)."""
     require_sklearn()
     if not occurrences:
         raise InputError(f"{word!r} does not occur in the corpus; choose another word, or more text.")
     if num_senses is not None and not 1 <= num_senses <= len(occurrences):
         raise InputError(
-            f"{num_senses} senses were asked for, but there are {len(occurrences)} occurrences; ask for 1 to "
+            f"{num_senses} senses were requested, but there are {len(occurrences)} occurrences; request 1 to "
             f"{len(occurrences)}."
         )
-    vectors = embed_occurrences(model, occurrences, choose_layer(layer, model), advance)
+    vectors = embed_occurrences(model, occurrences, choose_layer(layer, model), progress=progress)
     clusters = find_clusters(vectors, num_clusters=num_senses, seed=seed)
     ranked = [_rank_typical(clusters, occurrences, number) for number in range(clusters.num_clusters)]
     substitutes = _own_substitutes(
@@ -119,8 +200,146 @@ def induce_senses(
     )
 
 
+def evaluate_induction(
+    model: Elmo,
+    labelled: Mapping[str, Sequence[Occurrence]],
+    *,
+    layer: str | int | None = None,
+    min_occurrences: int = 50,
+    max_occurrences: int = 1000,
+    max_words: int | None = None,
+    seed: int = 0,
+    progress: bool = False,
+) -> InductionScores:
+    """Induce the senses of every word with enough occurrences and two senses, and compare them with the labels.
+
+    Frequent words are sampled, and so are the words if there are more than `max_words`.
+    """
+    require_sklearn()
+    key = choose_layer(layer, model)
+    chosen = _choose_words(labelled, min_occurrences, max_words, seed)
+    sampled = {word: sample_some(labelled[word], max_occurrences, seed) for word in chosen}
+    # All at once, because many sentences have several of the words.
+    everything = [each for word in chosen for each in sampled[word]]
+    vectors = embed_occurrences(model, everything, key, progress=progress)
+    found, start = [], 0
+    for word, occurrences in sampled.items():
+        own = vectors[start : start + len(occurrences)]
+        start += len(occurrences)
+        numbers = find_clusters(own, seed=seed).numbers.tolist()
+        labels = [str(occurrence.label) for occurrence in occurrences]
+        found.append(WordScores(word, len(occurrences), score_clusters(labels, numbers, seed)))
+    names = [field.name for field in fields(SenseScores)]
+    mean = {name: statistics.mean(asdict(each.scores)[name] for each in found) for name in names}
+    return InductionScores(tuple(found), mean)
+
+
+def score_clusters(labels: Sequence[str], numbers: Sequence[int], seed: int = 0) -> SenseScores:
+    """Compare clusters with labels."""
+    from sklearn.metrics import adjusted_rand_score, v_measure_score
+
+    draw = np.random.default_rng(seed)
+    cuts = [draw.permutation(np.asarray(numbers)) for _ in range(_RANDOM_CUTS)]
+    whole = [0] * len(labels)
+    return SenseScores(
+        len(set(labels)),
+        len(set(numbers)),
+        float(adjusted_rand_score(labels, numbers)),
+        float(v_measure_score(labels, numbers)),
+        float(adjusted_rand_score(labels, whole)),
+        float(v_measure_score(labels, whole)),
+        statistics.mean(float(adjusted_rand_score(labels, cut)) for cut in cuts),
+        statistics.mean(float(v_measure_score(labels, cut)) for cut in cuts),
+    )
+
+
+def find_clusters(vectors: Array, *, num_clusters: int | None = None, seed: int = 0) -> Clusters:
+    """Cluster vectors (N, D) into `num_clusters`, or into as many as are found, 1 to MOST_SENSES."""
+    reduced = reduce(vectors)
+    # Equal sentences have equal vectors; repetition does not make a cluster, so each counts once.
+    points, place = np.unique(reduced.round(5), axis=0, return_inverse=True)
+    place = place.reshape(-1)
+    expected = None
+    if num_clusters is None:
+        num_clusters, expected = _choose_number(points, seed)
+    elif num_clusters > max(1, len(points)):
+        raise InputError(
+            f"{len(points)} different context(s) cannot be cut into {num_clusters} senses; ask for fewer."
+        )
+    if num_clusters == 1:
+        return Clusters(np.zeros(len(vectors), dtype=np.int64), None, None, reduced)
+    numbers, silhouette = _cut(points, num_clusters, seed)
+    return Clusters(_number_by_size(numbers[place]), silhouette, expected, reduced)
+
+
+def reduce(vectors: Array, num_components: int = _COMPONENTS) -> Array:
+    """Return the principal components (N, ≤ num_components) of vectors scaled to length 1."""
+    from sklearn.decomposition import PCA
+
+    if len(vectors) < 2:
+        return np.zeros((len(vectors), 1), dtype=np.float32)
+    scaled = normalize(vectors)
+    if np.allclose(scaled, scaled[0], atol=1e-6):
+        return np.zeros((len(vectors), 1), dtype=np.float32)
+    size = min(num_components, len(vectors) - 1, vectors.shape[1])
+    found = PCA(size, svd_solver="full" if len(vectors) < 500 else "randomized", random_state=0)
+    return np.asarray(found.fit_transform(scaled), dtype=np.float32)
+
+
+def require_sklearn() -> None:
+    """Raise ConfigError with the extra to install if scikit-learn is missing."""
+    try:
+        import sklearn  # noqa: F401
+    except ImportError as error:
+        raise ConfigError("This needs scikit-learn: pip install 'modern-elmo[analysis]'.") from error
+
+
+def _choose_number(points: Array, seed: int) -> tuple[int, float | None]:
+    """Return the number of clusters, and the silhouette of clouds without clusters that are cut into as many."""
+    draw = np.random.default_rng(seed)
+    if len(points) > _ENOUGH_POINTS:
+        points = points[np.sort(draw.permutation(len(points))[:_ENOUGH_POINTS])]
+    if len(points) < FEWEST_OCCURRENCES:
+        return 1, None
+    deviation = points.std(axis=0)
+    clouds = [draw.standard_normal(points.shape, dtype=np.float32) * deviation for _ in range(_CLOUDS)]
+    found: list[tuple[float, int, float]] = []
+    for number in range(2, min(MOST_SENSES, len(points) // 3) + 1):
+        numbers, silhouette = _cut(points, number, seed)
+        if np.bincount(numbers).min() < max(2, _LEAST_SHARE * len(points)):
+            continue  # a few outliers are not a sense
+        values = [_cut(cloud, number, seed)[1] for cloud in clouds]
+        expected = float(np.mean(values))
+        margin = silhouette - expected - _CLEARLY * float(np.std(values, ddof=1))
+        if margin > _LEAST_MARGIN:
+            found.append((margin, number, expected))
+    best = max((margin for margin, *_ in found), default=0.0)
+    return next(((number, expected) for margin, number, expected in found if margin >= _NEARLY * best), (1, None))
+
+
+def _cut(points: Array, num_clusters: int, seed: int) -> tuple[npt.NDArray[np.int64], float]:
+    from sklearn.cluster import KMeans
+    from sklearn.metrics import silhouette_score
+
+    numbers = KMeans(num_clusters, n_init=4, random_state=seed).fit_predict(points).astype(np.int64)
+    if num_clusters == len(points):
+        return numbers, 0.0  # the definition of the silhouette if every cluster has one point
+    sample = min(len(points), 1000)
+    try:
+        return numbers, float(silhouette_score(points, numbers, sample_size=sample, random_state=seed))
+    except ValueError:  # the sample fell into one cluster
+        return numbers, -1.0
+
+
+def _number_by_size(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    order = np.argsort(-np.bincount(numbers), kind="stable")
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(order))
+    return np.asarray(ranks[numbers], dtype=np.int64)
+
+
 def _rank_typical(clusters: Clusters, occurrences: Sequence[Occurrence], number: int) -> list[Occurrence]:
-    """Give the occurrences of a cluster, those nearest to its middle first, each sentence once."""
+    """Return the occurrences of a cluster, nearest to its centre first, each sentence once."""
     members = np.flatnonzero(clusters.numbers == number)
     points = clusters.reduced[members]
     distances = np.linalg.norm(points - points.mean(axis=0), axis=1)
@@ -133,7 +352,7 @@ def _rank_typical(clusters: Clusters, occurrences: Sequence[Occurrence], number:
 def _own_substitutes(
     model: Elmo, word: str, typical: Sequence[Sequence[Occurrence]], num_wanted: int
 ) -> list[tuple[Substitute, ...]]:
-    """Give the words that fit each sense better than the others; none from a model that predicts no words."""
+    """Return the words that fit each sense better than the others; none from a model that predicts no words."""
     if model.config.softmax is None or model.vocabulary is None:
         return [() for _ in typical]
     means = [_mean_substitutes(model, each) for each in typical]
@@ -157,3 +376,21 @@ def _mean_substitutes(model: Elmo, occurrences: Sequence[Occurrence]) -> dict[st
         for each in model.substitutes(occurrence.sentence.words, occurrence.start, top_k=_SUBSTITUTES_EACH):
             means[each.word] = means.get(each.word, 0.0) + math.exp(each.log_probability) / len(single)
     return means
+
+
+def _choose_words(
+    labelled: Mapping[str, Sequence[Occurrence]], min_occurrences: int, max_words: int | None, seed: int
+) -> list[str]:
+    """Return the words with enough occurrences and more than one label, sorted."""
+    chosen = [
+        word
+        for word, occurrences in labelled.items()
+        if len(occurrences) >= min_occurrences and len({each.label for each in occurrences}) > 1
+    ]
+    if not chosen:
+        raise InputError(
+            f"No word has {min_occurrences} labelled occurrences and two senses; lower --min-occurrences."
+        )
+    if max_words is not None and len(chosen) > max_words:
+        chosen = random.Random(seed).sample(chosen, max_words)
+    return sorted(chosen)

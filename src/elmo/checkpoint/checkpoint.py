@@ -1,6 +1,6 @@
 """A model at rest: its configuration, weights and word lists, whatever format they came from.
 
-Every format reads into a Checkpoint and writes from one; networks and text encoders are made from it here.
+Every format is read into a Checkpoint and written from one; networks and indexers are built from it here.
 """
 
 from collections.abc import Mapping
@@ -25,17 +25,17 @@ MAX_DEPTH = 1000
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything that is saved of a model, checked on creation: each weight there, of its shape, finite."""
+    """Everything that is saved of a model, checked on creation: every weight present, of its shape, finite."""
 
     config: ModelConfig
     weights: Weights
     vocabulary: tuple[str, ...] | None = None  # word of each id, for the word embedding and the softmax
     characters: tuple[str, ...] | None = None  # character of each id, for a dictionary alphabet
     origin: Mapping[str, str] = field(default_factory=dict)  # where it came from: format, source
-    word_counts: tuple[int, ...] | None = None  # how often each word of the vocabulary stood in the training text
-    card: str | None = None  # README.md: what the model is, and the licence of its weights
-    storage: str = "float32"  # the form in which the weights were stored, see storage.py
-    context: ContextLayer | None = None  # beside the network, which knows nothing of it
+    word_counts: tuple[int, ...] | None = None  # of each word of the vocabulary in the training text
+    card: str | None = None  # README.md: what the model is, and the license of its weights
+    storage: str = "float32"  # how the weights were stored, see folder.py
+    context: ContextLayer | None = None  # independent of the network
 
     def __post_init__(self) -> None:
         _check_weights(self.config, self.weights)
@@ -44,16 +44,16 @@ class Checkpoint:
             self.context.check_word_dim(self.config.encoder.output_dim)
 
     def build(self) -> BiLM:
-        """Make the network with these weights, for inference: no gradients."""
+        """Build the network with these weights, for inference: no gradients."""
         with torch.device("meta"):
             bilm = build_bilm(self.config)
         bilm.load_state_dict(dict(self.weights), assign=True)
         return bilm.requires_grad_(False).eval()
 
     def indexer(self, *, literal_boundaries: bool = False) -> Indexer:
-        """Make what turns words into this model's ids.
+        """Return the indexer that turns words into this model's ids.
 
-        With `literal_boundaries` a boundary spelled out in the text is one, as in the original programs.
+        With `literal_boundaries`, words of the text spelled like a boundary are one, as in the original programs.
         """
         config = self.config
         alphabet: DictionaryAlphabet | Utf8Alphabet | None = None
@@ -71,7 +71,7 @@ class Checkpoint:
         )
 
     def make_vocabulary(self) -> Vocabulary | None:
-        """Give the word list with its special words, if the model has one."""
+        """Return the word list with its special words, if the model has one."""
         if self.vocabulary is None:
             return None
         config = self.config
@@ -85,18 +85,18 @@ class Checkpoint:
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, torch.Size]:
-    """Give the name and shape of every weight a configuration asks for."""
+    """Return the name and shape of every weight that a configuration needs."""
     depth = max(config.encoder.num_layers, config.characters.num_highways if config.characters else 0)
-    if depth > MAX_DEPTH:  # building goes layer by layer, so it would take for ever
+    if depth > MAX_DEPTH:  # building them one by one would take forever
         raise CheckpointError(
-            f"The configuration asks for {depth} layers; no model has more than {MAX_DEPTH}, so it is damaged."
+            f"The configuration has {depth} layers; no model has more than {MAX_DEPTH}, so it is damaged."
         )
     try:
         with torch.device("meta"):
             return {name: tensor.shape for name, tensor in build_bilm(config).state_dict().items()}
     except (RuntimeError, TypeError, OverflowError) as error:
         raise CheckpointError(
-            f"The configuration asks for sizes that no computer can hold ({first_line(error)}); it is damaged."
+            f"The configuration has impossible sizes ({first_line(error)}); it is damaged."
         ) from error
 
 
@@ -105,7 +105,7 @@ def _check_weights(config: ModelConfig, weights: Weights) -> None:
     faults = [f"{name} is missing" for name in expected if name not in weights]
     faults += [f"{name} is not part of the model" for name in weights if name not in expected]
     faults += [
-        f"{name} has shape {tuple(weights[name].shape)}, the configuration asks for {tuple(shape)}"
+        f"{name} has shape {tuple(weights[name].shape)}, the configuration needs {tuple(shape)}"
         for name, shape in expected.items()
         if name in weights and weights[name].shape != shape
     ]
@@ -116,19 +116,19 @@ def _check_weights(config: ModelConfig, weights: Weights) -> None:
     ]
     if other_types:
         raise CheckpointError(
-            f"The weights are to be torch.float32, but {list_some(other_types)}; convert them, or save the model "
-            "as it was before it was made smaller."
+            f"The weights must be torch.float32, but {list_some(other_types)}; convert them, or save the model "
+            "as it was before quantization."
         )
     not_finite = [name for name, tensor in weights.items() if not _is_finite(tensor)]
     if not_finite:
         raise CheckpointError(
-            f"The weights hold NaN or infinite values in {list_some(not_finite)}; the file is damaged or the "
-            "training that wrote it had diverged, so use an earlier checkpoint or another copy."
+            f"The weights have NaN or infinite values in {list_some(not_finite)}; the file is damaged or its "
+            "training had diverged, so use an earlier checkpoint or another copy."
         )
 
 
 def _is_finite(tensor: Tensor) -> bool:
-    # A value that is not finite makes the sum so, and a sum is fast; that of huge values says nothing.
+    # The sum is fast and not finite if a value is not; the sum of huge values may overflow by itself.
     return bool(torch.isfinite(tensor.sum())) or bool(torch.isfinite(tensor).all())
 
 

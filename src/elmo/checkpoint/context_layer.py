@@ -1,6 +1,6 @@
-"""The context layer of a model at rest: a table of static word vectors in 8 bits, and what goes with it.
+"""The context layer of a model at rest: a table of static word vectors in 8 bits, and the tensors that go with it.
 
-It stands beside the network, which neither reads it nor is changed by it. inference/context.py computes with it.
+The network neither reads it nor is changed by it. inference/context.py computes with it.
 """
 
 import hashlib
@@ -49,12 +49,12 @@ class ContextLayer:
 
     @property
     def word_dim(self) -> int:
-        """D: the dimensions of layer 0 that it was made for."""
+        """D: the dimensions of the layer 0 it was made for."""
         shape = self.tensors["unknown_map"].shape
         return int(shape[0]) if shape else 0
 
     def check_word_dim(self, dim: int) -> None:
-        """Raise CheckpointError if the model's layer 0 has not the dimensions this was made for."""
+        """Raise CheckpointError if the model's layer 0 has other dimensions than this was made for."""
         if self.word_dim != dim:
             raise CheckpointError(
                 f"The context layer was made for a model with word vectors of {self.word_dim} dimensions, but "
@@ -62,13 +62,9 @@ class ContextLayer:
             )
 
     def content_hash(self) -> str:
-        """Return the SHA-256 of settings, words and tensors: what its vectors depend on besides the network."""
-        digest = hashlib.sha256(repr((sorted(self.config.to_dict().items()), self.words)).encode())
-        for name in sorted(self.tensors):
-            tensor = self.tensors[name].detach().cpu().contiguous()
-            digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
-            digest.update(tensor.view(-1).view(torch.uint8).numpy().data)
-        return digest.hexdigest()
+        """Return the SHA-256 of settings, words and tensors, as config.json records it."""
+        settings = repr((sorted(self.config.to_dict().items()), self.words))
+        return hash_tensors(self.tensors, settings.encode())
 
     def _list_misfits(self) -> list[str]:
         expected = _expected(self.config, self.word_dim)
@@ -80,6 +76,16 @@ class ContextLayer:
                     f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)}, not {dtype} of shape {shape}"
                 )
         return faults
+
+
+def hash_tensors(tensors: Mapping[str, Tensor], before: bytes = b"") -> str:
+    """Return the SHA-256 of the bytes `before` and of tensors by name, shape, type and bytes."""
+    digest = hashlib.sha256(before)
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
+        digest.update(tensor.view(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def quantize(vectors: Tensor) -> tuple[Tensor, Tensor]:

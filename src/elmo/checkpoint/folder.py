@@ -1,17 +1,15 @@
-"""Our own format, a folder: config.json, weights.safetensors, vocabulary.txt, characters.txt.
+"""Our own format, a folder: config.json, weights.safetensors, vocabulary.txt, characters.txt, word_counts.txt.
 
-A model with a context layer has context.safetensors and context.txt besides, and is of version 2.
-
-Reading is strict. Writing goes aside and is renamed, so a folder is whole or not there.
+A model with a context layer also has context.safetensors and context.txt, and is of version 2. Reading is strict.
+Writing goes aside and is renamed, so a folder is complete or absent.
 """
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import safetensors.torch
 import torch
@@ -19,112 +17,110 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from elmo.checkpoint.checkpoint import Checkpoint, Weights
-from elmo.checkpoint.context_layer import ContextLayer
-from elmo.checkpoint.location import LONGEST_LIST_BYTES, Location, check_file, read_file, read_json
-from elmo.checkpoint.storage import Storage, restore, storage_of, store
+from elmo.checkpoint.context_layer import ContextLayer, hash_tensors
+from elmo.checkpoint.location import Location, as_path, check_file, parent_of, read_file, read_json, read_lines
 from elmo.config import ContextConfig, ModelConfig
-from elmo.durable import replace_file, writing_files
 from elmo.errors import CheckpointError
-from elmo.text.vocabulary import format_lines, parse_lines
+from elmo.files.durable import replace_file, writing_files
+from elmo.text.vocabulary import format_lines
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "weights.safetensors"
 VOCABULARY_FILE, CHARACTERS_FILE = "vocabulary.txt", "characters.txt"
 COUNTS_FILE, CARD_FILE = "word_counts.txt", "README.md"
-MAX_CARD_BYTES = 2**20
 CONTEXT_FILE, CONTEXT_WORDS_FILE = "context.safetensors", "context.txt"
 FILES = (
     CONFIG_FILE, WEIGHTS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, COUNTS_FILE, CONTEXT_FILE, CONTEXT_WORDS_FILE,
 )  # fmt: skip
-# A folder is of the lowest version that has all its parts, so that earlier programs read what they can.
+MAX_CARD_BYTES = 2**20
+# A folder has the lowest version that covers all its parts, so that earlier programs read what they can.
 FORMAT_NAME, FORMAT_VERSION, CONTEXT_VERSION = "modern-elmo", 1, 2
+# How weights are stored: as they are, in float16, or "compact": float16 with the softmax in 8 bits.
+Storage: TypeAlias = Literal["float32", "float16", "compact"]
+_SOFTMAX_WEIGHT = "softmax.weight"
+_SCALE = ".scale"  # ends the name of the tensor with the scale of each row of an 8-bit matrix
+_LEVELS = 127
+_SMALLEST_SCALE = 1e-30
+_Config = TypeVar("_Config", ModelConfig, ContextConfig)
 
 
 def is_model_folder(folder: Location) -> bool:
-    """Tell whether a folder holds a model in our format."""
+    """Return whether a folder holds a model in our format."""
     return (folder / CONFIG_FILE).is_file() and (folder / WEIGHTS_FILE).is_file()
 
 
 def read_folder(folder: Location) -> Checkpoint:
-    """Open a model folder; the weights are memory-mapped where the folder is on disk."""
-    header = read_json(folder / CONFIG_FILE)
+    """Open a model folder; the weights are memory-mapped if the folder is on disk."""
+    path = folder / CONFIG_FILE
+    header = read_json(path)
     if header.get("format") != FORMAT_NAME:
-        raise CheckpointError(
-            f"{folder / CONFIG_FILE} says format {header.get('format')!r}; {FORMAT_NAME!r} was expected."
-        )
+        raise CheckpointError(f"{path} has the format {header.get('format')!r}; {FORMAT_NAME!r} was expected.")
     if header.get("version") not in (FORMAT_VERSION, CONTEXT_VERSION):
         raise CheckpointError(
-            f"{folder / CONFIG_FILE} says version {header.get('version')!r}; this program reads versions "
-            f"{FORMAT_VERSION} and {CONTEXT_VERSION}, so update modern-elmo."
+            f"{path} has the version {header.get('version')!r}; this program reads versions {FORMAT_VERSION} and "
+            f"{CONTEXT_VERSION}, so update modern-elmo."
         )
-    weights, weights_hash, storage = _read_weights(folder / WEIGHTS_FILE)
-    if weights_hash != header.get("content_hash"):
-        raise CheckpointError(
-            f"{folder / CONFIG_FILE} and {WEIGHTS_FILE} are not of one save (content hashes "
-            f"{header.get('content_hash')} and {weights_hash}); save or copy the model again."
-        )
+    stored = _read_tensors(folder / WEIGHTS_FILE, header.get("content_hash"))
+    if "model" not in header:
+        raise CheckpointError(f"{path} has no 'model', the settings of the network; save or copy the model again.")
+    origin = header.get("origin", {})
+    if not isinstance(origin, dict) or not all(isinstance(value, str) for value in origin.values()):
+        raise CheckpointError(f"{path} has the origin {origin!r:.80}; an object of strings was expected.")
     return Checkpoint(
-        config=_read_config(header, folder / CONFIG_FILE),
-        weights=weights,
+        config=_parse_config(ModelConfig, header["model"], path),
+        weights=restore(stored),
         vocabulary=_read_list(folder / VOCABULARY_FILE),
         characters=_read_list(folder / CHARACTERS_FILE),
-        origin=_read_origin(header, folder / CONFIG_FILE),
+        origin=origin,
         word_counts=_read_counts(folder / COUNTS_FILE),
         card=_read_card(folder / CARD_FILE),
-        storage=storage,
+        storage=_storage_of(stored),
         context=_read_context(folder, header.get("context")),
     )
 
 
 def write_folder(
     checkpoint: Checkpoint,
-    folder: Path,
+    folder: str | Path,
     *,
     storage: Storage = "float32",
     write_more: Callable[[Path], None] | None = None,
 ) -> None:
-    """Write a model folder; an existing one gets its model files replaced, other files (a README.md too) stay.
+    """Write a model folder; an existing one gets its model files replaced, other files (also a README.md) stay.
 
     `write_more` adds files of its own to a new folder before it is renamed into place.
     """
-    with writing_model(folder, (*FILES, *card_names(checkpoint, folder))) as aside:
+    folder = as_path(folder, "The folder to save to")
+    with writing_model(checkpoint, folder, FILES) as aside:
         _write_files(checkpoint, aside, storage)
-        write_card(checkpoint, aside)
         if write_more is not None:
             assert not folder.exists()
             write_more(aside)
 
 
 @contextmanager
-def writing_model(folder: Path, names: tuple[str, ...]) -> Iterator[Path]:
-    """Give the folder to write a model's files to, which then becomes `folder` or brings it up to date."""
+def writing_model(checkpoint: Checkpoint, folder: Path, names: tuple[str, ...]) -> Iterator[Path]:
+    """Yield a folder to write a model's files `names` to; at the end it becomes `folder` or updates it.
+
+    The model's card is written too, unless `folder` has a README.md already.
+    """
     try:
         if folder.exists() and not folder.is_dir():
             raise CheckpointError(f"{folder} is a file; give a folder to save the model to.")
-        with writing_files(folder, names) as aside:
+        card = None if (folder / CARD_FILE).exists() else checkpoint.card
+        with writing_files(folder, names if card is None else (*names, CARD_FILE)) as aside:
+            if card is not None:
+                (aside / CARD_FILE).write_bytes(card.encode("utf-8"))
             yield aside
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"The model could not be saved to {folder}: {error}.") from error
 
 
-def card_names(checkpoint: Checkpoint, folder: Path) -> tuple[str, ...]:
-    """Return the card's file name if it is to be written; a README.md that is already there is kept."""
-    return (CARD_FILE,) if checkpoint.card is not None and not (folder / CARD_FILE).exists() else ()
-
-
-def write_card(checkpoint: Checkpoint, folder: Path) -> None:
-    """Write the model's card, if it has one."""
-    if checkpoint.card is not None:
-        (folder / CARD_FILE).write_bytes(checkpoint.card.encode("utf-8"))
-
-
 def content_hash(weights: Weights) -> str:
-    """Give the SHA-256 of all weights, by name, shape, type and bytes: the identity of a model."""
-    digest = hashlib.sha256()
-    for name in sorted(weights):
-        tensor = weights[name].detach().cpu().contiguous()
-        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
-        digest.update(tensor.view(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    """Return the SHA-256 of all weights by name, shape, type and bytes, as config.json records it.
+
+    fingerprint.py has the hash of what a model's vectors depend on, which is another one.
+    """
+    return hash_tensors(weights)
 
 
 def check_content_hash(folder: Path, found: str, context: ContextLayer | None = None) -> None:
@@ -135,18 +131,18 @@ def check_content_hash(folder: Path, found: str, context: ContextLayer | None = 
     recorded = header.get("content_hash")
     if recorded != found:
         raise CheckpointError(
-            f"{folder / WEIGHTS_FILE} is damaged: its weights have the content hash {found}, but {recorded} was "
-            "recorded when they were saved; get or save the model again."
+            f"{folder / WEIGHTS_FILE} is damaged (checksum mismatch): its content hash is {found}, but {recorded} "
+            "was recorded when it was saved; get or save the model again."
         )
     if context is not None and (now := context.content_hash()) != (then := header["context"]["content_hash"]):
         raise CheckpointError(
-            f"{folder / CONTEXT_FILE} or {CONTEXT_WORDS_FILE} is damaged: the content hash is {now}, but {then} "
-            "was recorded when they were saved; get or save the model again."
+            f"{folder / CONTEXT_FILE} or {CONTEXT_WORDS_FILE} is damaged (checksum mismatch): the content hash is "
+            f"{now}, but {then} was recorded when they were saved; get or save the model again."
         )
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write JSON aside, wait until it is on the disk, and put it in place."""
+    """Write a JSON file durably."""
     replace_file(path, _format_json(value))
 
 
@@ -154,20 +150,11 @@ def _format_json(value: object) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
 
 
-def _read_config(header: Mapping[str, Any], path: Location) -> ModelConfig:
-    if "model" not in header:
-        raise CheckpointError(f"{path} has no 'model', the settings of the network; save or copy the model again.")
+def _parse_config(kind: type[_Config], values: Any, path: Location) -> _Config:
     try:
-        return ModelConfig.from_dict(header["model"])
+        return kind.from_dict(values)
     except (OverflowError, RecursionError) as error:
-        raise CheckpointError(f"{path} holds a setting that no model has: {error}.") from error
-
-
-def _read_origin(header: Mapping[str, Any], path: Location) -> dict[str, str]:
-    origin = header.get("origin", {})
-    if not isinstance(origin, dict) or not all(isinstance(value, str) for value in origin.values()):
-        raise CheckpointError(f"{path} has the origin {origin!r:.80}; an object of strings was expected.")
-    return origin
+        raise CheckpointError(f"{path} has an impossible setting: {error}.") from error
 
 
 def _read_context(folder: Location, header: Any) -> ContextLayer | None:
@@ -178,51 +165,37 @@ def _read_context(folder: Location, header: Any) -> ContextLayer | None:
         raise CheckpointError(
             f"{path} has the context {header!r:.80}; its settings and content_hash were expected."
         )
-    tensors, found_hash = _read_tensors(folder / CONTEXT_FILE)
-    if found_hash != header["content_hash"]:
-        raise CheckpointError(
-            f"{path} and {CONTEXT_FILE} are not of one save (content hashes {header['content_hash']} and "
-            f"{found_hash}); save or copy the model again."
-        )
+    tensors = _read_tensors(folder / CONTEXT_FILE, header["content_hash"])
     words = _read_list(folder / CONTEXT_WORDS_FILE)
     if words is None:
         raise CheckpointError(f"{folder / CONTEXT_WORDS_FILE} is missing; save or copy the model again.")
-    try:
-        settings = ContextConfig.from_dict(header["settings"])
-    except (OverflowError, RecursionError) as error:
-        raise CheckpointError(f"{path} holds a setting that no model has: {error}.") from error
-    return ContextLayer(settings, words, tensors)
+    return ContextLayer(_parse_config(ContextConfig, header["settings"], path), words, tensors)
 
 
-def _read_weights(path: Location) -> tuple[dict[str, Tensor], str | None, Storage]:
-    stored, content_hash = _read_tensors(path)
-    return restore(stored), content_hash, storage_of(stored)
-
-
-def _read_tensors(path: Location) -> tuple[dict[str, Tensor], str | None]:
+def _read_tensors(path: Location, expected_hash: object) -> dict[str, Tensor]:
     check_file(path)
     try:
         if isinstance(path, Path):
             with safe_open(path, framework="pt") as file:
-                weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
                 metadata: Mapping[str, str] = file.metadata() or {}
         else:
             content = read_file(path)
-            weights = safetensors.torch.load(content)
+            tensors = safetensors.torch.load(content)
             header_length = int.from_bytes(content[:8], "little")
             metadata = json.loads(content[8 : 8 + header_length]).get("__metadata__", {})
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path} is not a whole safetensors file: {error}.") from error
-    return weights, metadata.get("content_hash")
+        raise CheckpointError(f"{path} is not a complete safetensors file: {error}.") from error
+    if metadata.get("content_hash") != expected_hash:
+        raise CheckpointError(
+            f"{parent_of(path) / CONFIG_FILE} and {path.name} come from different saves (content hashes "
+            f"{expected_hash} and {metadata.get('content_hash')}); save or copy the model again."
+        )
+    return tensors
 
 
 def _read_list(path: Location) -> tuple[str, ...] | None:
-    if not path.is_file():
-        return None
-    try:
-        return tuple(parse_lines(read_file(path, max_bytes=LONGEST_LIST_BYTES)))
-    except UnicodeDecodeError as error:
-        raise CheckpointError(f"{path} is not UTF-8 text: {error}.") from error
+    return tuple(read_lines(path)) if path.is_file() else None
 
 
 def _read_counts(path: Location) -> tuple[int, ...] | None:
@@ -235,46 +208,101 @@ def _read_counts(path: Location) -> tuple[int, ...] | None:
 
 
 def _read_card(path: Location) -> str | None:
-    """Return the card; one that is no text of a usual size is not the model's."""
-    if not path.is_file():
-        return None
-    content = read_file(path)
-    if len(content) > MAX_CARD_BYTES:
-        return None
+    """Return the card; a file that is not text of a usual size is not the model's."""
+    content = read_file(path) if path.is_file() else None
     try:
-        return content.decode("utf-8")
+        return None if content is None or len(content) > MAX_CARD_BYTES else content.decode("utf-8")
     except UnicodeDecodeError:
         return None
 
 
 def _write_files(checkpoint: Checkpoint, folder: Path, storage: Storage) -> None:
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.weights.items()}
-    stored = store(weights, storage)
+    stored = store(_to_cpu(checkpoint.weights), storage)
     weights_hash = content_hash(restore(stored))  # of what a reader gets
+    context = checkpoint.context
     header: dict[str, Any] = {
         "format": FORMAT_NAME,
-        "version": FORMAT_VERSION if checkpoint.context is None else CONTEXT_VERSION,
+        "version": FORMAT_VERSION if context is None else CONTEXT_VERSION,
         "content_hash": weights_hash,
         "origin": dict(checkpoint.origin),
         "model": checkpoint.config.to_dict(),
     }
-    context = checkpoint.context
     if context is not None:
         header["context"] = {"content_hash": context.content_hash(), "settings": context.config.to_dict()}
     (folder / CONFIG_FILE).write_bytes(_format_json(header))
     _write_tensors(stored, folder / WEIGHTS_FILE, weights_hash)
     if context is not None:
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in context.tensors.items()}
-        _write_tensors(tensors, folder / CONTEXT_FILE, context.content_hash())
-        (folder / CONTEXT_WORDS_FILE).write_bytes(format_lines(context.words))
-    if checkpoint.vocabulary is not None:
-        (folder / VOCABULARY_FILE).write_bytes(format_lines(checkpoint.vocabulary))
-    if checkpoint.characters is not None:
-        (folder / CHARACTERS_FILE).write_bytes(format_lines(checkpoint.characters))
-    if checkpoint.word_counts is not None:
-        (folder / COUNTS_FILE).write_bytes(format_lines(map(str, checkpoint.word_counts)))
+        _write_tensors(_to_cpu(context.tensors), folder / CONTEXT_FILE, context.content_hash())
+    counts = checkpoint.word_counts
+    for name, lines in (
+        (CONTEXT_WORDS_FILE, None if context is None else context.words),
+        (VOCABULARY_FILE, checkpoint.vocabulary),
+        (CHARACTERS_FILE, checkpoint.characters),
+        (COUNTS_FILE, None if counts is None else map(str, counts)),
+    ):
+        if lines is not None:
+            (folder / name).write_bytes(format_lines(lines))
+
+
+def _to_cpu(tensors: Weights) -> dict[str, Tensor]:
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
 def _write_tensors(tensors: dict[str, Tensor], path: Path, content_hash: str) -> None:
     safetensors.torch.save_file(tensors, path, metadata={"content_hash": content_hash})
-    shutil.copymode(path.with_name(CONFIG_FILE), path)  # it is written for the owner's eyes only
+    shutil.copymode(path.with_name(CONFIG_FILE), path)  # safetensors lets only the owner read it
+
+
+def store(weights: Weights, storage: Storage) -> dict[str, Tensor]:
+    """Return the tensors to write for weights in float32."""
+    if storage not in get_args(Storage):
+        raise CheckpointError(
+            f"storage is {storage!r}; weights are stored as one of {', '.join(get_args(Storage))}."
+        )
+    if storage == "float32":
+        return dict(weights)
+    stored: dict[str, Tensor] = {}
+    for name, tensor in weights.items():
+        if storage == "compact" and name == _SOFTMAX_WEIGHT:
+            scale = tensor.abs().amax(dim=1).clamp_(min=_SMALLEST_SCALE) / _LEVELS
+            stored[name] = (tensor / scale[:, None]).round().to(torch.int8)
+            stored[name + _SCALE] = _same_scale(tensor, stored[name], scale)
+        else:
+            stored[name] = tensor.half()
+            if not torch.isfinite(stored[name]).all():
+                raise CheckpointError(
+                    f"{name} has values that float16 cannot hold (up to {tensor.abs().max():.3g}, at most 65504 "
+                    "can be stored); save the model in float32."
+                )
+    return stored
+
+
+def _same_scale(tensor: Tensor, stored: Tensor, scale: Tensor) -> Tensor:
+    """Return the scale that weights restored from 8 bits were stored with, so that storing them again is exact."""
+    chosen = scale
+    for towards in (torch.inf, 0.0):
+        other = torch.nextafter(scale, torch.full_like(scale, towards))
+        is_same = (stored.float() * other[:, None] == tensor).all(dim=1)
+        chosen = torch.where(is_same, other, chosen)
+    return chosen
+
+
+def _storage_of(stored: Weights) -> Storage:
+    kinds = {tensor.dtype for tensor in stored.values()}
+    if torch.int8 in kinds:
+        return "compact"
+    return "float16" if torch.float16 in kinds else "float32"
+
+
+def restore(stored: Weights) -> dict[str, Tensor]:
+    """Return the weights in float32; a tensor of any other type is left as it is."""
+    weights: dict[str, Tensor] = {}
+    for name, tensor in stored.items():
+        scale = stored.get(name + _SCALE)
+        if tensor.dtype == torch.float16:
+            weights[name] = tensor.float()
+        elif tensor.dtype == torch.int8 and scale is not None and scale.shape == tensor.shape[:1]:
+            weights[name] = tensor.float() * scale[:, None]
+        elif not (name.endswith(_SCALE) and stored.get(name.removesuffix(_SCALE), tensor).dtype == torch.int8):
+            weights[name] = tensor
+    return weights

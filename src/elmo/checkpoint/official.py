@@ -1,7 +1,6 @@
-"""The four models that AI2 published: alias -> folder with their options and weights, in the cache.
+"""The four models that AI2 published: alias -> the folder of the cache with their options and weights.
 
 The environment variable ELMO_MIRROR replaces the address they are downloaded from.
-Reading the two files is done in `formats/`.
 """
 
 import difflib
@@ -18,15 +17,14 @@ from elmo.config import EncoderConfig
 from elmo.errors import CheckpointError
 
 BASE_ADDRESS = "https://allennlp.s3.amazonaws.com/models/elmo/"
-
-# Host and path under which the same storage bucket has been quoted over the years.
+# Hosts and paths under which the same storage bucket has been quoted over the years.
 _KNOWN_BASES = (
-    ("allennlp.s3.amazonaws.com", "/models/elmo/"),
-    ("allennlp.s3-us-west-2.amazonaws.com", "/models/elmo/"),
-    ("allennlp.s3.us-west-2.amazonaws.com", "/models/elmo/"),
-    ("s3-us-west-2.amazonaws.com", "/allennlp/models/elmo/"),
-    ("s3.us-west-2.amazonaws.com", "/allennlp/models/elmo/"),
-    ("s3.amazonaws.com", "/allennlp/models/elmo/"),
+    "allennlp.s3.amazonaws.com/models/elmo/",
+    "allennlp.s3-us-west-2.amazonaws.com/models/elmo/",
+    "allennlp.s3.us-west-2.amazonaws.com/models/elmo/",
+    "s3-us-west-2.amazonaws.com/allennlp/models/elmo/",
+    "s3.us-west-2.amazonaws.com/allennlp/models/elmo/",
+    "s3.amazonaws.com/allennlp/models/elmo/",
 )
 _TFHUB_PATHS = tuple(f"/google/elmo/{version}" for version in (1, 2, 3))
 
@@ -44,12 +42,12 @@ class OfficialModel:
 
     @property
     def options_path(self) -> str:
-        """The options file's place below the base address."""
+        """Where the options file is below the base address."""
         return f"{self.stem}/elmo_{self.stem}_options.json"
 
     @property
     def weights_path(self) -> str:
-        """The weights file's place below the base address."""
+        """Where the weights file is below the base address."""
         return f"{self.stem}/elmo_{self.stem}_weights.hdf5"
 
     def check_options(self, path: Path) -> None:
@@ -64,7 +62,7 @@ class OfficialModel:
             ("char_cnn.n_highway", config.characters and config.characters.num_highways, self.num_highways),
         ):
             if value != expected:
-                raise CheckpointError(f"it says {name} {value}, but the model {self.alias!r} has {expected}")
+                raise CheckpointError(f"it has {name} {value}, but the model {self.alias!r} has {expected}")
 
 
 OFFICIAL: dict[str, OfficialModel] = {
@@ -79,10 +77,7 @@ OFFICIAL: dict[str, OfficialModel] = {
 
 
 def fetch_official(alias: str, *, cache: Path | None = None, local_files_only: bool = False) -> Path:
-    """Download an official model unless the cache has it; returns the folder with its two files.
-
-    Raises CheckpointError for an unknown alias or a failed download.
-    """
+    """Download an official model unless the cache has it, and return the folder with its two files."""
     if alias not in OFFICIAL:
         near = difflib.get_close_matches(alias, OFFICIAL, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
@@ -92,18 +87,13 @@ def fetch_official(alias: str, *, cache: Path | None = None, local_files_only: b
     base = (os.environ.get("ELMO_MIRROR") or BASE_ADDRESS).rstrip("/") + "/"
     # The small file first: a wrong address shows before hundreds of megabytes are on their way.
     for path, check in ((model.options_path, model.check_options), (model.weights_path, check_hdf5)):
-        fetch_url(
-            base + path,
-            cache=cache,
-            folder=f"official/{alias}",
-            local_files_only=local_files_only,
-            check=check,
-        )
+        folder = f"official/{alias}"
+        fetch_url(base + path, cache=cache, folder=folder, local_files_only=local_files_only, check=check)
     return cache / "official" / alias
 
 
 def official_alias_of(url: str) -> str | None:
-    """Which official model a public address belongs to, by its options, weights or TF-Hub page."""
+    """Return the official model that a public address of its options, weights or TF-Hub page belongs to."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -112,14 +102,12 @@ def official_alias_of(url: str) -> str | None:
         return None
     host = (parts.hostname or "").removeprefix("www.")
     if host == "tfhub.dev":
-        # The TensorFlow module carries the weights of the original model.
+        # The TensorFlow module has the weights of the original model.
         return "original" if parts.path.rstrip("/") in _TFHUB_PATHS else None
-    for base_host, base_path in _KNOWN_BASES:
-        if host == base_host and parts.path.startswith(base_path):
-            rest = parts.path.removeprefix(base_path)
-            for model in OFFICIAL.values():
-                if rest in (model.options_path, model.weights_path):
-                    return model.alias
+    for model in OFFICIAL.values():
+        for path in (model.options_path, model.weights_path):
+            if host + parts.path in {base + path for base in _KNOWN_BASES}:
+                return model.alias
     return None
 
 

@@ -1,4 +1,4 @@
-"""The command `elmo`: arguments in, text and exit code out. One file a command; nothing else prints.
+"""The command `elmo`: arguments in, text and exit code out. Nothing outside this folder prints.
 
 Modules here import no torch, numpy or h5py until a command runs, so that help answers at once.
 """

@@ -1,7 +1,6 @@
-"""`elmo bench`: words per second, and milliseconds per single sentence, of a model on this machine."""
+"""`elmo bench`: words per second, and milliseconds per sentence, of a model on this machine."""
 
 import itertools
-import statistics
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,30 +8,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from elmo.cli import options
-from elmo.cli.json_lines import to_json
-from elmo.cli.opening import open_model
+from elmo.cli.options import open_model
 from elmo.cli.text_input import TextInput
 from elmo.errors import InputError
+from elmo.files.rows import to_json
 from elmo.heap import reuse_large_blocks
 
 if TYPE_CHECKING:
     from elmo.model import Elmo
 
 SENTENCES_AT_ONCE = (1, 16, 1024)
-NUM_SENTENCES = 4096  # of the text that is read, or invented; they are read again and again
-INVENTED_WORDS, INVENTED_LENGTH = 30_000, 24
+NUM_SENTENCES = 4096  # at most, from the text or generated; they are embedded again and again
+GENERATED_WORDS, GENERATED_LENGTH = 30_000, 24
 
 
 def bench(
-    inputs: options.Inputs = None,
+    inputs: options.Rows = None,
     model: options.ModelName = None,
     format: options.ModelFormat = None,
     precision: Annotated[
         list[str] | None,
         typer.Option(
             "--precision",
-            show_default="all that this CPU has",
-            help="float32, bfloat16, int8 or auto; repeatable.",
+            show_default="all that this CPU supports",
+            help="Precision to measure: float32, bfloat16, int8 or auto; repeatable.",
         ),
     ] = None,
     at_once: Annotated[
@@ -41,11 +40,11 @@ def bench(
             "--at-once",
             metavar="N",
             show_default=", ".join(map(str, SENTENCES_AT_ONCE)),
-            help="How many sentences are given at a time; repeatable.",
+            help="Number of sentences per call; repeatable.",
         ),
     ] = None,
-    seconds: Annotated[float, typer.Option(help="How long each measurement is to take.")] = 3.0,
-    repeats: Annotated[int, typer.Option(help="How often each is made; the median counts.")] = 3,
+    seconds: Annotated[float, typer.Option(help="Duration of each measurement.")] = 3.0,
+    repeats: Annotated[int, typer.Option(help="Number of measurements, of which the median is reported.")] = 3,
     threads: options.Threads = None,
     split_on_spaces: options.SplitOnSpaces = False,
     json: options.AsJson = False,
@@ -53,7 +52,7 @@ def bench(
 ) -> None:
     """Measure words per second and the time of a single sentence.
 
-    Without a text, sentences are invented whose words are as rare as those of a language.
+    Without a text, sentences are generated whose word frequencies follow Zipf's law.
 
     \b
     Example:
@@ -65,7 +64,7 @@ def bench(
         for value in values:
             if value < 1:
                 raise InputError(f"{name} is {value}; give 1 or more.")
-    sentences = _read_sentences(inputs, split_on_spaces) if inputs else list(_invent_sentences())
+    sentences = _read_sentences(inputs, split_on_spaces) if inputs else list(_generate_sentences())
     reuse_large_blocks()
     found: list[dict[str, Any]] = []
     for name in _choose_precisions(precision):
@@ -91,28 +90,31 @@ def _read_sentences(inputs: list[str], split_on_spaces: bool) -> list[list[str]]
     from elmo.text import tokenize
 
     cut = tokenize.split_on_spaces if split_on_spaces else tokenize.tokenize
-    read = ([word.text for word in cut(line.text)] for line in TextInput(inputs, None, output=None))
+    contents = (line.content for line in TextInput(inputs, None, output=None, kind=None))
+    read = (item if isinstance(item, list) else [word.text for word in cut(item)] for item in contents)
     sentences = list(itertools.islice((words for words in read if words), NUM_SENTENCES))
     if not sentences:
-        raise InputError("The text has no words, so there is nothing to measure; check the file.")
+        raise InputError("The text has no words to measure with; check the file.")
     return sentences
 
 
-def _invent_sentences() -> Iterator[list[str]]:
+def _generate_sentences() -> Iterator[list[str]]:
     import numpy as np
 
     generator = np.random.default_rng(0)
-    shares = 1 / np.arange(1, INVENTED_WORDS + 1)
+    shares = 1 / np.arange(1, GENERATED_WORDS + 1)
     for _ in range(NUM_SENTENCES):
-        length = max(1, generator.poisson(INVENTED_LENGTH))
-        ranks = generator.choice(INVENTED_WORDS, length, p=shares / shares.sum())
-        # Rare words are longer; the digits of a number in base 26 are letters enough.
+        length = max(1, generator.poisson(GENERATED_LENGTH))
+        ranks = generator.choice(GENERATED_WORDS, length, p=shares / shares.sum())
+        # Rare words are longer: the rank, spelled with letters as digits.
         yield [np.base_repr(7 * int(rank) ** 2 + 11, 26).lower() for rank in ranks]
 
 
 def _measure(
     model: "Elmo", sentences: list[list[str]], at_once: int, *, seconds: float, repeats: int
 ) -> dict[str, Any]:
+    import statistics  # here, because help pages must not wait for it
+
     from elmo.inference.product_limit import count_operations, measure_product_limit
     from elmo.inference.workers import Workers
 
@@ -142,7 +144,7 @@ def _measure(
 
 
 def _embed_for(model: "Elmo", sentences: list[list[str]], at_once: int, seconds: float) -> tuple[int, list[float]]:
-    """Embed until the time is up; return the number of words read and the seconds of each call."""
+    """Embed until the time is up; return the number of words and the seconds of each call."""
     remaining = itertools.cycle(sentences)
     num_words, elapsed_seconds, calls = 0, 0.0, []
     while elapsed_seconds < seconds:
@@ -160,7 +162,7 @@ def _to_lines(summary: dict[str, Any]) -> Iterator[str]:
         f"{summary['num_sentences']:,} sentences of {summary['mean_words']:.1f} words, "
         f"{summary['num_threads']} threads"
     )
-    heads = ("words/s", 9), ("lowest", 8), ("highest", 8), ("ms", 8), ("known", 6), ("of limit", 9)
+    heads = ("words/s", 9), ("lowest", 8), ("highest", 8), ("ms", 8), ("cached", 6), ("of limit", 9)
     yield f"{'precision':10} {'at once':>8} " + " ".join(f"{head:>{width}}" for head, width in heads)
     for row in summary["measurements"]:
         milliseconds = row["milliseconds_per_sentence"]
@@ -169,5 +171,5 @@ def _to_lines(summary: dict[str, Any]) -> Iterator[str]:
             f"{row['highest']:8,.0f} {'-' if milliseconds is None else format(milliseconds, '.2f'):>8} "
             f"{row['hit_rate']:6.0%} {row['share_of_limit']:9.0%}"
         )
-    yield "ms: milliseconds per sentence, given one at a time (median)"
-    yield "known: words whose vector was remembered; of limit: of the products made here in that precision"
+    yield "ms: milliseconds per sentence, one per call (median)"
+    yield "cached: words found in the word cache; of limit: share of this machine's matrix-multiplication speed"

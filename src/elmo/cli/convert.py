@@ -8,13 +8,13 @@ import typer
 
 from elmo.cli import options
 from elmo.cli.model_output import check_model_output
-from elmo.cli.opening import open_model_files
-from elmo.cli.writing_aside import folder_written_aside
+from elmo.cli.options import open_model_files
 from elmo.errors import InputError
+from elmo.files.durable import output_folder
 
 if TYPE_CHECKING:
     from elmo.checkpoint.checkpoint import Checkpoint
-    from elmo.checkpoint.storage import Storage
+    from elmo.checkpoint.folder import Storage
 
 
 class Target(str, Enum):
@@ -31,23 +31,23 @@ def convert(
             metavar="IN", help="A folder, an .hdf5 or .zip file, an alias such as 'small', or a hub id."
         ),
     ],
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write.")],
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write the model to.")],
     to: Annotated[
         Target,
         typer.Option(
-            help="elmo: this program's own folder. hdf5: options.json, weights.hdf5 and vocab.txt, which bilm-tf "
-            "and AllenNLP read."
+            help="Format to write. elmo: the folder of this package. hdf5: options.json, weights.hdf5 and "
+            "vocab.txt, for bilm-tf and AllenNLP."
         ),
     ] = Target.elmo,
     storage: Annotated[
         options.StoredAs | None,
         typer.Option(
             show_default="as IN is stored",
-            help="Form of the weights: float16 takes half the bytes of float32, compact also stores the softmax "
-            "in 8 bits. Vectors change by the rounding.",
+            help="Storage of the weights: float16 takes half the bytes of float32, compact also stores the "
+            "softmax in 8 bits. Vectors change by the rounding.",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a model that OUT holds already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the model in OUT.")] = False,
     format: options.ModelFormat = None,
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:
@@ -62,7 +62,7 @@ def convert(
         raise InputError(f"--storage is {storage.value}, but HDF5 models are stored in float32; leave it out.")
     check_model_output(source, output, force=force, source_name="IN")
     checkpoint = open_model_files(source, format=format, local_files_only=local_files_only)
-    with folder_written_aside(output) as folder:
+    with output_folder(output) as folder:
         if to is Target.elmo:
             from elmo.checkpoint.folder import write_folder
 
@@ -74,11 +74,11 @@ def convert(
             write_hdf5(checkpoint, folder)
     print(f"Wrote {output}: {', '.join(sorted(file.name for file in output.iterdir()))}.")
     for loss in _losses(checkpoint) if to is Target.hdf5 else []:
-        print(f"Not carried over, since HDF5 models have no place for it: {loss}.")
+        print(f"Not written, because HDF5 models have no place for it: {loss}.")
 
 
 def _losses(checkpoint: "Checkpoint") -> list[str]:
-    """Say what of a model an HDF5 file cannot hold."""
+    """Return what an HDF5 file cannot hold of a model."""
     from elmo.config import ModelConfig
 
     config, usual = checkpoint.config, ModelConfig()

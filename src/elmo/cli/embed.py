@@ -1,31 +1,29 @@
-"""`elmo embed`: text -> the vectors of its words."""
+"""`elmo embed`: text -> the vectors of its words. `elmo encode`: text -> one vector per sentence."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from elmo.cli import job_options, options
-from elmo.cli.job_options import JobOptions
+from elmo.cli import options
+from elmo.cli import vector_folders as folders
 from elmo.cli.opening import open_model
-from elmo.cli.row_input import RowInput, Sentence
-from elmo.cli.vector_files import check_output, is_folder
-from elmo.cli.vector_job import write_folder
-from elmo.cli.word_vector_files import WORD_WRITERS
-from elmo.cli.writing_vectors import Result, write_vectors
+from elmo.cli.text_input import Sentence, TextInput
+from elmo.cli.vector_files import Result, check_output, is_folder, write_vectors
 from elmo.errors import InputError
 from elmo.heap import reuse_large_blocks
+from elmo.vectors.settings import Pooling
 
 if TYPE_CHECKING:
     from elmo.inference.layers import Layers
-    from elmo.jobs.settings import Unit
     from elmo.model import Elmo
 
 
 def embed(
+    ctx: typer.Context,
     inputs: options.Rows = None,
     text: options.Texts = None,
     output: options.Output = None,
@@ -38,35 +36,35 @@ def embed(
     precision: options.PrecisionChoice = "float32",
     threads: options.Threads = None,
     local_files_only: options.LocalFilesOnly = False,
-    input_format: job_options.InputFormat = None,
-    column: job_options.Column = None,
-    id_column: job_options.IdColumn = None,
+    input_format: folders.InputFormat = None,
+    column: folders.Column = None,
+    id_column: folders.IdColumn = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="WORD", help="Folders: only the vectors of this word, wherever it stands; repeatable."
+            metavar="WORD", help="Folders: write only the vectors of this word, wherever it occurs; repeatable."
         ),
     ] = None,
     spans: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Folders: only a vector for each range of words, such as [[2, 4]], that this column names.",
+            help="Folders: write only a vector per range of words, such as [[2, 4]], listed in this column.",
         ),
     ] = None,
-    file_format: job_options.FolderFormat = None,
-    dtype: job_options.FolderDType = None,
-    on_error: job_options.OnErrorChoice = None,
-    workers: job_options.NumWorkers = None,
-    engine: job_options.EngineChoice = None,
-    address: job_options.Address = None,
-    part_bytes: job_options.PartBytes = None,
-    max_words: job_options.MaxWords = None,
-    force: job_options.Force = False,
+    file_format: folders.FolderFormat = None,
+    dtype: folders.FolderDType = None,
+    on_error: folders.OnError = None,
+    workers: folders.Workers = None,
+    engine: folders.Engine = None,
+    address: folders.Address = None,
+    part_bytes: folders.PartBytes = None,
+    max_words: folders.MaxWords = None,
+    force: folders.Force = False,
 ) -> None:
-    """Give every word of a text its vectors in its sentence.
+    """Compute the contextual vectors of every word of a text.
 
-    A folder may be stopped at any time: the same command goes on where it was.
+    Writing a folder can be stopped at any time: the same command resumes it.
 
     \b
     Examples:
@@ -75,39 +73,109 @@ def embed(
       elmo embed --text "I went to the bank" --layers top
     """
     chosen = options.read_layers(layers)
-    opening = partial(
-        open_model,
-        model,
-        format=format,
-        device=device,
-        state=state,
-        precision=precision,
-        local_files_only=local_files_only,
-    )
-    job = JobOptions(
-        input_format, column, id_column, file_format, dtype, on_error, workers, engine, address, part_bytes,
-        max_words, force,
-    )  # fmt: skip
+    opening = _opening(ctx.params)
     if output is not None and is_folder(output):
-        settings = {
-            "layers": tuple(chosen) if isinstance(chosen, list) else chosen,
-            "split_on_spaces": split_on_spaces,
-            "only_words": tuple(only or ()),
-            "spans": spans,
-        }
-        unit: Unit = "spans" if only or spans is not None else "words"
-        write_folder(inputs, text, output, job, unit=unit, settings=settings, opening=opening, threads=threads)
+        folders.write_folder(
+            ctx.params,
+            "spans" if only or spans is not None else "words",
+            opening,
+            layers=tuple(chosen) if isinstance(chosen, list) else chosen,
+            split_on_spaces=split_on_spaces,
+            only_words=tuple(only or ()),
+            spans=spans,
+        )
         return
     path = check_output(output)
-    job.check_no_folder(only=only, spans=spans)
-    source = RowInput(inputs, text, kind=job.kind, column=column, output=path)
+    folders.check_no_folder(ctx.params)
+    source = TextInput(inputs, text, output=path, kind=input_format, column=column)
     sentences: Iterable[Sentence] = source
     if path is not None and path.suffix.lower() == ".npy":
         sentences = _take_only(source)
     reuse_large_blocks()
     elmo = opening(threads=threads)
     results = _embed_sentences(elmo, sentences, layers=chosen, split_on_spaces=split_on_spaces, state=state)
-    write_vectors(results, path, WORD_WRITERS, name="vectors", num_bytes=source.num_bytes)
+    write_vectors(results, path, shape=None, num_bytes=source.num_bytes)
+
+
+def encode(
+    ctx: typer.Context,
+    inputs: options.Rows = None,
+    text: options.Texts = None,
+    output: options.Output = None,
+    pooling: Annotated[
+        Pooling,
+        typer.Option(
+            help="How the vectors of the words become one: their mean or max in --layers; weighted, where "
+            "frequent words count little, for models with a context layer; auto is weighted for those without "
+            "--layers, else mean."
+        ),
+    ] = "auto",
+    normalize: Annotated[bool, typer.Option("--normalize", help="Scale each vector to length 1.")] = False,
+    model: options.ModelName = None,
+    format: options.ModelFormat = None,
+    layers: options.LayerChoice = None,
+    split_on_spaces: options.SplitOnSpaces = False,
+    device: options.Device = "cpu",
+    state: options.StateChoice = options.State.zero,
+    precision: options.PrecisionChoice = "float32",
+    threads: options.Threads = None,
+    local_files_only: options.LocalFilesOnly = False,
+    input_format: folders.InputFormat = None,
+    column: folders.Column = None,
+    id_column: folders.IdColumn = None,
+    file_format: folders.FolderFormat = None,
+    dtype: folders.FolderDType = None,
+    on_error: folders.OnError = None,
+    workers: folders.Workers = None,
+    engine: folders.Engine = None,
+    address: folders.Address = None,
+    part_bytes: folders.PartBytes = None,
+    max_words: folders.MaxWords = None,
+    force: folders.Force = False,
+) -> None:
+    """Compute one vector for every sentence of a text.
+
+    Writing a folder can be stopped at any time: the same command resumes it.
+
+    \b
+    Examples:
+      elmo encode 'reviews/*.jsonl' --column body --output vectors
+      elmo encode sentences.txt --output vectors.npy --normalize
+    """
+    chosen = None if layers is None else options.read_layers(layers)
+    opening = _opening(ctx.params)
+    if output is not None and is_folder(output):
+        folders.write_folder(
+            ctx.params,
+            "sentences",
+            opening,
+            layers=tuple(chosen) if isinstance(chosen, list) else chosen,
+            split_on_spaces=split_on_spaces,
+            pooling=pooling,
+            normalize=normalize,
+        )
+        return
+    path = check_output(output)
+    folders.check_no_folder(ctx.params)
+    source = TextInput(inputs, text, output=path, kind=input_format, column=column)
+    reuse_large_blocks()
+    elmo = opening(threads=threads)
+
+    def encode_sentences() -> Iterator[Result]:
+        sentences = iter(source)
+        while window := list(islice(sentences, options.sentences_at_once(state))):
+            words = [sentence.words(elmo, split_on_spaces=split_on_spaces) for sentence in window]
+            vectors = elmo.encode(words, pooling=pooling, normalize=normalize, layers=chosen)
+            yield from zip(window, words, vectors, strict=True)
+
+    shape = elmo.sentence_shape(pooling, chosen)
+    write_vectors(encode_sentences(), path, shape=shape, num_bytes=source.num_bytes)
+
+
+def _opening(given: dict[str, Any]) -> "partial[Elmo]":
+    names = ("format", "device", "precision", "local_files_only")
+    state = options.State(given["state"])
+    return partial(open_model, given["model"], state=state, **{name: given[name] for name in names})
 
 
 def _embed_sentences(

@@ -1,4 +1,4 @@
-"""`elmo evaluate`: a language model and a text -> its full-softmax perplexity there."""
+"""`elmo evaluate`: a language model and a text -> its full-softmax perplexity."""
 
 from collections.abc import Iterator
 from enum import Enum
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from elmo.cli import options
-from elmo.cli.json_lines import to_json
 from elmo.cli.opening import open_model
 from elmo.cli.sentence_splitting import split_lines
-from elmo.cli.text_input import STDIN, TextInput
+from elmo.cli.text_input import TextInput
 from elmo.errors import InputError
+from elmo.files.rows import to_json
+from elmo.files.sources import STDIN
 from elmo.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Split(str, Enum):
-    """What a sentence of the text is."""
+    """How the text is split into sentences."""
 
     lines = "lines"
     sentences = "sentences"
@@ -31,7 +32,7 @@ def evaluate(
     texts: Annotated[list[str], typer.Argument(metavar="TEXT", help="Text files in UTF-8; - is standard input.")],
     model: options.ModelName = None,
     split: Annotated[
-        Split, typer.Option(help="Take each line as a sentence, or find the sentences of running text.")
+        Split, typer.Option(help="What a sentence is: each line, or what a splitter finds in running text.")
     ] = Split.lines,
     split_on_spaces: options.SplitOnSpaces = False,
     state: options.StateChoice = options.State.zero,
@@ -40,10 +41,10 @@ def evaluate(
     device: options.Device = "cpu",
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:
-    """Give the perplexity of a language model on a text.
+    """Measure the perplexity of a language model on a text.
 
-    It is that of the full softmax, over every word of the vocabulary, not of the sampled one that training may
-    show, which is usually smaller. Lines without words are left out.
+    The softmax is the full one, over every word of the vocabulary; the sampled one that training may show usually
+    gives smaller numbers. Lines without words are left out.
 
     \b
     Example:
@@ -74,7 +75,7 @@ def evaluate(
 
 
 def _take_model(model: str | None, texts: list[str]) -> tuple[str | None, list[str]]:
-    """Take the model from the first argument, where earlier versions had it, unless it is named by --model."""
+    """Return model and texts; without --model the first argument may be the model, as in earlier versions."""
     if model is not None or len(texts) < 2 or texts[0] == STDIN:
         return model, texts
     is_text = Path(texts[0]).is_file() and Path(texts[0]).suffix.lower() not in (".hdf5", ".h5", ".zip")
@@ -82,21 +83,12 @@ def _take_model(model: str | None, texts: list[str]) -> tuple[str | None, list[s
 
 
 def _to_object(model: "Elmo", found: "Evaluation") -> dict[str, Any]:
-    return {
-        "softmax": "full",
-        "vocabulary_words": len(model.vocabulary or ()),
-        "state": model.state,
-        "perplexity": found.perplexity,
-        "left_to_right_perplexity": found.left_to_right_perplexity,
-        "right_to_left_perplexity": found.right_to_left_perplexity,
-        "left_to_right_loss": found.left_to_right_loss,
-        "right_to_left_loss": found.right_to_left_loss,
-        "num_predictions": found.num_predictions,
-        "num_sentences": found.num_sentences,
-        "num_words": found.num_words,
-        "num_unknown": found.num_unknown,
-        "unknown_rate": found.unknown_rate,
-    }
+    names = (
+        "perplexity", "left_to_right_perplexity", "right_to_left_perplexity", "left_to_right_loss",
+        "right_to_left_loss", "num_predictions", "num_sentences", "num_words", "num_unknown", "unknown_rate",
+    )  # fmt: skip
+    head = {"softmax": "full", "vocabulary_words": len(model.vocabulary or ()), "state": model.state}
+    return head | {name: getattr(found, name) for name in names}
 
 
 def _to_lines(model: "Elmo", found: "Evaluation") -> list[str]:
@@ -106,7 +98,7 @@ def _to_lines(model: "Elmo", found: "Evaluation") -> list[str]:
         "  left to right": f"{found.left_to_right_perplexity:,.3f}",
         "  right to left": f"{found.right_to_left_perplexity:,.3f}",
         "words": f"{found.num_words:,} in {found.num_sentences:,} sentences",
-        "predictions": f"{found.num_predictions:,} in each direction: the words, and one boundary a sentence",
+        "predictions": f"{found.num_predictions:,} in each direction: the words, and one boundary per sentence",
         "unknown words": f"{found.num_unknown:,} ({found.unknown_rate:.1%}), counted as the unknown word",
         "state": "carried from sentence to sentence" if model.state == "carry" else "zero before each sentence",
     }

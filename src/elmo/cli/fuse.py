@@ -9,17 +9,17 @@ from elmo.cli import options
 from elmo.cli.model_output import check_model_output
 from elmo.cli.opening import open_model
 from elmo.cli.static import CorpusArgument, Dimensions, NumWords, Seed
-from elmo.cli.writing_aside import folder_written_aside
+from elmo.files.durable import output_folder
 from elmo.progress import progress_bar
 
 if TYPE_CHECKING:
-    from elmo.checkpoint.storage import Storage
+    from elmo.checkpoint.folder import Storage
 
 
 def fuse(
     model: options.ModelArgument,
     corpus: CorpusArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="The folder to write.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Folder to write.")],
     vectors: Annotated[
         Path | None,
         typer.Option(
@@ -32,18 +32,18 @@ def fuse(
     seed: Seed = 0,
     storage: Annotated[
         options.StoredAs | None,
-        typer.Option(show_default="as MODEL is stored", help="Form of the model's weights, as in elmo convert."),
+        typer.Option(show_default="as MODEL is stored", help="Storage format of the weights, as in elmo convert."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a model that OUT holds already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing model in OUT.")] = False,
     format: options.ModelFormat = None,
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:
     """Add a context layer to a model.
 
-    It tells what the words around a word are about. Any model can have one, and nothing is trained: a hundred
-    million words take a few minutes. The language model stays as it is. `--layers meaning` puts the top layer
-    beside the context layer, which tells meanings apart much better than the layers do, and `elmo encode` gives
-    better sentence vectors. Needs the extra `fuse`.
+    The layer represents the topic of the words around a word. Any model can have one, and nothing is trained: a
+    hundred million words take a few minutes. The language model does not change. `--layers meaning` concatenates
+    the top layer and the context layer, which separates meanings much better than the layers alone, and `elmo
+    encode` computes better sentence vectors. Needs the extra `fuse`.
 
     \b
     Example:
@@ -62,7 +62,7 @@ def fuse(
             elmo, opened, vectors=vectors, num_words=words, dim=dim, seed=seed,
             advance=lambda num_tokens: advance(num_tokens, num_tokens),
         )  # fmt: skip
-    with folder_written_aside(output) as folder:
+    with output_folder(output) as folder:
         checkpoint = fused.checkpoint()
         stored_as = checkpoint.storage if storage is None else storage.value
         write_folder(checkpoint, folder, storage=cast("Storage", stored_as))

@@ -1,4 +1,4 @@
-"""`elmo info`: what a model is made of, and where it came from; or what a folder of vectors holds."""
+"""`elmo info`: the parts and origin of a model, or the content of a folder of vectors; both are checked."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from elmo.cli import options
-from elmo.cli.json_lines import to_json
-from elmo.cli.opening import open_model_files
-from elmo.cli.text_width import show
+from elmo.cli.options import open_model_files
+from elmo.cli.terminal import align_facts
 from elmo.errors import InputError
+from elmo.files.rows import to_json
+from elmo.progress import progress_bar
 
 if TYPE_CHECKING:
     from elmo.checkpoint.checkpoint import Checkpoint
@@ -32,7 +33,7 @@ def info(
     format: options.ModelFormat = None,
     local_files_only: options.LocalFilesOnly = False,
     checksums: Annotated[
-        bool, typer.Option(help="Of a folder of vectors: read all of it, to compare the checksums.")
+        bool, typer.Option(help="Read the whole of a folder of vectors and compare its checksums.")
     ] = True,
 ) -> None:
     """Describe a model, or a folder of vectors, and check it.
@@ -43,37 +44,35 @@ def info(
       elmo info vectors
     """
     if model is not None and format is None and Path(model).is_dir():
-        from elmo.jobs.manifest import is_vector_folder
+        from elmo.vectors.folder import is_vector_folder
 
         if is_vector_folder(Path(model)):
-            from elmo.cli.vector_folder_info import describe_vector_folder, vector_folder_lines
-
-            held = describe_vector_folder(Path(model), checksums=checksums)
-            print(to_json(held) if json else "\n".join(vector_folder_lines(held)))
+            vectors = _describe_vectors(Path(model), checksums=checksums)
+            print(to_json(vectors) if json else align_facts(_vector_facts(vectors)))
             return
     if not checksums:
         raise InputError("--no-checksums is for folders of vectors; leave it out for a model.")
     checkpoint = open_model_files(model, format=format, local_files_only=local_files_only)
     path = _locate(model)
-    found = describe_model(checkpoint, _list_files(path))
-    from elmo.checkpoint.archive import is_archive
+    found = _describe_model(checkpoint, _list_files(path))
     from elmo.checkpoint.folder import check_content_hash
+    from elmo.checkpoint.open import is_archive
 
     if is_archive(path):
         found["format"] = "zip"
     elif format in (None, "elmo"):
         check_content_hash(path, found["content_hash"], checkpoint.context)
-    print(to_json(found) if json else "\n".join(_to_lines(found)))
+    print(to_json(found) if json else align_facts(_model_facts(found)))
 
 
-def describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str, Any]:
-    """Give the facts about a model as plain JSON values; `files` are sizes in bytes, by name."""
+def _describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str, Any]:
+    """Return the facts about a model as plain JSON values; `files` maps names to sizes in bytes."""
     from elmo.checkpoint.folder import content_hash
 
     config = checkpoint.config
     parts: Counter[str] = Counter()
     for name, tensor in checkpoint.weights.items():
-        # "tokens.characters.embedding.weight" belongs to tokens.characters, all else to its first name.
+        # "tokens.characters.embedding.weight" is counted under tokens.characters, all else under its first name.
         depth = 2 if name.startswith("tokens.") else 1
         parts[".".join(name.split(".")[:depth])] += tensor.numel()
     return {
@@ -95,7 +94,7 @@ def describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str,
 
 
 def _describe_machine(checkpoint: "Checkpoint") -> dict[str, str]:
-    """Say which kernels run the model here, and which precision "auto" takes and why."""
+    """Return which kernels run the model here, and which precision "auto" chooses and why."""
     from elmo.inference.precision import choose_precision
     from elmo.kernels.library import find_kernels
 
@@ -140,48 +139,46 @@ def _describe_input(config: "ModelConfig") -> dict[str, Any]:
 
 
 def _locate(model: str | None) -> Path:
-    from elmo.checkpoint.embedded import DEFAULT_MODEL
-    from elmo.checkpoint.open import find_model
+    from elmo.checkpoint.source import DEFAULT_MODEL, find_model
 
-    path = find_model(
-        DEFAULT_MODEL if model is None else model, local_files_only=True
-    )  # it was opened a moment ago, so it is here
+    # The model was opened a moment ago, so it is on this machine.
+    path = find_model(DEFAULT_MODEL if model is None else model, local_files_only=True)
     return path if path.exists() else path.parent  # the prefix of a TensorFlow checkpoint
 
 
 def _list_files(path: Path) -> dict[str, int]:
-    """Give the sizes of a model's files, by name, where it was opened from."""
+    """Return the sizes of a model's files by their names."""
     files = [path] if path.is_file() else [entry for entry in path.iterdir() if entry.is_file()]
     return {file.name: file.stat().st_size for file in sorted(files)}
 
 
-def _to_lines(found: dict[str, Any]) -> list[str]:
+def _model_facts(found: dict[str, Any]) -> dict[str, str]:
     origin, given, encoder = found["origin"], found["input"], found["encoder"]
     words, context = found["vocabulary_words"], found["context"]
-    rows = {
+    return {
         "format": found["format"],
         "origin": f"{origin.get('format', 'unknown')}, {origin.get('source', 'unknown')}",
         "layers": f"{found['layers']}: the word alone, then {found['layers'] - 1} of the language model",
-        "vectors": f"{found['vector_dim']:,} values: {found['output_dim']:,} from each direction",
+        "vectors": f"{found['vector_dim']:,} dimensions: {found['output_dim']:,} from each direction",
         "encoder": (
-            f"lstm, {encoder['cell_dim']:,} cells in each layer and direction"
+            f"lstm, {encoder['cell_dim']:,} cells per layer and direction"
             if encoder["kind"] == "lstm"
-            else f"transformer, {encoder['num_heads']} heads that see {encoder['context']:,} words back, "
-            f"{encoder['feed_forward_dim']:,} feed-forward values"
+            else f"transformer, {encoder['num_heads']} heads that attend to {encoder['context']:,} words back, "
+            f"{encoder['feed_forward_dim']:,} feed-forward dimensions"
         ),
         "input": given["kind"],
         "alphabet": (
-            f"{given['alphabet']}, {given['num_characters']:,} ids, {given['characters_per_word']} a word"
+            f"{given['alphabet']}, {given['num_characters']:,} ids, {given['characters_per_word']} per word"
             if given["alphabet"]
             else "none"
         ),
         "vocabulary": "none" if words is None else f"{words:,} words",
-        "softmax": "yes" if found["softmax"] else "no: the model gives vectors but predicts no words",
+        "softmax": "yes" if found["softmax"] else "no: the model computes vectors but predicts no words",
         "context layer": (
             "none: layers='meaning' is not available; elmo fuse adds one"
             if context is None
             else f"{context['num_words']:,} words of {context['dim']:,} dimensions, {context['window']} words on "
-            f"each side; beside the top layer in 'meaning' with the share {context['share']:g}"
+            f"each side; weight {context['share']:g} relative to the top layer in 'meaning'"
         ),
         "parameters": f"{found['parameters']['total']:,}",
         **{f"  {name}": f"{size:,}" for name, size in found["parameters"].items() if name != "total"},
@@ -192,5 +189,52 @@ def _to_lines(found: dict[str, Any]) -> list[str]:
         "content hash": found["content_hash"],
         **({} if context is None else {"  context layer": context["content_hash"]}),
     }
-    width = max(map(len, rows)) + 2
-    return [show(f"{name:<{width}}{value}") for name, value in rows.items()]
+
+
+def _describe_vectors(folder: Path, *, checksums: bool) -> dict[str, Any]:
+    """Return the facts about a folder as plain JSON values; InputError if it is damaged or not finished."""
+    from elmo.vectors.folder import read_manifest, verify
+
+    manifest = read_manifest(folder)
+    if manifest is None:
+        num_parts = len(list((folder / ".job").glob("part-*.json")))
+        raise InputError(
+            f"{folder} is not finished: {num_parts:,} parts are there; run the command that started it again."
+        )
+    num_bytes = sum(file.num_bytes for file in manifest.files())
+    with progress_bar(unit="files", num_bytes=num_bytes) as advance:
+        verify(folder, manifest, lambda size: advance(size, 0), checksums=checksums)
+    names = ("format", "version", "made_with", "model", "settings", "vector_shape", "counts")
+    return {
+        **{name: manifest.values[name] for name in names},
+        "num_parts": len(manifest.parts),
+        "inputs": manifest.values["inputs"],
+        "num_bytes": num_bytes,
+        "verified": "checksums" if checksums else "sizes",
+    }
+
+
+def _vector_facts(found: dict[str, Any]) -> dict[str, str]:
+    settings, counts, model = found["settings"], found["counts"], found["model"]
+    shape = " × ".join(f"{size:,}" for size in found["vector_shape"])
+    layers, num_parts = settings["layers"], found["num_parts"]
+    parts = f"{num_parts:,} part{'s' if num_parts != 1 else ''}"
+    kinds = {"words": "every word", "sentences": "every sentence", "spans": "chosen words"}
+    return {
+        "format": f"vectors in {settings['file_format']} files, {parts}",
+        "vectors": f"{counts['num_vectors']:,}, of {kinds[settings['unit']]}: {shape} {settings['dtype']}",
+        "layers": ", ".join(map(str, layers)) if isinstance(layers, list) else str(layers or "as pooling needs"),
+        **({"pooling": settings["pooling"]} if settings["unit"] == "sentences" else {}),
+        "rows": f"{counts['num_written']:,} of {counts['num_rows']:,} in the input",
+        "rejected": f"{counts['num_rejected']:,}" + (", see rejects.jsonl" if counts["num_rejected"] else ""),
+        "words": f"{counts['num_words']:,}",
+        "size": f"{found['num_bytes']:,} bytes",
+        "model": f"fingerprint {model['content_hash']}, {model['precision']} on {model['device']}",
+        "inputs": f"{len(found['inputs']):,}",
+        **{f"  {file['name']}": f"{file['num_rows']:,} rows, {file['format']}" for file in found["inputs"][:20]},
+        "made with": ", ".join(f"{name} {number}" for name, number in found["made_with"].items()),
+        "verified": {
+            "checksums": "all files have their size and checksum",
+            "sizes": "all files have their size; checksums were not compared",
+        }[found["verified"]],
+    }

@@ -1,73 +1,57 @@
-"""`elmo neighbors`: a word in a sentence and a corpus -> where words are used alike; or an index to ask."""
+"""`elmo neighbors`: a word in a sentence and a corpus -> where words are used alike; or an index to search."""
 
-from enum import Enum
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from elmo.cli import analysis_options, options
-from elmo.cli.json_lines import to_json
-from elmo.cli.neighbors_report import to_lines
-from elmo.cli.opening import open_model
-from elmo.cli.resuming import resumable
-from elmo.cli.text_input import check_text
+from elmo.cli import options
+from elmo.cli.corpus_options import CorpusOptions, Layers, ModelOptions, expand_options
+from elmo.cli.run import resumable
+from elmo.cli.terminal import fit, pad
 from elmo.errors import InputError
-from elmo.progress import progress_bar
+from elmo.files.rows import to_json
+from elmo.files.sources import check_text
 
 if TYPE_CHECKING:
-    from elmo.analysis.corpus_index import CorpusIndex
-    from elmo.analysis.corpus_text import ReadingSettings
-    from elmo.model import Elmo
+    from elmo.analysis.neighbors import LayerNeighbors, Neighbors
+
+_CONTEXT_WORDS = 8
+_CONTEXT_COLUMNS = 84
 
 
-class Words(str, Enum):
-    """Which words' occurrences are wanted."""
-
-    any = "any"
-    same = "same"
-    other = "other"
-
-
+@expand_options
 def neighbors(
     sentence: Annotated[
         str | None,
         typer.Argument(metavar="SENTENCE", show_default=False, help="A sentence with one [marked] word."),
     ] = None,
-    corpus: analysis_options.Corpus = None,
+    *,
+    corpus: CorpusOptions,
     build: Annotated[
         Path | None,
-        typer.Option(
-            "--build", metavar="INDEX", help="Make this index of the corpus, go on with it, or add to it."
-        ),
+        typer.Option("--build", metavar="INDEX", help="Build this index of the corpus, resume it, or add to it."),
     ] = None,
     index: Annotated[
         int | None,
-        typer.Option("--word-index", metavar="N", help="Number of the word, from 0, instead of brackets."),
+        typer.Option("--word-index", metavar="N", help="Index of the word, from 0, instead of brackets."),
     ] = None,
-    layer: analysis_options.Layer = None,
-    words: Annotated[
-        Words, typer.Option("--match", help="Find occurrences of any word, of the same word, or of other words.")
-    ] = Words.any,
-    source: analysis_options.SourcePatterns = None,
-    sentences: analysis_options.SentenceRange = None,
-    top_k: Annotated[int, typer.Option("--top-k", help="How many to show a layer.")] = 10,
+    layers: Layers = None,
+    match: Annotated[
+        Literal["any", "same", "other"],
+        typer.Option("--match", help="Find occurrences of any word, of the same word, or of other words."),
+    ] = "any",
+    top_k: Annotated[int, typer.Option("--top-k", help="Number of neighbours per layer.")] = 10,
     max_words: Annotated[
-        int | None, typer.Option(help="Of --build: read so many words of each file.", min=1)
+        int | None, typer.Option(help="With --build: maximum number of words to read of each file.", min=1)
     ] = None,
-    split: analysis_options.SplitChoice = analysis_options.Split.sentences,
-    language: analysis_options.Language = None,
-    field: analysis_options.Field = "text",
-    split_on_spaces: options.SplitOnSpaces = False,
     json: options.AsJson = False,
-    model: options.ModelName = None,
-    format: options.ModelFormat = None,
-    device: options.Device = "cpu",
-    local_files_only: options.LocalFilesOnly = False,
+    model: ModelOptions,
 ) -> None:
     """Find where words are used as one is in a sentence.
 
-    Each layer answers for itself; layer 0, which sees no sentence, stands beside it.
+    Each layer has its own neighbours; beside them are the nearest words by layer 0, which sees no sentence.
 
     \b
     Examples:
@@ -75,70 +59,83 @@ def neighbors(
       elmo neighbors --build index --corpus texts.txt.xz --max-words 2000000
       elmo neighbors "signed to do a Broadway [play]" --corpus index --match same
     """
-    reading = analysis_options.make_reading(split, language, field, split_on_spaces)
     if build is not None:
-        if sentence is not None or source or sentences:
+        if sentence is not None or corpus.source or corpus.sentences:
             raise InputError(
-                "--build makes an index and answers nothing; leave SENTENCE, --source, --sentences out."
+                "--build builds an index and searches nothing; leave out SENTENCE, --source and --sentences."
             )
-        if not corpus:
-            raise InputError("There is no text to build an index of; name files with --corpus.")
-        elmo = open_model(model, format=format, device=device, local_files_only=local_files_only)
-        return _build(elmo, build, corpus, layer, reading, max_words, model, as_json=json)
+        return _build(build, corpus, layers, max_words, model, as_json=json)
     if sentence is None:
-        raise InputError("Give a sentence with one [marked] word, or --build INDEX to make an index.")
+        raise InputError("Give a sentence with one [marked] word, or --build INDEX to build an index.")
     check_text(sentence, "The sentence")
     if max_words is not None:
-        raise InputError("--max-words belongs to --build; for a part of the corpus give --sentences FIRST:LAST.")
-    opened = analysis_options.open_corpus(corpus, reading)
-    part = analysis_options.make_part(source, sentences)
-    elmo = analysis_options.open_model_of(
-        opened, model, format=format, device=device, local_files_only=local_files_only
-    )
-    from elmo.analysis.neighbors import find_neighbors
+        raise InputError("--max-words is for --build; to search a part of the corpus give --sentences FIRST:LAST.")
+    from elmo.analysis import find_neighbors
 
-    num_bytes = _count_bytes(opened)
-    with progress_bar(unit="sentences", num_bytes=num_bytes, prints=False) as advance:
-        found = find_neighbors(
-            elmo, sentence, opened, index=index, layers=layer, words=words.value, part=part, top_k=top_k,
-            reading=reading, advance=advance,
-        )  # fmt: skip
+    opened, chosen = corpus.open(), corpus.filter
+    found = find_neighbors(
+        model.open(opened), sentence, opened, index=index, layers=layers, words=match, corpus_filter=chosen,
+        top_k=top_k, reading=corpus.reading, progress=True,
+    )  # fmt: skip
     if not found.num_occurrences:
-        what = "The corpus" if part.is_whole else "This part of the corpus"
-        raise InputError(f"{what} has no words; name one that has some.")
-    print(to_json(found.to_dict()) if json else "\n".join(to_lines(found, words.value)))
+        what = "The corpus" if chosen.is_whole else "This part of the corpus"
+        raise InputError(f"{what} has no words; choose one that has some.")
+    print(to_json(found.to_dict()) if json else "\n".join(_describe(found, match)))
 
 
 def _build(
-    elmo: "Elmo",
     folder: Path,
-    corpus: list[str],
+    corpus: CorpusOptions,
     layers: list[str] | None,
-    reading: "ReadingSettings",
     max_words: int | None,
-    model_name: str | None,
+    model: ModelOptions,
     *,
     as_json: bool,
 ) -> None:
-    from elmo.analysis.index_build import build_index
+    if not corpus.corpus:
+        raise InputError("There is no text to build an index of; name files with --corpus.")
+    from elmo.analysis import build_index
 
-    with resumable(), progress_bar(unit="words", num_bytes=_count_bytes(corpus), prints=False) as advance:
+    with resumable():
         built = build_index(
-            elmo, folder, corpus, layers=layers, reading=reading, max_words=max_words, model_name=model_name,
-            advance=advance,
+            model.open(), folder, corpus.corpus, layers=layers, reading=corpus.reading, max_words=max_words,
+            model_name=model.model, progress=True,
         )  # fmt: skip
     manifest = built.manifest
     if as_json:
         print(to_json({**manifest.to_dict(), "num_occurrences": manifest.num_occurrences}))
         return
-    layers_told = ", ".join(map(str, manifest.layers))
+    names = ", ".join(map(str, manifest.layers))
+    files = "file" if len(manifest.sources) == 1 else "files"
     print(
-        f"{folder} holds {manifest.num_occurrences:,} occurrences of {len(manifest.sources):,} file(s), by the "
-        f"layers {layers_told}."
+        f"{folder} has {manifest.num_occurrences:,} occurrences from {len(manifest.sources):,} {files}, by "
+        f"{'layer' if len(manifest.layers) == 1 else 'layers'} {names}."
     )
 
 
-def _count_bytes(corpus: "CorpusIndex | list[str]") -> int | None:
-    from elmo.analysis.corpus_text import count_bytes, find_corpus
+def _describe(found: "Neighbors", match: str) -> Iterator[str]:
+    yield found.query.mark()
+    yield f"Searched {found.num_occurrences:,} occurrences."
+    for layer in found.layers:
+        yield ""
+        yield from _tabulate(layer, found, match)
 
-    return count_bytes(find_corpus(corpus)) if isinstance(corpus, list) else None
+
+def _tabulate(layer: "LayerNeighbors", found: "Neighbors", match: str) -> Iterator[str]:
+    from elmo.analysis.layers import name_layer
+
+    contexts = [
+        f"{each.cosine:.3f}  {fit(each.occurrence.mark(_CONTEXT_WORDS), _CONTEXT_COLUMNS)}"
+        for each in layer.neighbors
+    ]
+    if not contexts:
+        nothing = f"{found.query.word!r} does not occur there, except in the query." if match == "same" else (
+            "There is nothing except the query."
+        )  # fmt: skip
+        contexts = [f"       {nothing}"]
+    static = [f"{each.cosine:.3f}  {each.word}" for each in found.static]
+    yield f"{pad(name_layer(layer.layer), _CONTEXT_COLUMNS + 7)}  layer 0, no sentence"
+    for number in range(max(len(contexts), len(static))):
+        left = contexts[number] if number < len(contexts) else ""
+        right = static[number] if number < len(static) else ""
+        yield f"{pad(left, _CONTEXT_COLUMNS + 7)}  {right}".rstrip()

@@ -1,20 +1,33 @@
-"""`elmo plot KIND`: pictures of what was measured, each kind a command of its own."""
+"""`elmo plot KIND`: pictures of what was measured, each kind a command."""
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from elmo.cli import options
-from elmo.cli.help_text import TidyCommand
-from elmo.cli.json_lines import to_json
-from elmo.cli.plot_analysis import plot_map, plot_similarity
-from elmo.cli.plot_options import PictureFile, PictureFont
+from elmo.cli.corpus_options import (
+    CorpusOptions,
+    Labelled,
+    MaxOccurrences,
+    ModelOptions,
+    OneLayer,
+    Seed,
+    expand_options,
+)
+from elmo.files.rows import to_json
+from elmo.files.sources import check_text
 
 plot = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
-plot.command("similarity", cls=TidyCommand)(plot_similarity)
-plot.command("map", cls=TidyCommand)(plot_map)
+
+PictureFile = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FILE", help="Picture to write, .png or .svg.")
+]
+PictureFont = Annotated[
+    Path | None,
+    typer.Option("--font", metavar="FILE", help="Font file to use first; others are found on this machine."),
+]
 
 
 @plot.callback(invoke_without_command=True)
@@ -25,9 +38,92 @@ def explain(context: typer.Context) -> None:
         raise typer.Exit(2)
 
 
-@plot.command("training", cls=TidyCommand)
+@plot.command("similarity")
+@expand_options
+def plot_similarity(
+    first: Annotated[str, typer.Argument(metavar="SENTENCE", help="A sentence.")],
+    second: Annotated[str, typer.Argument(metavar="SENTENCE", help="Another sentence, or the same.")],
+    layers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--layers",
+            metavar="LAYER",
+            show_default="meaning, or average without a context layer",
+            help="Layer to compare by: a number, top, average or meaning; repeatable.",
+        ),
+    ] = None,
+    output: PictureFile = Path("similarity.png"),
+    split_on_spaces: options.SplitOnSpaces = False,
+    font: PictureFont = None,
+    json: options.AsJson = False,
+    *,
+    model: ModelOptions,
+) -> None:
+    """Draw how similar the words of two sentences are.
+
+    \b
+    Example:
+      elmo plot similarity "I sat by the river bank" "The bank lent me money" --layers 0 --layers 2
+    """
+    from elmo.analysis import compare_sentences, draw_similarity_map
+    from elmo.analysis.pictures import check_output
+
+    for sentence in (first, second):
+        check_text(sentence, "The sentence")
+    check_output(output)
+    elmo = model.open()
+    words = [
+        [word.text for word in elmo.tokenize(each, split_on_spaces=split_on_spaces)] for each in (first, second)
+    ]
+    maps = compare_sentences(elmo, words[0], words[1], layers=layers)
+    draw_similarity_map(maps, output, font=font)
+    names = " and ".join(str(each.layer) for each in maps)
+    message = f"Wrote {output}: cosines of {len(words[0])} by {len(words[1])} words, by {names}."
+    print(to_json([each.to_dict() for each in maps]) if json else message)
+
+
+@plot.command("map")
+@expand_options
+def plot_map(
+    word: Annotated[str, typer.Argument(metavar="WORD", help="The word, in upper or lower case.")],
+    *,
+    corpus: CorpusOptions,
+    labelled: Labelled = None,
+    layer: OneLayer = None,
+    projection: Annotated[Literal["pca", "tsne"], typer.Option(help="Projection to the plane.")] = "pca",
+    max_occurrences: MaxOccurrences = 500,
+    contexts: Annotated[int, typer.Option(help="Number of contexts to show of each group.", min=0)] = 3,
+    output: PictureFile = Path("map.png"),
+    seed: Seed = 0,
+    font: PictureFont = None,
+    json: options.AsJson = False,
+    model: ModelOptions,
+) -> None:
+    """Draw the occurrences of a word on a plane.
+
+    They are coloured by label, or by cluster if they have none. Beside the map are the words that set each cluster
+    apart, and contexts with the numbers of their points.
+
+    \b
+    Examples:
+      elmo plot map bank --corpus texts.txt --output bank.png
+      elmo plot map bank --labelled semcor.data.xml --projection tsne
+    """
+    from elmo.analysis import draw_occurrence_map, map_word
+    from elmo.analysis.pictures import check_output
+
+    check_output(output)
+    (occurrences, _), elmo = corpus.find(word, labelled, model, max_occurrences, seed)
+    found = map_word(elmo, word, occurrences, layer=layer, projection=projection, seed=seed, progress=True)
+    draw_occurrence_map(found, output, num_contexts=contexts, font=font)
+    num_groups = len(set(found.groups))
+    message = f"Wrote {output}: {len(occurrences):,} occurrences of {word!r} in {num_groups} group(s)."
+    print(to_json(found.to_dict()) if json else message)
+
+
+@plot.command("training")
 def plot_training(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a training run.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a training run.")],
     output: PictureFile = Path("training.png"),
     json: options.AsJson = False,
 ) -> None:
@@ -37,7 +133,7 @@ def plot_training(
     Example:
       elmo plot training run --output curves.png
     """
-    from elmo.analysis.training_curves import draw_training_curves
+    from elmo.analysis import draw_training_curves
 
     draw_training_curves(run, output)
     if json:
@@ -45,10 +141,10 @@ def plot_training(
 
         print(to_json(list(read_metrics(run))))
         return
-    print(f"{output} shows the training run in {run}.")
+    print(f"Wrote {output}: the training run in {run}.")
 
 
-@plot.command("mixing", cls=TidyCommand)
+@plot.command("mixing")
 def plot_mixing(
     tasks: Annotated[
         list[Path], typer.Argument(metavar="TASK", help="Folders of trained tasks, or of comparisons.")
@@ -57,7 +153,7 @@ def plot_mixing(
     font: PictureFont = None,
     json: options.AsJson = False,
 ) -> None:
-    """Draw what each layer counts in tasks.
+    """Draw how much each layer counts in tasks.
 
     These are the weights s_j of their learned mixes.
 
@@ -65,22 +161,23 @@ def plot_mixing(
     Example:
       elmo plot mixing tagger sentiment entailment --output mixing.svg
     """
-    from elmo.analysis.mixing_bars import draw_mixing_weights
-    from elmo.analysis.task_mixes import mixing_weights
+    from elmo.analysis import draw_mixing_weights, mixing_weights
 
     mixes = [mix for task in tasks for mix in mixing_weights(task)]
     draw_mixing_weights(mixes, output, font=font)
-    told = f"{output} shows {len(mixes)} mix(es) of {len(tasks)} folder(s)."
-    print(to_json([mix.to_dict() for mix in mixes]) if json else told)
+    message = f"Wrote {output}: {len(mixes)} mix(es) of {len(tasks)} folder(s)."
+    print(to_json([mix.to_dict() for mix in mixes]) if json else message)
 
 
-@plot.command("learning", cls=TidyCommand)
+@plot.command("learning")
 def plot_learning(
     comparison: Annotated[
-        Path, typer.Argument(metavar="RUN", help="What `elmo task train --compare --fractions …` wrote.")
+        Path, typer.Argument(metavar="RUN", help="Folder that `elmo task train --compare --fractions …` wrote.")
     ],
     output: PictureFile = Path("learning.png"),
-    title: Annotated[str | None, typer.Option(help="Above the picture.", show_default="the folder")] = None,
+    title: Annotated[
+        str | None, typer.Option(help="Title of the picture.", show_default="the name of the folder")
+    ] = None,
     json: options.AsJson = False,
 ) -> None:
     """Draw the learning curves of a comparison.
@@ -89,8 +186,8 @@ def plot_learning(
     Example:
       elmo plot learning compared --output learning.png
     """
-    from elmo.analysis.learning_curves import draw_learning_curves, read_comparison
+    from elmo.analysis.pictures import draw_learning_curves, read_comparison
 
     draw_learning_curves(comparison, output, title=title)
-    told = f"{output} shows the learning curves in {comparison}."
-    print(to_json([dataclasses.asdict(row) for row in read_comparison(comparison)]) if json else told)
+    message = f"Wrote {output}: the learning curves of {comparison}."
+    print(to_json([dataclasses.asdict(row) for row in read_comparison(comparison)]) if json else message)

@@ -1,66 +1,65 @@
-"""`elmo probe KIND`: labelled data -> what each layer knows of it."""
+"""`elmo probe KIND`: labelled data -> what each layer knows about it."""
 
-from enum import Enum
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from elmo.cli import options, task_options
-from elmo.cli.json_lines import to_json
-from elmo.cli.opening import open_model
-from elmo.cli.probe_report import to_lines
-from elmo.progress import progress_bar
+from elmo.cli.corpus_options import ModelOptions, expand_options
+from elmo.files.rows import to_json
+
+if TYPE_CHECKING:
+    from elmo.analysis.probes import ProbeResult, Score
+
+_MOST_COLUMNS = 4
 
 
-class Kind(str, Enum):
-    """What is probed."""
-
-    tagging = "tagging"
-    features = "features"
-    classification = "classification"
-    senses = "senses"
-    similarity = "similarity"
-
-
+@expand_options
 def probe(
     kind: Annotated[
-        Kind,
+        Literal["tagging", "features", "classification", "senses", "similarity"],
         typer.Argument(
             metavar="KIND",
-            help="tagging: a tag of each word. features: CoNLL-U's FEATS, each feature. classification: a label "
-            "of each text. senses: WordNet keys, by the nearest neighbour. similarity: scores of sentence pairs.",
+            help="tagging: the tag of each word. features: each feature of CoNLL-U's FEATS. classification: the "
+            "label of each text. senses: WordNet keys, by the nearest neighbour. similarity: scores of sentence "
+            "pairs.",
         ),
     ],
-    test: Annotated[str, typer.Option(metavar="FILE", help="What is measured on.")],
+    test: Annotated[str, typer.Option(metavar="FILE", help="Examples to measure on.")],
     train: Annotated[
-        str | None, typer.Option(metavar="FILE", help="What is learned from; similarity may do without.")
+        str | None, typer.Option(metavar="FILE", help="Examples to learn from; optional for similarity.")
     ] = None,
     column: task_options.Columns = None,
     file_format: task_options.FormatChoice = None,
     sense_index: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Of senses: WordNet's index.sense, for lemmas that training lacks."),
+        typer.Option(metavar="FILE", help="For senses: WordNet's index.sense, for lemmas not in --train."),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="How many, from 0 on.", min=1)] = 3,
+    seeds: Annotated[int, typer.Option(help="Number of random seeds, counted from 0.", min=1)] = 3,
     max_train_words: Annotated[
         int | None,
         typer.Option(
-            help="Train on so many words, which each seed draws by itself; senses takes the first ones.",
-            show_default="100,000; 200,000 of texts; 1,000,000 of senses",
+            help="Maximum number of words to learn from, sampled for each seed; senses takes the first ones.",
+            show_default="100,000; 200,000 for classification; 1,000,000 for senses",
             min=1,
         ),
     ] = None,
     max_test_words: Annotated[
-        int | None, typer.Option(help="Of the linear probes: measure on so many.", show_default="50,000", min=1)
+        int | None,
+        typer.Option(
+            help="Maximum number of words to measure on, for tagging, features and classification.",
+            show_default="50,000",
+            min=1,
+        ),
     ] = None,
     json: options.AsJson = False,
-    model: options.ModelName = None,
-    device: options.Device = "cpu",
-    local_files_only: options.LocalFilesOnly = False,
+    *,
+    model: ModelOptions,
 ) -> None:
-    """Measure what each layer knows of labelled data.
+    """Measure what each layer knows about labelled data.
 
-    Beside the layers stand their average and their learned mix; for models with a context layer also meaning
+    The table also has the average of the layers and their learned mix; for models with a context layer, meaning
     (senses) and the vectors of elmo encode (similarity).
 
     \b
@@ -70,14 +69,58 @@ def probe(
       elmo probe senses --train semcor.data.xml --test all.data.xml --sense-index index.sense
       elmo probe similarity --train sts-train.csv --test sts-test.csv
     """
-    from elmo.analysis.probing import probe as run_probe
+    from elmo.analysis.probes import probe as run_probe
 
     columns = task_options.read_pairs(column, "--column")
-    elmo = open_model(model, device=device, local_files_only=local_files_only)
-    with progress_bar(unit="words", num_bytes=None, prints=False) as advance:
-        found = run_probe(
-            elmo, kind.value, train=train, test=test, format=file_format, columns=columns, sense_index=sense_index,
-            seeds=range(seeds), max_train_words=max_train_words, max_test_words=max_test_words,
-            advance=lambda num_words: advance(0, num_words),
-        )  # fmt: skip
-    print(to_json(found.to_dict()) if json else "\n".join(to_lines(found)))
+    found = run_probe(
+        model.open(), kind, train=train, test=test, format=file_format, columns=columns, sense_index=sense_index,
+        seeds=range(seeds), max_train_words=max_train_words, max_test_words=max_test_words, progress=True,
+    )  # fmt: skip
+    print(to_json(found.to_dict()) if json else "\n".join(describe(found)))
+
+
+def describe(found: "ProbeResult") -> Iterator[str]:
+    """Yield the lines of the table in Markdown, with the amount of data and the meaning of its numbers."""
+    yield _describe_counts(found.counts)
+    yield from found.notes
+    yield ""
+    names = list(found.rows[0].scores)
+    if len(names) > _MOST_COLUMNS:  # one row per question, because a page is not that wide
+        rows = [(name, [row.scores[name] for row in found.rows]) for name in names]
+        yield from _tabulate([found.metric, *(row.name for row in found.rows)], rows)
+    else:
+        heads = names if len(names) > 1 else [found.metric]
+        yield from _tabulate(["", *heads], [(row.name, list(row.scores.values())) for row in found.rows])
+    yield ""
+    spreads = {each.spread_of for row in found.rows for each in row.scores.values() if each.spread is not None}
+    if "seeds" in spreads:
+        yield f"± is the standard deviation over {found.counts['seeds']} seeds."
+    if "resampling" in spreads:
+        yield "±* is the standard deviation over resampled test examples; these scores do not depend on a seed."
+    if found.mix_weights is not None:
+        shares = ", ".join(f"layer {number} {share:.2f}" for number, share in enumerate(found.mix_weights))
+        yield f"The learned mix: {shares}."
+
+
+def _tabulate(heads: Sequence[str], rows: "Sequence[tuple[str, list[Score]]]") -> Iterator[str]:
+    cells = [list(heads), *([name, *map(_format, scores)] for name, scores in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for number, row in enumerate(cells):
+        yield f"| {' | '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))} |"
+        if number == 0:
+            yield f"|{'|'.join('-' * (width + 2) for width in widths)}|"
+
+
+def _format(score: "Score") -> str:
+    if score.spread is None:
+        return f"{score.mean:.2f}"
+    return f"{score.mean:.2f} ± {score.spread:.2f}{'*' if score.spread_of == 'resampling' else ''}"
+
+
+def _describe_counts(counts: dict[str, int]) -> str:
+    parts = []
+    for name, count in counts.items():
+        if count and not name.endswith("_in_data"):
+            whole = counts.get(f"{name}_in_data", count)
+            parts.append(f"{name.replace('_', ' ')} {count:,}" + (f" of {whole:,}" if whole != count else ""))
+    return f"{'; '.join(parts)}."

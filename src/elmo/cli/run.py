@@ -1,59 +1,78 @@
-"""Arguments of a call -> exit code: 0, 1 (a closed pipe), 2 (a mistake, told in one line) or 130 (Ctrl-C)."""
+"""Arguments of a call -> exit code: 0, 1 (closed pipe), 2 (a mistake, reported in one line) or 130 (Ctrl-C)."""
 
+import io
 import logging
 import os
+import shlex
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from io import TextIOWrapper
 from typing import Any, cast
 
 import typer
 
-from elmo.cli.commands import app
-from elmo.cli.old_spellings import translate
-from elmo.cli.resuming import interruption, remember_call
-from elmo.cli.standard_streams import replace_closed_streams
-from elmo.cli.text_width import show
+from elmo.cli.terminal import show
 from elmo.errors import ElmoError
 from elmo.text.scripts import UnfamiliarScriptWarning
 
 # typer exports only this subclass of the errors it raises for wrong arguments.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-
-
-COMPLETE_VARIABLE = "_ELMO_COMPLETE"  # which typer's scripts for shells set
+COMPLETE_VARIABLE = "_ELMO_COMPLETE"  # set by typer's completion scripts
+_call: list[str] = []
+_advice: list[str] = []
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command, with the arguments given or those of the process, and give its exit code."""
+    """Run one command with the given arguments, or those of the process, and return its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    closed_output = replace_closed_streams()
-    if isinstance(sys.stdout, TextIOWrapper):
+    closed_output = _replace_closed_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper):
         # Words of any script must not end a command on a terminal that cannot show them.
         sys.stdout.reconfigure(errors="backslashreplace")
-    remember_call(arguments)
+    _call[:], _advice[:] = arguments, []
     try:
         with _warnings_on_stderr():
-            code = _flush(_invoke(translate(arguments)))
+            code = _flush(_invoke(arguments))
     except KeyboardInterrupt:
-        return _say(interruption(), 130)
+        return _say("; ".join(["interrupted", *_advice]), 130)
     except typer.Abort as error:
-        if isinstance(error.__cause__, EOFError):  # which typer takes for Ctrl-D
+        if isinstance(error.__cause__, EOFError):  # typer takes any EOFError for Ctrl-D
             raise error.__cause__ from None
-        return _say(interruption(), 130)
+        return _say("; ".join(["interrupted", *_advice]), 130)
     names = [argument.partition("=")[0] for argument in arguments]
     if code == 0 and closed_output is not None and closed_output.has_content and not {"-o", "--output"} & {*names}:
         return _say("standard output is closed, so the answer is lost; give --output FILE, or leave it open.", 2)
     return code
 
 
-def _invoke(arguments: Sequence[str]) -> int:
+@contextmanager
+def resumable(find_arguments: Callable[[], Sequence[str] | None] = lambda: None) -> Iterator[None]:
+    """Print the command that resumes the work in this context if it is interrupted.
+
+    `find_arguments` returns the arguments of that command; None stands for the present call.
+    """
     try:
-        code = app(list(arguments), prog_name="elmo", standalone_mode=False)
+        yield
+    except KeyboardInterrupt:
+        arguments = find_arguments()
+        given = _call if arguments is None else arguments
+        with_input = " with the same standard input" if arguments is None and "-" in given else ""
+        _advice[:] = [f"resume{with_input}: {shlex.join(['elmo', *given])}"]
+        raise
+
+
+def _invoke(arguments: Sequence[str]) -> int:
+    from elmo.cli.commands import app, translate  # here, because the commands import this module
+
+    try:
+        code = app(translate(arguments), prog_name="elmo", standalone_mode=False)
     except _UsageError as error:
-        return _say(_describe_usage(cast(typer.BadParameter, error)), 2)
+        usage = cast(typer.BadParameter, error)
+        command = usage.ctx.command_path if usage.ctx else "elmo"
+        # The prefix is pydantic's, in which typer checks values.
+        message = usage.format_message().replace("Value error, ", "", 1)
+        return _say(f"{message} See {command} --help.", 2)
     except ElmoError as error:
         return _say(str(error), 2)
     except OSError as error:
@@ -65,17 +84,12 @@ def _invoke(arguments: Sequence[str]) -> int:
         _drop_output()
         return 1
     if code == 130:
-        raise KeyboardInterrupt  # typer hands Ctrl-C on as this code
+        raise KeyboardInterrupt  # typer turns Ctrl-C into this code
     return int(code or 0)
 
 
-def _describe_usage(error: typer.BadParameter) -> str:
-    command = error.ctx.command_path if error.ctx else "elmo"
-    return f"{error.format_message()} See {command} --help."
-
-
 def _say(message: str, code: int) -> int:
-    """Print one line, whatever the message holds."""
+    """Print a message as one line, whatever it contains, and return the code."""
     print("elmo:", show(" ".join(message.split())), file=sys.stderr)
     return code
 
@@ -86,14 +100,14 @@ def _flush(code: int) -> int:
     except BrokenPipeError:
         _drop_output()
         return 1
-    except OSError as error:  # a full disk, for example, which the command may have told of already
+    except OSError as error:  # a full disk, for example, which the command may have reported already
         _drop_output()
         return code or _say(f"standard output: {error.strerror}.", 2)
     return code
 
 
 def _drop_output() -> None:
-    # What is still buffered would be written at exit, into the broken output and with a complaint.
+    # Otherwise Python writes the buffered rest at exit, into the broken output, and complains.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
@@ -124,3 +138,37 @@ def _warnings_on_stderr() -> Iterator[None]:
             yield
     finally:
         logger.removeHandler(handler)
+
+
+class _ClosedOutput(io.RawIOBase):
+    """Stands for a closed standard output and remembers whether anything was written to it."""
+
+    has_content = False
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: object) -> int:
+        size = memoryview(content).nbytes  # type: ignore[arg-type]
+        self.has_content = self.has_content or size > 0
+        return size
+
+
+def _replace_closed_streams() -> _ClosedOutput | None:
+    """Replace standard streams that were closed when the process started; return the one for standard output.
+
+    Python has None in their place, and the system would reuse their numbers for the next files that are opened.
+    Standard input stays None: its readers report that it is closed.
+    """
+    if None not in (sys.stdin, sys.stdout, sys.stderr):
+        return None
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    if sys.stdout is not None:
+        return None
+    closed = _ClosedOutput()
+    sys.stdout = io.TextIOWrapper(io.BufferedWriter(closed), encoding="utf-8", errors="backslashreplace")
+    return closed

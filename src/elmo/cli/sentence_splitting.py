@@ -7,7 +7,7 @@ CHARACTERS_AT_ONCE = 1_000_000
 
 
 def split_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Give the sentences of a text, each on one line; none reaches over a blank line."""
+    """Yield the sentences of a text, each on one line; a blank line ends a sentence."""
     from elmo.text.sentences import split_sentences
 
     for paragraph in _join_paragraphs(lines):

@@ -1,7 +1,7 @@
 """`elmo serve`: models behind HTTP, with a page to try them on."""
 
-import os
 import sys
+from importlib import import_module
 from typing import Annotated
 
 import typer
@@ -9,112 +9,124 @@ import typer
 from elmo.cli import options
 from elmo.errors import ConfigError
 
+PACKAGES = ("fastapi", "httptools", "orjson", "prometheus_client", "pydantic_settings", "uvicorn")
+Names = list[str] | None
 
+
+# Without a flag, a value comes from the environment or is the default of elmo.serve.settings.
 def serve(
     models: Annotated[
-        list[str] | None,
+        Names,
         typer.Argument(
             metavar="MODEL",
             show_default=False,
-            help="Models, each a folder, a file, an alias or a hub id, or NAME=MODEL; the first is asked without "
-            "a name. Without any, the default model.",
+            help="Models to serve: folders, files, aliases or hub ids, each also as NAME=MODEL. Requests that "
+            "name no model use the first. Without any, the default model.",
         ),
     ] = None,
     indexes: Annotated[
-        list[str] | None,
-        typer.Option("--index", metavar="FOLDER", help="An index of `elmo neighbors --build`; repeatable."),
+        Names,
+        typer.Option("--index", metavar="FOLDER", help="Index built by `elmo neighbors --build`; repeatable."),
     ] = None,
     tasks: Annotated[
-        list[str] | None,
-        typer.Option("--task", metavar="FOLDER", help="A trained task, or NAME=FOLDER; repeatable."),
+        Names, typer.Option("--task", metavar="FOLDER", help="Trained task, or NAME=FOLDER; repeatable.")
     ] = None,
-    host: Annotated[str | None, typer.Option(show_default="127.0.0.1, this machine alone")] = None,
-    port: Annotated[int | None, typer.Option(show_default="8600", help="0 takes any free one.")] = None,
+    host: Annotated[
+        str | None, typer.Option(show_default="127.0.0.1, this machine only", help="Address to listen on.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(show_default="8600", help="Port to listen on; 0 chooses a free one.")
+    ] = None,
     api_key_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Whose one line every request must bring as its key.")
+        str | None, typer.Option(metavar="FILE", help="File with the key that every request must send.")
     ] = None,
     cors_origins: Annotated[
-        list[str] | None,
-        typer.Option("--cors-origin", help="A site whose pages may ask, such as https://example.org; repeatable."),
+        Names,
+        typer.Option("--cors-origin", help="Site whose pages may ask, such as https://example.org; repeatable."),
     ] = None,
     allowed_hosts: Annotated[
-        list[str] | None,
+        Names,
         typer.Option(
             "--allowed-host",
             metavar="NAME",
-            help="A name by which a server without a key may be asked, such as elmo.example.org; * allows all. "
-            "Addresses, localhost and the machine's own name always work. Repeatable.",
+            help="Host name by which a server without a key may be reached, such as elmo.example.org; * allows "
+            "any. Addresses, localhost and the machine's own name always work. Repeatable.",
         ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(show_default="1", help="Processes, each with models of its own.")
+        int | None, typer.Option(show_default="1", help="Number of processes, each with its own models.")
     ] = None,
     precision: Annotated[
         str | None, typer.Option(show_default="float32", help="float32, bfloat16, int8, or auto.")
     ] = None,
-    device: Annotated[str | None, typer.Option(show_default="cpu", help="cpu, cuda, cuda:1, mps.")] = None,
+    device: Annotated[
+        str | None, typer.Option(show_default="cpu", help="Device of the models: cpu, cuda, cuda:1, mps.")
+    ] = None,
     threads: options.Threads = None,
-    max_body_bytes: Annotated[int | None, typer.Option(show_default="4194304", help="Of a request.")] = None,
-    max_sentences: Annotated[int | None, typer.Option(show_default="2048", help="Of a request.")] = None,
-    max_words: Annotated[int | None, typer.Option(show_default="65536", help="Of a request.")] = None,
-    max_sentence_words: Annotated[int | None, typer.Option(show_default="8192", help="Of a sentence.")] = None,
-    max_values: Annotated[int | None, typer.Option(show_default="8388608", help="Numbers in an answer.")] = None,
+    max_body_bytes: Annotated[
+        int | None, typer.Option(show_default="4194304", help="Maximum size of a request's body.")
+    ] = None,
+    max_sentences: Annotated[
+        int | None, typer.Option(show_default="2048", help="Maximum number of sentences per request.")
+    ] = None,
+    max_words: Annotated[
+        int | None, typer.Option(show_default="65536", help="Maximum number of words per request.")
+    ] = None,
+    max_sentence_words: Annotated[
+        int | None, typer.Option(show_default="8192", help="Maximum number of words per sentence.")
+    ] = None,
+    max_values: Annotated[
+        int | None, typer.Option(show_default="8388608", help="Maximum number of numbers per response.")
+    ] = None,
     max_seconds: Annotated[
         float | None,
-        typer.Option(show_default="30", help="To send a request, to wait for its answer, to take it."),
+        typer.Option(
+            show_default="30.0",
+            help="Maximum time to send a request, to wait for its result, and to receive the response.",
+        ),
     ] = None,
-    max_connections: Annotated[int | None, typer.Option(show_default="1024", help="Open at once.")] = None,
+    max_connections: Annotated[
+        int | None, typer.Option(show_default="1024", help="Maximum number of open connections.")
+    ] = None,
     queue_words: Annotated[
-        int | None, typer.Option(show_default="262144", help="That may wait; more are refused with 503.")
+        int | None,
+        typer.Option(show_default="262144", help="Maximum number of queued words; beyond it, 503 is returned."),
     ] = None,
-    queue_requests: Annotated[int | None, typer.Option(show_default="1024", help="That may wait.")] = None,
-    batch_words: Annotated[int | None, typer.Option(show_default="8192", help="Embedded together.")] = None,
+    queue_requests: Annotated[
+        int | None, typer.Option(show_default="1024", help="Maximum number of queued requests.")
+    ] = None,
+    batch_words: Annotated[
+        int | None, typer.Option(show_default="8192", help="Maximum number of words per batch.")
+    ] = None,
     batch_wait_ms: Annotated[
-        float | None, typer.Option(show_default="3", help="How long a request waits for others to join it.")
+        float | None,
+        typer.Option(show_default="3.0", help="How long a request waits for others."),
     ] = None,
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:
     """Serve models over HTTP, with a page to try them on.
 
-    Each option can be given in the environment too: --max-words is ELMO_SERVE_MAX_WORDS, and a key that is in no
-    file is ELMO_SERVE_API_KEY. SIGTERM and Ctrl-C finish what is being answered, then stop.
+    Each option can also be set in the environment: --max-words is ELMO_SERVE_MAX_WORDS, and a key without a file
+    is ELMO_SERVE_API_KEY. SIGTERM and Ctrl-C stop the server after requests that were sent before are answered.
 
     \b
     Examples:
       elmo serve my-model
       elmo serve en=my-model small --index index --task entities --port 8080
     """
-    try:
-        import fastapi  # noqa: F401
-        import orjson  # noqa: F401
-        import prometheus_client  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise ConfigError(
-            f"elmo serve needs the package {error.name}; install it with: pip install 'modern-elmo[serve]'"
-        ) from error
-    from elmo.serve.running import run
-    from elmo.serve.settings import read_settings
+    given = {name: value for name, value in locals().items() if value is not None and value is not False}
+    for package in PACKAGES:
+        try:
+            import_module(package)
+        except ImportError as error:
+            raise ConfigError(
+                f"elmo serve needs the package {package}; install it with: pip install 'modern-elmo[serve]'"
+            ) from error
+    from elmo.serve.server import run
+    from elmo.serve.settings import Settings
 
-    limits = {
-        "max_body_bytes": max_body_bytes, "max_sentences": max_sentences, "max_words": max_words,
-        "max_sentence_words": max_sentence_words, "max_values": max_values, "max_seconds": max_seconds,
-        "max_connections": max_connections, "queue_words": queue_words, "queue_requests": queue_requests,
-        "batch_words": batch_words, "batch_wait_ms": batch_wait_ms,
-    }  # fmt: skip
-    given = {
-        "models": _tuple(models), "indexes": _tuple(indexes), "tasks": _tuple(tasks), "host": host, "port": port,
-        "api_key_file": api_key_file, "cors_origins": _tuple(cors_origins),
-        "allowed_hosts": _tuple(allowed_hosts), "workers": workers,
-        "precision": precision, "device": device, "threads": threads,
-        "local_files_only": local_files_only or None, **limits,
-    }  # fmt: skip
-    run(read_settings(os.environ, given), _announce)
+    run(Settings(**given), _announce)
 
 
 def _announce(address: str) -> None:
     print(f"elmo: serving at {address} (Ctrl-C stops)", file=sys.stderr, flush=True)
-
-
-def _tuple(values: list[str] | None) -> tuple[str, ...] | None:
-    return tuple(values) if values else None

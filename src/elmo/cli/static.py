@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from elmo.cli.writing_aside import file_written_aside
 from elmo.errors import InputError
+from elmo.files.durable import output_file
 from elmo.progress import progress_bar
 
-CorpusArgument = Annotated[Path, typer.Argument(metavar="CORPUS", help="A folder that elmo prepare wrote.")]
+CorpusArgument = Annotated[Path, typer.Argument(metavar="CORPUS", help="Folder that elmo prepare wrote.")]
 NumWords = Annotated[int, typer.Option("--words", help="Number of words, the most frequent ones.", min=2)]
 Dimensions = Annotated[int, typer.Option("--dim", help="Dimensions of the static vectors.", min=1)]
 Seed = Annotated[int, typer.Option("--seed", help="Random seed.", min=0)]
@@ -17,34 +17,34 @@ Seed = Annotated[int, typer.Option("--seed", help="Random seed.", min=0)]
 
 def static(
     corpus: CorpusArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The text file to write.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Text file to write.")],
     words: NumWords = 40_000,
     dim: Dimensions = 256,
-    window: Annotated[int, typer.Option(help="How many words apart two words are counted together.", min=1)] = 8,
+    window: Annotated[int, typer.Option(help="Maximum distance of two words that are counted.", min=1)] = 8,
     keep_case: Annotated[
-        bool, typer.Option("--keep-case", help="Keep capital letters; without it, words are in lower case.")
+        bool, typer.Option("--keep-case", help="Keep capital letters instead of converting words to lower case.")
     ] = False,
     seed: Seed = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
 ) -> None:
-    """Make static word vectors from a corpus.
+    """Compute static word vectors from a corpus.
 
-    Words used in like company are alike: which words stand near each other is counted, turned into positive mutual
-    information and reduced by a singular value decomposition. The file is as word2vec writes it; `elmo fuse` and
-    `elmo task train` read it. Needs the extra `fuse`.
+    Words that occur in similar contexts get similar vectors: words near each other are counted, the counts become
+    positive pointwise mutual information, and a singular value decomposition reduces it. The file has the text
+    format of word2vec; `elmo fuse` and `elmo task train` read it. Needs the extra `fuse`.
 
     \b
     Example:
       elmo static corpus --output vectors.txt
     """
     if output.exists() and not force:
-        raise InputError(f"{output} exists already; give another name, or --force to replace it.")
+        raise InputError(f"{output} exists already; choose another name, or use --force to replace it.")
     from elmo.corpus.prepared import PreparedCorpus
     from elmo.corpus.static_vectors import make_static_vectors, write_static_vectors
 
     opened = PreparedCorpus.open(corpus)
     with (
-        file_written_aside(output) as aside,
+        output_file(output) as aside,
         progress_bar(unit="words", num_bytes=opened.num_tokens, prints=False) as advance,
     ):
         made = make_static_vectors(

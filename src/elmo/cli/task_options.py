@@ -1,53 +1,80 @@
-"""The options of `elmo task` that say how files of examples are read."""
+"""Options of commands, derived from the settings that declare them; and those for files of examples."""
 
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from elmo.errors import InputError
+from elmo.tasks.settings import DEFAULTS, ReadSettings
 
-if TYPE_CHECKING:
-    from elmo.tasks.readers.formats import ReadSettings
-
-_FORMATS = "conll, conllu, csv, tsv, jsonl, json, trees, semeval, squad or wsd"
-FormatChoice = Annotated[
-    str | None,
-    typer.Option("--format", metavar="FORMAT", help=f"Format of the files if it cannot be detected: {_FORMATS}."),
-]
-PredictFormatChoice = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        metavar="FORMAT",
-        help=f"Format of the input if it cannot be detected: text (one sentence per line), {_FORMATS}.",
-    ),
-]
+GIGABYTE = 2**30
+FunctionT = TypeVar("FunctionT", bound=Callable[..., None])
+_HELP = {field.name: field.metadata.get("help") for field in dataclasses.fields(ReadSettings)}
+FormatChoice = Annotated[str | None, typer.Option("--format", metavar="FORMAT", help=_HELP["format"])]
 Columns = Annotated[
     list[str] | None,
-    typer.Option(
-        "--column",
-        metavar="ROLE=NAME",
-        show_default=False,
-        help="Which column has a role: word, tag, sentence; text, label; first, second, label; question, passage, "
-        "answer, start. NAME is a name, a number from 1, or outer.inner in JSON; repeatable.",
-    ),
+    typer.Option("--column", metavar="ROLE=NAME", show_default=False, help=_HELP["columns"]),
 ]
-Header = Annotated[
-    bool | None,
-    typer.Option("--header/--no-header", show_default=False, help="Whether the first row names the columns."),
-]
-TaskFolder = Annotated[str, typer.Argument(metavar="TASK", help="A folder that `elmo task train` wrote.")]
-BilmPlace = Annotated[
-    str | None,
-    typer.Option("--bilm", metavar="MODEL", help="Where the task's biLM is now, if not where it was in training."),
-]
-Precision = Annotated[
-    str | None, typer.Option("--precision", help="In which precision the frozen biLM runs, such as float32.")
-]
+
+
+def with_options(*classes: type, only: tuple[str, ...] = ()) -> Callable[[FunctionT], FunctionT]:
+    """Add the options that dataclasses declare to a command, which takes them as `**given`.
+
+    They are named by the path of their field, as in `elmo__where`, and None unless the user gave them.
+    """
+
+    def decorate(function: FunctionT) -> FunctionT:
+        signature = inspect.signature(function)
+        own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        derived = [each for cls in classes for each in _derive(cls, "", only)]
+        function.__signature__ = signature.replace(parameters=[*own, *derived])  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def _derive(cls: type, path: str, only: tuple[str, ...]) -> Iterator[inspect.Parameter]:
+    for field in dataclasses.fields(cls):
+        name = f"{path}{field.name}"
+        if dataclasses.is_dataclass(field.type):
+            yield from _derive(field.type, f"{name}__", only)  # type: ignore[arg-type]
+        elif "help" in field.metadata and (not only or field.name in only):
+            flag = field.metadata["flag"] or "--" + field.name.replace("_", "-")
+            declared = typer.Option(
+                f"{flag}/--no-{flag[2:]}" if field.type == bool | None else flag,
+                metavar=field.metadata["metavar"],
+                help=field.metadata["help"],
+                show_default=_describe_default(field, name.replace("__", ".")),
+            )
+            kind: Any = Annotated[_option_type(field) | None, declared]
+            yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+
+
+def _option_type(field: Any) -> Any:
+    if field.name == "cache_bytes":
+        return float  # in gigabytes
+    if field.default_factory is dict:
+        return list[str]
+    if field.type == bool | None:
+        return bool
+    return type(field.default) if isinstance(field.default, int) else str
+
+
+def _describe_default(field: Any, name: str) -> str | bool:
+    if any(name in changes for changes in DEFAULTS.values()):
+        return "depends on the family"
+    if field.name == "cache_bytes":
+        return f"{field.default // GIGABYTE}"
+    if isinstance(field.default, tuple):
+        return ",".join(field.default)
+    return str(field.default) if isinstance(field.default, str | int) and field.default is not False else False
 
 
 def read_pairs(given: list[str] | None, option: str, *, may_be_empty: bool = False) -> dict[str, str]:
-    """Give what NAME=VALUE arguments say."""
+    """Return what NAME=VALUE arguments say."""
     found: dict[str, str] = {}
     for item in given or ():
         name, equals, value = item.partition("=")
@@ -55,42 +82,3 @@ def read_pairs(given: list[str] | None, option: str, *, may_be_empty: bool = Fal
             raise InputError(f"{option} {item!r} is not NAME=VALUE.")
         found[name.strip()] = value.strip()
     return found
-
-
-def make_read_settings(
-    format: str | None,
-    columns: list[str] | None,
-    header: bool | None,
-    target: str = "auto",
-    split_on_spaces: bool = False,
-) -> "ReadSettings":
-    """Give the settings that these options mean."""
-    from elmo.tasks.readers.formats import ReadSettings
-
-    if target not in ("auto", "label", "score"):
-        raise InputError(f"--target is {target!r}; choose label, score or auto.")
-    kind = cast(Literal["auto", "label", "score"], target)
-    return ReadSettings(format, read_pairs(columns, "--column"), header, kind, split_on_spaces)
-
-
-def choose_read_settings(
-    trained: "ReadSettings",
-    family: str,
-    path: str,
-    format: str | None,
-    columns: list[str] | None,
-    header: bool | None,
-) -> "ReadSettings":
-    """Read as in training where the file is of the same format, else as the options say."""
-    import dataclasses
-
-    from elmo.tasks.readers.formats import format_of_file
-
-    named = format or format_of_file(path, family)
-    given = read_pairs(columns, "--column")
-    if named is not None and named != trained.format:
-        return dataclasses.replace(
-            trained, format=format, columns=given, header=header, delimiter=None, num_columns=None
-        )
-    known = {role: name for role, name in trained.columns.items() if name not in given.values()} | given
-    return dataclasses.replace(trained, columns=known, header=trained.header if header is None else header)

@@ -1,63 +1,209 @@
-"""Where vectors go: standard output, or a file whose ending says its format, whole or not there.
+"""Vectors, sentence by sentence -> JSON lines on standard output, or one file whose ending says its format.
 
-The formats themselves are in word_vector_files.py and sentence_vector_files.py. Sentences are added one by
-one and written at once, so that memory stays flat however long the text is.
+Each sentence is written at once, so that memory does not grow with the text.
 """
 
+import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeAlias
 
-from elmo.cli.json_lines import vector_line
-from elmo.cli.writing_aside import file_written_aside
+from elmo.cli.text_input import Sentence
 from elmo.errors import InputError
+from elmo.files.durable import output_file
+from elmo.files.rows import to_json
+from elmo.progress import progress_bar
 
 if TYPE_CHECKING:
     from elmo.model import Array
 
 Add: TypeAlias = "Callable[[list[str], Array], None]"  # takes the words and the vectors of the next sentence
-Writer: TypeAlias = Callable[[Path], AbstractContextManager[Add]]
+Result: TypeAlias = "tuple[Sentence, list[str], Array]"  # what was read, its words, its vectors
 ENDINGS = (".npz", ".npy", ".jsonl", ".h5", ".hdf5")
 
 
 def is_folder(path: Path | None) -> bool:
-    """Whether a folder of vectors is meant: a name without an ending, or a folder whose ending is no format's."""
+    """Return whether --output means a folder: a name without an ending, or a folder without one of ours."""
     if path is None or str(path) == "-" or path.suffix.lower() in ENDINGS:
         return False
     return path.is_dir() or (not path.suffix and not path.name.startswith("."))
 
 
 def check_output(path: Path | None) -> Path | None:
-    """Refuse a file whose ending says no format; None, or -, is standard output."""
+    """Return the file to write, None for standard output; InputError if its ending says no format."""
     if path is None or str(path) == "-":
         return None
     if path.suffix.lower() not in ENDINGS:
         raise InputError(
-            f"--output is {str(path)!r}; its ending says the format, so give {', '.join(ENDINGS)}, or a name "
+            f"--output is {str(path)!r}; its ending says the format, so use {', '.join(ENDINGS)}, or a name "
             "without an ending for a folder."
         )
     return path
 
 
+def write_vectors(
+    results: Iterable[Result], path: Path | None, *, shape: tuple[int, ...] | None, num_bytes: int | None
+) -> None:
+    """Write all results with a progress bar.
+
+    `shape` is that of one vector per sentence, or None for an array per sentence with one row per word;
+    `num_bytes` is the size of the input if it is known.
+    """
+    num_sentences = num_words = 0
+    with (
+        progress_bar(unit="sentences", num_bytes=num_bytes, prints=path is None) as advance,
+        _open_output(path, shape) as add,
+    ):
+        for sentence, words, array in results:
+            add(words, array)
+            advance(sentence.num_bytes)
+            num_sentences += 1
+            num_words += len(words)
+    if path is not None:
+        print(f"Wrote {path} (sentences: {num_sentences:,}, words: {num_words:,}).")
+
+
 @contextmanager
-def open_output(path: Path | None, writers: Mapping[str, Writer], *, name: str) -> Iterator[Add]:
-    """Give what adds one sentence to the output; `name` is what JSON calls the vectors."""
+def _open_output(path: Path | None, shape: tuple[int, ...] | None) -> Iterator[Add]:
+    name = "vectors" if shape is None else "vector"
     if path is None:
-        yield add_lines(sys.stdout.buffer, name)
+        yield _add_lines(sys.stdout.buffer, name)
         return
-    with file_written_aside(path) as aside, writers[path.suffix.lower()](aside) as add:
-        yield add
+    ending = path.suffix.lower()
+    with output_file(path) as aside:
+        if ending == ".jsonl":
+            with aside.open("wb") as file:
+                yield _add_lines(file, name)
+        else:
+            write = (_WORD_WRITERS if shape is None else _SENTENCE_WRITERS)[ending]
+            with write(aside, shape or ()) as add:
+                yield add
 
 
-def add_lines(file: IO[bytes], name: str) -> Add:
-    """Give what writes a sentence as one line of JSON."""
+def _add_lines(file: IO[bytes], name: str) -> Add:
     num_sentences = 0
 
     def add(words: list[str], array: "Array") -> None:
         nonlocal num_sentences
-        file.write(vector_line(num_sentences, words, name, array))
+        line = f'{{"index": {num_sentences}, "words": {to_json(words)}, "{name}": {vectors_to_json(array)}}}\n'
+        file.write(line.encode("utf-8"))
         num_sentences += 1
 
     return add
+
+
+def vectors_to_json(array: "Array") -> str:
+    """Return the nested lists of an array, each number with the nine digits that identify a float32."""
+    if array.ndim > 1:
+        return f"[{', '.join(vectors_to_json(part) for part in array)}]"
+    return f"[{', '.join(map('{:.9g}'.format, array.tolist()))}]"
+
+
+# --- word vectors: an array per sentence, and the words beside them
+
+
+@contextmanager
+def _write_words_npz(path: Path, shape: tuple[int, ...]) -> Iterator[Add]:
+    import numpy as np
+
+    from elmo.files.arrays import open_member, write_header, writing_archive
+
+    num_sentences = 0
+    with writing_archive(path) as archive, tempfile.TemporaryFile(dir=path.parent) as lines:
+
+        def add(words: list[str], array: "Array") -> None:
+            nonlocal num_sentences
+            with open_member(archive, str(num_sentences)) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+            lines.write(f"{to_json(words)}\n".encode())
+            num_sentences += 1
+
+        yield add
+        # numpy's arrays of text drop a NUL at the end of a word and pad every word to the longest.
+        with open_member(archive, "words") as member:
+            write_header(member, "|u1", (lines.tell(),))
+            lines.seek(0)
+            shutil.copyfileobj(lines, member)
+
+
+@contextmanager
+def _write_words_npy(path: Path, shape: tuple[int, ...]) -> Iterator[Add]:
+    import numpy as np
+
+    with path.open("wb") as file:
+        yield lambda words, array: np.save(file, array, allow_pickle=False)
+
+
+@contextmanager
+def _write_words_hdf5(path: Path, shape: tuple[int, ...]) -> Iterator[Add]:
+    import h5py
+
+    from elmo.files.arrays import add_dataset, growing_dataset, open_hdf5_output
+
+    num_sentences = 0
+    with (
+        open_hdf5_output(path) as (file, check),
+        growing_dataset(file, "words", (), h5py.string_dtype("utf-8")) as add_words,
+    ):
+
+        def add(words: list[str], array: "Array") -> None:
+            nonlocal num_sentences
+            # The number names the sentence: its text may contain a slash, or occur twice.
+            add_dataset(file, str(num_sentences), array)
+            add_words(to_json(words))
+            check()
+            num_sentences += 1
+
+        yield add
+
+
+# --- sentence vectors: one array with a row per sentence
+
+
+@contextmanager
+def _write_sentences_npz(path: Path, shape: tuple[int, ...]) -> Iterator[Add]:
+    from elmo.files.arrays import growing_npy, open_member, writing_archive
+
+    with writing_archive(path) as archive, tempfile.TemporaryFile(dir=path.parent) as file:
+        with growing_npy(file, "<f4", shape) as add_rows:
+            yield lambda words, vector: add_rows(vector[None])
+        file.seek(0)
+        # The header at the beginning of a member cannot be changed, so the finished array is copied into it.
+        with open_member(archive, "vectors") as member:
+            shutil.copyfileobj(file, member)
+
+
+@contextmanager
+def _write_sentences_npy(path: Path, shape: tuple[int, ...]) -> Iterator[Add]:
+    from elmo.files.arrays import growing_npy
+
+    with path.open("wb") as file, growing_npy(file, "<f4", shape) as add_rows:
+        yield lambda words, vector: add_rows(vector[None])
+
+
+@contextmanager
+def _write_sentences_hdf5(path: Path, shape: tuple[int, ...]) -> Iterator[Add]:
+    from elmo.files.arrays import growing_dataset, open_hdf5_output
+
+    with (
+        open_hdf5_output(path) as (file, check),
+        growing_dataset(file, "vectors", shape, "float32") as add_vector,
+    ):
+
+        def add(words: list[str], vector: "Array") -> None:
+            add_vector(vector)
+            check()
+
+        yield add
+
+
+_WORD_WRITERS = {
+    ".npz": _write_words_npz, ".npy": _write_words_npy, ".h5": _write_words_hdf5, ".hdf5": _write_words_hdf5,
+}  # fmt: skip
+_SENTENCE_WRITERS = {
+    ".npz": _write_sentences_npz, ".npy": _write_sentences_npy, ".h5": _write_sentences_hdf5,
+    ".hdf5": _write_sentences_hdf5,
+}  # fmt: skip

@@ -5,34 +5,51 @@ allennlp.modules.elmo and allennlp.commands.elmo.
 """
 
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.compat.allennlp_embedder import ElmoEmbedder
-from elmo.compat.allennlp_weights import SavedMix, rename_saved_entries
-from elmo.compat.character_ids import batch_of_characters, batch_of_words, batch_to_ids, encode_literally
 from elmo.compat.engine import BatchReader, open_files, open_model
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.inference.runtime import WORDS_AT_ONCE
 from elmo.layer import ElmoLayer
 from elmo.nn.bilm import BiLM, TokenEncoder
 from elmo.nn.scalar_mix import ScalarMix
-from elmo.text.batch import CharBatch
-from elmo.text.sentence_input import as_plain, check_words
+from elmo.text.batch import BEGIN_ROW, END_ROW, FIRST_WORD_ROW, CharBatch
+from elmo.text.characters import Alphabet, Utf8Alphabet
+from elmo.text.sentence_input import as_plain, check_words, read_word_lists
 
 __all__ = ["Elmo", "ElmoEmbedder", "ElmoRepresentations", "batch_to_ids"]
 
 LAYER_NORM_EPSILON = 1e-13
+LITERAL_BOUNDARIES = ("<S>", "</S>")
+# The entries of a state dict that AllenNLP saved, and their names here.
+_SAVED_NAMES = (
+    (r"_token_embedder\._char_embedding_weights", "tokens.characters.embedding.weight"),
+    (r"_token_embedder\.char_conv_(\d+)\.(\w+)", r"tokens.characters.convolutions.\1.\2"),
+    (r"_token_embedder\._highways\._layers\.(\d+)\.(\w+)", r"tokens.characters.highways.\1.\2"),
+    (r"_token_embedder\._projection\.(\w+)", r"tokens.projection.\1"),
+    (r"_elmo_lstm\.forward_layer_(\d+)\.(\w+\.\w+)", r"left_to_right.layers.\1.\2"),
+    (r"_elmo_lstm\.backward_layer_(\d+)\.(\w+\.\w+)", r"right_to_left.layers.\1.\2"),
+)
+_SAVED_LSTM_NAMES = {
+    "input_linearity.weight": "input_weight",
+    "state_linearity.weight": "state_weight",
+    "state_linearity.bias": "bias",
+    "state_projection.weight": "projection_weight",
+}
 logger = logging.getLogger(__name__)
 
 
 class ElmoRepresentations(TypedDict):
-    """What a forward pass gives: each mix (..., T, 2D), and the mask (..., T), True at words."""
+    """The result of a forward pass: each mix (..., T, 2D), and the mask (..., T), True at words."""
 
     elmo_representations: list[Tensor]
     mask: Tensor
@@ -41,15 +58,15 @@ class ElmoRepresentations(TypedDict):
 class Elmo(nn.Module):
     """Mixes of a biLM's layers for a task network, from character ids.
 
-    While requires_grad is False the state_dict holds the mixes alone; one that AllenNLP saved loads too.
+    While requires_grad is False the state_dict holds the mixes only; one that AllenNLP saved can be loaded too.
     `scalar_mix_0`, `scalar_mix_1`, ... are the mixes by AllenNLP's names. `stateful=False` starts every batch
-    from zero, so that the same sentence gets the same vectors.
+    from a zero state, so that the same sentence gets the same vectors.
     """
 
     if TYPE_CHECKING:
 
         def __call__(self, inputs: Tensor | None, word_inputs: Tensor | None = None) -> ElmoRepresentations:
-            """Say what forward gives; PyTorch's own signature says nothing."""
+            """Declare the types of forward, which PyTorch's own signature does not."""
 
     def __init__(
         self,
@@ -65,7 +82,7 @@ class Elmo(nn.Module):
         *,
         stateful: bool = True,
     ) -> None:
-        """`vocab_to_cache`: words encoded once and for all; `word_inputs` of forward are ids into this list."""
+        """`vocab_to_cache`: words that are encoded only once; `word_inputs` of forward are ids into this list."""
         super().__init__()
         count = num_output_representations
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
@@ -74,7 +91,7 @@ class Elmo(nn.Module):
         model = open_model(open_files(options_file, weight_file), stateful=False)
         if model.config.characters is None or model.indexer.alphabet is None:
             raise CheckpointError(
-                f"{weight_file} is a model of whole words and reads no character ids; use Elmo.from_pretrained."
+                f"{weight_file} is a model of whole words and takes no character ids; use Elmo.from_pretrained."
             )
         if mix_weights is not None and len(mix_weights) != model.num_layers:
             raise ConfigError(
@@ -98,7 +115,7 @@ class Elmo(nn.Module):
         for number, mix in enumerate(self._layer.mixes):
             assert isinstance(mix, ScalarMix)
             mix.epsilon = LAYER_NORM_EPSILON
-            setattr(self, f"scalar_mix_{number}", SavedMix(mix))
+            setattr(self, f"scalar_mix_{number}", _SavedMix(mix))
         if cached_words:
             self._layer.bilm = _with_cached_words(self._layer.bilm, cached_words)
         self._num_cached_words = len(cached_words)
@@ -110,13 +127,13 @@ class Elmo(nn.Module):
         return self._layer.output_dim
 
     def reset_state(self) -> None:
-        """Forget what was read so far."""
+        """Set the LSTM state to zero."""
         self._reader.reset_state()
 
     def forward(self, inputs: Tensor | None, word_inputs: Tensor | None = None) -> ElmoRepresentations:
         """Mix the layers for ids of characters (..., T, 50), or for ids of words of `vocab_to_cache` (..., T).
 
-        The id 0 is padding. Where both are given the words count, unless one of them is not cached.
+        The id 0 is padding. If both are given the words are used, unless one of them is not cached.
         """
         batch, shape = self._read_inputs(inputs, word_inputs)
         output = self._layer.mix(self._reader.read(batch))
@@ -130,13 +147,13 @@ class Elmo(nn.Module):
         }
 
     def _read_inputs(self, inputs: Tensor | None, word_inputs: Tensor | None) -> tuple[CharBatch, torch.Size]:
-        """Give the batch and the shape of what comes before its positions."""
+        """Return the batch and the leading dimensions of the inputs."""
         if word_inputs is not None and not self._num_cached_words:
-            logger.warning("word_inputs was given to a model without vocab_to_cache; inputs is read instead.")
+            logger.warning("word_inputs was given to a model without vocab_to_cache; inputs is used instead.")
         elif word_inputs is not None:
             ids = _flatten(word_inputs, 2, "word_inputs", "(sentences, words)")
             if not ids.numel() or 0 <= int(ids.min()) <= int(ids.max()) < self._num_cached_words:
-                return batch_of_words(ids), word_inputs.shape[:-1]
+                return _batch_of_words(ids), word_inputs.shape[:-1]
             if inputs is None:
                 raise InputError(
                     f"word_inputs has ids from {int(ids.min())} to {int(ids.max())}, but vocab_to_cache has "
@@ -145,22 +162,21 @@ class Elmo(nn.Module):
         if inputs is None:
             raise InputError("inputs is None; give character ids, or word_inputs to a model with vocab_to_cache.")
         ids = _flatten(inputs, 3, "inputs", "(sentences, words, 50), as batch_to_ids makes it")
-        return batch_of_characters(ids, self._alphabet, self._num_characters), inputs.shape[:-2]
+        return _batch_of_characters(ids, self._alphabet, self._num_characters), inputs.shape[:-2]
 
 
 def _read_saved_names(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
     assert isinstance(module, Elmo)
-    rename_saved_entries(module._layer, state, prefix, "_layer")
+    _rename_saved_entries(module._layer, state, prefix)
 
 
 def _read_mixing_weights(weights: Any) -> list[float] | None:
-    """Give the mixing weights, which may come as a numpy array."""
-    weights = as_plain(weights)
+    weights = as_plain(weights)  # it may be a numpy array
     if weights is not None and not (
         isinstance(weights, list | tuple) and all(isinstance(w, Real) for w in weights)
     ):
         raise ConfigError(
-            f"scalar_mix_parameters is {weights!r:.60}; it must be a list with a number for each layer."
+            f"scalar_mix_parameters is {weights!r:.60}; it must be a list with one number per layer."
         )
     return None if weights is None else list(weights)
 
@@ -178,7 +194,7 @@ def _read_cached_words(words: Any) -> list[str]:
 
 
 class _CachedTokenEncoder(TokenEncoder):
-    """Vectors of listed words by number, the boundaries first; the character network for all others."""
+    """Cached vectors of words by number, the boundaries first; the character network for all others."""
 
     def __init__(self, encoder: TokenEncoder, vectors: Tensor, *, learned: bool) -> None:
         super().__init__(None, encoder.characters, encoder.projection)
@@ -190,7 +206,7 @@ class _CachedTokenEncoder(TokenEncoder):
 
 
 def _with_cached_words(bilm: BiLM, words: Sequence[str]) -> BiLM:
-    ids = encode_literally(["<S>", "</S>", *words])
+    ids = _encode_literally([*LITERAL_BOUNDARIES, *words])
     with torch.no_grad():
         vectors = torch.cat([bilm.tokens(part, None) for part in torch.split(ids, WORDS_AT_ONCE)])
     learned = any(parameter.requires_grad for parameter in bilm.parameters())
@@ -206,3 +222,148 @@ def _flatten(ids: Tensor, rank: int, name: str, expected: str) -> Tensor:
     if not len(flat):
         raise InputError(f"{name} has the shape {tuple(ids.shape)}; give at least one sentence.")
     return flat
+
+
+# Character ids
+
+
+def batch_to_ids(batch: Iterable[Sequence[str]]) -> Tensor:
+    """Return the character ids of sentences that are lists of words, (B, T, 50), zero where padded."""
+    sentences = read_word_lists(batch)
+    num_words = [len(words) for words in sentences]
+    ids = _encode_literally([word for words in sentences for word in words])
+    width = max(num_words)
+    return torch.stack([F.pad(rows, (0, 0, 0, width - len(rows))) for rows in torch.split(ids, num_words)])
+
+
+def _encode_literally(words: Sequence[str]) -> Tensor:
+    """Return the ids of words, (U, 50); the literal words <S> and </S> become boundaries, as in the original."""
+    alphabet = Utf8Alphabet()
+    ids, boundaries = alphabet.encode(words), alphabet.boundaries()
+    for number, word in enumerate(words):
+        if word in LITERAL_BOUNDARIES:
+            ids[number] = boundaries[LITERAL_BOUNDARIES.index(word)]
+    return torch.from_numpy(ids)
+
+
+def _batch_of_characters(ids: Tensor, alphabet: Alphabet, num_characters: int) -> CharBatch:
+    """Return the batch of distinct words for (B, T, C) ids; a word of zeros is padding."""
+    if ids.shape[-1] != alphabet.max_characters:
+        raise InputError(
+            f"inputs has {ids.shape[-1]} character ids per word, but this model has {alphabet.max_characters}; "
+            "make the ids with batch_to_ids."
+        )
+    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < num_characters:
+        raise InputError(
+            f"inputs has ids from {int(ids.min())} to {int(ids.max())}; character ids are 0 to "
+            f"{num_characters - 1}, so make them with batch_to_ids."
+        )
+    mask = (ids > 0).any(dim=-1)
+    distinct, which = torch.unique(ids[mask], dim=0, return_inverse=True)
+    boundaries = torch.from_numpy(alphabet.boundaries()).to(ids.device)
+    return _between_boundaries(mask, which, char_ids=torch.cat([boundaries, distinct]), word_ids=None)
+
+
+def _batch_of_words(ids: Tensor) -> CharBatch:
+    """Return the batch of distinct words for (B, T) ids of cached words; the id 0 is padding."""
+    mask = ids > 0
+    distinct, which = torch.unique(ids[mask], return_inverse=True)
+    boundaries = torch.tensor([BEGIN_ROW, END_ROW], device=ids.device)
+    word_ids = torch.cat([boundaries, distinct + FIRST_WORD_ROW])
+    return _between_boundaries(mask, which, char_ids=None, word_ids=word_ids)
+
+
+def _between_boundaries(
+    mask: Tensor, which: Tensor, *, char_ids: Tensor | None, word_ids: Tensor | None
+) -> CharBatch:
+    num_rows, num_positions = mask.shape
+    num_words = mask.sum(dim=1)
+    if bool((mask[:, 1:] & ~mask[:, :-1]).any()):
+        row = int((mask[:, 1:] & ~mask[:, :-1]).any(dim=1).nonzero()[0])
+        raise InputError(f"Sentence {row} has padding before a word; padding may only follow the words.")
+    word_index = mask.new_zeros((num_rows, num_positions + 2), dtype=torch.int64)
+    word_index[:, 1:-1][mask] = which + FIRST_WORD_ROW
+    word_index[:, 0] = BEGIN_ROW
+    word_index[torch.arange(num_rows, device=mask.device), num_words + 1] = END_ROW
+    # A row of padding only still reads both boundaries, as in the original.
+    return CharBatch(
+        char_ids=char_ids,
+        word_ids=word_ids,
+        word_index=word_index,
+        lengths=num_words.cpu() + 2,
+        order=tuple(range(num_rows)),
+    )
+
+
+# State dicts that AllenNLP saved
+
+
+class _SavedMix:
+    """One mix by AllenNLP's names; the tensors are views, so writing into them changes the mix."""
+
+    def __init__(self, mix: ScalarMix) -> None:
+        self._mix = mix
+
+    @property
+    def scalar_parameters(self) -> tuple[Tensor, ...]:
+        """The weights before the softmax, one tensor (1,) per layer."""
+        return torch.split(self._mix.weights, 1)
+
+    @property
+    def gamma(self) -> Tensor:
+        """The scale, (1,)."""
+        return self._mix.gamma.reshape(1)
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """Return the parameters for an optimizer: the weights as one tensor, and the scale."""
+        return self._mix.parameters()
+
+
+def _rename_saved_entries(layer: ElmoLayer, state: dict[str, Any], prefix: str) -> None:
+    """Replace AllenNLP's entries under `prefix` by those of `layer`; a strict load names the unknown ones."""
+    for number, mix in enumerate(layer.mixes):
+        assert isinstance(mix, ScalarMix)
+        _rename_mix(f"{prefix}scalar_mix_{number}", f"{prefix}_layer.mixes.{number}", len(mix.weights), state)
+    saved = f"{prefix}_elmo_lstm."
+    for key in [key for key in state if key.startswith(saved)]:
+        if converted := _convert_saved(layer.bilm, key.removeprefix(saved), state[key]):
+            del state[key]
+            state.update({f"{prefix}_layer.bilm.{name}": tensor for name, tensor in converted.items()})
+
+
+def _rename_mix(theirs: str, ours: str, num_layers: int, state: dict[str, Any]) -> None:
+    names = [name for name in state if name.startswith(f"{theirs}.scalar_parameters.")]
+    if names:
+        wanted = [f"{theirs}.scalar_parameters.{layer}" for layer in range(num_layers)]
+        if set(names) != set(wanted):
+            raise CheckpointError(
+                f"The state dict has {len(names)} weights {theirs}.scalar_parameters, but this model has "
+                f"{num_layers} layers; load a state dict of the same model."
+            )
+        state[f"{ours}.weights"] = torch.cat([state.pop(name).reshape(1) for name in wanted])
+    if f"{theirs}.gamma" in state:
+        state[f"{ours}.gamma"] = state.pop(f"{theirs}.gamma").reshape(())
+
+
+def _convert_saved(bilm: BiLM, theirs: str, saved: Tensor) -> dict[str, Tensor]:
+    """Return the entries of ours that are made of one of theirs; none if it is unknown."""
+    cached = getattr(bilm.tokens, "cached", None)
+    if theirs == "_word_embedding.weight" and isinstance(cached, Tensor):
+        # AllenNLP does not save the vectors of the boundaries, which are our first two.
+        return {"tokens.cached": torch.cat([cached[:2].to(saved), saved])}
+    matches = ((re.fullmatch(pattern, theirs), ours) for pattern, ours in _SAVED_NAMES)
+    name = next((match.expand(ours) for match, ours in matches if match), "")
+    if name == "tokens.characters.embedding.weight" and bilm.tokens.characters is not None:
+        # Files with 262 characters have one row that is never used.
+        return {name: saved[: bilm.tokens.characters.embedding.num_embeddings]}
+    if name.startswith("tokens.characters.highways"):
+        stem, _, kind = name.rpartition(".")
+        half = len(saved) // 2
+        # Their gate passes the input, ours the transformed input.
+        return {f"{stem}.transform.{kind}": saved[:half], f"{stem}.gate.{kind}": -saved[half:]}
+    if name.endswith("state_linearity.bias"):
+        cell_dim, saved = len(saved) // 4, saved.clone()
+        saved[cell_dim : 2 * cell_dim] -= 1.0  # the forget bias, which we add to the learned one
+    for their_leaf, our_leaf in _SAVED_LSTM_NAMES.items():
+        name = name.replace(their_leaf, our_leaf)
+    return {name: saved} if name else {}

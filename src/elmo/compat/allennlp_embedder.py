@@ -1,7 +1,12 @@
-"""AllenNLP's ElmoEmbedder: lists of words, or a file of them, -> all layers of every sentence."""
+"""AllenNLP's ElmoEmbedder: lists of words, or a file of them, -> all layers of every sentence.
+
+Vectors of a file go into the HDF5 file that AllenNLP's `elmo` command wrote, one dataset per sentence.
+"""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Literal, get_args
 
@@ -10,8 +15,8 @@ import numpy.typing as npt
 
 from elmo.checkpoint.official import BASE_ADDRESS, OFFICIAL
 from elmo.compat.engine import check_batch_size, open_files, open_model
-from elmo.compat.sentence_file import check_sentence_keys, write_sentence_file
 from elmo.errors import ConfigError, InputError
+from elmo.files.durable import writing_aside
 from elmo.text.sentence_input import read_word_lists
 
 Array = npt.NDArray[np.float32]
@@ -25,7 +30,7 @@ DEFAULT_BATCH_SIZE = 64
 class ElmoEmbedder:
     """All layers of sentences that are lists of words.
 
-    `stateful=False` starts every sentence from zero, so that it gets the same vectors each time.
+    `stateful=False` starts every sentence from a zero state, so that it gets the same vectors each time.
     """
 
     def __init__(
@@ -44,19 +49,19 @@ class ElmoEmbedder:
         self._stateful = stateful
 
     def reset_state(self) -> None:
-        """Forget what was read so far."""
+        """Set the LSTM state to zero."""
         if self._stateful:
             self._model.reset_state()
 
     def embed_sentence(self, sentence: Sequence[str]) -> Array:
-        """Give all layers of one sentence, (L+1, T, 2D)."""
+        """Return all layers of one sentence, (L+1, T, 2D)."""
         return self.embed_batch([sentence])[0]
 
     def embed_batch(self, batch: Iterable[Sequence[str]]) -> list[Array]:
-        """Give all layers of each sentence, (L+1, T, 2D); an empty sentence gives (L+1, 0, 2D)."""
+        """Return all layers of each sentence, (L+1, T, 2D); of an empty one, (L+1, 0, 2D)."""
         sentences = read_word_lists(batch)
         if not any(sentences):
-            # The original does not run its network here, so the state stays where it is.
+            # The original does not run its network here, so the state stays as it is.
             empty = np.zeros((self._model.num_layers, 0, self._model.dim), dtype=np.float32)
             return [empty.copy() for _ in sentences]
         arrays: list[Array] = self._model.embed(sentences, layers="all")
@@ -65,7 +70,7 @@ class ElmoEmbedder:
     def embed_sentences(
         self, sentences: Iterable[Sequence[str]], batch_size: int = DEFAULT_BATCH_SIZE
     ) -> Iterator[Array]:
-        """Give all layers of each sentence one by one, `batch_size` sentences being read at a time."""
+        """Yield all layers of each sentence; `batch_size` sentences are computed at a time."""
         check_batch_size(batch_size)
         remaining = iter(sentences)
         while batch := list(itertools.islice(remaining, batch_size)):
@@ -80,24 +85,24 @@ class ElmoEmbedder:
         forget_sentences: bool = False,
         use_sentence_keys: bool = False,
     ) -> None:
-        """Write the vectors of a file, one sentence a line and its words between spaces, to an HDF5 file.
+        """Write the vectors of a file with one sentence per line, words separated by spaces, to an HDF5 file.
 
-        The input is an open text file, which is closed at the end, or the path of one in UTF-8.
-        Datasets are called by line number, "0", "1", ...; a blank line has one without words. Unless
-        forgotten, `sentence_to_index` holds a JSON object from sentence to name, the last one of equal
-        sentences. `use_sentence_keys` calls datasets by their sentences, which must then allow it.
+        The input is an open text file, which is closed at the end, or the path of a UTF-8 file. Datasets are named
+        by line number, "0", "1", ...; that of a blank line is empty. Unless `forget_sentences`, the dataset
+        `sentence_to_index` holds a JSON object from sentence to name, the last one of equal sentences.
+        `use_sentence_keys` names datasets by their sentences.
         """
         if output_format not in get_args(OutputFormat):
             raise InputError(f"output_format is {output_format!r}; choose 'all', 'top' or 'average'.")
         check_batch_size(batch_size)
         sentences = _read_lines(input_file)
         if not sentences:
-            raise InputError("The input file has no lines; give a file with one sentence a line.")
+            raise InputError("The input file has no lines; give a file with one sentence per line.")
         if use_sentence_keys:
-            check_sentence_keys(sentences)
+            _check_sentence_keys(sentences)
         names = sentences if use_sentence_keys else [str(number) for number in range(len(sentences))]
         arrays = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)
-        write_sentence_file(
+        _write_sentences(
             Path(output_file_path),
             zip(names, (_choose(array, output_format) for array in arrays), strict=True),
             None if forget_sentences or use_sentence_keys else dict(zip(sentences, names, strict=True)),
@@ -127,7 +132,7 @@ def _read_lines(file: IO[str] | str | Path) -> list[str]:
                 )
             sentences.append(line.strip())
     except UnicodeDecodeError as error:
-        # The fault is somewhere in a block of lines that were decoded together.
+        # The error is somewhere in a block of lines that were decoded together.
         number = len(sentences) + error.object[: error.start].count(b"\n")
         raise InputError(
             f"Line {number} of the input file, counted from 0, has bytes that are not {error.encoding}: "
@@ -141,3 +146,37 @@ def _choose(array: Array, output_format: OutputFormat) -> Array:
         return array
     chosen: Array = array[-1] if output_format == "top" else array.mean(axis=0)
     return chosen
+
+
+def _write_sentences(
+    path: Path,
+    vectors: Iterable[tuple[str, Array]],
+    sentence_to_index: Mapping[str, str] | None,
+) -> None:
+    """Write each array under its name, and the JSON index if there is one; a failure leaves no file."""
+    import h5py
+
+    try:
+        with writing_aside(path) as aside, h5py.File(aside, "w") as file:
+            for name, array in vectors:
+                file.create_dataset(name, data=array, dtype="float32")
+            if sentence_to_index is not None:
+                index = file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
+                index[0] = json.dumps(sentence_to_index)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error}.") from error
+
+
+def _check_sentence_keys(sentences: Sequence[str]) -> None:
+    """Raise InputError for sentences that cannot each name a dataset."""
+    times = Counter(sentences)
+    for number, sentence in enumerate(sentences):
+        if sentence in ("", ".") or "/" in sentence or "\0" in sentence:
+            fault = "which HDF5 does not allow as a name (no '/', and neither empty nor '.')"
+        elif times[sentence] > 1:
+            fault = f"which occurs {times[sentence]} times, so it cannot name one dataset"
+        else:
+            continue
+        raise InputError(
+            f"Line {number} is {sentence!r:.80}, {fault}; leave use_sentence_keys out to name datasets by number."
+        )

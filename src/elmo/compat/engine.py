@@ -1,4 +1,4 @@
-"""What the old names share: opening their models and running batches with the state carried or fresh."""
+"""Shared by the old names: opening their models, and running batches with a carried or zero state."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
@@ -17,12 +17,12 @@ from elmo.text.batch import CharBatch
 
 
 def open_model(checkpoint: Checkpoint, *, stateful: bool, device: str = "cpu") -> Elmo:
-    """Make a model that reads as the original programs do: boundaries spelled out, state from call to call."""
+    """Return a model that works like the original programs: literal boundaries, state kept between calls."""
     return Elmo(checkpoint, device=device, state="carry" if stateful else "zero", literal_boundaries=True)
 
 
 def open_files(options_file: str | Path, weight_file: str | Path) -> Checkpoint:
-    """Open a model of two files, each a path or an address; they need not lie side by side."""
+    """Open a model of two files, each a path or an address; they need not be in one folder."""
     aliases = [official_alias_of(str(file)) for file in (options_file, weight_file)]
     folders = {alias: fetch_official(alias) for alias in set(aliases) if alias is not None}
     options, weights = (
@@ -51,31 +51,31 @@ def _locate(file: str | Path, official_folder: Path | None, name: str) -> Path:
 
 
 def is_address(source: str | Path) -> bool:
-    """Tell whether something is to be downloaded."""
+    """Return whether a source has to be downloaded."""
     return isinstance(source, str) and source.startswith(("http://", "https://"))
 
 
 def cut_batches(sentences: Sequence[list[str]], batch_size: int) -> Iterator[Sequence[list[str]]]:
-    """Cut sentences into batches, in the order given."""
+    """Yield batches of sentences in their order."""
     for start in range(0, len(sentences), batch_size):
         yield sentences[start : start + batch_size]
 
 
 def check_batch_size(batch_size: int, name: str = "batch_size") -> None:
-    """Refuse a batch size that is not a number of sentences."""
+    """Raise InputError for a batch size that is not a number of sentences."""
     if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
         raise InputError(f"{name} is {batch_size!r}; it must be a whole number of sentences, 1 or more.")
 
 
 class BatchReader:
-    """Runs a biLM over batches as part of a task network; gradients reach it only if asked for."""
+    """Runs a biLM over batches as part of a task network, with or without gradients."""
 
     def __init__(self, bilm: BiLM, *, stateful: bool, gradients: bool) -> None:
         self._runtime = Runtime(bilm, carry=stateful)
         self._gradients = gradients
 
     def read(self, batch: CharBatch) -> LayerStates:
-        """Return all layers of a batch, boundaries included, from where its rows stood or from zero."""
+        """Return all layers of a batch, boundaries included, from the carried state or from zero."""
         runtime = self._runtime
         if not self._gradients or not torch.is_grad_enabled():
             return runtime.run_apart(batch)
@@ -84,6 +84,6 @@ class BatchReader:
             return run_bilm(runtime.bilm, batch)[0] if runtime.carried is None else runtime.carried.run(batch)
 
     def reset_state(self) -> None:
-        """Forget what was read, if anything is kept."""
+        """Set the carried state, if there is one, to zero."""
         if self._runtime.carried is not None:
             self._runtime.carried.reset()

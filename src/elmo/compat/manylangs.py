@@ -1,4 +1,4 @@
-"""ELMoForManyLangs' Embedder on this engine: lists of words -> one array a sentence.
+"""ELMoForManyLangs' Embedder on this engine: lists of words -> one array per sentence.
 
 `from elmo.compat.manylangs import Embedder` replaces the import from elmoformanylangs.
 """
@@ -21,11 +21,11 @@ AVERAGE, ALL_LAYERS = -1, -2
 
 
 class Embedder:
-    """Vectors of sentences by one of the models of the 44 languages.
+    """Vectors of sentences by a model of one of the 44 languages.
 
-    Longest sentences first, `batch_size` at a time, each batch starting where the rows of the last one ended;
-    the original also shuffles the batches at random, which is not done here. `stateful=False` starts every
-    sentence from zero, so that neither the batches nor earlier calls matter.
+    Longest sentences first, `batch_size` at a time, each batch from the final state of the previous one; the
+    original also shuffles the batches, which is not done here. `stateful=False` starts every sentence from a zero
+    state, so that neither the batches nor earlier calls matter.
     """
 
     def __init__(self, model_dir: str | Path, batch_size: int = 64, *, stateful: bool = True) -> None:
@@ -39,12 +39,12 @@ class Embedder:
         self._model = open_model(open_checkpoint(model_dir), stateful=stateful, device=device)
 
     def reset_state(self) -> None:
-        """Forget what was read so far."""
+        """Set the LSTM state to zero."""
         if self._stateful:
             self._model.reset_state()
 
     def sents2elmo(self, sents: Iterable[Sequence[str]], output_layer: int = AVERAGE) -> list[Array]:
-        """Give an array for each sentence, in the order given.
+        """Return one array per sentence, in the order given.
 
         `output_layer`: -1 the average of the layers and 0, 1, ... one of them, (T, 2D); -2 all, (L+1, T, 2D).
         """

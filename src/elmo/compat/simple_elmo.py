@@ -24,7 +24,7 @@ PREFERRED_WEIGHTS = "model.hdf5"
 
 
 class ElmoModel:
-    """Load a model, then ask for vectors. `stateful=False` starts every sentence from zero."""
+    """Vectors of a model that `load` opens. `stateful=False` starts every sentence from a zero state."""
 
     def __init__(self, *, stateful: bool = True) -> None:
         self._stateful = stateful
@@ -41,14 +41,14 @@ class ElmoModel:
         limit: int = DEFAULT_LIMIT,
         full: bool = False,
     ) -> str:
-        """Open a folder or a zip archive; `full` takes the TensorFlow checkpoint in it, with its softmax."""
+        """Open a folder or a zip archive; `full` opens its TensorFlow checkpoint, with the softmax."""
         if not isinstance(directory, str | Path):
             raise InputError(f"directory is {directory!r}; give the folder or the zip archive of a model.")
         check_batch_size(max_batch_size, "max_batch_size")
         if limit != DEFAULT_LIMIT:
             raise InputError(
                 f"limit is {limit!r}, but there is no cache of vocabulary words to limit here: each distinct word "
-                "is encoded once a batch; leave limit out."
+                "is encoded once per batch; leave limit out."
             )
         path = Path(directory) / PREFERRED_WEIGHTS
         source = path if path.is_file() and not full else directory
@@ -62,7 +62,7 @@ class ElmoModel:
         return "The model is now loaded."
 
     def reset_state(self) -> None:
-        """Forget what was read so far."""
+        """Set the LSTM state to zero."""
         if self._stateful and self._model is not None:
             self._model.reset_state()
 
@@ -73,10 +73,10 @@ class ElmoModel:
         layers: LayerChoice = "average",
         session: None = None,
     ) -> Array:
-        """Give (N, T, 2D), or (N, L+1, T, 2D) for layers="all", zero after a sentence's last word.
+        """Return (N, T, 2D), or (N, L+1, T, 2D) for layers="all", zero after a sentence's last word.
 
-        `warmup` first reads the first batch once for its state alone; without a carried state it changes
-        nothing and is not done.
+        `warmup` runs the first batch once for its state only; without a carried state it has no effect and is
+        skipped.
         """
         arrays = self._embed(texts, warmup, layers, session)
         width = max(array.shape[-2] for array in arrays)
@@ -92,10 +92,9 @@ class ElmoModel:
         layers: LayerChoice = "average",
         session: None = None,
     ) -> Array:
-        """Give one array a sentence, the mean over its words scaled to length 1: (N, 2D).
+        """Return the mean over the words of each sentence, scaled to length 1: (N, 2D).
 
-        With layers="all" (N, L+1, 2D), all layers of a sentence being scaled together. A sentence without words
-        gives zeros.
+        With layers="all" (N, L+1, 2D), all layers of a sentence scaled together. An empty sentence has zeros.
         """
         arrays = self._embed(texts, warmup, layers, session)
         means = [array.sum(axis=-2) / max(1, array.shape[-2]) for array in arrays]

@@ -24,12 +24,12 @@ Inputs: TypeAlias = Iterable[str | bytes] | Mapping[str, Any]
 class Module(nn.Module):
     """google/elmo: a fixed biLM and one mix of its layers.
 
-    With `trainable` the parameters are the mixing weights and γ; without, nothing is learned and all layers
-    count alike. `stateful=False` starts every call from zero.
+    With `trainable` the parameters are the mixing weights and γ; otherwise nothing is learned and all layers have
+    equal weights. `stateful=False` starts every call from a zero state.
     """
 
     if TYPE_CHECKING:
-        # PyTorch's own signature says nothing of what forward gives.
+        # PyTorch's own signature has no types.
         @overload
         def __call__(self, inputs: Inputs, signature: str = ..., as_dict: Literal[False] = ...) -> Tensor: ...
         @overload
@@ -46,7 +46,7 @@ class Module(nn.Module):
             """Run forward."""
 
     def __init__(self, url_or_path: str | Path, trainable: bool = False, *, stateful: bool = True) -> None:
-        """Open the module's public address, which means the model `original`, or any other model."""
+        """Open the public address of the module, which is the model `original`, or any other model."""
         super().__init__()
         if not isinstance(url_or_path, str | Path):
             raise CheckpointError(
@@ -67,7 +67,7 @@ class Module(nn.Module):
         self.mix = ScalarMix(model.num_layers, learned=trainable)
 
     def reset_state(self) -> None:
-        """Forget what was read so far."""
+        """Set the LSTM state to zero."""
         self._reader.reset_state()
 
     def forward(
@@ -78,14 +78,14 @@ class Module(nn.Module):
     ) -> Tensor | dict[str, Tensor]:
         """Embed sentences: strings that are split on spaces, or {"tokens": ..., "sequence_len": ...}.
 
-        Bytes are read as UTF-8, and numpy arrays as the lists they hold.
-        Gives the mean of each sentence (B, 2D), or with `as_dict` also word_emb (B, T, D), lstm_outputs1 and
-        so on (B, T, 2D), elmo (B, T, 2D) and sequence_len (B,), all zero where padded.
+        Bytes are decoded as UTF-8, and numpy arrays taken as lists.
+        Returns the mean of each sentence (B, 2D), or with `as_dict` also word_emb (B, T, D), lstm_outputs1 and so
+        on (B, T, 2D), elmo (B, T, 2D) and sequence_len (B,), all zero where padded.
         """
         if signature not in SIGNATURES:
             raise InputError(f"signature is {signature!r}; choose 'default' or 'tokens'.")
         sentences, width = _read_strings(inputs) if signature == "default" else _read_tokens(inputs)
-        # Where this module was moved, the biLM follows.
+        # The biLM follows this module to its device.
         self._frozen[0].to(self.mix.weights.device)
         states = self._reader.read(self._indexer.batch(sentences)).without_boundaries()
         missing = width - states.mask.shape[1]
@@ -159,14 +159,14 @@ def _read_tokens(inputs: Any) -> tuple[list[list[str]], int]:
 
 
 def _plain_list(values: Any) -> list[Any]:
-    """Numpy arrays and tensors become lists of Python's own strings and numbers, whole or item by item."""
+    """Return numpy arrays and tensors as lists of plain strings and numbers, as a whole or item by item."""
     values = as_plain(values)
     usable = isinstance(values, Iterable) and not isinstance(values, str | bytes)
     return [as_plain(value) for value in values] if usable else []
 
 
 def _decode(text: Any, where: str) -> Any:
-    """TensorFlow's strings are bytes; anything else is given back as it is."""
+    """Decode bytes, as TensorFlow's strings are; return anything else as it is."""
     if not isinstance(text, bytes):
         return text
     try:

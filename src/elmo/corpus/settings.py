@@ -1,4 +1,4 @@
-"""How raw text is to become a corpus: a frozen, validated dataclass. Nothing is read here but a vocabulary."""
+"""How raw text becomes a corpus: frozen, validated settings, and the vocabulary file that they may name."""
 
 import dataclasses
 import hashlib
@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 
 from elmo.errors import ConfigError, InputError
 from elmo.text.sentences import split_sentences
-from elmo.text.vocabulary import Vocabulary, parse_lines
 
 Split = Literal["sentences", "lines", "none"]
 DEFAULT_VOCABULARY_SIZE = 40_000
@@ -16,35 +15,49 @@ SPECIAL_WORDS = ("<S>", "</S>", "<UNK>")
 
 
 @dataclass(frozen=True)
-class PrepareSettings:
-    """What decides the prepared corpus, besides the text itself."""
+class TextSettings:
+    """How running text is split into sentences and words."""
 
-    field: str = "text"  # of a JSON record or a parquet row
-    split: Split = "sentences"  # lines -> sentences; each line is one; or none: each document is one sequence
+    field: str = "text"  # the column of a JSON record or a Parquet row that holds the text
+    split: Split = "sentences"  # split lines into sentences; take lines as sentences; or a document as one
     language: str | None = None  # whose rules split the sentences; English if not given
-    split_on_spaces: bool = False  # take what stands between spaces as the words
-    vocabulary_size: int | None = None  # special words included; 40,000 if nothing says otherwise
-    min_count: int | None = None  # instead: every word that occurs this often
-    vocabulary: Path | None = None  # instead: a file with one word a line
-    shard_bytes: int = 8 << 20  # text in one shard, before any compression
+    split_on_spaces: bool = False  # words are what spaces separate
 
     def __post_init__(self) -> None:
-        if faults := self._faults():
-            raise ConfigError("The corpus cannot be prepared so: " + "; ".join(faults) + ".")
+        if faults := self._find_faults():
+            raise ConfigError(f"Invalid settings to read text: {'; '.join(faults)}.")
 
-    def _faults(self) -> list[str]:
+    def _find_faults(self) -> list[str]:
         found = []
         if self.split not in get_args(Split):
             found.append(f"split is {self.split!r}; it must be one of {', '.join(get_args(Split))}")
         elif self.language is not None and self.split != "sentences":
-            found.append(f"language is {self.language!r}, but it has a meaning only where split is sentences")
+            found.append(f"language is {self.language!r}, but it is used only if split is sentences")
         if self.language is not None:
             try:
                 split_sentences("", language=self.language)
             except InputError as error:
                 found.append(str(error).rstrip("."))
         if not self.field:
-            found.append("field is empty; name the field of a record that holds the text")
+            found.append("field is empty; name the column that holds the text")
+        return found
+
+
+@dataclass(frozen=True)
+class PrepareSettings(TextSettings):
+    """What decides a prepared corpus, apart from the text itself."""
+
+    vocabulary_size: int | None = None  # special words included; 40,000 unless another option decides
+    min_count: int | None = None  # instead: every word that occurs at least this often
+    vocabulary: Path | None = None  # instead: a file with one word per line
+    shard_bytes: int = 8 << 20  # uncompressed text per shard
+
+    def __post_init__(self) -> None:
+        if faults := [*self._find_faults(), *self._find_vocabulary_faults()]:
+            raise ConfigError(f"Invalid prepare settings: {'; '.join(faults)}.")
+
+    def _find_vocabulary_faults(self) -> list[str]:
+        found = []
         given = [
             name for name in ("vocabulary_size", "min_count", "vocabulary") if getattr(self, name) is not None
         ]
@@ -62,7 +75,7 @@ class PrepareSettings:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the JSON object of a manifest: defaults filled in, the vocabulary file by its content."""
+        """Return the JSON object of a manifest: defaults filled in, the vocabulary file by its content."""
         values = dataclasses.asdict(self)
         if self.split == "sentences":
             values["language"] = self.language or "en"
@@ -74,7 +87,9 @@ class PrepareSettings:
 
 
 def read_vocabulary(path: Path) -> list[str]:
-    """Read a list of words, one a line; InputError if a special word is missing or a word is there twice."""
+    """Read a list of words, one per line; InputError if a special word is missing or a word is repeated."""
+    from elmo.text.vocabulary import Vocabulary, parse_lines  # imports numpy, which the command line does without
+
     try:
         words = parse_lines(_read(path))
     except UnicodeDecodeError as error:

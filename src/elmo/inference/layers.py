@@ -108,6 +108,16 @@ def _check_weights(layers: Layers, num_layers: int) -> tuple[float, ...]:
     return tuple(weights.tolist())
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """The cosine of two words (or phrases) by the chosen layers, and in each layer; layer 0 sees no sentence."""
+
+    cosine: float
+    cosine_by_layer: list[float]
+    words_a: list[str]
+    words_b: list[str]
+
+
 def cosine(
     first: npt.NDArray[np.float32], second: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float64] | np.float64:

@@ -14,7 +14,7 @@ from elmo.errors import InputError
 from elmo.inference.runtime import Runtime
 from elmo.inference.scoring import require_softmax
 from elmo.text.batch import Indexer
-from elmo.text.vocabulary import Vocabulary, is_punctuation
+from elmo.text.vocabulary import Vocabulary, is_clitic, is_punctuation
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ def find_substitutes(
     A word's score is log p(word | words before) + log p(word | words after) - log p(word): by Bayes' rule its
     probability given both sides, if these were independent given the word. It is normalized over the words that
     are considered: never the special words of the vocabulary, `punctuation` (words without a letter or digit) and
-    the word that stands there (`same_word`) only if asked for. Where punctuation stands there, it is considered.
+    the word that stands there (`same_word`) only if asked for. Where punctuation stands there, it is considered;
+    clitics such as 's replace only clitics.
     """
     softmaxes, vocabulary = require_softmax(runtime.bilm, vocabulary)
     if isinstance(top_k, bool) or not isinstance(top_k, int | np.integer) or top_k < 1:
@@ -58,6 +59,8 @@ def find_substitutes(
     here = words[index]
     if not punctuation and not is_punctuation(here):
         scores[vocabulary.punctuation_ids] = -torch.inf
+    if not is_clitic(here):
+        scores[vocabulary.clitic_ids] = -torch.inf
     if not same_word:
         spellings = {here, here.lower(), here.upper(), here.capitalize()}
         scores[vocabulary.encode(sorted(spellings))] = -torch.inf  # one that is not listed is the unknown word

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
-from elmo.durable import writing_aside
 from elmo.errors import InputError
+from elmo.files.durable import writing_aside
 from elmo.integrations.models import Boundaries, check_target
 from elmo.model import Elmo
 from elmo.version import __version__

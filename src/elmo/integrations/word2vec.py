@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from elmo.durable import writing_aside
 from elmo.errors import InputError
+from elmo.files.durable import writing_aside
 from elmo.integrations.models import check_target
 from elmo.model import Elmo
 

@@ -1,1 +1,1 @@
-"""A prepared corpus -> a trained language model: read, learned, validated, saved, resumed."""
+"""A prepared corpus -> a trained language model: batches, losses, updates, validation, checkpoints, resuming."""

@@ -1,8 +1,7 @@
-"""A trained model, a teacher and some text -> a basis in which the model's cosines are nearer to the teacher's.
+"""A trained model, a teacher and some text -> a basis in which the model's cosines are closer to the teacher's.
 
-Nothing of the language model is trained: only two matrices are, one for the word vectors and one for all other
-layers, and `change_basis` writes them into the weights. They make small what helps to predict neighbours and says
-little of meaning.
+The language model is not trained: only two matrices are, one for the word vectors and one for all other layers,
+and `change_basis` writes them into the weights. They shrink directions that say little of meaning.
 """
 
 from collections import defaultdict
@@ -15,29 +14,32 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.derived import change_basis, check_basis
 from elmo.errors import InputError
 from elmo.model import Elmo
-from elmo.pretrain.relations import compare_relations, find_others
+from elmo.pretrain.distillation import compare_relations, find_others
 from elmo.pretrain.teacher import Teacher
+from elmo.progress import progress_bar
 
 SENTENCES_AT_ONCE = 128
 MIN_OCCURRENCES = 8  # of a word whose occurrences are compared
-MAX_SHARE = 1 / 500  # of all words; more frequent ones are mostly not of the kind that has senses
-MIN_GROUPS = 20  # of occurrences of a word
-HELD_OUT = 10  # one of so many groups is only measured
+MAX_SHARE = 1 / 500  # of all words; more frequent ones are mostly function words
+MIN_GROUPS = 20  # words with enough occurrences
+HELD_OUT = 10  # every tenth group is only measured
 GROUPS_AT_ONCE, GROUP_SIZE, RANDOM_WORDS = 16, 32, 384
 RANDOM_WEIGHT = 0.3  # of the loss among words drawn at random
 LEARNING_RATE = 2e-3
-SMALLEST = 0.2  # singular value of a matrix, 1 is the largest: the language model still reads what is made small
+SMALLEST = 0.2  # singular value, where 1 is the largest: the language model still reads what is shrunk
 STEPS_BETWEEN_BOUNDS = 5
-NONE = -1  # in the place of a place
+NONE = -1  # padding among places
 
 Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class ReadWords:
-    """Words of a text in their sentences, by the model and by the teacher."""
+    """Words of a text in their sentences, as the model and the teacher represent them."""
 
     words: Sequence[str]
     layers: Tensor  # (L+1, N, 2D), float16
@@ -46,7 +48,7 @@ class ReadWords:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How the cosines among occurrences of a word go with the teacher's: mean correlations over words held out."""
+    """Correlation of the cosines among occurrences of a word with the teacher's: means over held-out words."""
 
     top: float
     average: float
@@ -54,12 +56,37 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Alignment:
-    """Two matrices (D, D) for change_basis, and what they do."""
+    """Two matrices (D, D) for change_basis, and their effect."""
 
     words: Tensor
     layers: Tensor
     before: Agreement
     after: Agreement
+    num_words: int  # of text
+
+
+def align_model(
+    model: Elmo,
+    sentences: Iterable[Sequence[str]],
+    *,
+    teacher: str,
+    max_words: int = 100_000,
+    seed: int = 0,
+    progress: bool = False,
+) -> tuple[Checkpoint, Alignment]:
+    """Return the model in a basis that brings its cosines closer to the teacher's, and what that changes.
+
+    Its predictions stay the same. `sentences` are words of text of the kind that the model is used on; `teacher`
+    is a Hugging Face encoder.
+    """
+    check_basis(model.config)
+    with progress_bar(unit="words", num_bytes=None, shown=progress) as advance:
+        read = read_words(
+            model, Teacher(teacher), sentences, num_words=max_words, advance=lambda more: advance(0, more)
+        )
+    with progress_bar(unit="steps", num_bytes=None, shown=progress) as advance:
+        found = align(read, seed=seed, advance=lambda: advance(0))
+    return change_basis(model.checkpoint(), words=found.words, layers=found.layers), found
 
 
 def read_words(
@@ -70,7 +97,7 @@ def read_words(
     num_words: int,
     advance: Callable[[int], None] = lambda num_words: None,
 ) -> ReadWords:
-    """Read sentences until there are `num_words` words; `advance` is told how many more there are."""
+    """Read sentences until there are `num_words` words; `advance` is called with the number of words read."""
     words: list[str] = []
     layers: list[Tensor] = []
     vectors: list[Tensor] = []
@@ -81,8 +108,8 @@ def read_words(
         found = np.concatenate(model.embed(batch, layers="all"), axis=1)[:, pieces.words.numpy()]
         layers.append(torch.from_numpy(found).half())
         vectors.append(teacher.vectors(pieces).cpu())
-        named = [word for sentence in batch for word in sentence]
-        words.extend(named[number] for number in pieces.words.tolist())
+        in_order = [word for sentence in batch for word in sentence]
+        words.extend(in_order[number] for number in pieces.words.tolist())
         advance(len(pieces.words))
         batch.clear()
 
@@ -105,7 +132,7 @@ def read_words(
 def align(
     read: ReadWords, *, num_steps: int = 300, seed: int = 0, advance: Callable[[], None] = lambda: None
 ) -> Alignment:
-    """Find the matrices; `advance` is called after each of `num_steps` steps."""
+    """Train the matrices; `advance` is called after each of `num_steps` steps."""
     random = np.random.default_rng(seed)
     groups = _find_groups(read.words, random)
     held_out, taught = groups[::HELD_OUT], [group for at, group in enumerate(groups) if at % HELD_OUT]
@@ -117,9 +144,9 @@ def align(
         for options in optimizer.param_groups:
             options["lr"] = LEARNING_RATE * (1 - step / num_steps)
         groups = [taught[number] for number in random.integers(len(taught), size=GROUPS_AT_ONCE)]
-        loss = _differ(read, _choose(groups, random), matrices)
+        loss = _compare(read, _choose(groups, random), matrices)
         drawn = torch.from_numpy(random.integers(len(read.words), size=(1, RANDOM_WORDS)))
-        loss = loss + RANDOM_WEIGHT * _differ(read, drawn, matrices)
+        loss = loss + RANDOM_WEIGHT * _compare(read, drawn, matrices)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -128,11 +155,11 @@ def align(
                 _bound(matrix)
         advance()
     words, layers = (matrix.detach() for matrix in matrices)
-    return Alignment(words, layers, before, _measure(read, held_out, words, layers))
+    return Alignment(words, layers, before, _measure(read, held_out, words, layers), len(read.words))
 
 
 def _find_groups(words: Sequence[str], random: np.random.Generator) -> list[Places]:
-    """Give the places of words that occur often enough and not all the time, in an order of chance."""
+    """Return the places of each word that occurs often enough but not too often, shuffled."""
     places: dict[str, list[int]] = defaultdict(list)
     for place, word in enumerate(words):
         places[word.lower()].append(place)
@@ -145,14 +172,14 @@ def _find_groups(words: Sequence[str], random: np.random.Generator) -> list[Plac
     if len(groups) < MIN_GROUPS:
         raise InputError(
             f"Of {len(words):,} words of text, {len(groups)} occur {MIN_OCCURRENCES} times or more, and at least "
-            f"{MIN_GROUPS} were expected; give more text, 100,000 words or so."
+            f"{MIN_GROUPS} were expected; give more text, about 100,000 words."
         )
     random.shuffle(groups)
     return groups
 
 
 def _choose(groups: Sequence[Places], random: np.random.Generator) -> Tensor:
-    """Draw up to GROUP_SIZE places of each group: (G, GROUP_SIZE), NONE where there are fewer."""
+    """Draw up to GROUP_SIZE places of each group: (G, GROUP_SIZE), padded with NONE."""
     chosen = torch.full((len(groups), GROUP_SIZE), NONE)
     for row, group in zip(chosen, groups, strict=True):
         places = torch.from_numpy(random.permutation(group)[:GROUP_SIZE])
@@ -167,8 +194,8 @@ def _multiply(layers: Tensor, words_matrix: Tensor, layers_matrix: Tensor) -> li
     return [*changed[1:], changed.mean(dim=0)]
 
 
-def _differ(read: ReadWords, places: Tensor, matrices: Sequence[Tensor]) -> Tensor:
-    """Give how far our view of which places of a group (G, n) are near which is from the teacher's: a mean."""
+def _compare(read: ReadWords, places: Tensor, matrices: Sequence[Tensor]) -> Tensor:
+    """Return the mean loss on the similarities among the places of each group (G, n)."""
     is_there = places != NONE
     others = find_others(is_there) & is_there[:, None]
     vectors = read.vectors[places]

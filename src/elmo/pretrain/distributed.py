@@ -1,24 +1,24 @@
-"""One process or many: which rows are ours, where the network is, how gradients meet. Started by torchrun."""
+"""One process or several, started by torchrun: which rows are ours, which device, how gradients are averaged."""
 
 import os
+from collections.abc import Iterable
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from elmo.errors import ConfigError
 from elmo.inference.precision import open_device
 from elmo.nn.softmax import WordSoftmax
-from elmo.pretrain.objective import Objective
 
 
 class Processes:
     """This process among those of a run; alone unless torchrun started it."""
 
     def __init__(self, device: str = "cpu") -> None:
-        """Join the others where there are any: by NCCL on GPUs, by gloo on CPUs."""
+        """Join the other processes, if any: by NCCL on GPUs, by gloo on CPUs."""
         self.count = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ.get("RANK", "0"))
         if device == "cuda" and self.count > 1:
@@ -26,7 +26,7 @@ class Processes:
         self.device = open_device(device)
         self._joined = False
         if self.count > 1 and not dist.is_initialized():
-            # The others wait while the first one validates, which may take longer than torch's own limit.
+            # The others wait while the first one validates, which may take longer than torch's default timeout.
             dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo", timeout=timedelta(days=1))
             self._joined = True
 
@@ -36,14 +36,14 @@ class Processes:
         return self.rank == 0
 
     def share(self, num_rows: int) -> range:
-        """Give the rows of the global batch that this process reads."""
+        """Return the rows of the global batch that this process reads."""
         if num_rows % self.count:
             raise ConfigError(f"num_rows is {num_rows}; it must be a multiple of the {self.count} processes.")
         own = num_rows // self.count
         return range(self.rank * own, (self.rank + 1) * own)
 
-    def wrap(self, objective: Objective) -> nn.Module:
-        """Let gradients be averaged over the processes, except sparse ones (see gradients.average_sparse)."""
+    def wrap(self, objective: nn.Module) -> nn.Module:
+        """Return the module with gradients averaged over processes, except sparse ones (see average_sparse)."""
         if self.count == 1:
             return objective
         sparse = [
@@ -55,12 +55,12 @@ class Processes:
         return DistributedDataParallel(objective)
 
     def wait(self) -> None:
-        """Go on when all processes are here."""
+        """Wait until all processes are here."""
         if self.count > 1:
             dist.barrier()
 
     def any(self, here: bool) -> bool:
-        """Whether it is true in any process; each calls this."""
+        """Return whether `here` is true in any process; each calls this."""
         if self.count == 1:
             return here
         found = torch.tensor(int(here), device=self.device)
@@ -68,6 +68,28 @@ class Processes:
         return bool(found)
 
     def leave(self) -> None:
-        """Part from the others at the end."""
+        """Leave the group of processes."""
         if self._joined:
             dist.destroy_process_group()
+
+
+def average_sparse(parameters: Iterable[nn.Parameter]) -> None:
+    """Average sparse gradients over processes, each row once; DistributedDataParallel averages the dense ones."""
+    for parameter in parameters:
+        if parameter.grad is not None and parameter.grad.is_sparse:
+            gradient = parameter.grad.coalesce()
+            parameter.grad = _average_rows(gradient) if dist.is_initialized() else gradient
+
+
+def _average_rows(gradient: Tensor) -> Tensor:
+    """Return the mean of the gradients of all processes, over the rows that any of them touched."""
+    (own_rows,), own_values = gradient.indices(), gradient.values()
+    touched = torch.zeros(gradient.shape[0], dtype=torch.uint8, device=gradient.device)
+    touched[own_rows] = 1
+    dist.all_reduce(touched, dist.ReduceOp.MAX)
+    rows = touched.nonzero()[:, 0]
+    values = own_values.new_zeros(len(rows), *own_values.shape[1:])
+    values[torch.searchsorted(rows, own_rows)] = own_values
+    dist.all_reduce(values)
+    values /= dist.get_world_size()
+    return torch.sparse_coo_tensor(rows[None], values, gradient.shape, is_coalesced=True, check_invariants=False)

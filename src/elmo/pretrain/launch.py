@@ -1,183 +1,346 @@
-"""Start a run in a new folder, or resume one from its last checkpoint. run.json says what a run is made of."""
+"""Training from Python and from the command: begin a run in a new folder, or resume one from its last checkpoint.
+
+A run is a folder that run.json describes. Killed at any moment, it resumes exactly.
+"""
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
-
-import torch
 
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import write_json
 from elmo.checkpoint.location import read_json
 from elmo.checkpoint.open import open_checkpoint
-from elmo.checkpoint.run_folder import RUN_FILE, list_checkpoints
-from elmo.config import parse
-from elmo.corpus.part_sentences import read_sentences
+from elmo.checkpoint.source import CHECKPOINTS, RUN_FILE, list_checkpoints
+from elmo.config import SoftmaxConfig, parse
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.corpus.settings import PrepareSettings
-from elmo.durable import is_vacant
-from elmo.errors import CheckpointError, ConfigError
+from elmo.corpus.text import read_sentences
+from elmo.errors import CheckpointError, ConfigError, InputError
+from elmo.files.durable import is_vacant, writing_aside
+from elmo.heap import reuse_large_blocks
 from elmo.pretrain.distributed import Processes
-from elmo.pretrain.run import Run, holding_run
-from elmo.pretrain.settings import TrainSettings
-from elmo.text.word_vectors import read_word_vectors
+from elmo.pretrain.metrics import METRICS_FILE, TrainingReport
+from elmo.pretrain.run import Run, Validation, Watcher, count_updates, lock_run
+from elmo.pretrain.settings import TrainSettings, change, read_settings
 
 FORMAT, VERSION = "modern-elmo-run", 1
+# Settings that the tensors, positions and numbers of a checkpoint depend on, or that matter only at the start.
+FIXED = (
+    "model", "share_softmax", "softmax_bias", "num_rows", "num_steps", "windows_per_update", "optimizer.kind",
+    "teacher.model", "teacher.heads", "context.model", "context.vectors",
+)  # fmt: skip
+IMPATIENT_SECONDS = 1.0  # torchrun forwards a Ctrl-C that its processes have received already; a person is slower
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """What a run reads besides its settings."""
+class TrainingResult:
+    """How training ended. Elmo.from_pretrained opens the folder."""
 
-    corpus: str  # folder that `elmo prepare` wrote
-    validation: tuple[str, ...] = ()  # files of raw text, read as the corpus was
-    start_from: str | None = None  # a model whose weights training begins with
-    word_vectors: str | None = None  # a text file of vectors that the word embedding begins with
+    folder: Path
+    num_updates: int
+    num_words: int  # read so far
+    perplexity: float | None  # at the last validation of this call, by the full softmax
+    stopped_by: int | None  # the signal after which the run saved and stopped; None if it is done
+    is_first: bool  # whether this process is the one that writes and reports
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all updates are made; if not, resume_training continues."""
+        return self.stopped_by is None
 
 
-def start(folder: Path, inputs: Inputs, settings: TrainSettings, *, device: str = "cpu") -> Run:
-    """Make a new run; its folder must be new or empty."""
+def train(
+    corpus: str | Path,
+    output: str | Path,
+    *,
+    preset: str | None = None,
+    config: str | Path | None = None,
+    changes: Mapping[str, Any] | None = None,
+    validation: Sequence[str | Path] = (),
+    init: str | None = None,
+    word_vectors: str | Path | None = None,
+    device: str = "cpu",
+    progress: bool = False,
+) -> TrainingResult:
+    """Train a bidirectional language model on a prepared corpus; `output` is the new folder of the run.
+
+    Settings are read from a preset, then from `config`, a TOML file, then from `changes` by dotted name, as in
+    {"optimizer.learning_rate": 0.1, "teacher.model": "..."}. `validation` are files of raw text that is not
+    trained on. `init` is a model to start from, `word_vectors` a text file that the word embedding starts from.
+    SIGINT (Ctrl-C) and SIGTERM save and stop after the current update: see TrainingResult.stopped_by.
+    """
+    changes = dict(changes or {})
+    of_model = [name for name in changes if name.split(".")[0] in ("model", "share_softmax", "softmax_bias")]
+    if init is not None and of_model:
+        raise InputError(
+            f"A run that starts from a model (--init) has the configuration of that model, so "
+            f"{', '.join(of_model)} cannot be set; leave that out."
+        )
+    settings = read_settings(preset=preset, file=Path(config) if config is not None else None, changes=changes)
+    run = start_run(
+        Path(output),
+        corpus,
+        settings,
+        validation=[str(name) for name in validation],
+        start_from=init,
+        word_vectors=None if word_vectors is None else str(word_vectors),
+        device=device,
+    )
+    return _train(run, progress=progress)
+
+
+def resume_training(
+    run: str | Path,
+    *,
+    output: str | Path | None = None,
+    changes: Mapping[str, Any] | None = None,
+    device: str = "cpu",
+    progress: bool = False,
+) -> TrainingResult:
+    """Resume a run from its last checkpoint, exactly.
+
+    With `output`, the last checkpoint is copied to a new run there, which resumes with `changes` to its settings;
+    the first run stays as it is.
+    """
+    if changes and output is None:
+        raise InputError("A run resumes exactly; to change its settings, give a new folder too (--output).")
+    target = None if output is None else Path(output)
+    return _train(resume_run(Path(run), output=target, changes=changes, device=device), progress=progress)
+
+
+def _train(run: Run, *, progress: bool) -> TrainingResult:
+    reuse_large_blocks()
+    perplexity: float | None = None
+    report = TrainingReport(run, shown=progress and run.is_first)
+
+    def on_validation(found: Validation) -> None:
+        nonlocal perplexity
+        perplexity = found.evaluation.perplexity
+        report.on_validation(found)
+
+    try:
+        with report, StopRequest() as stop:
+            watcher = Watcher(report.on_update, on_validation, report.on_checkpoint)
+            is_done = run.train(watcher, should_stop=lambda: stop.signal is not None)
+    finally:
+        run.close()
+    stopped_by = None if is_done else stop.signal or signal.SIGTERM  # another process may have received it
+    state = run.state
+    return TrainingResult(run.folder, state.num_updates, state.num_words, perplexity, stopped_by, run.is_first)
+
+
+class StopRequest:
+    """Catches SIGTERM and Ctrl-C while entered, so that a run can save first; a second Ctrl-C ends it at once."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None  # the first one received
+        self._received_at = 0.0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "StopRequest":
+        if threading.current_thread() is threading.main_thread():  # only there signals can be caught
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._before[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self.signal is None:
+            self.signal, self._received_at = number, now
+        elif number == signal.SIGINT and now - self._received_at > IMPATIENT_SECONDS:
+            raise KeyboardInterrupt
+
+
+def start_run(
+    folder: Path,
+    corpus: str | Path,
+    settings: TrainSettings,
+    *,
+    validation: Sequence[str] = (),
+    start_from: str | None = None,
+    word_vectors: str | None = None,
+    device: str = "cpu",
+) -> Run:
+    """Begin a run in a new or empty folder.
+
+    `validation` are files of raw text, read as the corpus was; `start_from` is a model whose weights training
+    starts from; `word_vectors` is a text file of vectors that the word embedding starts from.
+    """
     processes = Processes(device)
     if processes.is_first:
         _check_vacant(folder)
-    corpus = PreparedCorpus.open(inputs.corpus)
-    if inputs.start_from is not None:
-        # What the model is made of is given with its weights.
-        config = open_checkpoint(inputs.start_from).config
-        shared = config.softmax is None or config.softmax.shared
-        settings = replace(settings, model=config, share_softmax=shared)
-    if settings.teacher is not None and Path(settings.teacher.model).exists():
-        # A run may be resumed from anywhere.
-        folder_of_teacher = str(Path(settings.teacher.model).resolve())
-        settings = replace(settings, teacher=replace(settings.teacher, model=folder_of_teacher))
-    run = _make(folder, inputs, settings, corpus, processes)
-    if inputs.word_vectors is not None:
-        _set_word_vectors(run, Path(inputs.word_vectors))
+    opened = PreparedCorpus.open(corpus)
+    initial = None
+    if start_from is not None:
+        initial, softmax = _open_initial(start_from, opened)
+        settings = replace(settings, model=replace(initial.config, softmax=None), share_softmax=softmax.shared)
+    settings = _make_absolute(settings)
+    record = RunRecord(
+        corpus=str(Path(corpus).resolve()),
+        corpus_hash=_hash_corpus(opened),
+        validation=tuple(str(Path(name).resolve()) for name in validation),
+        start_from=start_from and _absolute(start_from),
+        word_vectors=word_vectors and _absolute(word_vectors),
+        settings=settings,
+    )
+    run = _open_run(folder, record, opened, initial, processes)
     if processes.is_first:
-        record = {
-            "format": FORMAT,
-            "version": VERSION,
-            "corpus_hash": _identity(corpus),
-            "corpus": str(Path(inputs.corpus).resolve()),
-            "validation": [str(Path(name).resolve()) for name in inputs.validation],
-            "start_from": _absolute(inputs.start_from),
-            "word_vectors": _absolute(inputs.word_vectors),
-            "settings": settings.to_dict(),
-        }
         folder.mkdir(parents=True, exist_ok=True)
-        with holding_run(folder):
-            _check_vacant(folder)  # now that we are alone
-            write_json(folder / RUN_FILE, record)
+        with lock_run(folder):
+            _check_vacant(folder)  # again, now that no other process can write there
+            record.write(folder)
     processes.wait()
     return run
 
 
-def _check_vacant(folder: Path) -> None:
-    if not is_vacant(folder):
-        raise ConfigError(
-            f"{folder} is not empty; give a new folder, or go on with the run in it by --resume {folder}."
-        )
+def resume_run(
+    folder: Path, *, output: Path | None = None, changes: Mapping[str, Any] | None = None, device: str = "cpu"
+) -> Run:
+    """Open a run at its last checkpoint, or at its beginning if it has none.
 
-
-def resume(folder: Path, *, device: str = "cpu") -> Run:
-    """Open a run where its last checkpoint was written; from the beginning if it wrote none."""
-    return reopen(folder, Processes(device))
-
-
-def reopen(folder: Path, processes: Processes) -> Run:
-    """Do what resume does, as one of some processes."""
-    record = read_inputs(folder)
-    settings = parse(TrainSettings, record["settings"], f"The settings in {folder / RUN_FILE}")
-    corpus = PreparedCorpus.open(record["corpus"])
-    if _identity(corpus) != record["corpus_hash"]:
+    With `output`, the last checkpoint is copied to a new run there, which resumes with `changes` (by dotted name)
+    to the settings; the first run stays as it is.
+    """
+    processes = Processes(device)
+    if output is not None:
+        if processes.is_first:
+            _copy_run(folder, output, changes or {})
+        processes.wait()
+        folder = output
+    record = RunRecord.read(folder)
+    corpus = PreparedCorpus.open(record.corpus)
+    if _hash_corpus(corpus) != record.corpus_hash:
         raise CheckpointError(
-            f"The corpus in {record['corpus']} is not the one this run was started with; prepare that one again, "
-            "for a run cannot go on exactly with another."
+            f"The corpus in {record.corpus} is not the one this run was started with; prepare that one again: "
+            "with another corpus a run cannot resume exactly."
         )
-    # What training began with is in the checkpoints, if there is one already.
-    start_from = None if list_checkpoints(folder) else record["start_from"]
-    inputs = Inputs(record["corpus"], tuple(record["validation"]), start_from, record["word_vectors"])
-    run = _make(folder, inputs, settings, corpus, processes)
-    if not run.resume() and inputs.word_vectors is not None:
-        _set_word_vectors(run, Path(inputs.word_vectors))
+    initial = None
+    if record.start_from is not None and not list_checkpoints(folder):
+        initial, _ = _open_initial(record.start_from, corpus)
+    return _open_run(folder, record, corpus, initial, processes)
+
+
+def _open_run(
+    folder: Path, record: "RunRecord", corpus: PreparedCorpus, initial: Checkpoint | None, processes: Processes
+) -> Run:
+    text = _read_validation(record.validation, corpus)
+    run = Run(folder, corpus, record.settings, validation=text, processes=processes, start_from=initial)
+    if not run.load_last_checkpoint() and record.word_vectors is not None:
+        run.set_word_vectors(Path(record.word_vectors))
     return run
 
 
-def _absolute(given: str | None) -> str | None:
-    """Give the whole path of a file or folder, for a run may be resumed from anywhere; other names as they are."""
-    return str(Path(given).resolve()) if given is not None and Path(given).exists() else given
+@dataclass(frozen=True)
+class RunRecord:
+    """What a run is made of: the content of run.json. Paths are absolute, so that it resumes from any folder."""
+
+    corpus: str
+    corpus_hash: str
+    validation: tuple[str, ...]
+    start_from: str | None
+    word_vectors: str | None
+    settings: TrainSettings
+    branched_from: str | None = None  # the run whose last checkpoint this one began with
+
+    def write(self, folder: Path) -> None:
+        """Write run.json to a folder."""
+        write_json(folder / RUN_FILE, {"format": FORMAT, "version": VERSION, **asdict(self)})
+
+    @classmethod
+    def read(cls, folder: Path) -> "RunRecord":
+        """Read the run.json of a folder; CheckpointError if it is missing or damaged."""
+        record = read_run_file(folder)
+        content = {name: value for name, value in record.items() if name not in ("format", "version")}
+        try:
+            return parse(cls, content, str(folder / RUN_FILE))
+        except ConfigError as error:
+            raise CheckpointError(f"{str(error).rstrip('.')}; copy the run again, or start a new one.") from error
 
 
-def read_run(folder: Path) -> dict[str, Any]:
-    """Read the record of a run, or say that there is none."""
+def read_run_file(folder: Path) -> dict[str, Any]:
+    """Read the run.json of a folder as it is; CheckpointError if there is none or its format is unknown."""
     if not (folder / RUN_FILE).is_file():
         raise CheckpointError(f"{folder} holds no training run (there is no {RUN_FILE}).")
     record = read_json(folder / RUN_FILE)
     if record.get("format") != FORMAT or record.get("version") != VERSION:
         raise CheckpointError(
-            f"{folder / RUN_FILE} says format {record.get('format')!r}, version {record.get('version')!r}; "
+            f"{folder / RUN_FILE} has format {record.get('format')!r}, version {record.get('version')!r}; "
             f"{FORMAT!r}, version {VERSION} was expected."
         )
     return record
 
 
-def read_inputs(folder: Path) -> dict[str, Any]:
-    """Read the record of a run with all that is needed to resume it; CheckpointError if something is missing."""
-    record = read_run(folder)
-    kinds: dict[str, Any] = {
-        "corpus": str, "corpus_hash": str, "validation": list, "settings": dict,
-        "start_from": str | None, "word_vectors": str | None,
-    }  # fmt: skip
-    wrong = [name for name, kind in kinds.items() if name not in record or not isinstance(record[name], kind)]
-    if wrong or not all(isinstance(name, str) for name in record["validation"]):
-        raise CheckpointError(
-            f"{folder / RUN_FILE} is damaged: {', '.join(wrong or ['validation'])} is missing or of another kind; "
-            "copy the run again."
-        )
-    return record
-
-
-def _make(
-    folder: Path, inputs: Inputs, settings: TrainSettings, corpus: PreparedCorpus, processes: Processes
-) -> Run:
-    validation = _read_validation(inputs.validation, corpus)
-    start_from = None
-    if inputs.start_from is not None:
-        start_from = open_checkpoint(inputs.start_from)
-        _check_vocabulary(start_from, corpus, inputs.start_from)
-    return Run(folder, corpus, settings, validation=validation, processes=processes, start_from=start_from)
-
-
-def _read_validation(names: Sequence[str], corpus: PreparedCorpus) -> list[list[str]]:
-    stated = corpus.manifest["settings"]
-    settings = PrepareSettings(
-        **{name: stated[name] for name in ("field", "split", "language", "split_on_spaces")}
-    )
-    found = [words for name in names for words in read_sentences([name], settings, stdin_copy=Path("-"))]
-    if names and not found:
-        raise ConfigError(f"The validation text in {', '.join(names)} has no words; give another file.")
-    return found
-
-
-def _set_word_vectors(run: Run, path: Path) -> None:
-    """Put given vectors in the rows of the words that have one; the others stay random."""
-    embedding = run.state.bilm.tokens.words
-    if embedding is None:
+def _copy_run(source: Path, folder: Path, changes: Mapping[str, Any]) -> None:
+    """Copy the last checkpoint and the metrics of a run to a new folder, with changed settings."""
+    if folder.exists():
         raise ConfigError(
-            "word_vectors was given, but the model has no word embedding to begin with them; set model.words, for "
-            "example by --set model.words.embedding_dim=50."
+            f"{folder} already exists; give a new folder, or resume that run with --resume {folder}."
         )
-    found = read_word_vectors(path, run.corpus.vocabulary, embedding.embedding_dim)
-    with torch.no_grad():
-        for number, word in enumerate(run.corpus.vocabulary):
-            if word in found:
-                embedding.weight[number] = torch.from_numpy(found[word])
+    record = RunRecord.read(source)
+    found = list_checkpoints(source)
+    if not found:
+        raise CheckpointError(f"The training run in {source} has no checkpoint yet; wait for the first one.")
+    before = record.settings.to_dict()
+    settings = _make_absolute(parse(TrainSettings, change(before, changes), f"The settings for {folder}"))
+    after = settings.to_dict()
+    moved = [name for name in FIXED if _find(before, name) != _find(after, name)]
+    if record.settings.context is None or settings.context is None:  # its head can be added and removed
+        moved = [name for name in moved if not name.startswith("context.")]
+    if moved:
+        raise ConfigError(
+            f"A run cannot resume with another {', '.join(moved)}; leave that unchanged, or start a new run from "
+            f"this one's weights with --init {source}."
+        )
+    done = int(found[-1].name.rpartition("-")[2])
+    if (last := count_updates(settings, PreparedCorpus.open(record.corpus))) <= done:
+        raise ConfigError(
+            f"{source} stands at update {done}, and with max_updates ({settings.max_updates}) and num_epochs "
+            f"({settings.num_epochs:g}) the run ends at {last}; raise them."
+        )
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with writing_aside(folder) as aside:
+            shutil.copytree(found[-1], aside / CHECKPOINTS / found[-1].name)
+            if (source / METRICS_FILE).is_file():
+                shutil.copy(source / METRICS_FILE, aside / METRICS_FILE)
+            replace(record, settings=settings, branched_from=str(source.resolve())).write(aside)
+    except OSError as error:
+        reason = error.strerror or "files could not be copied"
+        raise CheckpointError(
+            f"{folder} could not be copied from {source}: {reason}; fix this and run the same command again."
+        ) from error
 
 
-def _check_vocabulary(checkpoint: Checkpoint, corpus: PreparedCorpus, source: str) -> None:
+def _find(settings: Mapping[str, Any], dotted: str) -> Any:
+    value: Any = settings
+    for name in dotted.split("."):
+        value = None if value is None else value[name]
+    return value
+
+
+def _check_vacant(folder: Path) -> None:
+    if not is_vacant(folder):
+        raise ConfigError(
+            f"{folder} is not empty; give a new folder, or resume the run in it with --resume {folder}."
+        )
+
+
+def _open_initial(source: str, corpus: PreparedCorpus) -> tuple[Checkpoint, SoftmaxConfig]:
+    """Open a model to start from, and its softmax; ConfigError if it cannot be trained on the corpus."""
+    checkpoint = open_checkpoint(source)
     if checkpoint.config.softmax is None:
         raise ConfigError(
             f"{source} has no softmax, so its language model cannot be trained further; add one with elmo vocab."
@@ -187,9 +350,37 @@ def _check_vocabulary(checkpoint: Checkpoint, corpus: PreparedCorpus, source: st
             f"{source} and the corpus have different vocabularies; prepare the corpus with --vocabulary "
             "vocabulary.txt of the model, or change the model's with elmo vocab."
         )
+    return checkpoint, checkpoint.config.softmax
 
 
-def _identity(corpus: PreparedCorpus) -> str:
-    """Give the hash of what a corpus holds; its manifest has the hash of every file."""
+def _absolute(name: str) -> str:
+    """Return the absolute path of an existing file or folder; other names (on the hub) as they are."""
+    return str(Path(name).resolve()) if Path(name).exists() else name
+
+
+def _make_absolute(settings: TrainSettings) -> TrainSettings:
+    teacher, context = settings.teacher, settings.context
+    if teacher is not None:
+        teacher = replace(teacher, model=_absolute(teacher.model))
+    if context is not None:
+        model, vectors = (name and _absolute(name) for name in (context.model, context.vectors))
+        context = replace(context, model=model, vectors=vectors)
+    return replace(settings, teacher=teacher, context=context)
+
+
+def _hash_corpus(corpus: PreparedCorpus) -> str:
+    """Return the hash of a corpus's content; its manifest has the hash of every file."""
     content = {name: corpus.manifest[name] for name in ("counts", "files", "shards")}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _read_validation(names: Sequence[str], corpus: PreparedCorpus) -> list[list[str]]:
+    """Read the sentences of the validation files, split as the corpus was."""
+    recorded = corpus.manifest["settings"]
+    settings = PrepareSettings(
+        **{name: recorded[name] for name in ("field", "split", "language", "split_on_spaces")}
+    )
+    found = [words for name in names for words in read_sentences([name], settings, stdin_copy=Path("-"))]
+    if names and not found:
+        raise ConfigError(f"The validation text in {', '.join(names)} has no words; give another file.")
+    return found

@@ -1,4 +1,4 @@
-"""The numbers of a run as JSON lines, and as TensorBoard events where it is installed."""
+"""What a run reports: JSON lines, TensorBoard events where it is installed, and progress for a person."""
 
 import contextlib
 import json
@@ -6,17 +6,24 @@ import math
 import os
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from elmo.durable import replace_file
 from elmo.errors import ElmoError
+from elmo.files.durable import replace_file
+from elmo.progress import StatusBar
+
+if TYPE_CHECKING:
+    from elmo.pretrain.loop import StepReport
+    from elmo.pretrain.run import Run, Validation
 
 METRICS_FILE, TENSORBOARD_FOLDER = "metrics.jsonl", "tensorboard"
+_SMOOTHING = 0.95  # of what a person sees: values of single updates vary widely
 
 
 class MetricsWriter:
-    """Appends to a run's metrics; lines of updates after the one resumed from are dropped first."""
+    """Appends to the metrics of a run, after dropping lines later than the update it resumes from."""
 
     def __init__(self, run: Path, *, resumed_at: int = 0) -> None:
         self._path = run / METRICS_FILE
@@ -29,7 +36,7 @@ class MetricsWriter:
             raise _unwritten(self._path, error) from error
 
     def write(self, kind: str, update: int, values: dict[str, float]) -> None:
-        """Add one line: "train" (sampled losses) or "validation" (full softmax)."""
+        """Append one line: "train" (sampled losses) or "validation" (full softmax)."""
         shown = {name: value if math.isfinite(value) else None for name, value in values.items()}
         try:
             self._file.write(json.dumps({"kind": kind, "update": update, **shown}) + "\n")
@@ -40,8 +47,7 @@ class MetricsWriter:
             raise _unwritten(self._path, error) from error
 
     def close(self) -> None:
-        """Finish the files."""
-        # What could not be written is told by `write`, which keeps nothing back.
+        """Close the files; `write` has flushed everything and raised what went wrong."""
         with contextlib.suppress(OSError):
             self._file.close()
         with contextlib.suppress(OSError):
@@ -50,7 +56,7 @@ class MetricsWriter:
 
 
 def read_metrics(run: Path) -> Iterator[dict[str, Any]]:
-    """Give the lines of a run's metrics; a last line cut off by a crash is left out."""
+    """Yield the lines of a run's metrics; a last line truncated by a crash is left out."""
     path = run / METRICS_FILE
     if not path.is_file():
         return
@@ -65,15 +71,15 @@ def read_metrics(run: Path) -> Iterator[dict[str, Any]]:
 
 def _unwritten(path: Path, error: OSError) -> ElmoError:
     return ElmoError(
-        f"The numbers of the run could not be written to {path.parent} ({error.strerror or error}); its "
-        f"checkpoints are whole, so make room and go on with --resume {path.parent}."
+        f"The metrics of the run could not be written to {path.parent} ({error.strerror or error}); its "
+        f"checkpoints are complete, so make room and resume with --resume {path.parent}."
     )
 
 
 class _Events:
-    """A file of numbers that TensorBoard shows.
+    """A file of TensorBoard events.
 
-    Written here, at once: torch's writer has a thread whose errors end nowhere, and imports TensorFlow if it can.
+    Not by torch's SummaryWriter: errors in its thread are lost, and it imports TensorFlow if it can.
     """
 
     def __init__(self, folder: Path, resumed_at: int) -> None:
@@ -86,7 +92,7 @@ class _Events:
         self._file = (folder / f"events.out.tfevents.{time.time_ns()}.{os.getpid()}").open("wb")
         self._records = RecordWriter(self._file)
         self._write(file_version="brain.Event:2")
-        if resumed_at:  # what earlier files have from here on is hidden
+        if resumed_at:  # hides what earlier files have from here on
             self._write(step=resumed_at + 1, session_log=SessionLog(status=SessionLog.START))
 
     def add(self, update: int, values: dict[str, float]) -> None:
@@ -106,3 +112,60 @@ def _open_tensorboard(folder: Path, resumed_at: int) -> _Events | None:
         return _Events(folder, resumed_at)
     except ImportError:
         return None
+
+
+class TrainingReport:
+    """Shows a run on stderr: a bar or a line every 30 seconds with losses and remaining time, then each event."""
+
+    def __init__(self, run: "Run", *, shown: bool) -> None:
+        self._run, self._shown = run, shown
+        self._bar = StatusBar(run.num_updates, shown=shown)
+        self._loss_name = "sampled loss" if run.settings.num_samples else "loss"
+        self._smoothed: dict[str, float] = {}
+        self._start_updates, self._start_words = run.state.num_updates, run.state.num_words
+        self._started = time.monotonic()
+
+    def __enter__(self) -> "TrainingReport":
+        if self._start_updates:
+            self._say(f"Resuming after update {self._start_updates:,} of {self._run.num_updates:,}.")
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.__exit__(*error)
+
+    def on_update(self, report: "StepReport") -> None:
+        """Show the losses of an update, the rate and the remaining time."""
+        loss = self._smooth(self._loss_name, (report.left_to_right_loss + report.right_to_left_loss) / 2)
+        parts = [f"update {report.update:,} of {self._run.num_updates:,}", f"{self._loss_name} {loss:.3f}"]
+        for name, cosine in report.cosines.items():
+            parts.append(f"{name.replace('_', ' ')} {self._smooth(name, cosine):.3f}")
+        seconds = max(1e-9, time.monotonic() - self._started)
+        parts.append(f"{(report.num_words - self._start_words) / seconds:,.0f} words/s")
+        seconds_per_update = seconds / (report.update - self._start_updates)
+        left = timedelta(seconds=round((self._run.num_updates - report.update) * seconds_per_update))
+        parts.append(f"{left} left" if report.update < self._run.num_updates else "validating and saving")
+        self._bar.show(report.update, ", ".join(parts))
+
+    def on_validation(self, found: "Validation") -> None:
+        """Print the perplexity on the validation text."""
+        evaluation = found.evaluation
+        cosines = "".join(f"; {name.replace('_', ' ')} {cosine:.4f}" for name, cosine in found.cosines.items())
+        self._say(
+            f"update {found.update:,}: validation perplexity (full softmax) {evaluation.perplexity:.2f} "
+            f"(left to right {evaluation.left_to_right_perplexity:.2f}, right to left "
+            f"{evaluation.right_to_left_perplexity:.2f}, {evaluation.unknown_rate:.2%} unknown){cosines}"
+        )
+
+    def on_checkpoint(self, folder: Path) -> None:
+        """Print where a checkpoint was saved."""
+        self._say(f"saved {folder}")
+
+    def _smooth(self, name: str, value: float) -> float:
+        before = self._smoothed.get(name, value)
+        self._smoothed[name] = _SMOOTHING * before + (1 - _SMOOTHING) * value
+        return self._smoothed[name]
+
+    def _say(self, line: str) -> None:
+        if self._shown:
+            self._bar.say(line)

@@ -1,46 +1,58 @@
-"""A training run from start to end: settings and corpus -> checkpoints, metrics and a model.
+"""A training run in one process: batches -> updates, metrics, validations and checkpoints.
 
-Environment, objects and loop are separate: set_up makes a Run, Run.train goes on until it is done.
+launch.py opens runs; loop.py makes one update; here is what happens around the updates.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from elmo.build import build_bilm
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import write_json
-from elmo.checkpoint.run_folder import BEST_FILE, CHECKPOINTS, checkpoint_folder, list_checkpoints, read_best
+from elmo.checkpoint.source import BEST_FILE, CHECKPOINTS, checkpoint_folder, list_checkpoints, read_best
 from elmo.config import ModelConfig, SoftmaxConfig
 from elmo.corpus.prepared import PreparedCorpus
+from elmo.errors import ConfigError
+from elmo.files.durable import holding
 from elmo.inference.scoring import Evaluation, evaluate_text
-from elmo.locking import holding
 from elmo.model import Elmo
+from elmo.nn.bilm import BiLM
+from elmo.pretrain.context import ContextHead, ContextObjective
 from elmo.pretrain.distillation import Distillation
 from elmo.pretrain.distributed import Processes
-from elmo.pretrain.first_weights import count_vocabulary, set_frequency_bias
-from elmo.pretrain.loop import StepReport, TrainState, train_step
+from elmo.pretrain.loop import StepReport, TrainState, build_optimizer, train_step
 from elmo.pretrain.metrics import MetricsWriter, read_metrics
 from elmo.pretrain.objective import Objective
-from elmo.pretrain.optimizer import build_optimizer
-from elmo.pretrain.saving import remove_old, restore, save_checkpoint
+from elmo.pretrain.saving import load_checkpoint, remove_old, save_checkpoint
 from elmo.pretrain.settings import TrainSettings
-from elmo.pretrain.stream import Position, WindowStream, read_ahead
+from elmo.pretrain.stream import LMBatch, Position, WindowStream, read_ahead
+from elmo.text.vocabulary import Vocabulary
+from elmo.text.word_vectors import read_word_vectors
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
+class Validation:
+    """What one validation measured."""
+
+    update: int
+    evaluation: Evaluation
+    cosines: Mapping[str, float]  # teacher_cosine, context_cosine: means over words of the validation text
+
+
+@dataclass(frozen=True)
 class Watcher:
-    """What a caller wants to hear of while a run goes on; each is called in the first process only."""
+    """Functions to call while a run trains; in the first process only."""
 
     on_update: Callable[[StepReport], None] = lambda report: None
-    # The last one is the mean cosine with the teacher's vectors, where there is a teacher.
-    on_validation: Callable[[int, Evaluation, float | None], None] = lambda update, evaluation, cosine: None
+    on_validation: Callable[[Validation], None] = lambda validation: None
     on_checkpoint: Callable[[Path], None] = lambda folder: None
 
 
@@ -59,14 +71,14 @@ class Run:
     ) -> None:
         self.folder, self.corpus, self.settings = folder, corpus, settings
         self._validation, self._processes = validation, processes
-        self.config = _complete(settings, corpus)
+        self.config = _add_sizes(settings, len(corpus.vocabulary))
         self.num_updates = count_updates(settings, corpus)
-        self._word_counts = count_vocabulary(corpus)
-        self._best: tuple[float, str] | None = None
-        teacher = settings.teacher
+        self._word_counts = _count_vocabulary(corpus)
+        self._best: tuple[float, str] | None = None  # perplexity and name of the best checkpoint
         self._distillation = None
-        if teacher is not None:
-            self._distillation = Distillation(teacher, processes, num_updates=self.num_updates)
+        if settings.teacher is not None:
+            self._distillation = Distillation(corpus, settings, processes, num_updates=self.num_updates)
+        self._context = None if settings.context is None else ContextObjective(settings.context, corpus)
         self.state = self._make_state(start_from)
 
     def _make_state(self, start_from: Checkpoint | None) -> TrainState:
@@ -76,7 +88,7 @@ class Run:
         if start_from is not None:
             bilm.load_state_dict(dict(start_from.weights))
         elif settings.softmax_bias == "frequency":
-            set_frequency_bias(bilm, self.corpus)
+            _set_frequency_bias(bilm, self._word_counts)
         bilm = bilm.to(processes.device)
         assert bilm.softmaxes is not None
         for softmax in bilm.softmaxes:
@@ -84,12 +96,16 @@ class Run:
         heads = None
         if self._distillation is not None:
             heads = self._distillation.make_heads(num_layers=bilm.num_layers, vector_dim=self.config.vector_dim)
+        context_head = None
+        if self._context is not None:
+            context_head = ContextHead(self.config.vector_dim, self._context.dim).to(processes.device)
         objective = Objective(
             bilm,
             dropout=settings.dropout,
             product_dtype=DTYPES[settings.precision],
             heads=heads,
             relates=settings.teacher is not None and settings.teacher.relations > 0,
+            context_head=context_head,
         )
         parameters = [parameter for parameter in objective.parameters() if parameter.requires_grad]
         rows = processes.share(settings.num_rows)
@@ -103,6 +119,8 @@ class Run:
             num_updates=0,
             num_words=0,
             heads=heads,
+            context_head=context_head,
+            context_fingerprint="" if self._context is None else self._context.fingerprint,
         )
 
     @property
@@ -111,70 +129,58 @@ class Run:
         return self._processes.is_first
 
     def close(self) -> None:
-        """Part from the other processes."""
+        """Leave the group of processes."""
         self._processes.leave()
 
-    def resume(self) -> bool:
-        """Go to where the last checkpoint was written and tell whether there is one."""
+    def load_last_checkpoint(self) -> bool:
+        """Load the last checkpoint of the folder and return whether there is one."""
         found = list_checkpoints(self.folder)
         if found:
-            restore(self.state, found[-1])
+            load_checkpoint(self.state, found[-1])
             self._best = self._find_best([folder.name for folder in found])
         return bool(found)
 
-    def _find_best(self, names: Sequence[str]) -> tuple[float, str] | None:
-        """Read which checkpoint is the best; a process killed before it wrote that left it in the metrics."""
-        measured = [
-            (line["perplexity"], checkpoint_folder(self.folder, line["update"]).name)
-            for line in read_metrics(self.folder)
-            if line["kind"] == "validation" and isinstance(line.get("perplexity"), float)
-        ]
-        if (best := read_best(self.folder)) is not None:
-            measured.append(best)
-        return min((each for each in measured if each[1] in names), default=None)
+    def set_word_vectors(self, path: Path) -> None:
+        """Initialize the word embedding with the vectors of a file; words without one stay random."""
+        embedding = self.state.bilm.tokens.words
+        if embedding is None:
+            raise ConfigError(
+                "word_vectors was given, but the model has no word embedding to initialize; set model.words, for "
+                "example with --set model.words.embedding_dim=50."
+            )
+        found = read_word_vectors(path, self.corpus.vocabulary, embedding.embedding_dim)
+        with torch.no_grad():
+            for number, word in enumerate(self.corpus.vocabulary):
+                if word in found:
+                    embedding.weight[number] = torch.from_numpy(found[word])
 
-    def _write_best(self) -> None:
-        """Write down the best checkpoint where a killed process could not, and remove those it would have."""
-        if self._best is not None and read_best(self.folder) != self._best:
-            perplexity, name = self._best
-            write_json(self.folder / BEST_FILE, {"perplexity": perplexity, "checkpoint": name})
-        remove_old(self.folder, keep=self.settings.keep_checkpoints, best=self._best[1] if self._best else None)
+    def checkpoint(self) -> Checkpoint:
+        """Return the model as it is now."""
+        return Checkpoint(
+            self.config,
+            self.state.bilm.state_dict(),
+            vocabulary=self.corpus.vocabulary,
+            origin={"format": "trained", "source": self.folder.name},
+            word_counts=self._word_counts,
+        )
 
     def train(self, watcher: Watcher, *, should_stop: Callable[[], bool] = lambda: False) -> bool:
-        """Update the weights until the run is done, validating and saving on the way, and tell whether it is.
+        """Update the weights until the run is done, validating and saving on the way; return whether it is done.
 
-        When `should_stop` says so, to any of the processes, all of them save and stop after the update.
+        When `should_stop` returns True in any process, all of them save and stop after the update.
         """
         if not self.is_first:
             return self._train(watcher, should_stop)
-        # Two runs in one folder would remove each other's checkpoints.
-        with holding_run(self.folder):
+        # Two processes training in one folder would remove each other's checkpoints.
+        with lock_run(self.folder):
             self._write_best()
             return self._train(watcher, should_stop)
 
     def _train(self, watcher: Watcher, should_stop: Callable[[], bool]) -> bool:
         settings, state = self.settings, self.state
-        characters = self.config.characters
-        lessons = None
-        if self._distillation is not None:
-            lessons = self._distillation.lessons(self.corpus, settings, done=state.num_updates)
-        stream = WindowStream(
-            self.corpus,
-            num_rows=settings.num_rows,
-            rows=self._processes.share(settings.num_rows),
-            num_steps=settings.num_steps,
-            seed=settings.seed,
-            max_characters=characters.max_characters if characters else None,
-            read_words=self.config.words is not None,
-            reset_at_sentences=settings.reset_state == "sentence",
-            position=state.position,
-            lessons=lessons,
-        )
         state.objective.train()
-        metrics = MetricsWriter(self.folder, resumed_at=state.num_updates) if self._processes.is_first else None
-        batches = read_ahead(stream)
-        if self._distillation is not None:
-            batches = self._distillation.answer(batches)
+        metrics = MetricsWriter(self.folder, resumed_at=state.num_updates) if self.is_first else None
+        batches = self._read_batches()
         try:
             while state.num_updates < self.num_updates:
                 report = train_step(
@@ -194,98 +200,142 @@ class Run:
                 metrics.close()
         return True
 
+    def _read_batches(self) -> Generator[LMBatch, None, None]:
+        """Yield the windows of this process from where it stands, lessons with the teacher's vectors."""
+        settings, characters, distillation = self.settings, self.config.characters, self._distillation
+        lessons = None if distillation is None else distillation.lessons(done=self.state.num_updates)
+        stream = WindowStream(
+            self.corpus,
+            num_rows=settings.num_rows,
+            rows=self._processes.share(settings.num_rows),
+            num_steps=settings.num_steps,
+            seed=settings.seed,
+            max_characters=characters.max_characters if characters else None,
+            read_words=self.config.words is not None,
+            reset_at_sentences=settings.reset_state == "sentence",
+            position=self.state.position,
+            lessons=lessons,
+            find_context=None if self._context is None else self._context.find_targets,
+        )
+        with closing(read_ahead(stream)) as batches:
+            for batch in batches:
+                if distillation is None or batch.lesson is None:
+                    yield batch
+                else:
+                    yield replace(batch, lesson=distillation.answer(batch.lesson))
+
     def _after(self, report: StepReport, metrics: MetricsWriter | None, watcher: Watcher) -> None:
+        """Write metrics, validate and save, each where it is due after an update."""
         settings, update = self.settings, report.update
         is_last = update == self.num_updates
         validates = bool(self._validation) and (is_last or update % settings.validate_every == 0)
-        validated = None
+        validation = None
         if metrics is not None:
             watcher.on_update(report)
             if is_last or update % settings.log_every == 0:
                 metrics.write("train", update, _describe_step(report, sampled=settings.num_samples > 0))
             if validates:
-                validated = self._validate()
-                cosine = self._compare_with_teacher()
-                metrics.write("validation", update, _describe_evaluation(validated, cosine))
-                watcher.on_validation(update, validated, cosine)
+                validation = self._validate(update)
+                metrics.write("validation", update, _describe_validation(validation))
+                watcher.on_validation(validation)
         if is_last or validates or update % settings.checkpoint_every == 0:
-            self._save(validated, watcher)
+            self._save(validation, watcher)
 
-    def _save(self, validated: Evaluation | None, watcher: Watcher) -> None:
+    def _validate(self, update: int) -> Validation:
+        carry = self.settings.reset_state == "never"
+        model = Elmo(self.checkpoint(), device=self._processes.device, state="carry" if carry else "zero")
+        evaluation = evaluate_text(model, self._validation)
+        cosines = {}
+        heads, context_head = self.state.heads, self.state.context_head
+        if heads is not None or context_head is not None:
+            model = Elmo(self.checkpoint(), device=self._processes.device)
+        if self._distillation is not None and heads is not None:
+            cosines["teacher_cosine"] = self._distillation.validate(model, heads, self._validation)
+        if self._context is not None and context_head is not None:
+            cosines["context_cosine"] = self._context.validate(model, context_head, self._validation)
+        return Validation(update, evaluation, cosines)
+
+    def _save(self, validation: Validation | None, watcher: Watcher) -> None:
         folder = save_checkpoint(self.folder, self.state, self.checkpoint())
-        if not self._processes.is_first:
+        if not self.is_first:
             return
-        if validated is not None and (self._best is None or validated.perplexity < self._best[0]):
-            self._best = (validated.perplexity, folder.name)
+        perplexity = math.inf if validation is None else validation.evaluation.perplexity
+        if validation is not None and (self._best is None or perplexity < self._best[0]):
+            self._best = (perplexity, folder.name)
         self._write_best()
         watcher.on_checkpoint(folder)
 
-    def _validate(self) -> Evaluation:
-        carry = self.settings.reset_state == "never"
-        model = Elmo(self.checkpoint(), device=self._processes.device, state="carry" if carry else "zero")
-        return evaluate_text(model, self._validation)
+    def _find_best(self, names: Sequence[str]) -> tuple[float, str] | None:
+        """Return the best checkpoint; a process killed before it wrote best.json left it in the metrics."""
+        measured = [
+            (line["perplexity"], checkpoint_folder(self.folder, line["update"]).name)
+            for line in read_metrics(self.folder)
+            if line["kind"] == "validation" and isinstance(line.get("perplexity"), float)
+        ]
+        if (best := read_best(self.folder)) is not None:
+            measured.append(best)
+        return min((each for each in measured if each[1] in names), default=None)
 
-    def _compare_with_teacher(self) -> float | None:
-        heads = self.state.heads
-        if self._distillation is None or heads is None:
-            return None
-        model = Elmo(self.checkpoint(), device=self._processes.device)
-        return self._distillation.validate(model, heads, self._validation)
-
-    def checkpoint(self) -> Checkpoint:
-        """Give the model as it is now."""
-        weights = self.state.bilm.state_dict()
-        origin = {"format": "trained", "source": self.folder.name}
-        return Checkpoint(
-            self.config,
-            weights,
-            vocabulary=self.corpus.vocabulary,
-            origin=origin,
-            word_counts=self._word_counts,
-        )
+    def _write_best(self) -> None:
+        """Write best.json if it is not up to date, and remove old checkpoints."""
+        if self._best is not None and read_best(self.folder) != self._best:
+            perplexity, name = self._best
+            write_json(self.folder / BEST_FILE, {"perplexity": perplexity, "checkpoint": name})
+        remove_old(self.folder, keep=self.settings.keep_checkpoints, best=self._best[1] if self._best else None)
 
 
-def holding_run(folder: Path) -> AbstractContextManager[None]:
-    """Keep other processes out of the folder of a run."""
+def lock_run(folder: Path) -> AbstractContextManager[None]:
+    """Keep other processes from training in a folder."""
     refusal = f"Another process is training in {folder}; wait for it, or stop it first."
     return holding(folder, refusal, folder / CHECKPOINTS)
 
 
-def _complete(settings: TrainSettings, corpus: PreparedCorpus) -> ModelConfig:
-    """Give the model's configuration with the sizes that follow the corpus's vocabulary."""
-    config, num_words = settings.model, len(corpus.vocabulary)
-    words = replace(config.words, num_words=num_words) if config.words else None
-    return replace(config, words=words, softmax=SoftmaxConfig(num_words, shared=settings.share_softmax))
-
-
 def count_updates(settings: TrainSettings, corpus: PreparedCorpus) -> int:
-    """Give how many updates a run of these settings has."""
+    """Return the number of updates of a run."""
     per_update = settings.num_rows * settings.num_steps * settings.windows_per_update
     updates = math.ceil(settings.num_epochs * corpus.num_tokens / per_update)
     return updates if settings.max_updates is None else min(updates, settings.max_updates)
 
 
+def _add_sizes(settings: TrainSettings, num_words: int) -> ModelConfig:
+    """Return the model's configuration with the sizes that follow from the vocabulary of the corpus."""
+    config = settings.model
+    words = replace(config.words, num_words=num_words) if config.words else None
+    return replace(config, words=words, softmax=SoftmaxConfig(num_words, shared=settings.share_softmax))
+
+
+def _count_vocabulary(corpus: PreparedCorpus) -> tuple[int, ...]:
+    """Return how often each word of the vocabulary occurs in the corpus; a boundary once per sentence."""
+    counts = np.bincount(corpus.targets[1:], weights=corpus.word_counts[1:], minlength=len(corpus.vocabulary))
+    counts[Vocabulary(corpus.vocabulary).boundaries()] = corpus.num_sentences
+    return tuple(counts.astype(np.int64).tolist())
+
+
+def _set_frequency_bias(bilm: BiLM, word_counts: Sequence[int]) -> None:
+    """Start the bias of each word at the log of its share of the corpus.
+
+    AdamW moves a weight by about its learning rate, so a bias of -10 would take thousands of updates.
+    """
+    counts = np.array(word_counts, dtype=np.float64)
+    bias = torch.from_numpy(np.log((counts + 1) / (counts + 1).sum()))
+    assert bilm.softmaxes is not None
+    with torch.no_grad():
+        for softmax in bilm.softmaxes:
+            softmax.bias.copy_(bias)
+
+
 def _describe_step(report: StepReport, *, sampled: bool) -> dict[str, float]:
     kind = "sampled" if sampled else "full"
-    described = {
+    return {
         f"left_to_right_{kind}_loss": report.left_to_right_loss,
         f"right_to_left_{kind}_loss": report.right_to_left_loss,
         "gradient_norm": report.gradient_norm,
         "learning_rate": report.learning_rate,
         "num_words": report.num_words,
+        **report.cosines,
     }
-    return described | _describe_teacher(report.teacher_cosine)
 
 
-def _describe_evaluation(evaluation: Evaluation, cosine: float | None) -> dict[str, float]:
-    described = {
-        "perplexity": evaluation.perplexity,
-        "left_to_right_perplexity": evaluation.left_to_right_perplexity,
-        "right_to_left_perplexity": evaluation.right_to_left_perplexity,
-        "unknown_rate": evaluation.unknown_rate,
-    }
-    return described | _describe_teacher(cosine)
-
-
-def _describe_teacher(cosine: float | None) -> dict[str, float]:
-    return {} if cosine is None else {"teacher_cosine": cosine}
+def _describe_validation(validation: Validation) -> dict[str, float]:
+    names = ("perplexity", "left_to_right_perplexity", "right_to_left_perplexity", "unknown_rate")
+    return {**{name: getattr(validation.evaluation, name) for name in names}, **validation.cosines}

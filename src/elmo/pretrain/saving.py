@@ -1,6 +1,6 @@
-"""Checkpoints of a run: a model folder each, with what training needs to go on in its `training/`.
+"""Checkpoints of a run: each is a model folder, with what training needs to resume in its `training/`.
 
-A checkpoint is written aside, synced and renamed, so it is whole or not there. Elmo.from_pretrained opens it.
+A checkpoint is written aside, synced and renamed, so it is complete or absent. Elmo.from_pretrained opens it.
 """
 
 import io
@@ -8,6 +8,8 @@ import json
 import pickle
 import shutil
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +19,17 @@ from torch import Tensor, nn
 
 from elmo.checkpoint.checkpoint import Checkpoint, Weights
 from elmo.checkpoint.folder import check_content_hash, content_hash, read_folder, write_folder
-from elmo.checkpoint.run_folder import CHECKPOINTS, checkpoint_folder, list_checkpoints
-from elmo.durable import remove
+from elmo.checkpoint.source import CHECKPOINTS, checkpoint_folder, list_checkpoints
 from elmo.errors import CheckpointError
+from elmo.files.durable import remove
 from elmo.nn.bilm import BiLMState
 from elmo.pretrain.loop import TrainState
 from elmo.pretrain.stream import Position
 
 TRAINING = "training"
-OPTIMIZER_FILE, HEADS_FILE, PROGRESS_FILE = "optimizer.pt", "teacher-heads.pt", "progress.json"
+OPTIMIZER_FILE, HEADS_FILE, CONTEXT_FILE = "optimizer.pt", "teacher-heads.pt", "context-head.pt"
+PROGRESS_FILE = "progress.json"
+_DAMAGED = (pickle.UnpicklingError, zipfile.BadZipFile)
 
 
 def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
@@ -41,14 +45,15 @@ def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
     folder = checkpoint_folder(run, state.num_updates)
     is_first = not dist.is_initialized() or dist.get_rank() == 0
     if is_first and not folder.exists():
-        _remove_unfinished(run)
+        for unfinished in (run / CHECKPOINTS).glob(".update-*"):  # left by a killed process
+            remove(unfinished)
         try:
             write_folder(
                 model, folder, write_more=lambda aside: _write_training(aside / TRAINING, state, gathered)
             )
         except CheckpointError as error:
             raise CheckpointError(
-                f"{str(error).rstrip('.')}; the checkpoints before it are whole, so mend that and go on with "
+                f"{str(error).rstrip('.')}; the earlier checkpoints are complete, so fix this and resume with "
                 f"--resume {run}."
             ) from error
     if dist.is_initialized():
@@ -61,6 +66,9 @@ def _write_training(folder: Path, state: TrainState, rows: list[Any]) -> None:
     _dump(state.optimizer.state_dict(), folder / OPTIMIZER_FILE)
     if state.heads is not None:
         _dump(state.heads.state_dict(), folder / HEADS_FILE)
+    if state.context_head is not None:
+        head = {"vectors": state.context_fingerprint, "weights": state.context_head.state_dict()}
+        _dump(head, folder / CONTEXT_FILE)
     for rank, part in enumerate(rows):
         _dump(part, folder / f"rows-{rank}.pt")
     progress = {"num_updates": state.num_updates, "num_words": state.num_words, "num_processes": len(rows)}
@@ -77,10 +85,10 @@ def _dump(value: Any, path: Path) -> None:
             raise
 
 
-def restore(state: TrainState, folder: Path) -> None:
-    """Bring a new TrainState, of the same settings, to where a checkpoint was written.
+def load_checkpoint(state: TrainState, folder: Path) -> None:
+    """Load a checkpoint into a new TrainState of the same settings.
 
-    A run may be resumed with another number of processes: rows are dealt anew.
+    The number of processes may be another one than when it was written: the rows are dealt again.
     """
     weights = _read_weights(folder)
     training = folder / TRAINING
@@ -92,15 +100,12 @@ def restore(state: TrainState, folder: Path) -> None:
     first = num_rows * (dist.get_rank() if dist.is_initialized() else 0)
     own = slice(first, first + num_rows)
     state.bilm.load_state_dict(dict(weights))
-    # What the settings say of the optimizer counts; a run that branched off may have other ones.
-    stated = [{name: group[name] for name in group if name != "params"} for group in state.optimizer.param_groups]
-    state.optimizer.load_state_dict(_load(training / OPTIMIZER_FILE))
-    for group, values in zip(state.optimizer.param_groups, stated, strict=True):
-        group.update(values)
+    had_context = _load_optimizer(state, training / OPTIMIZER_FILE)
     if state.heads is not None:
         _load_heads(state.heads, training / HEADS_FILE)
+    if state.context_head is not None and had_context:
+        _load_context_head(state, training / CONTEXT_FILE)
     state.position = Position(tuple(block[own]), tuple(offset[own]))
-    # The fresh state tells which tensors there are; saved ones take their places.
     joined = [torch.cat(tensors, dim=1) for tensors in zip(*(part["bilm_state"] for part in parts), strict=True)]
     ahead, back = state.bilm_state.left_to_right, state.bilm_state.right_to_left
     middle = len(ahead.tensors)
@@ -109,13 +114,39 @@ def restore(state: TrainState, folder: Path) -> None:
     state.num_updates, state.num_words = progress["num_updates"], progress["num_words"]
 
 
+def _load_optimizer(state: TrainState, path: Path) -> bool:
+    """Load the optimizer's state and return whether all our parameters have one.
+
+    A run may resume in a new folder with the context objective added or removed: its head comes last among the
+    parameters. Options such as the learning rate come from the settings, not from the file.
+    """
+    fresh, saved = state.optimizer.state_dict(), _load(path)["state"]
+    numbers = range(len(state.parameters))
+    found = {number: saved.get(number, fresh["state"].get(number)) for number in numbers}
+    state.optimizer.load_state_dict(
+        {**fresh, "state": {number: values for number, values in found.items() if values is not None}}
+    )
+    return all(number in saved for number in numbers)
+
+
+def _load_context_head(state: TrainState, path: Path) -> None:
+    found = _load(path)
+    if found["vectors"] != state.context_fingerprint:
+        raise CheckpointError(
+            f"The vectors of the context objective are not those that {path} was trained with; restore those: "
+            "with others a run cannot resume exactly."
+        )
+    assert state.context_head is not None
+    state.context_head.load_state_dict(found["weights"])
+
+
 def _load_heads(heads: nn.Module, path: Path) -> None:
     try:
         heads.load_state_dict(_load(path))
     except RuntimeError as error:
         raise CheckpointError(
-            f"{path} does not fit the teacher, which is not the one the run was started with; put that one back, "
-            "for a run cannot go on exactly with another."
+            f"{path} does not fit the teacher, which is not the one the run was started with; restore that one: "
+            "with another teacher a run cannot resume exactly."
         ) from error
 
 
@@ -130,12 +161,6 @@ def _tensors(state: BiLMState) -> list[Tensor]:
     return [*state.left_to_right.tensors, *state.right_to_left.tensors]
 
 
-def _remove_unfinished(run: Path) -> None:
-    """Delete what a killed process left of a checkpoint it was writing."""
-    for folder in (run / CHECKPOINTS).glob(".update-*"):
-        remove(folder)
-
-
 def _read_weights(folder: Path) -> Weights:
     try:
         weights = read_folder(folder).weights
@@ -146,34 +171,34 @@ def _read_weights(folder: Path) -> Weights:
 
 
 def _read_progress(path: Path) -> dict[str, int]:
-    try:
-        progress = json.loads(_read(path))
+    with _reading(path):
+        progress = json.loads(path.read_bytes())
         return {name: int(progress[name]) for name in ("num_updates", "num_words", "num_processes")}
-    except (ValueError, KeyError, TypeError) as error:
-        raise _unusable(path, "is damaged") from error
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise _unusable(path, f"could not be read ({error.strerror})") from error
 
 
 def _load(path: Path) -> Any:
-    content = io.BytesIO(_read(path))
-    try:
-        with zipfile.ZipFile(content) as archive:  # torch does not look at the checksums it writes
-            if archive.testzip() is not None:
-                raise _unusable(path, "is damaged")
+    with _reading(path):
+        content = io.BytesIO(path.read_bytes())
+        with zipfile.ZipFile(content) as archive:  # torch does not verify the checksums it writes
+            if (damaged := archive.testzip()) is not None:
+                raise ValueError(damaged)
         content.seek(0)
         return torch.load(content, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, zipfile.BadZipFile, EOFError, RuntimeError, ValueError) as error:
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Report what goes wrong with a file of a checkpoint."""
+    try:
+        yield
+    except OSError as error:
+        raise _unusable(path, f"could not be read ({error.strerror})") from error
+    except (ValueError, KeyError, TypeError, EOFError, RuntimeError, *_DAMAGED) as error:
         raise _unusable(path, "is damaged") from error
 
 
 def _unusable(path: Path, reason: str) -> CheckpointError:
     return CheckpointError(
-        f"{path} {reason}, so training cannot go on from there; delete that checkpoint to resume from the one "
+        f"{path} {reason}, so training cannot resume from there; delete that checkpoint to resume from the one "
         "before it."
     )

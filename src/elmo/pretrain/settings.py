@@ -1,6 +1,6 @@
 """How a model is trained: frozen, validated settings <-> TOML, and the presets to start from.
 
-The size of the vocabulary is not a setting: it is that of the prepared corpus.
+What follows from the corpus or from the model of --init (the vocabulary and the softmax over it) is not a setting.
 """
 
 import copy
@@ -22,23 +22,23 @@ else:
     import tomli as tomllib
 
 
-UNKNOWN_SIZE = 1  # of a vocabulary, until the corpus says how many words it has
+UNKNOWN_SIZE = 1  # of a vocabulary, until the corpus is opened
 
 
 @dataclass(frozen=True)
 class OptimizerSettings:
-    """How weights are changed. The gradient is that of the loss per word times num_steps, as in bilm-tf."""
+    """How weights are updated. The gradient is that of the loss per word times num_steps, as in bilm-tf."""
 
     kind: Literal["adagrad", "adamw"] = "adagrad"
     learning_rate: float = 0.2
-    warmup_steps: int = 0  # the rate rises linearly from 0 over these
+    warmup_steps: int = 0  # updates over which the rate rises linearly from 0
     decay: Literal["none", "cosine"] = "none"  # to a tenth, over the whole run
-    cooldown_steps: int = 0  # the rate falls linearly towards 0 over these, the last of the run
-    weight_decay: float = 0.0  # of adamw
-    clip_norm: float = 10.0  # of the gradient of all weights together
+    cooldown_steps: int = 0  # last updates of the run, over which the rate falls linearly towards 0
+    weight_decay: float = 0.0  # adamw only
+    clip_norm: float = 10.0  # maximum norm of the gradient of all weights together
 
     def faults(self) -> list[str]:
-        """What is wrong with these settings, a phrase each."""
+        """Return one phrase per invalid setting."""
         found = list_not_positive(self, "learning_rate", "clip_norm")
         for name in ("warmup_steps", "cooldown_steps", "weight_decay"):
             if getattr(self, name) < 0:
@@ -52,22 +52,22 @@ class OptimizerSettings:
 
 @dataclass(frozen=True)
 class TeacherSettings:
-    """An encoder whose word vectors ours learn to predict, beside the language model."""
+    """An encoder whose word vectors the model learns to predict, beside the language model."""
 
-    model: str  # of the Hugging Face kind: a folder, or a name on the hub
+    model: str  # a Hugging Face encoder: a folder, or a name on the hub
     weight: float = 10.0  # of 1 - cosine, beside the loss per word of both directions
-    relations: float = 0.0  # weight of how near the occurrences of a word are to each other, to it and to us
-    share: float = 0.1  # words it teaches for each word that the language model reads
+    relations: float = 0.0  # weight of the loss on the similarities among occurrences of a word
+    share: float = 0.1  # words taught per word that the language model reads
     every: int = 4  # updates from lesson to lesson; few large ones take less time than many small ones
-    predict: bool = False  # whether the language model learns from its sentences, too
-    heads: tuple[Literal["top", "each", "average"], ...] = ("top",)  # which of our layers predict its vectors
-    begin: float = 0.0  # when it starts to teach, as a share of the run
-    end: float = 1.0  # and when it stops
-    max_words: int = 48  # longer sentences are cut, for both
-    precision: Literal["float32", "bfloat16"] = "float32"  # of its matrix products
+    predict: bool = False  # whether the language model also learns from the sentences of lessons
+    heads: tuple[Literal["top", "each", "average"], ...] = ("top",)  # which layers predict the teacher's vectors
+    begin: float = 0.0  # when lessons start, as a share of the run
+    end: float = 1.0  # when they stop
+    max_words: int = 48  # longer sentences are truncated, for both
+    precision: Literal["float32", "bfloat16"] = "float32"  # of the teacher's matrix multiplications
 
     def faults(self) -> list[str]:
-        """What is wrong with these settings, a phrase each."""
+        """Return one phrase per invalid setting."""
         found = list_not_positive(self, "weight", "share", "every", "max_words")
         if not self.model.strip():
             found.append("model is empty; give the folder or the name of an encoder")
@@ -81,21 +81,38 @@ class TeacherSettings:
 
 
 @dataclass(frozen=True)
+class ContextSettings:
+    """A vector of what surrounds each word, which the states of both directions learn to predict."""
+
+    model: str | None = None  # a model with a context layer (elmo fuse): a folder or a name
+    vectors: str | None = None  # instead, a text file of static word vectors: elmo static, GloVe or word2vec
+    weight: float = 1.0  # of 1 - cosine, beside the loss per word of both directions
+
+    def faults(self) -> list[str]:
+        """Return one phrase per invalid setting."""
+        found = list_not_positive(self, "weight")
+        if (self.model is None) == (self.vectors is None):
+            found.append("model and vectors are both given or both missing; set one of them")
+        return found
+
+
+@dataclass(frozen=True)
 class TrainSettings:
-    """Everything that decides a training run, besides the corpus."""
+    """Everything that determines a training run, except the files it reads."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     teacher: TeacherSettings | None = None
+    context: ContextSettings | None = None
     num_rows: int = 128  # of the global batch, over all processes
-    num_steps: int = 20  # words a row reads in a window; gradients stop there
-    windows_per_update: int = 1  # gradients of several windows are added up before the weights change
-    num_samples: int = 8192  # words drawn against each window's targets; 0: the whole vocabulary
+    num_steps: int = 20  # words that a row reads in a window; gradients are truncated there
+    windows_per_update: int = 1  # windows whose gradients are accumulated before the weights are updated
+    num_samples: int = 8192  # words sampled against each window's targets; 0: the whole vocabulary
     share_softmax: bool = True  # one softmax for both directions, or one each
-    softmax_bias: Literal["zero", "frequency"] = "zero"  # where a word's bias starts; frequency: log of its share
+    softmax_bias: Literal["zero", "frequency"] = "zero"  # initial bias; frequency: log of the word's share
     dropout: float = 0.1
-    reset_state: Literal["sentence", "never"] = "sentence"  # where rows start from zero
-    # Of the matrix products; auto becomes bfloat16 where the CPU has instructions for it, when settings are read.
+    reset_state: Literal["sentence", "never"] = "sentence"  # where rows start from a zero state
+    # Of matrix multiplications; when settings are read, auto becomes bfloat16 if the CPU has instructions for it.
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
     num_epochs: float = 10.0
     max_updates: int | None = None  # stop here even if epochs are left
@@ -103,10 +120,10 @@ class TrainSettings:
     log_every: int = 20  # updates
     validate_every: int = 1000
     checkpoint_every: int = 500
-    keep_checkpoints: int = 2  # the last ones; the best by validation is kept besides
+    keep_checkpoints: int = 2  # the last ones; the best by validation is kept in addition
 
     def faults(self) -> list[str]:
-        """What is wrong with these settings, a phrase each."""
+        """Return one phrase per invalid setting."""
         found = list_not_positive(
             self, "num_rows", "num_steps", "windows_per_update", "num_epochs", "max_updates",
             "log_every", "validate_every", "checkpoint_every", "keep_checkpoints",
@@ -122,17 +139,17 @@ class TrainSettings:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the mapping that read_settings takes."""
+        """Return the mapping that read_settings takes."""
         return dataclasses.asdict(self)
 
     @property
     def updates_touched_rows(self) -> bool:
-        """Whether an update changes only the softmax rows it drew; AdamW moves every row at every update."""
+        """Whether an update changes only the softmax rows it sampled; AdamW moves every row at every update."""
         return self.optimizer.kind == "adagrad" and self.num_samples > 0
 
 
 def _list_overwritten(model: ModelConfig) -> list[str]:
-    """Return a phrase for each setting of a model that a training run decides by itself."""
+    """Return one phrase per setting of a model that training determines by itself."""
     found = []
     if model.softmax is not None:
         found.append("model.softmax follows from the corpus; set share_softmax to share it, and leave it out")
@@ -200,9 +217,9 @@ PRESETS: dict[str, TrainSettings] = {
 def read_settings(
     *, preset: str | None = None, file: Path | None = None, changes: Mapping[str, Any] | None = None
 ) -> TrainSettings:
-    """Take a preset (or the defaults), then what a TOML file says, then single `changes` by dotted name.
+    """Read a preset (or the defaults), then a TOML file, then single `changes` by dotted name, each over the last.
 
-    The file may name its own preset. All faults are told in one ConfigError.
+    The file may name its own preset. Raises one ConfigError that lists all faults.
     """
     stated = change(_read_toml(file) if file is not None else {}, changes or {})
     named_in_file = stated.pop("preset", None)
@@ -214,9 +231,9 @@ def read_settings(
     if isinstance(model, dict):
         encoder = model.get("encoder")
         if isinstance(encoder, dict) and encoder.get("kind", "lstm") != values["model"]["encoder"]["kind"]:
-            values["model"]["encoder"] = {}  # what the preset says is of another kind of encoder
+            values["model"]["encoder"] = {}  # the preset describes another kind of encoder
         if model.get("characters") is False:
-            model["characters"] = None  # which TOML cannot say
+            model["characters"] = None  # TOML has no null
         if isinstance(model.get("words"), dict):
             model["words"].setdefault("num_words", UNKNOWN_SIZE)
     _merge(values, stated)
@@ -228,12 +245,12 @@ def read_settings(
         return settings
     from elmo.inference.precision import is_supported  # imports torch
 
-    # The run records what was taken, so that it resumes in the same precision.
+    # The run records the choice, so that it resumes in the same precision.
     return dataclasses.replace(settings, precision="bfloat16" if is_supported("bfloat16") else "float32")
 
 
 def change(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a mapping of settings with single ones, by dotted name, put in their places."""
+    """Return a mapping of settings with single ones, given by dotted name, replaced."""
     changed = copy.deepcopy(dict(settings))
     for dotted, value in changes.items():
         *path, last = dotted.split(".")

@@ -1,13 +1,14 @@
 """A prepared corpus -> windows of packed rows, each with the position after it, so that resuming is exact.
 
-Blocks are shuffled anew each epoch and dealt to the rows of the global batch; a process reads its own rows only,
-and what a row reads does not depend on how many processes there are.
+Blocks are shuffled for each epoch and dealt to the rows of the global batch; a process reads its own rows only,
+and what a row reads does not depend on the number of processes.
 """
 
-import queue
-import threading
-from collections.abc import Generator
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,50 +16,88 @@ import torch
 from torch import Tensor
 
 from elmo.corpus.prepared import MARK, PreparedCorpus
-from elmo.pretrain.lessons import Lesson, LessonStream
+from elmo.pretrain.teacher import Pieces
 from elmo.text.batch import BEGIN_ROW, END_ROW, FIRST_WORD_ROW
 from elmo.text.characters import Utf8Alphabet
 from elmo.text.vocabulary import Vocabulary
 
 BATCHES_AHEAD = 4
 
+Ids = npt.NDArray[np.int64]
+Part = TypeVar("Part", bound="LMBatch | Lesson | ContextTargets")
+
 
 @dataclass(frozen=True)
 class Position:
-    """Where each row of this process stands: its block in the endless sequence, and its place inside."""
+    """Where each row of this process stands: its block in the endless sequence, and the offset inside."""
 
     block: tuple[int, ...]
     offset: tuple[int, ...]
 
 
 @dataclass(frozen=True)
+class Lesson:
+    """Whole sentences in rows, for a teacher and for us; pairs are left to right, then right to left."""
+
+    word_index: Tensor  # (2, T, B): which distinct word of the batch is read; as drawn, ids of the corpus
+    keep: Tensor  # (T, B): 0 where a sentence starts
+    places: Tensor  # (2, N): where the taught words are read, in T·B
+    pieces: Pieces  # the teacher's input
+    num_words: int  # over all processes
+    predicting: Tensor  # (2, M): where the language model predicts, in T·B; M = 0 if it does not learn here
+    targets: Tensor  # (2, M): vocabulary ids to predict there
+    num_predicted: int = 0  # over all processes
+    vectors: Tensor | None = None  # (N, teacher's dimension), once the teacher has answered
+
+
+@dataclass(frozen=True)
+class Span:
+    """What one row reads of one block in a window."""
+
+    tokens: Ids  # (n,) of the whole block, left to right
+    offset: int  # in the block
+    size: int
+    row: int
+    step: int  # of the window, at the first token
+
+
+@dataclass(frozen=True)
+class ContextTargets:
+    """What surrounds some words of a window."""
+
+    places: Tensor  # (2, N): where each direction reads the word, in T·B
+    vectors: Tensor  # (N, d), of length 1
+
+
+@dataclass(frozen=True)
 class LMBatch:
-    """One window; the first axis of pairs is left to right, then right to left."""
+    """One window; pairs are left to right, then right to left."""
 
     char_ids: Tensor | None  # (U, C) of the distinct words, boundaries first
     word_ids: Tensor | None  # (U,)
     word_index: Tensor  # (2, T, B): which distinct word is read
-    targets: Tensor  # (2, T, B): vocabulary id of the word to be predicted
-    keep: Tensor  # (T, B): 0 where a sentence starts, and with it the state
+    targets: Tensor  # (2, T, B): vocabulary id of the word to predict
+    keep: Tensor  # (T, B): 0 where a sentence starts, which resets the state
     num_words: int  # positions read, boundaries included, counted once for both directions
     position: Position  # after this window
-    lesson: Lesson | None = None  # of a teacher, beside the window; its words are among the distinct ones
+    lesson: Lesson | None = None  # beside the window; its words are among the distinct ones
+    context: ContextTargets | None = None
 
-    def to(self, device: torch.device) -> "LMBatch":
-        """Give the same batch on another device."""
-        return replace(
-            self,
-            char_ids=None if self.char_ids is None else self.char_ids.to(device),
-            word_ids=None if self.word_ids is None else self.word_ids.to(device),
-            word_index=self.word_index.to(device),
-            targets=self.targets.to(device),
-            keep=self.keep.to(device),
-            lesson=None if self.lesson is None else self.lesson.to(device),
-        )
+
+def move(part: Part, device: torch.device) -> Part:
+    """Return a batch, or a part of one, with its tensors on another device; the teacher's input stays."""
+    moved: dict[str, Any] = {}
+    for field in fields(part):
+        value = getattr(part, field.name)
+        if isinstance(value, Tensor):
+            moved[field.name] = value.to(device)
+        elif isinstance(value, Lesson | ContextTargets):
+            moved[field.name] = move(value, device)
+    return replace(part, **moved)
 
 
 class WindowStream:
-    """Makes the windows of some rows of the global batch, one after the other, without end."""
+    """Reads the windows of some rows of the global batch, one after the other, without end."""
 
     def __init__(
         self,
@@ -72,47 +111,53 @@ class WindowStream:
         read_words: bool,
         reset_at_sentences: bool,
         position: Position | None = None,
-        lessons: LessonStream | None = None,
+        lessons: Iterator[Lesson | None] | None = None,
+        find_context: Callable[[list[Span], int], ContextTargets] | None = None,
     ) -> None:
-        """`num_rows` of the global batch, of which this process has `rows`.
+        """Open a stream of `rows`, this process's share of the `num_rows` of the global batch.
 
-        `max_characters` is None for a model that reads whole words only.
+        `max_characters` is None for a model that reads whole words only. `lessons` has one item per window;
+        `find_context` is called with what the rows read and their number.
         """
         self._corpus, self._blocks, self._lessons = corpus, corpus.blocks(), lessons
         self._num_rows, self._num_steps, self._seed = num_rows, num_steps, seed
         self._max_characters, self._read_words, self._reset = max_characters, read_words, reset_at_sentences
-        self._vocabulary = Vocabulary(corpus.vocabulary)
+        self._find_context = find_context
+        self._boundaries = Vocabulary(corpus.vocabulary).boundaries()
         start = position or Position(block=tuple(rows), offset=(0,) * len(rows))
         self._block, self._offset = list(start.block), list(start.offset)
-        self._orders: dict[int, npt.NDArray[np.int64]] = {}
+        self._orders: dict[int, Ids] = {}
         self._loaded = [self._load(number) for number in self._block]
 
     def next_batch(self) -> LMBatch:
         """Read the next window of every row."""
         inputs = np.empty((2, len(self._block), self._num_steps), dtype=np.int64)
-        targets = np.empty_like(inputs)
+        following = np.empty_like(inputs)
+        spans = []
         for row in range(len(self._block)):
             filled = 0
             while filled < self._num_steps:
                 tokens = self._loaded[row]  # (2, n)
                 offset = self._offset[row]
-                taken = tokens[:, offset : offset + self._num_steps - filled]
-                size = taken.shape[1]
-                inputs[:, row, filled : filled + size] = taken
-                # After a block comes another block's mark.
-                following = tokens[:, offset + 1 : offset + 1 + size]
-                targets[:, row, filled : filled + size] = MARK
-                targets[:, row, filled : filled + following.shape[1]] = following
+                size = min(self._num_steps - filled, tokens.shape[1] - offset)
+                inputs[:, row, filled : filled + size] = tokens[:, offset : offset + size]
+                after = tokens[:, offset + 1 : offset + 1 + size]
+                following[:, row, filled : filled + size] = MARK  # a block is followed by the mark of the next
+                following[:, row, filled : filled + after.shape[1]] = after
+                spans.append(Span(tokens[0], offset, size, row, filled))
                 filled += size
                 self._offset[row] += size
                 if self._offset[row] == tokens.shape[1]:
                     self._block[row] += self._num_rows
                     self._offset[row] = 0
                     self._loaded[row] = self._load(self._block[row])
-        return self._assemble(inputs.transpose(0, 2, 1), targets.transpose(0, 2, 1))
+        batch = self._assemble(inputs.transpose(0, 2, 1), following.transpose(0, 2, 1))
+        if self._find_context is None:
+            return batch
+        return replace(batch, context=self._find_context(spans, len(self._block)))
 
-    def _load(self, number: int) -> npt.NDArray[np.int64]:
-        """Give a block's ids in both directions, (2, n): each sentence reversed after its mark."""
+    def _load(self, number: int) -> Ids:
+        """Return the ids of a block in both directions, (2, n): each sentence reversed after its mark."""
         epoch, place = divmod(number, len(self._blocks))
         if epoch not in self._orders:
             self._orders = {epoch - 1: self._orders[epoch - 1]} if epoch - 1 in self._orders else {}
@@ -121,15 +166,14 @@ class WindowStream:
         ahead = self._corpus.read_block(int(shard), int(start), int(stop)).astype(np.int64)
         marks = np.flatnonzero(ahead == MARK)
         ends = np.append(marks[1:], len(ahead))
-        lengths = ends - marks
         # Position p of the sentence at m with end e becomes m + e - p; the mark stays.
-        mirrored = np.repeat(marks + ends, lengths) - np.arange(len(ahead))
+        mirrored = np.repeat(marks + ends, ends - marks) - np.arange(len(ahead))
         mirrored[marks] = marks
         return np.stack([ahead, ahead[mirrored]])
 
-    def _assemble(self, inputs: npt.NDArray[np.int64], targets: npt.NDArray[np.int64]) -> LMBatch:
-        drawn = self._lessons.next_lesson() if self._lessons is not None else None
-        read = [inputs] if drawn is None else [inputs, drawn.ids]
+    def _assemble(self, inputs: Ids, following: Ids) -> LMBatch:
+        lesson = None if self._lessons is None else next(self._lessons)
+        read = [inputs] if lesson is None else [inputs, lesson.word_index.numpy()]
         distinct, which = np.unique(np.concatenate([ids.ravel() for ids in read]), return_inverse=True)
         if has_mark := distinct[0] == MARK:
             distinct = distinct[1:]
@@ -138,72 +182,54 @@ class WindowStream:
             _set_boundaries(part.reshape(ids.shape), ids)
             for part, ids in zip(np.split(which, [inputs.size]), read, strict=False)
         )
-        following = None if drawn is None else drawn.following
-        prediction = None if following is None else following.index(self._wanted(following.ids))
+        if lesson is not None:
+            lesson = replace(lesson, word_index=torch.from_numpy(taught[0]))
         keep = (inputs[0] != MARK) if self._reset else np.ones(inputs.shape[1:], dtype=bool)
         return LMBatch(
             char_ids=None if self._max_characters is None else self._char_ids(distinct, self._max_characters),
             word_ids=self._word_ids(distinct) if self._read_words else None,
             word_index=torch.from_numpy(word_index),
-            targets=torch.from_numpy(self._wanted(targets)),
+            targets=torch.from_numpy(find_targets(self._corpus, following, self._boundaries)),
             keep=torch.from_numpy(keep).float(),
             num_words=int(inputs[0].size),
             position=Position(tuple(self._block), tuple(self._offset)),
-            lesson=None if drawn is None else drawn.index(taught[0], prediction),
+            lesson=lesson,
         )
 
-    def _wanted(self, following: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Give the vocabulary ids of what follows, (2, ...); each direction ends at its own boundary."""
-        begin, end = self._vocabulary.boundaries()
-        wanted = self._corpus.targets[following].astype(np.int64)
-        for direction, predicted in enumerate((end, begin)):
-            wanted[direction][following[direction] == MARK] = predicted
-        return wanted
-
-    def _char_ids(self, distinct: npt.NDArray[np.int64], max_characters: int) -> Tensor:
+    def _char_ids(self, distinct: Ids, max_characters: int) -> Tensor:
         boundaries = Utf8Alphabet(max_characters).boundaries()
         words = self._corpus.character_ids(distinct, max_characters)
         return torch.from_numpy(np.concatenate([boundaries, words.astype(np.int64)]))
 
-    def _word_ids(self, distinct: npt.NDArray[np.int64]) -> Tensor:
+    def _word_ids(self, distinct: Ids) -> Tensor:
         ids = self._corpus.targets[distinct].astype(np.int64)
-        return torch.from_numpy(np.concatenate([self._vocabulary.boundaries(), ids]))
+        return torch.from_numpy(np.concatenate([self._boundaries, ids]))
 
 
-def _set_boundaries(word_index: npt.NDArray[np.int64], ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Let each direction read its own boundary where a sentence's mark is."""
+def find_targets(corpus: PreparedCorpus, following: Ids, boundaries: npt.ArrayLike) -> Ids:
+    """Return the vocabulary ids of the words that follow, (2, ...); each direction ends at its own boundary."""
+    begin, end = np.asarray(boundaries)
+    targets = corpus.targets[following].astype(np.int64)
+    for direction, boundary in enumerate((end, begin)):
+        targets[direction][following[direction] == MARK] = boundary
+    return targets
+
+
+def _set_boundaries(word_index: Ids, ids: Ids) -> Ids:
+    """Let each direction read its own boundary at the mark of a sentence."""
     for direction, boundary in enumerate((BEGIN_ROW, END_ROW)):
         word_index[direction][ids[direction] == MARK] = boundary
     return word_index
 
 
 def read_ahead(stream: WindowStream) -> Generator[LMBatch, None, None]:
-    """Make batches in a thread of their own, a few ahead; an error there is raised here."""
-    ready: queue.Queue[LMBatch | BaseException] = queue.Queue(BATCHES_AHEAD)
-    stopped = threading.Event()
-
-    def put(item: LMBatch | BaseException) -> None:
-        while not stopped.is_set():
-            try:
-                return ready.put(item, timeout=0.2)
-            except queue.Full:
-                continue
-
-    def work() -> None:
+    """Yield the batches of a stream, read a few ahead in a thread; an error there is raised here."""
+    with ThreadPoolExecutor(1, thread_name_prefix="elmo-batches") as pool:
+        ready = deque(pool.submit(stream.next_batch) for _ in range(BATCHES_AHEAD))
         try:
-            while not stopped.is_set():
-                put(stream.next_batch())
-        except BaseException as error:
-            put(error)
-
-    thread = threading.Thread(target=work, name="elmo-batches", daemon=True)
-    thread.start()
-    try:
-        while True:
-            item = ready.get()
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-    finally:
-        stopped.set()
-        thread.join()
+            while True:
+                yield ready.popleft().result()
+                ready.append(pool.submit(stream.next_batch))
+        finally:
+            for batch in ready:
+                batch.cancel()

@@ -1,1 +1,1 @@
-"""Models behind HTTP, with a page. `elmo serve` starts it; create_app in app.py gives the application itself."""
+"""Models behind HTTP: FastAPI routes, batching of requests, a web page. `elmo serve` runs it."""

@@ -1,66 +1,79 @@
-"""Settings -> the application: routes, limits, page. Any ASGI server can run it; running.py uses uvicorn."""
+"""Settings -> the application: routes, error handlers, middleware, and the files of the page.
 
-import os
+Any ASGI server can run it; server.py uses uvicorn.
+"""
+
+import hashlib
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from importlib.resources import files
 
-from fastapi import FastAPI
-from starlette.exceptions import HTTPException
+from fastapi import APIRouter, Depends, FastAPI, Request, Security
+from fastapi.security import HTTPBearer
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
-from elmo.errors import ElmoError
-from elmo.serve.context import Context
-from elmo.serve.describing import describe
-from elmo.serve.gate import Gate
-from elmo.serve.language_routes import add_language_routes
-from elmo.serve.memory import give_back_memory
-from elmo.serve.metrics import Metrics
-from elmo.serve.page_files import add_page
-from elmo.serve.problems import Problem
+from elmo.heap import return_free_memory
+from elmo.serve import language, schemas, vectors
+from elmo.serve.batching import Batcher
+from elmo.serve.errors import JsonResponse, Problem, add_error_handlers, describe_errors
+from elmo.serve.metrics import CountRequests, Metrics
+from elmo.serve.requests import Service, ServiceOf, check_access
 from elmo.serve.served import Served, open_served
-from elmo.serve.settings import Settings, read_settings
-from elmo.serve.state_routes import add_state_routes
-from elmo.serve.vector_routes import add_vector_routes
+from elmo.serve.settings import Settings
+from elmo.tasks import Task
 from elmo.version import __version__
 
-OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
 _ABOUT = "Contextual word vectors from bidirectional language models. Errors are {error: {code, message, field}}."
+_LIMITS = ("max_body_bytes", "max_sentences", "max_words", "max_sentence_words", "max_values", "max_seconds")
+_MEDIA_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_PAGE_HEADERS = {
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+models_router = APIRouter(
+    tags=["server"], responses=describe_errors(401, 403), dependencies=[Depends(check_access)]
+)
+health_router = APIRouter(tags=["server"], responses=describe_errors(503))  # asked without a key
 
 
 def create_app(settings: Settings | None = None, served: Served | None = None) -> FastAPI:
-    """Make the application; without settings, those of the environment. `served` is what was opened already."""
-    settings = read_settings(os.environ) if settings is None else settings
-    metrics = Metrics()
-    context = Context(settings, open_served(settings) if served is None else served, metrics)
-
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        await context.open(give_back_memory)
-        yield
-        await context.close()
-
+    """Build the application, by default from the environment; `served` is what was opened already."""
+    settings = Settings() if settings is None else settings
+    key = settings.read_api_key()
+    service = Service(
+        settings,
+        open_served(settings) if served is None else served,
+        Metrics(),
+        key=None if key is None else key.encode("ascii"),
+        hosts=frozenset(map(str.lower, (*settings.allowed_hosts, settings.host, socket.gethostname()))),
+    )
     app = FastAPI(
-        title="elmo", version=__version__, description=_ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None
-    )
-    app.openapi = lambda: describe(app)  # type: ignore[method-assign]
-    add_vector_routes(app, context)
-    add_language_routes(app, context)
-    add_state_routes(app, context)
-    paths = add_page(app)
-    for model in context.served.models.values():
-        metrics.watch_cache(model.name, lambda elmo=model.elmo: elmo.cache_info().hit_rate)  # type: ignore[misc]
-    _answer_errors(app)
-    app.add_middleware(
-        Gate,
-        key=settings.read_api_key(),
-        open_paths=OPEN_PATHS | paths,
-        hosts=(*settings.allowed_hosts, settings.host, socket.gethostname()),
-        metrics=metrics,
-    )
+        title="elmo", version=__version__, description=_ABOUT, lifespan=_lifespan, docs_url=None, redoc_url=None,
+        strict_content_type=False,
+    )  # fmt: skip
+    app.state.service = service
+    routers = [vectors.router, language.router, models_router]
+    routers += [language.neighbors_router] if service.served.has_index else []
+    routers += [language.tasks_router] if service.served.tasks else []
+    # The scheme is for the OpenAPI document: check_access and get_call, which the routes depend on, check the key.
+    scheme = [Security(HTTPBearer(auto_error=False))] if key is not None else []
+    for router in routers:
+        app.include_router(router, dependencies=scheme)
+    app.include_router(health_router)
+    _add_page(app)
+    add_error_handlers(app)
+    app.add_middleware(CountRequests, metrics=service.metrics)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -68,43 +81,97 @@ def create_app(settings: Settings | None = None, served: Served | None = None) -
             allow_methods=["GET", "POST"],
             allow_headers=["authorization", "content-type", "x-api-key"],
         )
+    for model in service.served.models.values():
+        service.metrics.watch_cache(model.name, lambda elmo=model.elmo: elmo.cache_info().hit_rate)  # type: ignore[misc]
     return app
 
 
-def _answer_errors(app: FastAPI) -> None:
-    """Give every error its one shape."""
-
-    async def tell_problem(request: HttpRequest, error: Exception) -> Response:
-        assert isinstance(error, Problem)
-        return error.to_answer()
-
-    async def tell_mistake(request: HttpRequest, error: Exception) -> Response:
-        return Problem(400, "invalid_input", str(error)).to_answer()
-
-    async def tell_http(request: HttpRequest, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        return _describe_http(request, error).to_answer()
-
-    async def tell_failure(request: HttpRequest, error: Exception) -> Response:
-        # The server around the application logs the error itself.
-        return Problem(500, "failed", "The server failed at this request; its log says why.").to_answer()
-
-    handlers: dict[Any, Any] = {
-        Problem: tell_problem, ElmoError: tell_mistake, HTTPException: tell_http, Exception: tell_failure
-    }  # fmt: skip
-    for kind, handler in handlers.items():
-        app.add_exception_handler(kind, handler)
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Settings]]:
+    service: Service = app.state.service
+    settings = service.settings
+    service.batcher = Batcher(
+        service.metrics,
+        batch_words=settings.batch_words,
+        wait_seconds=settings.batch_wait_ms / 1000,
+        queue_words=settings.queue_words + 2 * settings.max_sentences,  # boundaries count too
+        queue_requests=settings.queue_requests,
+        when_idle=return_free_memory,
+    )
+    yield {"settings": settings}  # for the connections of server.py
+    await service.batcher.close()
 
 
-def _describe_http(request: HttpRequest, error: HTTPException) -> Problem:
-    path = request.url.path
-    if error.status_code == 404:
-        advice = {"/neighbors": "start the server with --index", "/tasks": "start the server with --task"}
-        hint = advice.get(f"/{path.split('/')[1]}", "see /docs for what is")
-        return Problem(404, "not_found", f"{path[:200]} is not served here; {hint}.")
-    if error.status_code == 405:
-        return Problem(
-            405, "method_not_allowed", f"{path[:200]} does not take {request.method}; see /docs.",
-            headers=error.headers,
-        )  # fmt: skip
-    return Problem(error.status_code, "http_error", str(error.detail), headers=error.headers)
+@models_router.get("/models", response_model=schemas.ModelsResponse)
+async def list_served(service: ServiceOf) -> JsonResponse:
+    """Return the models and tasks that are served, and the limits of a request."""
+    return JsonResponse(
+        schemas.ModelsResponse(
+            models=[model.describe() for model in service.served.models.values()],
+            tasks=[_describe_task(name, task) for name, task in service.served.tasks.items()],
+            limits={name: getattr(service.settings, name) for name in _LIMITS},
+        )
+    )
+
+
+@models_router.get("/v1/models", response_model=schemas.OpenAIModels)
+async def list_models(service: ServiceOf) -> JsonResponse:
+    """Return the models in OpenAI's shape."""
+    return JsonResponse(
+        schemas.OpenAIModels(data=[schemas.OpenAIModel(id=name) for name in service.served.models])
+    )
+
+
+@models_router.get("/v1/models/{name:path}", response_model=schemas.OpenAIModel, responses=describe_errors(404))
+async def describe_model(name: str, service: ServiceOf) -> JsonResponse:
+    """Return one model in OpenAI's shape."""
+    return JsonResponse(schemas.OpenAIModel(id=service.served.model(name).name))
+
+
+@models_router.get("/metrics", response_class=Response)
+async def report_metrics(service: ServiceOf) -> Response:
+    """Return the metrics for Prometheus."""
+    return Response(service.metrics.render(), media_type=service.metrics.content_type)
+
+
+@health_router.get("/healthz", response_model=dict[str, str])
+async def check_health(service: ServiceOf) -> JsonResponse:
+    """Return 200 as long as anything can be computed."""
+    if not service.is_alive:
+        raise Problem(503, "not_alive", "Nothing can be computed any more; restart the server.")
+    return JsonResponse({"status": "ok"})
+
+
+@health_router.get("/readyz", response_model=dict[str, str])
+async def check_readiness(service: ServiceOf) -> JsonResponse:
+    """Return 200 while requests are accepted."""
+    if not service.is_ready:
+        message = "No request is accepted now: the server is stopping, or its queue is full."
+        raise Problem(503, "not_ready", message, headers={"Retry-After": "1"})
+    return JsonResponse({"status": "ready"})
+
+
+def _describe_task(name: str, task: Task) -> schemas.TaskEntry:
+    labels = task.description.labels
+    return schemas.TaskEntry(
+        name=name, family=task.family, labels=labels.get("tags") or labels.get("labels") or []
+    )
+
+
+def _add_page(app: FastAPI) -> None:
+    """Add the page, whose files are read now: no request opens a file."""
+    folder = files("elmo.serve") / "page"
+    contents = {f"/page/{file.name}": file.read_bytes() for file in folder.iterdir() if file.is_file()}
+    contents |= {"/": contents["/page/index.html"], "/docs": contents["/page/docs.html"]}
+    tags = {path: f'"{hashlib.sha256(content).hexdigest()[:16]}"' for path, content in contents.items()}
+
+    async def send_file(request: Request) -> Response:
+        path = request.scope["route"].path
+        headers = {**_PAGE_HEADERS, "ETag": tags[path]}
+        if request.headers.get("if-none-match") == tags[path]:
+            return Response(status_code=304, headers=headers)
+        media_type = _MEDIA_TYPES[path.rpartition(".")[2] if "." in path else "html"]
+        return Response(contents[path], media_type=media_type, headers=headers)
+
+    for path in contents:
+        app.add_api_route(path, send_file, methods=["GET", "HEAD"], include_in_schema=False)

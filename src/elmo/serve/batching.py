@@ -1,7 +1,7 @@
-"""Sentences of many requests -> one call of the model, and each request's part of the answer back to it.
+"""Sentences of many requests -> one call of the model, and to each request its part of the results.
 
-One thread computes. While it does, requests gather; when it was idle, it waits a few milliseconds for more. What
-waits is bounded in words and in requests. A long request is cut, so that short ones need not wait for all of it.
+One thread computes. In the meantime requests queue up; an idle thread waits a few milliseconds for more of them.
+The queue is bounded in words and in requests. A long request is split, so that short ones wait less.
 """
 
 import asyncio
@@ -11,13 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from elmo.serve.errors import Problem
 from elmo.serve.metrics import Metrics
-from elmo.serve.problems import Problem
 
 Words = Sequence[str]
-# The share of a batch that one request may fill while others wait.
+# The part of a batch that one request may fill while others wait.
 LARGEST_SHARE = 0.5
 IDLE_SECONDS = 10.0
 CLOSING_SECONDS = 5.0
@@ -25,10 +25,10 @@ CLOSING_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be done with sentences: all with the same key are handed over together."""
+    """A computation on sentences; those of all requests with the same key are computed together."""
 
     key: Hashable
-    compute: Callable[[list[Words]], Sequence[Any]]  # one result a sentence
+    compute: Callable[[list[Words]], Sequence[Any]]  # one result per sentence
 
 
 @dataclass(eq=False)
@@ -38,18 +38,16 @@ class _Job:
     answer: "asyncio.Future[list[Any]]"
     arrived: float
     results: list[Any] = field(default_factory=list)
-    num_taken: int = 0  # sentences that are computed or being computed
+    num_taken: int = 0  # sentences that have been put into batches
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(NamedTuple):
     job: _Job
     sentences: Sequence[Words]
-    is_last: bool
 
 
 class Batcher:
-    """Gathers the sentences of requests; made, asked and closed in the event loop's thread."""
+    """The queue of requests and the thread that computes them; used from the event loop's thread."""
 
     def __init__(
         self,
@@ -61,11 +59,11 @@ class Batcher:
         queue_requests: int,
         when_idle: Callable[[], None] = lambda: None,
     ) -> None:
-        """`when_idle` is called in the computing thread when nothing came for some seconds."""
+        """`when_idle` is called in the computing thread after some seconds without requests."""
         self._metrics, self._when_idle = metrics, when_idle
         self._batch_words, self._wait_seconds = batch_words, wait_seconds
         self._queue_words, self._queue_requests = queue_words, queue_requests
-        self._waiting: dict[_Job, int] = {}  # in order of arrival, with the words that are left of each
+        self._waiting: dict[_Job, int] = {}  # in order of arrival, with the words left of each
         self._num_words = 0
         self._words_per_second = 0.0
         self._is_closing = False
@@ -76,7 +74,7 @@ class Batcher:
 
     @property
     def is_alive(self) -> bool:
-        """Whether work is still taken."""
+        """Whether work is still accepted."""
         return self._thread.is_alive() and not self._is_closing
 
     @property
@@ -85,16 +83,16 @@ class Batcher:
         return self._num_words + _weigh(["word"]) > self._queue_words or len(self._waiting) >= self._queue_requests
 
     def submit(self, work: Work, sentences: Sequence[Words]) -> "asyncio.Future[list[Any]]":
-        """Ask for the results of sentences, one each, in their order. A cancelled future is forgotten."""
+        """Return a future of one result per sentence, in their order. Cancelled, it is not computed any more."""
         num_words = sum(map(_weigh, sentences))
         with self._changed:
             if self._is_closing:
-                raise _refuse("stopping", "The server is stopping; ask another one, or again later.", 5)
+                raise _refuse("stopping", "The server is stopping; try another server, or again later.", 5)
             if self._num_words + num_words > self._queue_words or len(self._waiting) >= self._queue_requests:
                 self._metrics.refused.labels("queue_full").inc()
                 raise _refuse(
                     "overloaded",
-                    f"{self._num_words} words of {len(self._waiting)} requests wait already; try again later.",
+                    f"{self._num_words} words of {len(self._waiting)} requests are in the queue; try again later.",
                     self._expected_seconds(),
                 )
             job = _Job(work, sentences, self._loop.create_future(), time.monotonic())
@@ -105,10 +103,10 @@ class Batcher:
         return job.answer
 
     async def close(self) -> None:
-        """Take no more work and end the thread, after what it computes if that takes no longer than some seconds.
+        """Accept no more work and wait some seconds for the thread to end.
 
-        All requests have been answered or given up by now, so nobody waits for what it still computes. A thread
-        that goes on does not keep the process from ending.
+        All requests have been answered or given up by now, so nobody needs what it still computes. The thread is
+        a daemon: it does not keep the process from ending.
         """
         with self._changed:
             self._is_closing = True
@@ -116,7 +114,7 @@ class Batcher:
         await asyncio.to_thread(self._thread.join, CLOSING_SECONDS)
 
     def _forget(self, job: _Job) -> None:
-        """Let go of a job that was answered or whose client has left."""
+        """Remove a job that was answered or whose client has left."""
         with self._changed:
             self._count(-self._waiting.pop(job, 0))
 
@@ -138,11 +136,11 @@ class Batcher:
             rate = num_words / max(elapsed, 1e-6)
             self._words_per_second = 0.8 * self._words_per_second + 0.2 * rate if self._words_per_second else rate
             self._metrics.observe_batch(sum(len(part.sentences) for part in parts), num_words, elapsed)
-            with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits for these
+            with contextlib.suppress(RuntimeError):  # the loop has ended: nobody needs these results
                 self._loop.call_soon_threadsafe(_deliver, done)
 
     def _take(self) -> list[_Part]:
-        """Wait for work and give a batch of it; nothing when the server stops and nothing waits."""
+        """Wait for work and return a batch of it; an empty one when the server stops and the queue is empty."""
         with self._changed:
             while self._wait_for_work():
                 ready = next(iter(self._waiting)).arrived + self._wait_seconds
@@ -166,15 +164,18 @@ class Batcher:
         return bool(self._waiting) or self._is_closing
 
     def _cut(self) -> Iterator[_Part]:
-        """Give parts of the jobs in their order until the batch is full; the rest of a job waits at the end."""
+        """Yield parts of the jobs in their order until the batch is full; the rest of a job goes to the end."""
         room = self._batch_words
         share = self._batch_words * (LARGEST_SHARE if len(self._waiting) > 1 else 1.0)
         for job in list(self._waiting):
             if room <= 0:
                 return
+            if job.answer.done():  # cancelled, but the event loop has not called _forget yet
+                self._count(-self._waiting.pop(job))
+                continue
             num_words, start = 0, job.num_taken
             for sentence in job.sentences[start:]:
-                # A sentence is never cut: the first one of a batch may be longer than all of it.
+                # A sentence is never split: the first one of a batch may exceed its size.
                 if num_words + _weigh(sentence) > min(room, share) and (num_words or room < self._batch_words):
                     break
                 num_words += _weigh(sentence)
@@ -182,12 +183,11 @@ class Batcher:
             if job.num_taken == start:
                 return
             room -= num_words
-            is_last = job.num_taken == len(job.sentences)
             left = self._waiting.pop(job) - num_words
-            if not is_last:
+            if job.num_taken < len(job.sentences):
                 self._waiting[job] = left
             self._count(-num_words)
-            yield _Part(job, job.sentences[start : job.num_taken], is_last)
+            yield _Part(job, job.sentences[start : job.num_taken])
 
     def _compute(self, parts: list[_Part]) -> Iterator[tuple[_Part, Sequence[Any] | Exception]]:
         groups: dict[Hashable, list[_Part]] = {}
@@ -199,17 +199,12 @@ class Batcher:
             except Exception as error:
                 if len(group) == 1:
                     yield group[0], error
-                    continue
-                # One request must not fail for another one's sentences.
-                for part in group:
-                    try:
-                        yield from _compute_together([part])
-                    except Exception as own:
-                        yield part, own
+                for part in group if len(group) > 1 else ():  # none may fail because of another one's sentences
+                    yield from self._compute([part])
 
 
 def _weigh(sentence: Words) -> int:
-    # Boundaries are read too, so an empty sentence is some work as well.
+    # The two boundaries are computed too, so an empty sentence is some work as well.
     return len(sentence) + 2
 
 
@@ -231,7 +226,7 @@ def _deliver(done: list[tuple[_Part, Sequence[Any] | Exception]]) -> None:
             answer.set_exception(found)
             continue
         part.job.results.extend(found)
-        if part.is_last:
+        if len(part.job.results) == len(part.job.sentences):
             answer.set_result(part.job.results)
 
 

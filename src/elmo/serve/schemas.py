@@ -1,16 +1,19 @@
-"""What requests and answers look like: checked on the way in, described in the OpenAPI document."""
+"""Requests and responses. FastAPI checks requests by these models and describes both in the OpenAPI document."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-Text = str | list[str]
-LARGEST_WEIGHT = 1e6
+from elmo.inference.substitution import Substitute
+
+Text: TypeAlias = str | list[str]
+MAX_WEIGHT = 1e6
+_LAYER_NAMES = ("average", "top", "all", "concat", "meaning")
 
 
 def _fault(message: str) -> PydanticCustomError:
-    # Braces would be read as places for values.
+    # A message of its own is a template, in which braces would be placeholders.
     return PydanticCustomError("elmo", "{message}", {"message": message})
 
 
@@ -19,13 +22,9 @@ def _check_input(value: Any) -> list[str]:
     if not isinstance(texts, list) or not texts:
         raise _fault("input must be a string or a list of at least one string.")
     for number, text in enumerate(texts):
-        if isinstance(text, int | list):
-            raise _fault(
-                f"input has {_kind(text)} at {number}: ids of tokens belong to another model's vocabulary; send "
-                "the text itself."
-            )
         if not isinstance(text, str):
-            raise _fault(f"input has {_kind(text)} at {number}; every entry must be a string.")
+            token_ids = "token ids are of another model's vocabulary" if isinstance(text, int | list) else ""
+            raise _fault(f"input has {_kind(text)} at {number}: {token_ids or 'it must be a string'}; send text.")
     return texts
 
 
@@ -43,17 +42,13 @@ def _check_sentences(value: Any) -> list[Text]:
 
 
 def _check_layers(value: Any) -> str | int | tuple[float, ...]:
-    if value in ("average", "top", "all", "concat", "meaning") or (
-        isinstance(value, int) and not isinstance(value, bool)
-    ):
+    if value in _LAYER_NAMES or type(value) is int:
         return value  # type: ignore[no-any-return]
     if isinstance(value, list) and all(type(weight) in (int, float) for weight in value):
-        if not all(abs(weight) <= LARGEST_WEIGHT for weight in value):
-            raise _fault(f"layers has a weight beyond {LARGEST_WEIGHT:g}; give smaller ones.")
+        if not all(abs(weight) <= MAX_WEIGHT for weight in value):
+            raise _fault(f"layers has a weight beyond {MAX_WEIGHT:g}; use smaller weights.")
         return tuple(map(float, value))
-    raise _fault(
-        "layers must be average, top, all, concat, meaning, the number of a layer, or one weight a layer."
-    )
+    raise _fault(f"layers must be {', '.join(_LAYER_NAMES)}, the number of a layer, or one weight per layer.")
 
 
 def _kind(value: Any) -> str:
@@ -61,6 +56,10 @@ def _kind(value: Any) -> str:
     return "null" if value is None else names.get(type(value), "something else")
 
 
+Texts = Annotated[
+    list[str],
+    PlainValidator(_check_input, json_schema_input_type=str | Annotated[list[str], Field(min_length=1)]),
+]
 Sentence = Annotated[Text, PlainValidator(_check_sentence, json_schema_input_type=Text)]
 Sentences = Annotated[
     list[Text],
@@ -73,95 +72,303 @@ LayerChoice = Annotated[
         json_schema_input_type=Literal["average", "top", "all", "concat", "meaning"] | int | list[float],
     ),
 ]
-ModelName = Annotated[str | None, Field(description="One of GET /models; without it, the first.")]
+ModelName = Annotated[str | None, Field(description="A name from GET /models; the first model if omitted.")]
 Encoding = Annotated[
-    Literal["float", "base64"],
-    Field(description="Lists of numbers, or the bytes of little-endian float32 in base64."),
+    Literal["float", "base64"], Field(description="Lists of numbers, or base64 of little-endian float32.")
 ]
 Index = Annotated[
     int | None,
-    Field(ge=-(2**31), lt=2**31, description="Which word is meant, from 0; without it, the one in [brackets]."),
+    Field(ge=-(2**31), lt=2**31, description="Index of the word, from 0; if omitted, the word in [brackets]."),
 ]
-OnSpaces = Annotated[bool, Field(description="Take what stands between spaces as the words.")]
+SplitOnSpaces = Annotated[bool, Field(description="Split text at spaces only, instead of tokenizing it.")]
+# Arrays are written to JSON as they are, so they are described but not checked.
+Numbers = Annotated[Any, WithJsonSchema({"type": "array", "items": {"type": "number"}})]
+Flags = Annotated[Any, WithJsonSchema({"type": "array", "items": {"type": "boolean"}})]
+Vector = Annotated[Any, WithJsonSchema({"type": ["array", "string"], "items": {"type": "number"}})]
+Vectors = Annotated[Any, WithJsonSchema({"type": ["array", "string"]})]
 
 
-class Request(BaseModel):
+class ApiRequest(BaseModel):
     """The body of a request; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
 
 
-class EmbeddingsRequest(Request):
-    """As OpenAI's: one vector per text, as `elmo encode` makes it."""
+def _example(**fields: Any) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": [fields]})
 
-    input: Annotated[
-        list[str],
-        PlainValidator(_check_input, json_schema_input_type=str | Annotated[list[str], Field(min_length=1)]),
-    ]
+
+class EmbeddingsRequest(ApiRequest):
+    """As OpenAI's: one vector per text, as `elmo encode` computes it."""
+
+    model_config = _example(input=["I went to the bank", "by the river"])
+    input: Texts
     model: ModelName = None
     encoding_format: Encoding = "float"
-    dimensions: Annotated[int | None, Field(description="Only the size the model has: vectors are whole.")] = None
-    user: Annotated[str | None, Field(description="Taken for OpenAI's clients, and not used.")] = None
+    dimensions: int | None = Field(None, description="The model's own or nothing: vectors are not truncated.")
+    user: str | None = Field(None, description="Accepted for OpenAI's clients and ignored.")
 
 
-class EmbedRequest(Request):
+class EmbedRequest(ApiRequest):
     """Word vectors of sentences, each a string or a list of words."""
 
+    model_config = _example(sentences=["I went to the bank"], layers="top")
     sentences: Sentences
     model: ModelName = None
     layers: LayerChoice = "average"
-    split_on_spaces: OnSpaces = False
+    split_on_spaces: SplitOnSpaces = False
     encoding_format: Encoding = "float"
 
 
-class SimilarityRequest(Request):
-    """A word of one sentence and a word of another, marked with [brackets] or named by index."""
+class SimilarityRequest(ApiRequest):
+    """A word of one sentence and a word of another, each in [brackets] or named by its index."""
 
+    model_config = _example(
+        sentence_a="I went to the [bank] to deposit money", sentence_b="I sat by the [bank] of the river"
+    )
     sentence_a: Sentence
     sentence_b: Sentence
     index_a: Index = None
     index_b: Index = None
     model: ModelName = None
-    layers: Annotated[
-        LayerChoice | None,
-        Field(description="Without it, meaning, or average for a model without a context layer."),
-    ] = None
+    layers: LayerChoice | None = Field(None, description="By default meaning, or average without a context layer.")
 
 
-class SubstitutesRequest(Request):
-    """A sentence with one word that others might stand for."""
+class SubstitutesRequest(ApiRequest):
+    """A sentence and the word to replace."""
 
+    model_config = _example(sentence="I went to the [bank]", top_k=5)
     sentence: Sentence
     index: Index = None
-    top_k: Annotated[int, Field(ge=1, le=1000)] = 10
-    punctuation: Annotated[bool, Field(description="Offer punctuation too.")] = False
-    same_word: Annotated[bool, Field(description="Offer the word itself too.")] = False
+    top_k: int = Field(10, ge=1, le=1000)
+    punctuation: bool = Field(False, description="Include punctuation.")
+    same_word: bool = Field(False, description="Include the word itself.")
     model: ModelName = None
 
 
-class ScoreRequest(Request):
-    """Sentences whose words the language model is to foresee."""
+class ScoreRequest(ApiRequest):
+    """Sentences to score with the language model."""
 
+    model_config = _example(sentences=["I went to the bank"])
     sentences: Sentences
     model: ModelName = None
-    split_on_spaces: OnSpaces = False
+    split_on_spaces: SplitOnSpaces = False
 
 
-class NeighborsRequest(Request):
-    """A sentence with one word whose like is looked for in the index."""
+class NeighborsRequest(ApiRequest):
+    """A sentence and the word whose nearest occurrences in the index are wanted."""
 
+    model_config = _example(sentence="a spectacular [play] on the ball", top_k=3)
     sentence: Sentence
     index: Index = None
     words: Literal["any", "same", "other"] = "any"
-    layers: Annotated[
-        list[int | str] | None,
-        Field(max_length=16, description="Numbers, top, average or meaning; those of the index."),
-    ] = None
-    top_k: Annotated[int, Field(ge=1, le=100)] = 10
+    layers: list[int | str] | None = Field(
+        None, max_length=16, description="Layers of the index: numbers, top, average or meaning."
+    )
+    top_k: int = Field(10, ge=1, le=100)
     model: ModelName = None
 
 
-class TaskRequest(Request):
-    """What a task takes: texts; pairs of texts; texts with <e1> and <e2>; (question, passage); senses."""
+class TaskRequest(ApiRequest):
+    """Inputs of a task: texts, pairs of texts, texts with <e1> and <e2>, (question, passage), or senses."""
 
-    items: Annotated[list[Any], Field(min_length=1)]
+    model_config = _example(items=["I went to New York"])
+    items: list[Any] = Field(min_length=1)
+
+
+class ErrorDetail(BaseModel):
+    """Why a request was refused."""
+
+    code: str
+    message: str
+    field: str | None
+
+
+class ErrorResponse(BaseModel):
+    """The shape of every error."""
+
+    error: ErrorDetail
+
+
+class Embedding(BaseModel):
+    """The vector of one text: numbers, or base64."""
+
+    object: Literal["embedding"] = "embedding"
+    index: int
+    embedding: Vector
+
+
+class Usage(BaseModel):
+    """The number of words."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingsResponse(BaseModel):
+    """As OpenAI's."""
+
+    object: Literal["list"] = "list"
+    data: list[Embedding]
+    model: str
+    usage: Usage
+
+
+class WordOffsets(BaseModel):
+    """A word and its character offsets in the text; null where words were sent."""
+
+    text: str
+    start: int | None = None
+    end: int | None = None
+
+
+class EmbeddedSentence(BaseModel):
+    """The words of a sentence and their vectors, nested lists or base64, of this shape."""
+
+    words: list[WordOffsets]
+    shape: list[int]
+    vectors: Vectors
+
+
+class EmbedResponse(BaseModel):
+    """Word vectors."""
+
+    model: str
+    sentences: list[EmbeddedSentence]
+
+
+class SimilarityResponse(BaseModel):
+    """The cosine of two words by the chosen layers, and in each layer; layer 0 sees no sentence."""
+
+    model: str
+    cosine: float
+    cosine_by_layer: list[float]
+    words_a: list[str]
+    words_b: list[str]
+
+
+class SubstitutesResponse(BaseModel):
+    """Words that fit in the place of one, best first, with the log of their share among the words considered."""
+
+    model: str
+    words: list[str]
+    index: int
+    substitutes: list[Substitute]
+
+
+class ScoredSentence(BaseModel):
+    """Natural log probabilities: one per word in each direction, and of both sentence boundaries."""
+
+    words: list[str]
+    perplexity: float | None
+    left_to_right: Numbers
+    right_to_left: Numbers
+    end: float
+    begin: float
+    is_unknown: Flags
+
+
+class ScoreResponse(BaseModel):
+    """How well the language model predicts each sentence."""
+
+    model: str
+    sentences: list[ScoredSentence]
+
+
+class NeighborEntry(BaseModel):
+    """An occurrence: `start` and `end` count the words of its text, `characters` its characters."""
+
+    cosine: float
+    word: str
+    text: str
+    start: int
+    end: int
+    source: str
+    sentence: int
+    characters: tuple[int, int]
+
+
+class LayerEntry(BaseModel):
+    """The nearest occurrences in one layer, best first."""
+
+    layer: int | str
+    neighbors: list[NeighborEntry]
+
+
+class NeighborsResponse(BaseModel):
+    """Where the index has words used like that of the query; `static` are the nearest words without sentences."""
+
+    model: str
+    query: dict[Literal["words", "start", "end"], Any]
+    num_occurrences: int
+    layers: list[LayerEntry]
+    static: list[dict[Literal["word", "cosine"], Any]]
+
+
+class TaggedSentence(BaseModel):
+    """A tag per word, the ranges of words that the tags mark, and the words' characters if a text was sent."""
+
+    words: list[str]
+    tags: list[str]
+    spans: list[dict[Literal["type", "start", "end"], Any]]
+    offsets: list[tuple[int, int]] | None
+
+
+class TaskResponse(BaseModel):
+    """One prediction per item. Families other than tagging: label and probabilities, score, answer, or senses."""
+
+    task: str
+    family: str
+    predictions: list[TaggedSentence | dict[str, Any]]
+
+
+class ServedIndex(BaseModel):
+    """The index of a model."""
+
+    num_occurrences: int
+    layers: list[int | str]
+
+
+class ModelEntry(BaseModel):
+    """A served model."""
+
+    name: str
+    dim: int
+    num_layers: int
+    precision: str
+    predicts_words: bool
+    scripts: list[str]
+    has_context: bool
+    index: ServedIndex | None
+
+
+class TaskEntry(BaseModel):
+    """A served task."""
+
+    name: str
+    family: str
+    labels: list[str]
+
+
+class ModelsResponse(BaseModel):
+    """What is served, and the limits of a request."""
+
+    models: list[ModelEntry]
+    tasks: list[TaskEntry]
+    limits: dict[str, float]
+
+
+class OpenAIModel(BaseModel):
+    """A model in OpenAI's shape."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int = 0
+    owned_by: str = "elmo"
+
+
+class OpenAIModels(BaseModel):
+    """The models in OpenAI's shape."""
+
+    object: Literal["list"] = "list"
+    data: list[OpenAIModel]

@@ -1,28 +1,27 @@
-"""Names on the command line -> opened models, indexes and tasks. No request adds to them."""
+"""Settings -> the opened models, indexes and tasks, by name. No request adds to them."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from elmo.analysis.corpus_index import CorpusIndex
-from elmo.analysis.neighbors import find_neighbors
-from elmo.checkpoint.embedded import DEFAULT_MODEL, DEFAULT_NAME
-from elmo.checkpoint.fingerprint import context_fingerprint as context_hash
-from elmo.checkpoint.fingerprint import fingerprint as content_hash
+from elmo.analysis import CorpusIndex, find_neighbors
+from elmo.checkpoint.fingerprint import context_fingerprint, fingerprint
+from elmo.checkpoint.source import DEFAULT_MODEL, DEFAULT_NAME
 from elmo.errors import ConfigError, InputError
 from elmo.inference.scoring import require_softmax
 from elmo.model import Elmo
-from elmo.serve.problems import Problem, unknown_name
+from elmo.serve.errors import Problem
+from elmo.serve.schemas import ModelEntry, ServedIndex
 from elmo.serve.settings import Settings
+from elmo.tasks import Task, load
 from elmo.tasks.folder import read_task
-from elmo.tasks.task import Task, load
 
 FIRST_MODEL = "default"  # an alias of the first model, whatever its name
 
 
 @dataclass
 class ServedModel:
-    """A model under a name, and its index if it has one; `source` is how it was named when it was opened."""
+    """A model with its name and its index, if any; `source` is what it was opened from."""
 
     name: str
     elmo: Elmo
@@ -31,33 +30,34 @@ class ServedModel:
 
     @property
     def predicts_words(self) -> bool:
-        """Whether it can score and substitute."""
+        """Whether it can score sentences and find substitutes."""
         try:
             require_softmax(self.elmo.bilm, self.elmo.vocabulary)
         except InputError:
             return False
         return True
 
-    def describe(self) -> dict[str, Any]:
-        """Give what GET /models says of it."""
+    def describe(self) -> ModelEntry:
+        """Return its entry in GET /models."""
         index = None
         if self.index is not None:
-            index = {"num_occurrences": self.index.num_occurrences, "layers": list(self.index.manifest.layers)}
-        return {
-            "name": self.name,
-            "dim": self.elmo.dim,
-            "num_layers": self.elmo.num_layers,
-            "precision": str(self.elmo.precision),
-            "predicts_words": self.predicts_words,
-            "scripts": sorted(self.elmo.scripts.learned or ()),
-            "has_context": self.elmo.context is not None,
-            "index": index,
-        }
+            layers: list[int | str] = [*self.index.manifest.layers]
+            index = ServedIndex(num_occurrences=self.index.num_occurrences, layers=layers)
+        return ModelEntry(
+            name=self.name,
+            dim=self.elmo.dim,
+            num_layers=self.elmo.num_layers,
+            precision=str(self.elmo.precision),
+            predicts_words=self.predicts_words,
+            scripts=sorted(self.elmo.scripts.learned or ()),
+            has_context=self.elmo.context is not None,
+            index=index,
+        )
 
 
 @dataclass
 class Served:
-    """All that requests can ask for by name; the first model is the one meant without a name."""
+    """Everything that requests can name; the first model is used where a request names none."""
 
     models: dict[str, ServedModel]
     tasks: dict[str, Task] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Served:
         return any(model.index is not None for model in self.models.values())
 
     def model(self, name: str | None) -> ServedModel:
-        """Return the model of a name, or of the place it was opened from; the first one without a name."""
+        """Return the model of a name or of the source it was opened from; the first one without a name."""
         if name in self.models:
             return self.models[name]
         if name is None or name == FIRST_MODEL:
@@ -76,26 +76,30 @@ class Served:
         for model in self.models.values():
             if name == model.source:
                 return model
-        raise unknown_name("model", name, list(self.models), "model")
+        known = ", ".join(self.models)
+        raise Problem(
+            404, "model_not_found", f"There is no model {name!r:.80} here; known: {known}.", field="model"
+        )
 
-    def model_with_index(self, name: str | None) -> ServedModel:
-        """Give the model of a name if it has an index; without a name, the first that has one."""
+    def model_with_index(self, name: str | None) -> tuple[ServedModel, CorpusIndex]:
+        """Return the model of a name and its index; without a name, the first model that has one."""
         indexed = [model for model in self.models.values() if model.index is not None]
         model = self.model(name) if name is not None else indexed[0]
         if model.index is None:
             known = ", ".join(each.name for each in indexed)
             raise Problem(404, "index_not_found", f"{model.name} has no index here; {known} has.", field="model")
-        return model
+        return model, model.index
 
     def task(self, name: str) -> Task:
-        """Give the task of a name."""
+        """Return the task of a name."""
         if name not in self.tasks:
-            raise unknown_name("task", name, list(self.tasks), None)
+            known = ", ".join(self.tasks)
+            raise Problem(404, "task_not_found", f"There is no task {name!r:.80} here; known: {known}.")
         return self.tasks[name]
 
 
 def open_served(settings: Settings) -> Served:
-    """Open all that the settings name; ElmoError says what cannot be."""
+    """Open everything that the settings name; ElmoError if something cannot be opened."""
     models: dict[str, ServedModel] = {}
     for given in settings.models or (f"{DEFAULT_NAME}={DEFAULT_MODEL}",):
         name, source = split_name(given)
@@ -119,11 +123,11 @@ def open_served(settings: Settings) -> Served:
 
 
 def _open_task(folder: str, models: dict[str, ServedModel], settings: Settings) -> Task:
-    """Open a task on the served model it was trained with, or on one more where that is not served."""
+    """Open a task on the served model it was trained with, or on another copy if that one is not served."""
     description, *_ = read_task(Path(folder))
     if description.bilm is not None:
         for model in models.values():
-            if content_hash(model.elmo) == description.bilm.hash:
+            if fingerprint(model.elmo) == description.bilm.hash:
                 return load(folder, bilm=model.elmo)
     return load(
         folder,
@@ -135,7 +139,7 @@ def _open_task(folder: str, models: dict[str, ServedModel], settings: Settings) 
 
 
 def split_name(given: str) -> tuple[str, str]:
-    """Give the name and the place: both are told as NAME=PLACE, else the last part of the place is the name."""
+    """Return the name and the source of NAME=SOURCE; without a name, it is the last part of the source."""
     name, separator, source = given.partition("=")
     if separator and name and "/" not in name:
         return name, source
@@ -147,28 +151,30 @@ def split_name(given: str) -> tuple[str, str]:
 
 def _put(known: dict[str, Any], name: str, value: Any, what: str) -> None:
     if name in known:
-        raise ConfigError(f"Two {what} would have the name {name!r}; give one another name, as in NAME={name}.")
+        raise ConfigError(f"Two {what} would have the name {name!r}; rename one, as in NAME={name}.")
     known[name] = value
 
 
 def _attach(models: dict[str, ServedModel], folders: tuple[str, ...]) -> None:
-    hashes = [(content_hash(model.elmo), context_hash(model.elmo), model) for model in models.values()]
+    hashes = [(fingerprint(model.elmo), context_fingerprint(model.elmo), model) for model in models.values()]
     for folder in folders:
         index = CorpusIndex(folder)
         fitting = [model for model_hash, own_context, model in hashes if index.is_of(model_hash, own_context)]
         if not fitting:
             raise ConfigError(
-                f"{folder} was made with another model than those served "
+                f"{folder} was built with another model than those served "
                 f"({index.manifest.model or 'the default one'}); serve that one too."
             )
         model = fitting[0]
         if model.index is not None:
-            raise ConfigError(f"{model.index.folder} and {folder} are both of the model {model.name}; give one.")
+            raise ConfigError(
+                f"{model.index.folder} and {folder} are both indexes of the model {model.name}; leave one out."
+            )
         model.index = index
 
 
 def _warm(served: Served) -> None:
-    """Lay out weights and open the files of indexes now, so that no request has to."""
+    """Prepare weights and open the files of indexes now, so that no request has to."""
     for model in served.models.values():
         model.elmo.embed([["the"]])
         if model.index is not None:

@@ -1,134 +1,107 @@
-"""What a server is told when it starts, by flags or by ELMO_SERVE_… in the environment; frozen and checked.
+"""The settings of a server, from flags or ELMO_SERVE_... in the environment; no request can change them."""
 
-Nothing here can be changed by a request.
-"""
-
-import dataclasses
-import math
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Annotated, Any
 
-from elmo.config import list_not_positive
+import pydantic
+from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
 from elmo.errors import ConfigError
 
 PREFIX = "ELMO_SERVE_"
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What is served, to whom, and how much of it."""
+def _split(value: Any) -> Any:
+    return shlex.split(value) if isinstance(value, str) else value
 
-    models: tuple[str, ...] = ()  # each a model or NAME=model; none: the default model
-    indexes: tuple[str, ...] = ()  # folders of `elmo neighbors --build`
-    tasks: tuple[str, ...] = ()  # folders of `elmo task train`, or NAME=folder
+
+def _check_key(key: str) -> str:
+    if not (key and key.isascii() and key.isprintable() and " " not in key):
+        raise ValueError("empty, or has spaces or characters beyond ASCII, which no header can carry")
+    return key
+
+
+# Several names in one variable are separated as in a shell.
+Names = Annotated[tuple[str, ...], NoDecode, pydantic.BeforeValidator(_split)]
+Key = Annotated[str, pydantic.AfterValidator(_check_key)]
+
+
+class Settings(BaseSettings):
+    """What is served, to whom, and how much of it. ConfigError lists all values that are not valid."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", allow_inf_nan=False)
+
+    models: Names = ()  # each a model or NAME=model; none: the default model
+    indexes: Names = ()  # folders of `elmo neighbors --build`
+    tasks: Names = ()  # folders of `elmo task train`, or NAME=folder
     precision: str = "float32"
     device: str = "cpu"
-    threads: int | None = None
+    threads: PositiveInt | None = None
     local_files_only: bool = False
     host: str = "127.0.0.1"
-    port: int = 8600
-    workers: int = 1
-    api_key: str | None = None
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8600  # 0: any free port
+    workers: PositiveInt = 1
+    api_key: Annotated[Key | None, Field(repr=False)] = None
     api_key_file: str | None = None
-    cors_origins: tuple[str, ...] = ()
-    allowed_hosts: tuple[str, ...] = ()  # names of this server, besides addresses and its own; * allows all
-    max_body_bytes: int = 4 * 2**20
-    max_sentences: int = 2048  # of one request
-    max_words: int = 65_536  # of one request
-    max_sentence_words: int = 8192
-    max_values: int = 2**23  # numbers in one answer
-    max_seconds: float = 30.0  # to send a request, to wait for its answer, to take it
-    max_connections: int = 1024
-    queue_words: int = 262_144  # that may wait for their turn
-    queue_requests: int = 1024
-    batch_words: int = 8192  # embedded together
-    batch_wait_ms: float = 3.0  # for others to come, when nobody waits
+    cors_origins: Names = ()
+    allowed_hosts: Names = ()  # accepted Host names other than addresses and the machine's own name; * is any
+    max_body_bytes: PositiveInt = 4 * 2**20
+    max_sentences: PositiveInt = 2048  # per request
+    max_words: PositiveInt = 65_536  # per request
+    max_sentence_words: PositiveInt = 8192
+    max_values: PositiveInt = 2**23  # numbers per response
+    max_seconds: PositiveFloat = 30.0  # to send a request, to wait for its result, to receive the response
+    max_connections: PositiveInt = 1024
+    queue_words: PositiveInt = 262_144
+    queue_requests: PositiveInt = 1024
+    batch_words: PositiveInt = 8192
+    batch_wait_ms: Annotated[float, Field(ge=0)] = 3.0
 
-    def __post_init__(self) -> None:
-        """Refuse what cannot be served, every fault told together."""
-        found = list_not_positive(self, "threads", "workers", *_positive_names())
-        found += [f"{name} is {getattr(self, name)}; it must be finite" for name in _not_finite(self)]
-        if not 0 <= self.port <= 65_535:
-            found.append(f"port is {self.port}; it must be from 0 (any free one) to 65535")
-        if self.batch_wait_ms < 0:
-            found.append(f"batch_wait_ms is {self.batch_wait_ms}; it must be 0 or more")
+    def __init__(self, **given: Any) -> None:
+        """Read the environment; what is given takes precedence over it."""
+        try:
+            super().__init__(**given)
+        except pydantic.ValidationError as error:
+            raise ConfigError(f"The server cannot start: {'; '.join(map(_describe, error.errors()))}.") from None
+
+    @pydantic.model_validator(mode="after")
+    def _check_together(self) -> "Settings":
         if self.api_key is not None and self.api_key_file is not None:
-            found.append("api_key and api_key_file are both given; leave one out")
-        if self.api_key is not None and not _is_key(self.api_key):
-            found.append("api_key is empty or has spaces or letters beyond ASCII, which no header can carry")
+            raise ValueError("api_key and api_key_file are both given; leave one out")
         if self.queue_words < self.max_words:
-            found.append(
-                f"queue_words is {self.queue_words}, but one request may have max_words, {self.max_words}; "
-                "make it at least as many"
+            raise ValueError(
+                f"queue_words is {self.queue_words}, but one request may have max_words, {self.max_words}; raise "
+                "queue_words to at least that"
             )
-        if found:
-            raise ConfigError(f"The server cannot start: {'; '.join(found)}.")
+        return self
 
     def read_api_key(self) -> str | None:
-        """Give the key, from its file if it has one."""
+        """Return the key, read from its file if there is one."""
         if self.api_key_file is None:
             return self.api_key
-        key = Path(self.api_key_file).read_text(encoding="utf-8", errors="replace").strip()
-        if not _is_key(key):
-            raise ConfigError(
-                f"{self.api_key_file} holds no key: one line of ASCII letters without spaces was expected."
-            )
-        return key
+        try:
+            return _check_key(Path(self.api_key_file).read_text(encoding="utf-8", errors="replace").strip())
+        except ValueError as error:
+            raise ConfigError(f"{self.api_key_file} holds no key: its text is {error}.") from error
 
     def to_environment(self) -> dict[str, str]:
-        """Give the variables that make these settings again, for the processes of several workers."""
-        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {variable_of(name): _write(value) for name, value in given.items() if value is not None}
+        """Return the variables that reproduce these settings in another process."""
+        return {
+            f"{PREFIX}{name.upper()}": shlex.join(value) if isinstance(value, tuple) else str(value)
+            for name, value in self
+            if value is not None
+        }
 
 
-def read_settings(environment: Mapping[str, str], given: Mapping[str, Any] | None = None) -> Settings:
-    """Make settings of the environment and of what was given besides, which counts more; None is not given."""
-    hints = get_type_hints(Settings)
-    values: dict[str, Any] = {}
-    for field in dataclasses.fields(Settings):
-        text = environment.get(variable_of(field.name))
-        if text is not None:
-            values[field.name] = _read(variable_of(field.name), text, hints[field.name])
-    values.update({name: value for name, value in (given or {}).items() if value is not None})
-    return Settings(**values)
-
-
-def variable_of(name: str) -> str:
-    """Give the environment variable of a setting."""
-    return f"{PREFIX}{name.upper()}"
-
-
-def _positive_names() -> list[str]:
-    starts = ("max_", "queue_", "batch_words")
-    return [field.name for field in dataclasses.fields(Settings) if field.name.startswith(starts)]
-
-
-def _not_finite(settings: Settings) -> list[str]:
-    return [name for name in ("max_seconds", "batch_wait_ms") if not math.isfinite(getattr(settings, name))]
-
-
-def _is_key(text: str) -> bool:
-    return bool(text) and text.isascii() and text.isprintable() and " " not in text
-
-
-def _write(value: Any) -> str:
-    if isinstance(value, tuple):
-        return shlex.join(value)
-    return str(int(value)) if isinstance(value, bool) else str(value)
-
-
-def _read(variable: str, text: str, hint: Any) -> Any:
-    try:
-        if hint == tuple[str, ...]:
-            return tuple(shlex.split(text))
-        if hint is bool:
-            return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}[text.lower()]
-        if hint in (int, int | None):
-            return int(text)
-        return float(text) if hint is float else text
-    except (ValueError, KeyError) as error:
-        kinds: dict[Any, str] = {bool: "1 or 0", float: "a number", tuple[str, ...]: "names as a shell reads them"}
-        raise ConfigError(f"{variable} is {text!r}; give {kinds.get(hint, 'a whole number')}.") from error
+def _describe(fault: Any) -> str:
+    reason = fault["msg"].removeprefix("Value error, ").replace("Input should", "it should")
+    if not fault["loc"]:
+        return str(reason)
+    name = fault["loc"][0]
+    if name == "api_key":
+        return f"api_key is {reason}"  # without the key
+    if name not in Settings.model_fields:
+        return f"{name} is not a setting"
+    return f"{name} is {fault['input']!r:.60} ({PREFIX}{name.upper()} in the environment); {reason}"

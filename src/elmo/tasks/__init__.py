@@ -1,10 +1,10 @@
-"""Labelled data -> a task network with ELMo in it: train, evaluate, predict.
+"""Labelled data -> a task network with ELMo in it: train, evaluate, predict. Names are loaded when first used.
 
 from elmo import tasks
-tagger = tasks.load("my-tagger")
-tagger.predict(["I went to the bank"])
+tasks.train("train.conll", dev="dev.conll", kind="ner", output="tagger")
+tasks.load("tagger").predict(["I went to the bank"])
 """
 
-from elmo.tasks.task import Task, load
+from elmo.lazy import lazy_exports
 
-__all__ = ["Task", "load"]
+__getattr__, __dir__, __all__ = lazy_exports(__name__)

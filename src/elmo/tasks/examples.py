@@ -1,29 +1,26 @@
-"""What a labelled example of each task family is. Readers make them, families learn from them.
+"""The examples of each task family. Readers build them from files, families from values of a program.
 
-A target of None means that the example is to be predicted. `record` is what the reader needs to write it again.
+A target of None is to be predicted. `record` is what the reader needs to write the example again.
 """
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from elmo.errors import InputError
+from elmo.files.sources import Place
+from elmo.text.tokenize import Word, tokenize
+
 Words: TypeAlias = tuple[str, ...]
 Span: TypeAlias = tuple[int, int]  # half-open range of words
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where an example stands; `line` counts from 1."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file}, line {self.line}"
+GIVEN = Place("the input", 0)  # of examples built from values of a program
+_MARKS = re.compile(r"</?e[12]>")
 
 
 @dataclass(frozen=True)
 class TaggedSentence:
-    """A sentence with one tag a word."""
+    """A sentence with one tag per word."""
 
     words: Words
     tags: Words | None
@@ -33,7 +30,7 @@ class TaggedSentence:
 
 @dataclass(frozen=True)
 class LabelledText:
-    """A text with one label, and labels of phrases inside it where the data has them."""
+    """A text with one label, and labels of phrases inside it if the data has them."""
 
     words: Words
     label: str | None
@@ -67,7 +64,7 @@ class MarkedPair:
 
 @dataclass(frozen=True)
 class Question:
-    """A question, a passage, and the answers people gave as pieces of the passage."""
+    """A question, a passage, and answers that are pieces of the passage."""
 
     words: Words
     passage: str
@@ -81,7 +78,7 @@ class Question:
 
 @dataclass(frozen=True)
 class SenseTarget:
-    """A word or phrase of a sentence whose sense is asked for; `keys` are its right senses."""
+    """A word or phrase of a sentence whose sense is wanted; `keys` are its correct senses."""
 
     id: str
     span: Span
@@ -92,9 +89,91 @@ class SenseTarget:
 
 @dataclass(frozen=True)
 class SenseSentence:
-    """A sentence with the words whose senses are asked for."""
+    """A sentence with the words whose senses are wanted."""
 
     words: Words
     targets: tuple[SenseTarget, ...]
     place: Place
     record: Any = None
+
+
+def entry_of(target: SenseTarget) -> str:
+    """Return the lemma with its part of speech, as in bank#NOUN."""
+    return f"{target.lemma.lower()}#{target.pos.upper()}"
+
+
+def make_marked_pair(text: str, label: str | None, place: Place, record: Any = None) -> MarkedPair:
+    """Build the example of a text with <e1>…</e1> and <e2>…</e2>."""
+    marks = _MARKS.findall(text)
+    if sorted(marks) != sorted(("<e1>", "</e1>", "<e2>", "</e2>")):
+        raise InputError(
+            f"{_name(place)}: the marks are {', '.join(marks) or 'missing'}; one <e1>…</e1> and one <e2>…</e2> "
+            "were expected."
+        )
+    # The text around a mark is tokenized separately, so that a mark is always a border between words.
+    words: list[str] = []
+    at: dict[str, int] = {}
+    for piece, mark in zip(_MARKS.split(text), [*marks, ""], strict=True):
+        words += (word.text for word in tokenize(piece))
+        at[mark] = len(words)
+    first, second = (at["<e1>"], at["</e1>"]), (at["<e2>"], at["</e2>"])
+    for name, (start, end) in (("e1", first), ("e2", second)):
+        if start >= end:
+            raise InputError(f"{_name(place)}: <{name}>…</{name}> holds no word, or ends before it begins.")
+    return MarkedPair(tuple(words), first, second, label, place, record)
+
+
+def make_question(
+    question: str,
+    passage: str,
+    answers: Sequence[tuple[str, int | None]],
+    place: Place,
+    where: str = "",
+    *,
+    passage_words: Sequence[Word] | None = None,
+    record: Any = None,
+) -> Question:
+    """Build the example of a question; `answers` are texts with the character each starts at, if that is known.
+
+    If all texts are empty, the passage has no answer. `where` names the question in messages.
+    """
+    answers = answers if any(text for text, _ in answers) else ()
+    words = tokenize(passage) if passage_words is None else passage_words
+    spans = [_find_answer(passage, text, start, f"{place}: {where}") for text, start in answers]
+    return Question(
+        words=tuple(word.text for word in tokenize(question)),
+        passage=passage,
+        passage_words=tuple(word.text for word in words),
+        offsets=tuple((word.start, word.end) for word in words),
+        answers=tuple(text for text, _ in answers),
+        answer_span=_covered_words(words, spans[0]) if spans else None,
+        place=place,
+        record=record,
+    )
+
+
+def _name(place: Place) -> str:
+    return place.file if place is GIVEN else str(place)
+
+
+def _find_answer(passage: str, answer: str, start: int | None, where: str) -> Span:
+    if not answer:
+        raise InputError(f"{where}: the answer is empty.")
+    if start is None:
+        start = passage.find(answer)
+        if start < 0:
+            raise InputError(f"{where}: the answer {answer!r:.60} is not in the passage.")
+    elif passage[start : start + len(answer)] != answer or start < 0:
+        found = passage[max(0, start) : max(0, start) + len(answer)]
+        raise InputError(
+            f"{where}: the answer {answer!r:.60} is not what stands at character {start} of the passage "
+            f"({found!r:.60})."
+        )
+    return start, start + len(answer)
+
+
+def _covered_words(words: Sequence[Word], characters: Span) -> Span | None:
+    covered = [
+        number for number, word in enumerate(words) if word.start < characters[1] and word.end > characters[0]
+    ]
+    return (covered[0], covered[-1] + 1) if covered else None

@@ -1,7 +1,7 @@
-"""The training loop of every family: examples -> the weights with the best dev score.
+"""Examples -> predictions, and the training loop of every family: examples -> the weights with the best dev score.
 
 Everything random is drawn from the seed and the number of the epoch, and the state is saved after each epoch, so
-a killed run that goes on gives the same weights and scores.
+a killed run that is resumed ends with the same weights and scores.
 """
 
 import logging
@@ -9,22 +9,68 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from elmo.errors import InputError
 from elmo.layer import ElmoLayer
-from elmo.tasks.data import length_batches, predict_all
-from elmo.tasks.families.family import Family, Labels, Remembers, TaskNetwork
-from elmo.tasks.networks.encoder import Batcher
+from elmo.tasks.encoder import Batcher
+from elmo.tasks.families import Family, Labels, TaskNetwork
 from elmo.tasks.settings import TaskSettings
 
 logger = logging.getLogger(__name__)
 
 Weights = dict[str, Tensor]
 RATE_CUT = 0.5  # the learning rate is multiplied by this when half the patience is used up
+_PREDICT_BATCH = 64
+_POOLED_BATCHES = 50  # how many batches of shuffled examples are sorted by length together
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A network with what it needs to predict."""
+
+    network: TaskNetwork
+    family: Family
+    labels: Labels
+    batcher: Batcher
+
+    @property
+    def metric(self) -> str:
+        """The name of the score that decides."""
+        return self.family.metric(self.labels)
+
+    def num_words(self, example: Any) -> int:
+        """Return the number of words of an example."""
+        return sum(map(len, self.family.texts(example)))
+
+    def predict(self, examples: Sequence[Any]) -> list[Any]:
+        """Return the prediction of each example, in their order; batches have examples of similar length."""
+        self.network.eval()
+        order = sorted(range(len(examples)), key=lambda number: self.num_words(examples[number]))
+        predictions: list[Any] = [None] * len(examples)
+        for start in range(0, len(order), _PREDICT_BATCH):
+            batch = order[start : start + _PREDICT_BATCH]
+            found = self.network.predict([examples[number] for number in batch], self.batcher)
+            for number, prediction in zip(batch, found, strict=True):
+                predictions[number] = prediction
+        return predictions
+
+    def evaluate(self, examples: Sequence[Any]) -> dict[str, float]:
+        """Return the scores of labelled examples."""
+        return self.family.score(examples, self.predict(examples), self.labels)
+
+    def warn_of_unknown(self, examples: Sequence[Any], what: str) -> None:
+        """Warn about targets that training did not have, with the place of the first: they cannot be predicted."""
+        unknown = [(each, names) for each in examples if (names := self.family.unknown_targets(each, self.labels))]
+        if unknown:
+            first, names = unknown[0]
+            logger.warning(
+                "%s: %r was not among the labels in training (%d such %s examples); it counts as an error.",
+                first.place, names[0], len(unknown), what,
+            )  # fmt: skip
 
 
 @dataclass
@@ -39,157 +85,139 @@ class FitState:
     weights: Weights = field(default_factory=dict)
     optimizer: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
-    bilm_hash: str | None = None  # of the one it began with; None without ELMo
+    bilm_hash: str | None = None  # the fingerprint of the one it began with; None without ELMo
+
+    def note(self, loss: float | None, scores: dict[str, float], metric: str, patience: int) -> None:
+        """Record an epoch and whether it is the best so far."""
+        is_best = math.isnan(self.best_score) or scores[metric] > self.best_score
+        if is_best:
+            self.best_score, self.best_epoch = scores[metric], self.epoch
+        elif (self.epoch - self.best_epoch) % max(1, (patience + 1) // 2) == 0:
+            self.rate *= RATE_CUT
+        self.history.append({"epoch": self.epoch, "loss": loss, "dev": scores, "best": is_best})
 
 
 @dataclass(frozen=True)
 class Watcher:
-    """What is called as training goes on: batches done of all in this epoch; and each epoch's line of history."""
+    """What is called during training: after each batch (epoch, done, total) and after each epoch (its history)."""
 
     on_batch: Callable[[int, int, int], None] = lambda epoch, done, total: None
     on_epoch: Callable[[dict[str, Any]], None] = lambda record: None
 
 
-@dataclass(frozen=True)
-class Fitting:
-    """One network and all it is trained with."""
-
-    network: torch.nn.Module
-    family: Family
-    labels: Labels
-    settings: TaskSettings
-    batcher: Batcher
-
-    def run(
-        self,
-        train: Sequence[Any],
-        dev: Sequence[Any],
-        *,
-        state: FitState | None = None,
-        save: Callable[[FitState], None] = lambda state: None,
-        watcher: Watcher | None = None,
-    ) -> FitState:
-        """Train until the dev score has not risen for `patience` epochs; the network keeps the best weights."""
-        watcher = watcher or Watcher()
-        fit = self.settings.fit
-        lengths = [sum(map(len, self.family.texts(example))) for example in train]
-        optimizer = self._make_optimizer()
-        state = state or FitState()
-        if state.epoch:
-            self.network.load_state_dict(state.weights)
-            optimizer.load_state_dict(state.optimizer)
-        while state.epoch < fit.num_epochs and state.epoch - state.best_epoch < fit.patience:
-            state.epoch += 1
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(fit.seed * 1_000_003 + state.epoch)
-                loss = self._epoch(state, train, lengths, optimizer, watcher)
-            scores = self.evaluate(dev)
-            self._note(state, loss, scores)
-            state.weights = self._copy_weights()
-            if state.best_epoch == state.epoch:
-                state.best_weights = state.weights
-            state.optimizer = optimizer.state_dict()
-            save(state)
-            watcher.on_epoch(state.history[-1])
-        self.network.load_state_dict(state.best_weights)
-        return state
-
-    def absorb(self, train: Sequence[Any], dev: Sequence[Any]) -> FitState:
-        """For a network that remembers instead of learning: let it see every training example once."""
-        self.network.eval()
-        remember = cast(Remembers, self.network).absorb
-        for start in range(0, len(train), self.settings.fit.batch_size):
-            remember(train[start : start + self.settings.fit.batch_size], self.batcher)
-        state = FitState(epoch=1, best_epoch=1)
-        scores = self.evaluate(dev)
-        state.best_score = scores[self.family.metric(self.labels)]
-        state.history.append({"epoch": 1, "loss": None, "dev": scores, "best": True})
-        state.best_weights = state.weights = self._copy_weights()
-        return state
-
-    def predict(self, examples: Sequence[Any]) -> list[Any]:
-        """Give the prediction of each example, in their order."""
-        self.network.eval()
-        lengths = [sum(map(len, self.family.texts(example))) for example in examples]
-        head = cast(TaskNetwork, self.network)
-        return predict_all(examples, lengths, lambda part: head.predict(part, self.batcher), batch_size=64)
-
-    def evaluate(self, examples: Sequence[Any]) -> dict[str, float]:
-        """Give the scores of labelled examples."""
-        return self.family.score(examples, self.predict(examples), self.labels)
-
-    def _epoch(
-        self,
-        state: FitState,
-        train: Sequence[Any],
-        lengths: Sequence[int],
-        optimizer: torch.optim.Optimizer,
-        watcher: Watcher,
-    ) -> float:
-        fit, head = self.settings.fit, cast(TaskNetwork, self.network)
-        self.network.train()
-        draw = random.Random(f"{fit.seed} {state.epoch}")
-        batches: list[list[int]] = []
-        while len(batches) < fit.min_batches:
-            batches += length_batches(lengths, fit.batch_size, draw)
-        learned = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
-        total = 0.0
-        mixes = head.encoder.mixes
-        for number, batch in enumerate(batches, start=1):
-            done = (state.epoch - 1 + (number - 1) / len(batches)) / fit.num_epochs if fit.cooling else 0.0
-            for group in optimizer.param_groups:
-                group["lr"] = group["full_rate"] * state.rate * (1 - done)
-            loss = head.loss([train[index] for index in batch], self.batcher)
-            total += loss.item()
-            if mixes is not None and self.settings.elmo.mix_penalty:
-                loss = loss + mixes.penalty(self.settings.elmo.mix_penalty)
-            optimizer.zero_grad()
-            if loss.requires_grad:  # a batch may have nothing to learn from
-                loss.backward()  # type: ignore[no-untyped-call]
-                torch.nn.utils.clip_grad_norm_(learned, fit.clip_norm)
-                optimizer.step()
-            watcher.on_batch(state.epoch, number, len(batches))
-        mean = total / len(batches)
-        if mean != mean:
-            raise InputError(
-                f"The loss is not a number in epoch {state.epoch}; lower fit.learning_rate "
-                f"({fit.learning_rate}) or fit.clip_norm ({fit.clip_norm})."
-            )
-        return mean
-
-    def _note(self, state: FitState, loss: float, scores: dict[str, float]) -> None:
-        score = scores[self.family.metric(self.labels)]
-        is_best = math.isnan(state.best_score) or score > state.best_score
-        if is_best:
-            state.best_score, state.best_epoch = score, state.epoch
-        elif (state.epoch - state.best_epoch) % max(1, (self.settings.fit.patience + 1) // 2) == 0:
-            state.rate *= RATE_CUT
-        state.history.append({"epoch": state.epoch, "loss": loss, "dev": scores, "best": is_best})
-
-    def _make_optimizer(self) -> torch.optim.Optimizer:
-        fit, elmo = self.settings.fit, cast(TaskNetwork, self.network).encoder.elmo
-        bilm = set(elmo.bilm.parameters()) if isinstance(elmo, ElmoLayer) else set()
-        own = [p for p in self.network.parameters() if p.requires_grad and p not in bilm]
-        groups: list[dict[str, Any]] = [{"params": own, "lr": fit.learning_rate, "full_rate": fit.learning_rate}]
-        if bilm:
-            # In the order of the module, so that a saved state fits again. The softmax is not part of the task.
-            rate = self.settings.elmo.learning_rate
-            tuned = [p for p in self.network.parameters() if p in bilm]
-            groups.append({"params": tuned, "lr": rate, "full_rate": rate})
-        return torch.optim.AdamW(groups, weight_decay=fit.weight_decay)
-
-    def _copy_weights(self) -> Weights:
-        return {name: weight.detach().clone() for name, weight in self.network.state_dict().items()}
+def fit(
+    predictor: Predictor,
+    settings: TaskSettings,
+    train: Sequence[Any],
+    dev: Sequence[Any],
+    *,
+    state: FitState,
+    save: Callable[[FitState], None] = lambda state: None,
+    watcher: Watcher | None = None,
+) -> FitState:
+    """Train until the dev score has not risen for `patience` epochs; the network ends with the best weights."""
+    network, watcher = predictor.network, watcher or Watcher()
+    if network.remembers:
+        return _remember(predictor, settings, train, dev, state)
+    lengths = [predictor.num_words(example) for example in train]
+    optimizer = _make_optimizer(network, settings)
+    if state.epoch:
+        network.load_state_dict(state.weights)
+        optimizer.load_state_dict(state.optimizer)
+    while state.epoch < settings.fit.num_epochs and state.epoch - state.best_epoch < settings.fit.patience:
+        state.epoch += 1
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(settings.fit.seed * 1_000_003 + state.epoch)
+            loss = _run_epoch(predictor, settings, state, train, lengths, optimizer, watcher)
+        state.note(loss, predictor.evaluate(dev), predictor.metric, settings.fit.patience)
+        state.weights = _copy_weights(network)
+        if state.best_epoch == state.epoch:
+            state.best_weights = state.weights
+        state.optimizer = optimizer.state_dict()
+        save(state)
+        watcher.on_epoch(state.history[-1])
+    network.load_state_dict(state.best_weights)
+    return state
 
 
-def warn_of_unknown(family: Family, labels: Labels, examples: Sequence[Any], what: str) -> None:
-    """Tell of targets that training did not have, with the place of the first: they can only be got wrong."""
-    unknown = [
-        (example, names) for example in examples if (names := list(family.unknown_targets(example, labels)))
-    ]
-    if unknown:
-        first, names = unknown[0]
-        logger.warning(
-            "%s: %r was not among the labels in training (%d such %s examples); it counts as an error.",
-            first.place, names[0], len(unknown), what,
-        )  # fmt: skip
+def _remember(
+    predictor: Predictor, settings: TaskSettings, train: Sequence[Any], dev: Sequence[Any], state: FitState
+) -> FitState:
+    """Show every training example once to a network that is not trained."""
+    predictor.network.eval()
+    for start in range(0, len(train), settings.fit.batch_size):
+        predictor.network.absorb(train[start : start + settings.fit.batch_size], predictor.batcher)
+    state.epoch = 1
+    state.note(None, predictor.evaluate(dev), predictor.metric, settings.fit.patience)
+    state.best_weights = state.weights = _copy_weights(predictor.network)
+    return state
+
+
+def _run_epoch(
+    predictor: Predictor,
+    settings: TaskSettings,
+    state: FitState,
+    train: Sequence[Any],
+    lengths: Sequence[int],
+    optimizer: torch.optim.Optimizer,
+    watcher: Watcher,
+) -> float:
+    fit, network = settings.fit, predictor.network
+    network.train()
+    draw = random.Random(f"{fit.seed} {state.epoch}")
+    batches: list[list[int]] = []
+    while len(batches) < fit.min_batches:
+        batches += _length_batches(lengths, fit.batch_size, draw)
+    learned = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    total = 0.0
+    mixes = network.encoder.mixes
+    for number, batch in enumerate(batches, start=1):
+        done = (state.epoch - 1 + (number - 1) / len(batches)) / fit.num_epochs if fit.cooling else 0.0
+        for group in optimizer.param_groups:
+            group["lr"] = group["full_rate"] * state.rate * (1 - done)
+        loss = network.loss([train[index] for index in batch], predictor.batcher)
+        total += loss.item()
+        if mixes is not None and settings.elmo.mix_penalty:
+            loss = loss + mixes.penalty(settings.elmo.mix_penalty)
+        optimizer.zero_grad()
+        if loss.requires_grad:  # a batch may have nothing to learn from
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(learned, fit.clip_norm)
+            optimizer.step()
+        watcher.on_batch(state.epoch, number, len(batches))
+    mean = total / len(batches)
+    if math.isnan(mean):
+        raise InputError(
+            f"The loss is not a number in epoch {state.epoch}; lower fit.learning_rate ({fit.learning_rate}) or "
+            f"fit.clip_norm ({fit.clip_norm})."
+        )
+    return mean
+
+
+def _length_batches(lengths: Sequence[int], batch_size: int, draw: random.Random) -> list[list[int]]:
+    """Cut shuffled examples into batches of similar length, in random order."""
+    order = list(range(len(lengths)))
+    draw.shuffle(order)
+    pool = _POOLED_BATCHES * batch_size
+    batches = []
+    for start in range(0, len(order), pool):
+        pooled = sorted(order[start : start + pool], key=lambda number: lengths[number])
+        batches += [pooled[at : at + batch_size] for at in range(0, len(pooled), batch_size)]
+    draw.shuffle(batches)
+    return batches
+
+
+def _make_optimizer(network: TaskNetwork, settings: TaskSettings) -> torch.optim.Optimizer:
+    elmo, rate = network.encoder.elmo, settings.fit.learning_rate
+    bilm = set(elmo.bilm.parameters()) if isinstance(elmo, ElmoLayer) else set()
+    own = [p for p in network.parameters() if p.requires_grad and p not in bilm]
+    groups: list[dict[str, Any]] = [{"params": own, "lr": rate, "full_rate": rate}]
+    if bilm:
+        # In the order of the module, so that a saved state fits again. The softmax is not part of the task.
+        rate = settings.elmo.learning_rate
+        groups.append({"params": [p for p in network.parameters() if p in bilm], "lr": rate, "full_rate": rate})
+    return torch.optim.AdamW(groups, weight_decay=settings.fit.weight_decay)
+
+
+def _copy_weights(network: torch.nn.Module) -> Weights:
+    return {name: weight.detach().clone() for name, weight in network.state_dict().items()}

@@ -4,6 +4,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from elmo.errors import InputError
@@ -13,7 +14,7 @@ _NO_RELATION = frozenset(("other", "no_relation", "none", "na", "no relation", "
 
 
 def tag_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Give the spans that IOB, IOB2, IOBES, BMES or BILOU tags mark: type, first word, last word."""
+    """Return the spans that IOB, IOB2, IOBES, BMES or BILOU tags mark: type, first word, last word."""
     spans: list[tuple[str, int, int]] = []
     is_open = False
     for number, tag in enumerate(tags):
@@ -30,17 +31,13 @@ def tag_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
 
 
 def score_spans(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Precision, recall and F1 of spans whose type and both borders are right."""
-    try:
-        from nervaluate.entities import Entity, EvaluationResult
-        from nervaluate.strategies import StrictEvaluation
-    except ImportError as error:
-        raise _missing("nervaluate") from error
-    # Its Evaluator does this in four manners and for each type besides, at 60% of the cost of an epoch on WNUT17.
-    strict, total = StrictEvaluation(), EvaluationResult()
+    """Return precision, recall and F1 of spans whose type and both borders are correct."""
+    entities = _import("nervaluate.entities", "nervaluate")
+    # Its Evaluator also computes three other strategies and every type, at 60% of the cost of an epoch on WNUT17.
+    strict, total = import_module("nervaluate.strategies").StrictEvaluation(), entities.EvaluationResult()
     for tags, found in zip(gold, predicted, strict=True):
         right, answered = (
-            [Entity(label=kind, start=start, end=end) for kind, start, end in tag_spans(row)]
+            [entities.Entity(label=kind, start=start, end=end) for kind, start, end in tag_spans(row)]
             for row in (tags, found)
         )
         result, _ = strict.evaluate(right, answered, [])
@@ -53,65 +50,50 @@ def score_spans(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]
 
 
 def score_labels(gold: Sequence[str], predicted: Sequence[str]) -> dict[str, float]:
-    """Accuracy, and F1 averaged over the labels."""
-    try:
-        from sklearn.metrics import accuracy_score, f1_score
-    except ImportError as error:
-        raise _missing("scikit-learn") from error
+    """Return accuracy, and F1 averaged over the labels."""
+    metrics = _import("sklearn.metrics", "scikit-learn")
     return {
-        "accuracy": 100 * float(accuracy_score(gold, predicted)),
-        "macro_f1": 100 * float(f1_score(gold, predicted, average="macro", zero_division=0)),
+        "accuracy": 100 * float(metrics.accuracy_score(gold, predicted)),
+        "macro_f1": 100 * float(metrics.f1_score(gold, predicted, average="macro", zero_division=0)),
     }
 
 
 def score_numbers(gold: Sequence[float], predicted: Sequence[float]) -> dict[str, float]:
-    """Pearson's and Spearman's correlation; 0 where one side is constant."""
-    try:
-        from scipy.stats import pearsonr, spearmanr
-    except ImportError as error:
-        raise _missing("scipy") from error
+    """Return Pearson's and Spearman's correlation; 0 if one side is constant."""
+    stats = _import("scipy.stats", "scipy")
     if len(set(gold)) < 2 or len(set(predicted)) < 2:
         return {"pearson": 0.0, "spearman": 0.0}
     return {
-        "pearson": 100 * float(pearsonr(gold, predicted).statistic),
-        "spearman": 100 * float(spearmanr(gold, predicted).statistic),
+        "pearson": 100 * float(stats.pearsonr(gold, predicted).statistic),
+        "spearman": 100 * float(stats.spearmanr(gold, predicted).statistic),
     }
 
 
 def score_relations(gold: Sequence[str], predicted: Sequence[str]) -> dict[str, float]:
-    """F1 averaged over relations, direction counted and "Other" left out, as SemEval-2010 defines it."""
-    try:
-        from sklearn.metrics import accuracy_score, f1_score
-    except ImportError as error:
-        raise _missing("scikit-learn") from error
+    """Return F1 averaged over relations, with their direction and without "Other", as SemEval-2010 defines it."""
+    metrics = _import("sklearn.metrics", "scikit-learn")
     directed: dict[str, set[str]] = {}
     for label in gold:
         relation = re.sub(r"\(e[12],e[12]\)$", "", label)
         if relation.lower() not in _NO_RELATION:
             directed.setdefault(relation, set()).update((label, f"{relation}(e1,e2)", f"{relation}(e2,e1)"))
     scores = [
-        float(f1_score(gold, predicted, labels=sorted(labels), average="micro", zero_division=0))
+        float(metrics.f1_score(gold, predicted, labels=sorted(labels), average="micro", zero_division=0))
         for labels in directed.values()
     ]
     macro = sum(scores) / len(scores) if scores else 0.0
-    return {"macro_f1": 100 * macro, "accuracy": 100 * float(accuracy_score(gold, predicted))}
+    return {"macro_f1": 100 * macro, "accuracy": 100 * float(metrics.accuracy_score(gold, predicted))}
 
 
 def score_answers(gold: Sequence[Sequence[str]], predicted: Sequence[str]) -> dict[str, float]:
-    """Exact match and word F1 against the nearest of each question's answers, as SQuAD defines them.
+    """Return exact match and word F1 against the nearest of each question's answers, as SQuAD defines them.
 
-    A question without answers (SQuAD 2) is answered rightly by "" alone.
+    For a question without answers (SQuAD 2) only "" is correct.
     """
-    gold = [answers or ("",) for answers in gold]
-    exact = [
-        max(float(_plain(answer) == _plain(text)) for answer in answers) for answers, text in _zip(gold, predicted)
-    ]
-    overlap = [max(_word_f1(answer, text) for answer in answers) for answers, text in _zip(gold, predicted)]
+    pairs = [(answers or ("",), text) for answers, text in zip(gold, predicted, strict=True)]
+    exact = [max(float(_plain(answer) == _plain(text)) for answer in answers) for answers, text in pairs]
+    overlap = [max(_word_f1(answer, text) for answer in answers) for answers, text in pairs]
     return {"f1": 100 * sum(overlap) / len(overlap), "exact": 100 * sum(exact) / len(exact)}
-
-
-def _zip(gold: Any, predicted: Any) -> Any:
-    return zip(gold, predicted, strict=True)
 
 
 def _plain(text: str) -> list[str]:
@@ -123,9 +105,11 @@ def _word_f1(answer: str, text: str) -> float:
     one, other = Counter(_plain(answer)), Counter(_plain(text))
     if not one or not other:
         return float(one == other)
-    shared = sum((one & other).values())
-    return 2 * shared / (sum(one.values()) + sum(other.values()))
+    return 2 * sum((one & other).values()) / (sum(one.values()) + sum(other.values()))
 
 
-def _missing(package: str) -> InputError:
-    return InputError(f"Scores need {package}, which is not installed; install modern-elmo[tasks].")
+def _import(module: str, package: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise InputError(f"Scores need {package}, which is not installed; install modern-elmo[tasks].") from error

@@ -1,109 +1,144 @@
-"""How a task network is made and trained: frozen, validated settings <-> JSON, with defaults for each family."""
+"""What a task is trained on and how: frozen, validated settings <-> JSON, with defaults for each family.
+
+Fields declared with `option` are options of `elmo task train` too; their flags and help texts are here alone.
+"""
 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from elmo.config import list_not_positive, parse
 from elmo.errors import ConfigError
 
-FAMILY_NAMES = ("tagging", "classification", "pairs", "relations", "spans", "senses")
+FAMILY_NAMES = ("tagging", "classification", "pairs", "relations", "question_answering", "senses")
 # What people call tasks -> the family, and the target of pairs.
-FAMILY_ALIASES = {
+KINDS = {
+    **{name: (name, "auto") for name in FAMILY_NAMES},
     "ner": ("tagging", "auto"), "pos": ("tagging", "auto"), "chunking": ("tagging", "auto"),
     "sentiment": ("classification", "auto"), "topic": ("classification", "auto"),
     "similarity": ("pairs", "score"), "entailment": ("pairs", "label"),
-    "qa": ("spans", "auto"), "wsd": ("senses", "auto"),
+    "qa": ("question_answering", "auto"), "wsd": ("senses", "auto"),
+    "spans": ("question_answering", "auto"),  # its name in earlier versions
 }  # fmt: skip
 WORD_KINDS = ("pretrained", "learned", "characters")
+DEFAULT_CACHE_BYTES = 20 * 2**30
+PairTarget: TypeAlias = Literal["auto", "label", "score"]
+
+
+def option(default: Any, help: str, flag: str = "", metavar: str | None = None) -> Any:
+    """Declare a field that the command line sets too; the flag is the field's name unless another is given."""
+    metadata = {"help": help, "flag": flag, "metavar": metavar}
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
 class WordSettings:
     """x: the vectors of words without context."""
 
-    kinds: tuple[str, ...] = ("learned",)  # of pretrained, learned, characters; none of them: no x
+    kinds: tuple[str, ...] = option(
+        ("learned",),
+        "Word vectors beside ELMo: learned, pretrained, characters, several joined by commas, or none.",
+        "--word-features",
+        "KINDS",
+    )
     dim: int = 50  # of learned vectors; pretrained ones have their own
     min_count: int = 2  # a rarer word has no learned vector of its own
-    tune: bool = False  # whether pretrained vectors are learned further
-    num_kept: int = 50_000  # pretrained vectors of the file's first words, kept besides those of the data
+    tune: bool = False  # whether pretrained vectors are trained further
+    num_kept: int = 50_000  # first words of the vector file that are kept in addition to those of the data
     character_filters: int = 50
     dropout: float = 0.3  # of x and ELMo together, where they enter the network
 
     def faults(self) -> list[str]:
-        """What is wrong with these settings, a phrase each."""
+        """Return what is wrong with these settings, one phrase each."""
         found = list_not_positive(self, "dim", "min_count", "character_filters")
-        for kind in self.kinds:
-            if kind not in WORD_KINDS:
-                found.append(f"kinds has {kind!r}; known are {', '.join(WORD_KINDS)}")
-        return [*found, *_wrong_shares(self, "dropout")]
+        found += [
+            f"kinds has {kind!r}; known are {', '.join(WORD_KINDS)}"
+            for kind in self.kinds
+            if kind not in WORD_KINDS
+        ]
+        return [*found, *_wrong_dropout(self)]
 
 
 @dataclass(frozen=True)
 class ElmoSettings:
-    """How ELMo enters."""
+    """How ELMo enters the network."""
 
-    where: Literal["none", "input", "output", "both"] = "input"  # [x; ELMo], [h; ELMo]
-    layers: Literal["learned", "top", "concat"] = "learned"
-    tune: bool = False  # train the biLM along
+    where: Literal["none", "input", "output", "both"] = option(
+        "input", "Where ELMo enters: none, input ([x; ELMo]), output ([h; ELMo]) or both.", "--elmo"
+    )
+    layers: Literal["learned", "top", "concat"] = option(
+        "learned", "Layers of the biLM: learned (mixed by learned weights), top or concat."
+    )
+    tune: bool = option(False, "Train the biLM along with the task instead of keeping it frozen.")
+    context: Literal["none", "mix", "concat"] = option(
+        "none", "Context layer of the model: none, mix (as one more layer) or concat (beside the mix)."
+    )
     dropout: float = 0.5
     mix_penalty: float = 0.001  # λ of λ‖w‖²
     learning_rate: float = 1e-4  # of a tuned biLM
 
     def faults(self) -> list[str]:
-        """What is wrong with these settings, a phrase each."""
+        """Return what is wrong with these settings, one phrase each."""
         found = list_not_positive(self, "learning_rate")
         if self.mix_penalty < 0:
             found.append(f"mix_penalty is {self.mix_penalty}; it must be 0 or more")
         if self.tune and self.where == "none":
             found.append("tune is true, but where is 'none', so there is no biLM to tune")
-        return [*found, *_wrong_shares(self, "dropout")]
+        if self.context != "none" and (self.where == "none" or self.tune):
+            found.append(f"context is {self.context!r}, which needs a frozen biLM; set where, and tune to false")
+        if self.context == "mix" and self.layers != "learned":
+            found.append(f"context is 'mix', but layers is {self.layers!r}; only layers='learned' mixes")
+        return [*found, *_wrong_dropout(self)]
 
 
 @dataclass(frozen=True)
 class NetworkSettings:
     """The network between the words and the answer."""
 
-    kind: Literal["bilstm", "cnn", "linear"] = "bilstm"
-    dim: int = 128  # of h; a bilstm has half of it a direction
+    kind: Literal["bilstm", "cnn", "linear"] = option(
+        "bilstm", "Network between the words and the answer: bilstm, cnn or linear.", "--network"
+    )
+    dim: int = 128  # of h; each direction of a bilstm has half of it
     num_layers: int = 1
-    width: int = 5  # words a filter of the cnn sees, an odd number
+    width: int = 5  # of the filters of a cnn in words, an odd number
     dropout: float = 0.3  # of h
     crf: Literal["auto", "yes", "no"] = "auto"  # tagging; auto: where the tags mark spans
     pooling: Literal["attention", "max"] = "max"  # classification
     phrases: bool = True  # classification: learn from the labels of phrases too
-    max_answer_words: int = 20  # spans
+    max_answer_words: int = 20  # question answering
     method: Literal["linear", "nearest"] = "linear"  # senses
 
     def faults(self) -> list[str]:
-        """What is wrong with these settings, a phrase each."""
+        """Return what is wrong with these settings, one phrase each."""
         found = list_not_positive(self, "dim", "num_layers", "width", "max_answer_words")
         if self.width % 2 == 0:
             found.append(f"width is {self.width}; it must be odd, so that a filter has a middle")
         if self.kind == "bilstm" and self.dim % 2:
-            found.append(f"dim is {self.dim}; it must be even, for half of it is each direction's")
-        return [*found, *_wrong_shares(self, "dropout")]
+            found.append(f"dim is {self.dim}; it must be even, because each direction has half of it")
+        return [*found, *_wrong_dropout(self)]
 
 
 @dataclass(frozen=True)
 class FitSettings:
     """How the network is trained."""
 
-    num_epochs: int = 30
+    num_epochs: int = option(30, "Maximum number of epochs.", "--epochs")
     patience: int = 5  # epochs without a better dev score before training stops
     batch_size: int = 32
-    min_batches: int = 50  # of an epoch: fewer examples are passed over several times
+    min_batches: int = 50  # per epoch: a small set is passed over several times
     learning_rate: float = 1e-3
-    cooling: bool = False  # let the learning rate fall evenly, to 0 at the end of num_epochs
+    cooling: bool = False  # lower the learning rate linearly, to 0 at the end of num_epochs
     weight_decay: float = 0.0
     clip_norm: float = 5.0
     fraction: float = 1.0  # of the training examples, drawn by the seed
-    dev_fraction: float = 0.1  # taken from the training examples where there is no dev file
-    seed: int = 0
+    dev_fraction: float = 0.1  # of the training examples that become dev examples if there is no dev file
+    seed: int = option(0, "Random seed.")
 
     def faults(self) -> list[str]:
-        """What is wrong with these settings, a phrase each."""
+        """Return what is wrong with these settings, one phrase each."""
         found = list_not_positive(
             self, "num_epochs", "patience", "batch_size", "min_batches", "learning_rate", "clip_norm"
         )
@@ -118,7 +153,7 @@ class FitSettings:
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """Everything that decides a task network and its training, besides the data and the biLM."""
+    """Everything that decides a task network and its training, except the data and the biLM."""
 
     words: WordSettings = field(default_factory=WordSettings)
     elmo: ElmoSettings = field(default_factory=ElmoSettings)
@@ -126,14 +161,89 @@ class TaskSettings:
     fit: FitSettings = field(default_factory=FitSettings)
 
     def faults(self) -> list[str]:
-        """What is wrong with these settings together, a phrase each."""
+        """Return what is wrong with these settings together, one phrase each."""
         if not self.words.kinds and self.elmo.where in ("none", "output"):
             return ["words.kinds is empty and ELMo does not enter at the input, so the network would see nothing"]
         return []
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the mapping that make_settings takes."""
+        """Return the mapping that make_settings takes."""
         return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True)
+class ReadSettings:
+    """How files of examples are read; what is None or missing is detected."""
+
+    format: str | None = option(
+        None,
+        "Format of the files if it cannot be detected: conll, conllu, csv, tsv, jsonl, json, trees, semeval, "
+        "squad, wsd, or for predictions text, one sentence per line.",
+    )
+    columns: Mapping[str, str] = option(
+        {},
+        "Which column has a role: word, tag, sentence; text, label; first, second, label; question, passage, "
+        "answer, start. NAME is a name, a number from 1, or outer.inner in JSON; repeatable.",
+        "--column",
+        "ROLE=NAME",
+    )
+    header: bool | None = option(None, "Whether the first row names the columns.")
+    pair_target: PairTarget = option(  # noqa: RUF009 - a field like the others
+        "auto", "Target of pairs: label, score (a number), or auto to decide by the values.", "--target"
+    )
+    split_on_spaces: bool = option(False, "Take what stands between spaces as the words.")
+    integer_labels: bool = False  # the labels of JSON were whole numbers, so predictions are written as such
+    # Of a table without names of columns, which later tables are compared with.
+    delimiter: str | None = None
+    num_columns: int | None = None
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """How a task's data is read and where its biLM runs, for train and compare."""
+
+    precision: str = option("float32", "Precision of the frozen biLM: float32, bfloat16, int8 or auto.")
+    word_vectors: str | None = option(
+        None, "GloVe or word2vec vectors, for pretrained words; .bin needs gensim.", metavar="FILE"
+    )
+    read: ReadSettings = field(default_factory=ReadSettings)
+    label_map: dict[str, str] = option(  # noqa: RUF009 - a field like the others
+        {}, "Rename a label; an empty NEW leaves its examples out. Repeatable.", "--map-label", "OLD=NEW"
+    )
+    cache_folder: str | None = option(None, "Folder for the layers of the frozen biLM.", "--cache", "FOLDER")
+    cache_bytes: int = option(DEFAULT_CACHE_BYTES, "Maximum size of that folder.", "--cache-gigabytes")
+    carry_bilm: bool = option(False, "Copy the biLM into the task's folder, so that it needs nothing else.")
+    sense_index: str | None = option(
+        None, "WordNet's index.sense: the first sense of lemmas that the training data lacks.", metavar="FILE"
+    )
+    device: str = option("cpu", "Device of the frozen biLM: cpu, cuda, cuda:1 or mps.")
+
+
+@dataclass(frozen=True)
+class TaskInputs:
+    """What a run is trained on: its family, its files, its biLM and the options."""
+
+    family: str
+    train: str
+    dev: str | None = None
+    test: str | None = None
+    model: str | None = None  # None: the default model
+    options: TaskOptions = field(default_factory=TaskOptions)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the flat mapping that a run's record holds."""
+        values = dataclasses.asdict(self)
+        options = values.pop("options")
+        return {**values, **options}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "TaskInputs":
+        """Build what to_dict described; KeyError, TypeError or ValueError for something else."""
+        own = {name: values[name] for name in ("family", "train", "dev", "test", "model")}
+        own["family"] = KINDS[own["family"]][0]
+        others = {name: value for name, value in values.items() if name not in own}
+        options = TaskOptions(**{**others, "read": ReadSettings(**others["read"])})
+        return cls(**own, options=options)
 
 
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -141,20 +251,25 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "classification": {"network.dim": 200, "network.dropout": 0.5},
     "pairs": {"network.dim": 200, "words.dropout": 0.4, "network.dropout": 0.4},
     "relations": {"network.dim": 200, "words.dropout": 0.5, "network.dropout": 0.5},
-    "spans": {"network.dim": 128, "fit.batch_size": 16, "fit.patience": 4},
+    "question_answering": {"network.dim": 128, "fit.batch_size": 16, "fit.patience": 4},
     "senses": {"network.kind": "linear", "network.dim": 256, "fit.num_epochs": 10, "fit.patience": 2},
 }
 
 
-def make_settings(family: str, values: Mapping[str, Any] | None = None) -> TaskSettings:
-    """Make settings of a family's defaults and of changes, nested or by dotted names."""
-    if family not in FAMILY_NAMES:
+def find_family(kind: str) -> tuple[str, str]:
+    """Return the family that a kind of task belongs to, and the target of its pairs."""
+    if kind not in KINDS:
+        others = ", ".join(name for name in KINDS if name not in (*FAMILY_NAMES, "spans"))
         raise ConfigError(
-            f"The family is {family!r}; choose one of {', '.join(FAMILY_NAMES)}, or the name of a task: "
-            f"{', '.join(FAMILY_ALIASES)}."
+            f"The family is {kind!r}; choose one of {', '.join(FAMILY_NAMES)}, or the name of a task: {others}."
         )
+    return KINDS[kind]
+
+
+def make_settings(kind: str, values: Mapping[str, Any] | None = None) -> TaskSettings:
+    """Build settings from a family's defaults and changes, nested or by dotted names."""
     merged: dict[str, Any] = {}
-    for change in (DEFAULTS[family], values or {}):
+    for change in (DEFAULTS[find_family(kind)[0]], values or {}):
         _merge(merged, change)
     return parse(TaskSettings, merged, "The settings of the task")
 
@@ -171,9 +286,5 @@ def _merge(into: dict[str, Any], changes: Mapping[str, Any]) -> None:
             into[part] = value
 
 
-def _wrong_shares(part: object, *names: str) -> list[str]:
-    return [
-        f"{name} is {getattr(part, name)}; it must be at least 0 and below 1"
-        for name in names
-        if not 0 <= getattr(part, name) < 1
-    ]
+def _wrong_dropout(part: Any) -> list[str]:
+    return [] if 0 <= part.dropout < 1 else [f"dropout is {part.dropout}; it must be at least 0 and below 1"]

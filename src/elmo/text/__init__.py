@@ -1,1 +1,1 @@
-"""Words and ids: raw text in, integer arrays out; no networks, no files but vocabularies."""
+"""Raw text -> words -> ids in integer arrays. No networks; the only files are vocabularies and word vectors."""

@@ -1,7 +1,7 @@
-"""Sentences of words -> batches of ids, each distinct word once, and vectors back into the order given.
+"""Sentences of words -> batches of ids, in which each distinct word occurs once.
 
 Shape letters, here and everywhere: B sentences, T positions (boundaries included), U distinct words,
-C characters, L layers, D values per direction. Masks are True at real positions.
+C characters, L layers, D dimensions per direction. Masks are True at real positions.
 """
 
 import sys
@@ -23,22 +23,22 @@ BEGIN_ROW, END_ROW, FIRST_WORD_ROW = 0, 1, 2
 
 @dataclass(frozen=True)
 class CharBatch:
-    """Some sentences, ready for a network."""
+    """The ids of some sentences, ready for a network."""
 
     char_ids: Tensor | None  # (U, C), None for a model that reads whole words only
     word_ids: Tensor | None  # (U,), None for a model that reads characters only
-    word_index: Tensor  # (B, T): which distinct word stands there; anything where padded
-    lengths: Tensor  # (B,), boundaries counted; on the CPU
+    word_index: Tensor  # (B, T): the distinct word at each position; undefined where padded
+    lengths: Tensor  # (B,), boundaries included; on the CPU
     order: tuple[int, ...]  # row b is sentence order[b] of the call
 
     @property
     def mask(self) -> Tensor:
-        """(B, T), True at words and boundaries."""
+        """Return the mask, shape (B, T), True at words and boundaries."""
         positions = torch.arange(self.word_index.shape[1], device=self.word_index.device)
         return positions < self.lengths.to(self.word_index.device)[:, None]
 
     def to(self, device: torch.device | str) -> "CharBatch":
-        """Give the same batch on another device."""
+        """Return the same batch on another device."""
         return replace(
             self,
             char_ids=None if self.char_ids is None else self.char_ids.to(device),
@@ -48,7 +48,7 @@ class CharBatch:
 
 
 class Indexer:
-    """Turns words into the ids one model reads: of characters, of whole words, or both."""
+    """Converts words into the ids that one model reads: of characters, of whole words, or both."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Indexer:
         max_word_length: int | None = None,
         literal_boundaries: tuple[str, str] | None = None,
     ) -> None:
-        """`literal_boundaries`: two words that stand for the boundaries wherever they occur in the text."""
+        """`literal_boundaries`: two words that mean the boundaries wherever they occur in the text."""
         self.alphabet = alphabet
         self.vocabulary = vocabulary
         self.max_word_length = max_word_length
@@ -67,7 +67,7 @@ class Indexer:
         )
 
     def batch(self, sentences: Sequence[Words], order: Sequence[int] | None = None) -> CharBatch:
-        """Make one batch of all the sentences, in the order given; `order` names them for unpacking."""
+        """Build one batch of all the sentences, in the order given; `order` is kept for unpacking."""
         rows = dict(self._fixed_rows)
         new_words: list[str] = []
         indices: list[int] = []
@@ -108,9 +108,9 @@ class Indexer:
 def pack(
     sentences: Sequence[Words], indexer: Indexer, *, token_budget: int, sentence_budget: int = sys.maxsize
 ) -> Iterator[CharBatch]:
-    """Cut the sentences into batches of similar length, longest first.
+    """Yield batches of sentences of similar length, longest first.
 
-    A batch holds at most `sentence_budget` sentences and `token_budget` positions, padding counted, but always
+    A batch holds at most `sentence_budget` sentences and `token_budget` positions, padding included, but always
     at least one sentence.
     """
     by_length = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))

@@ -1,7 +1,7 @@
-"""A word becomes a fixed number of character ids. Every magic id of every published model lives here.
+"""Words -> a fixed number of character ids each. Every magic id of every published model is defined here.
 
-Enters: words. Leaves: an integer array, one row a word. Boundaries of sentences are rows of their own, asked
-for by name, so that no user's text can make one.
+Enters: words. Leaves: an integer array, one row per word. Sentence boundaries are separate rows that only
+`boundaries` returns, so that no text of a user can produce one.
 """
 
 from collections.abc import Sequence
@@ -14,16 +14,16 @@ Ids = npt.NDArray[np.int64]
 
 
 class Alphabet(Protocol):
-    """What turns words into character ids."""
+    """Converts words into character ids."""
 
     max_characters: int
 
     def encode(self, words: Sequence[str]) -> Ids:
-        """Give the ids of each word, shape (U, max_characters)."""
+        """Return the ids of each word, shape (U, max_characters)."""
         ...
 
     def boundaries(self) -> Ids:
-        """Give the ids of the begin and the end of a sentence, shape (2, max_characters)."""
+        """Return the ids of the beginning and the end of a sentence, shape (2, max_characters)."""
         ...
 
 
@@ -35,7 +35,7 @@ class Utf8Alphabet:
     END_SENTENCE = 257 + SHIFT
     BEGIN_WORD = 258 + SHIFT
     END_WORD = 259 + SHIFT
-    PADDING = 260 + SHIFT  # after the word's end; it has a learned embedding
+    PADDING = 260 + SHIFT  # after the end of the word; it has a learned embedding
     NUM_IDS = 262
 
     def __init__(self, max_characters: int = 50) -> None:
@@ -54,7 +54,7 @@ class Utf8Alphabet:
         return ids
 
     def boundaries(self) -> Ids:
-        """Give the ids of the begin and the end of a sentence: words of one special character."""
+        """Return the ids of the beginning and the end of a sentence: words of one special character."""
         ids = np.full((2, self.max_characters), self.PADDING, dtype=np.int64)
         ids[:, 0] = self.BEGIN_WORD
         ids[:, 1] = (self.BEGIN_SENTENCE, self.END_SENTENCE)
@@ -76,13 +76,13 @@ class DictionaryAlphabet:
         self._ids = {character: number for number, character in enumerate(self.characters)}
 
     def encode(self, words: Sequence[str]) -> Ids:
-        """Give the ids of each word: begin, at most max_characters - 2 code points, end, padding."""
+        """Return the ids of each word: begin, at most max_characters - 2 code points, end, padding."""
         find, unknown = self._ids.get, self._ids[self.UNKNOWN]
         rows = [[find(character, unknown) for character in word[: self.max_characters - 2]] for word in words]
         return self._wrap(rows)
 
     def boundaries(self) -> Ids:
-        """Give the ids of the begin and the end of a sentence: words of one special character."""
+        """Return the ids of the beginning and the end of a sentence: words of one special character."""
         return self._wrap([[self._ids[self.BEGIN_SENTENCE]], [self._ids[self.END_SENTENCE]]])
 
     def _wrap(self, rows: list[list[int]]) -> Ids:

@@ -1,4 +1,4 @@
-"""In which scripts a model was trained, by its vocabulary, and a warning about text in others."""
+"""The scripts a model was trained on, read from its vocabulary, and a warning about text in other scripts."""
 
 import functools
 import unicodedata
@@ -6,9 +6,9 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-LEAST_SHARE = 0.01  # of a vocabulary's letters, for a script to count as learned
-MAX_WORDS = 1000  # looked at in one text
-# A script that stands for several in the names of characters.
+LEAST_SHARE = 0.01  # of the letters of a vocabulary, for a script to count as learned
+MAX_WORDS = 1000  # examined per text
+# First words of Unicode character names that are not the name of a script.
 _SAME = {"CJK": "Han", "KANGXI": "Han", "FULLWIDTH": "Latin", "HALFWIDTH": "Katakana"}
 
 
@@ -18,7 +18,7 @@ class UnfamiliarScriptWarning(UserWarning):
 
 @functools.lru_cache(maxsize=4096)
 def script_of(character: str) -> str | None:
-    """Return the script of a letter as Unicode calls it, such as Latin or Han; None if it is no letter."""
+    """Return the Unicode script of a letter, such as Latin or Han; None for other characters."""
     if not character.isalpha():
         return None
     name = unicodedata.name(character, "").split(" ")[0].split("-")[0]
@@ -26,14 +26,14 @@ def script_of(character: str) -> str | None:
 
 
 def count_scripts(words: Iterable[str]) -> Counter[str]:
-    """Return how many letters of each script words have."""
+    """Return the number of letters per script."""
     found = Counter(script_of(character) for word in words for character in word)
     found.pop(None, None)
     return found  # type: ignore[return-value]
 
 
 class ScriptWatch:
-    """Warns once if more than half of a text's letters are of scripts that a vocabulary hardly has."""
+    """Warns once if more than half of the letters of a text are in scripts that are rare in a vocabulary."""
 
     def __init__(self, vocabulary: Sequence[str] | None) -> None:
         self._vocabulary = vocabulary
@@ -41,7 +41,7 @@ class ScriptWatch:
 
     @functools.cached_property
     def learned(self) -> frozenset[str] | None:
-        """The scripts of the vocabulary; None without one, when nothing is known."""
+        """Return the scripts of the vocabulary; None without a vocabulary."""
         if not self._vocabulary:
             return None
         counts = count_scripts(self._vocabulary)
@@ -49,7 +49,7 @@ class ScriptWatch:
         return frozenset(script for script, count in counts.items() if count >= least)
 
     def check(self, sentences: Iterable[Sequence[str]]) -> None:
-        """Look at sentences of words."""
+        """Warn if these sentences of words are in an unfamiliar script."""
         if self._has_warned or self._vocabulary is None:
             return
         foreign: list[str] = []
@@ -67,7 +67,7 @@ class ScriptWatch:
             self._has_warned = True
             warnings.warn(
                 f"Most letters of this text are {unseen.most_common(1)[0][0]}, but the model was trained on "
-                f"{' and '.join(sorted(self.learned))} text, so its answers mean little here; open a model for "
+                f"{' and '.join(sorted(self.learned))} text, so its answers mean little here; use a model for "
                 "this language.",
                 UnfamiliarScriptWarning,
                 stacklevel=4,

@@ -1,4 +1,4 @@
-"""What a caller may hand over as sentences -> lists of words, or one clear sentence about what is wrong."""
+"""Sentences as callers pass them, strings or lists of words -> lists of words, or an InputError."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
@@ -11,7 +11,7 @@ Tokenizer: TypeAlias = Callable[[str], list[Word]]
 
 
 def read_sentence(sentence: Sentence, tokenizer: Tokenizer, *, position: int | None = None) -> list[str]:
-    """Give the words of one sentence: of a string by `tokenizer`, of a list as they are."""
+    """Return the words of one sentence: a string is tokenized, a list of words is copied."""
     where = "The sentence" if position is None else f"Sentence {position}"
     sentence = as_plain(sentence)
     if isinstance(sentence, str):
@@ -23,7 +23,7 @@ def read_sentence(sentence: Sentence, tokenizer: Tokenizer, *, position: int | N
 
 
 def read_sentences(sentences: Iterable[Sentence], tokenizer: Tokenizer) -> list[list[str]]:
-    """Give the words of each sentence; strings and lists of words may be mixed."""
+    """Return the words of each sentence; strings and lists of words may be mixed."""
     sentences = as_plain(sentences)
     if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
         raise InputError(f"The sentences are {_describe(sentences)}; give a string or a list of sentences.")
@@ -34,9 +34,9 @@ def read_sentences(sentences: Iterable[Sentence], tokenizer: Tokenizer) -> list[
 
 
 def read_word_lists(sentences: Iterable[Sequence[str]]) -> list[list[str]]:
-    """Give sentences that must be lists of words already, as the old programs take them.
+    """Return sentences that must already be lists of words, as the original programs require.
 
-    A flat list of words is the classic mistake: each of its letters would become a word.
+    A flat list of words is the classic mistake: each letter would become a word.
     """
     sentences = as_plain(sentences)
     if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
@@ -51,7 +51,7 @@ def read_word_lists(sentences: Iterable[Sequence[str]]) -> list[list[str]]:
         if isinstance(sentence, str):
             raise InputError(
                 f"Sentence {position} is the string {sentence!r}, not a list of words, so each letter would "
-                "become a word; put the words of one sentence in a list of their own: [['I', 'went']]."
+                "become a word; put the words of each sentence in its own list: [['I', 'went']]."
             )
         if not isinstance(sentence, list | tuple):
             raise InputError(f"Sentence {position} is {_describe(sentence)}; a list of words was expected.")
@@ -60,12 +60,12 @@ def read_word_lists(sentences: Iterable[Sequence[str]]) -> list[list[str]]:
 
 
 def as_plain(value: Any) -> Any:
-    """Make a list of what has its own way to become one, such as a numpy array; give all else as it is."""
+    """Convert numpy arrays and the like to lists; return anything else unchanged."""
     return value.tolist() if hasattr(value, "tolist") else value
 
 
 def check_words(words: Sequence[object], where: str) -> None:
-    """Refuse anything among the words that is not a string."""
+    """Raise InputError if a word is not a string."""
     for number, word in enumerate(words):
         if not isinstance(word, str):
             raise InputError(f"{where} has {_describe(word)} at word {number}; every word must be a string.")

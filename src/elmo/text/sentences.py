@@ -1,6 +1,6 @@
-"""Raw text of any length enters, its sentences leave as the exact strings that stand in the text.
+"""Raw text of any length -> its sentences, as exact substrings of the text.
 
-The boundaries are those of the sentencex library. Sentences are neither tokenized nor normalized here.
+The sentencex library finds the boundaries. Sentences are neither tokenized nor normalized here.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _LONGEST_QUOTATION = 1000
 
 
 def split_sentences(text: str, *, language: str = "en") -> list[str]:
-    """Return the sentences of a text, stripped and none empty; no sentence reaches over a blank line.
+    """Return the sentences of a text, stripped and none empty; no sentence extends over a blank line.
 
-    `language` is a code such as "en", "de" or "pt-BR". One that sentencex has no rules for is treated as
-    the nearest language it knows, in the end as English. Anything but a code raises InputError.
+    `language` is a code such as "en", "de" or "pt-BR". A language without rules in sentencex is
+    treated as the nearest one it knows, or else as English. Anything but a code raises InputError.
     """
     code = _LANGUAGE_CODE.fullmatch(language)
     if code is None:

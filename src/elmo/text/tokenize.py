@@ -1,4 +1,4 @@
-"""Raw text enters, words with their character offsets leave; nothing is normalized, escaped or dropped.
+"""Raw text -> words with their character offsets; nothing is normalized, escaped or dropped.
 
 The rules follow the Moses tokenizer, whose output the official models were trained on, except where a
 word of today (an address, an emoji) or another script calls for better. Sentences are not split here.
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Word(NamedTuple):
-    """A word and where it stands: `source[start:end] == text`."""
+    """A word and its offsets: `source[start:end] == text`."""
 
     text: str
     start: int
@@ -27,7 +27,7 @@ _ABBREVIATIONS = """
     Inc Ltd Corp Co Bros Dept Univ Assn Bldg
     vs v etc cf ca al approx ed eds resp incl viz
 """
-# These are also ordinary words, or units at a sentence's end, so they need a number behind them.
+# These are also ordinary words, or units at the end of a sentence, so a number must follow.
 _ABBREVIATIONS_BEFORE_NUMBERS = """
     No Nos Nr Vol Vols vol vols p pp Fig Figs fig Eq eq Ch ch Sec sec Art Op c est
     Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec
@@ -41,11 +41,11 @@ _SPACE = r"\s\x1C-\x1F"  # with these four separators, exactly what str.isspace 
 
 
 def _pattern() -> str:
-    """Return the alternatives for one word, tried in this order where the last word ended."""
+    """Return the alternatives for one word, tried in this order at the end of the word before."""
     # Most words are plain and end at a space or comma: deciding that first doubles the speed.
     plain = rf"{_ALNUM}++(?=[{_SPACE};)!?]|,[{_SPACE}])|,(?=[{_SPACE}])"
 
-    # An address ends before the punctuation of the sentence around it.
+    # An address ends before the punctuation of its sentence.
     outside = rf"{_SPACE}<>\"“”«»()。、，「」（）"
     closing = rf"[.,;:!?'’…\]}}]{{0,9}}(?:[{outside}]|\z)"
     url = rf"(?i:https?://|ftp://|www\.)(?:(?!{closing})[^{outside}]|\([^{_SPACE}()]*+\))++"
@@ -58,7 +58,7 @@ def _pattern() -> str:
         rf"|(?<=[\p{{Nd}}.)\]\"”%]){_APOSTROPHE}(?=s(?!{_ALNUM}))"
     )
     lead = r"-(?!-)|(?<!\.)\.(?=[\p{L}\p{Nd}])"
-    # Besides Moses' period, hyphen and backtick: what Catalan, Hebrew and Armenian write inside words.
+    # In addition to Moses' period, hyphen and backtick: marks inside Catalan, Hebrew and Armenian words.
     joiner = r"(?:[.`·׳״՚-՟‐‑]|\.?-(?!-)|(?<=\p{Nd}),(?=\p{Nd}))"
     core = rf"{_ALNUM}++(?:{joiner}{_ALNUM}++)*+"
     word = rf"(?:{clitic}|{lead})?+(?:{_abbreviation()}|{core})(?:-(?!-))?+"
@@ -71,7 +71,7 @@ def _pattern() -> str:
 
 
 def _abbreviation() -> str:
-    """Return what a word that keeps its period looks like, the period included."""
+    """Return the pattern of words that keep their period, including the period."""
     listed = "|".join(_ABBREVIATIONS.split())
     numeric = "|".join(_ABBREVIATIONS_BEFORE_NUMBERS.split())
     text_ends = rf"\.[\"'’”)\]]*+[{_SPACE}]*+\z"
@@ -80,7 +80,7 @@ def _abbreviation() -> str:
         r"\p{Lu}\p{M}*+",  # initials
         rf"(?:{listed})(?!{text_ends})",
         rf"(?:{numeric})(?=\.[{_SPACE}]*+\p{{Nd}})",
-        rf"\p{{Lu}}{_ALPHA}{{0,4}}(?=\.[{_SPACE}]++\p{{Ll}})",  # unlisted, but the sentence goes on
+        rf"\p{{Lu}}{_ALPHA}{{0,4}}(?=\.[{_SPACE}]++\p{{Ll}})",  # unlisted, but the sentence continues
     ]
     return rf"(?:(?:{_ALNUM}++\.?+)++-)*+(?:{'|'.join(kinds)})\.(?!\.|-?{_ALNUM})"
 

@@ -1,4 +1,4 @@
-"""Words and their ids: the rows of a word embedding and of the softmax, in the order of vocabulary.txt."""
+"""Words and their ids, which are the rows of a word embedding and of the softmax, in vocabulary.txt's order."""
 
 import functools
 from collections.abc import Iterable, Sequence
@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-RANK_SHIFT = 2.7  # of Mandelbrot's law for English
-_SMOOTHING = 0.5  # a word of the list that the text did not have
+RANK_SHIFT = 2.7  # in Mandelbrot's law, for English
+_SMOOTHING = 0.5  # the count of a listed word that the text does not contain
 
 
 class Vocabulary:
-    """An ordered list of words with the special ones among them."""
+    """An ordered list of words that includes the special ones."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class Vocabulary:
         unknown: str = "<UNK>",
         counts: Sequence[int] | None = None,
     ) -> None:
-        """`counts`: how often each word stood in the text the model was trained on, if that is known."""
+        """`counts`: the number of occurrences of each word in the training text, if known."""
         self.words = tuple(words)
         self._counts = counts
         self.begin, self.end, self.unknown = begin, end, unknown
@@ -35,10 +35,10 @@ class Vocabulary:
         return word in self._ids
 
     def log_frequencies(self) -> npt.NDArray[np.float64]:
-        """Return the log of each word's share of the training text, shape (V,).
+        """Return the log of each word's relative frequency in the training text, shape (V,).
 
-        Without counts the list is taken to be sorted by frequency, as vocabularies of language models are, and
-        frequencies to fall with the rank (Zipf-Mandelbrot).
+        Without counts, frequencies are estimated from the rank (Zipf-Mandelbrot), because vocabularies of language
+        models are sorted by frequency.
         """
         if self._counts is not None:
             counts = np.asarray(self._counts, dtype=np.float64) + _SMOOTHING
@@ -51,19 +51,24 @@ class Vocabulary:
 
     @functools.cached_property
     def punctuation_ids(self) -> npt.NDArray[np.int64]:
-        """The ids of words without a letter or digit."""
+        """Return the ids of words without a letter or digit."""
         return np.array([number for number, word in enumerate(self.words) if is_punctuation(word)], dtype=np.int64)
 
+    @functools.cached_property
+    def clitic_ids(self) -> npt.NDArray[np.int64]:
+        """Return the ids of words that attach to the word before them, such as 's."""
+        return np.array([number for number, word in enumerate(self.words) if is_clitic(word)], dtype=np.int64)
+
     def missing_special_words(self) -> list[str]:
-        """Give those of the begin, end and unknown words that are not in the list."""
+        """Return those of the begin, end and unknown words that are not in the list."""
         return [word for word in (self.begin, self.end, self.unknown) if word not in self._ids]
 
     def boundaries(self) -> npt.NDArray[np.int64]:
-        """Give the ids of the begin and the end of a sentence, shape (2,)."""
+        """Return the ids of the beginning and the end of a sentence, shape (2,)."""
         return np.array([self._ids[self.begin], self._ids[self.end]], dtype=np.int64)
 
     def encode(self, words: Sequence[str]) -> npt.NDArray[np.int64]:
-        """Give each word's id, shape (U,); words not listed, boundaries spelled out too, are unknown."""
+        """Return the id of each word, shape (U,); unlisted words and spelled-out boundaries are unknown."""
         unknown = self._ids[self.unknown]
         boundaries = (self.begin, self.end)
         return np.array(
@@ -73,12 +78,17 @@ class Vocabulary:
 
 
 def is_punctuation(word: str) -> bool:
-    """Whether a word has no letter or digit of any script, as . and -- have none."""
+    """Return whether a word has no letter or digit of any script, such as . and --."""
     return not any(character.isalnum() for character in word)
 
 
+def is_clitic(word: str) -> bool:
+    """Return whether a word begins with an apostrophe, as 's and 't do after tokenizing."""
+    return word[:1] in ("'", "’") and not is_punctuation(word)
+
+
 def parse_lines(content: bytes) -> list[str]:
-    """Read one entry a line; only a line feed ends a line, for other separators occur as words."""
+    """Read one entry per line; only a line feed ends a line, because other separators occur as words."""
     lines = content.decode("utf-8").split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -86,5 +96,5 @@ def parse_lines(content: bytes) -> list[str]:
 
 
 def format_lines(entries: Iterable[str]) -> bytes:
-    """Write one entry a line, so that parse_lines gives the same list."""
+    """Return one entry per line, in the form that parse_lines reads."""
     return "".join(f"{entry}\n" for entry in entries).encode("utf-8")

@@ -1,4 +1,4 @@
-"""Files of word vectors as text, GloVe's and word2vec's: a word and its numbers a line."""
+"""Text files of word vectors, as of GloVe and word2vec: one word and its numbers per line."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -10,7 +10,7 @@ from elmo.errors import InputError
 
 
 def measure_word_vectors(path: Path) -> int:
-    """Return how many numbers the vectors of a file have, by its first two lines."""
+    """Return the dimension of the vectors in a file, read from its first two lines."""
     try:
         with path.open("rb") as file:
             lines = [file.readline().rstrip().split(b" ") for _ in range(2)]
@@ -18,7 +18,7 @@ def measure_word_vectors(path: Path) -> int:
         raise InputError(f"{path} could not be read: {error.strerror}.") from error
     if len(lines[0]) == 2 and all(piece.isdigit() for piece in lines[0]):
         return int(lines[0][1])
-    # A word may hold spaces, but not two words in a row with as many.
+    # A word may contain spaces, but hardly both of the first two.
     dim = min(len(pieces) - 1 for pieces in lines if pieces != [b""]) if lines[0] != [b""] else 0
     if dim < 1:
         raise InputError(
@@ -28,9 +28,9 @@ def measure_word_vectors(path: Path) -> int:
 
 
 def read_word_vectors(path: Path, words: Collection[str], dim: int) -> dict[str, npt.NDArray[np.float32]]:
-    """Give the vectors of those `words` that the file has; all must have `dim` numbers.
+    """Return the vectors of those `words` that the file contains; all vectors must have `dim` numbers.
 
-    word2vec's first line, two counts, is passed over. Words may hold spaces, as some of GloVe's do.
+    word2vec's first line, with two counts, is skipped. Words may contain spaces, as some of GloVe's do.
     """
     wanted = frozenset(words)
     found: dict[str, npt.NDArray[np.float32]] = {}

@@ -1,1 +1,1 @@
-"""One file a foreign format: into a Checkpoint and, where it makes sense, back."""
+"""Models of other programs, one module per format."""

@@ -1,6 +1,6 @@
 """The names and shapes of bilm-tf: its options.json <-> ModelConfig, its variables <-> our weights.
 
-Shared by the HDF5 files (bilm-tf, AllenNLP, NLPL) and the TensorFlow checkpoints. No file is opened here.
+Shared by HDF5 files (bilm-tf, AllenNLP, NLPL) and TensorFlow checkpoints. No file is opened here.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -15,12 +15,12 @@ from elmo.config import EncoderConfig, ModelConfig
 from elmo.errors import CheckpointError, ConfigError
 from elmo.text.characters import Utf8Alphabet
 
-# The file has no row for the padded word; ours puts a zero row in front.
+# Files have no row for the padded word; a zero row is put in front.
 NUM_FILE_CHARACTERS = Utf8Alphabet.NUM_IDS - 1
 
 
 def read_options(options: Mapping[str, Any], source: str, *, with_softmax: bool = False) -> ModelConfig:
-    """Turn an options.json into a ModelConfig; `source` names the file in errors."""
+    """Return the ModelConfig for an options.json; `source` names the file in errors."""
     faults: list[str] = []
 
     def take(path: str, default: Any = faults) -> Any:
@@ -70,12 +70,12 @@ def read_options(options: Mapping[str, Any], source: str, *, with_softmax: bool 
 
 
 def write_options(config: ModelConfig) -> dict[str, Any]:
-    """Give the options.json for a model, or a CheckpointError that names what bilm-tf has no name for."""
+    """Return the options.json for a model; CheckpointError for what bilm-tf cannot express."""
     encoder, characters = config.encoder, config.characters
     if not isinstance(encoder, EncoderConfig):
         raise CheckpointError(
             f"This model cannot be written as bilm-tf HDF5: its encoder is a {encoder.kind}, and the old programs "
-            "know only LSTMs; keep it in our own format."
+            "have only LSTMs; keep it in our own format."
         )
     faults = []
     if characters and characters.alphabet != "utf-8":
@@ -107,7 +107,7 @@ def write_options(config: ModelConfig) -> dict[str, Any]:
             "embedding": {"dim": characters.embedding_dim},
             "filters": [list(pair) for pair in characters.filters],
             "max_characters_per_token": characters.max_characters,
-            # The old programs want 262 for inference, though the file has a row less.
+            # The old programs need 262 for inference, although the file has one row less.
             "n_characters": Utf8Alphabet.NUM_IDS,
             "n_highway": characters.num_highways,
         }
@@ -116,22 +116,18 @@ def write_options(config: ModelConfig) -> dict[str, Any]:
     return options
 
 
-Join = Callable[[list[Tensor]], Tensor]
-Split = Callable[[Tensor], list[Tensor]]
-
-
 @dataclass(frozen=True)
 class Row:
-    """One variable of theirs and the weights of ours that it holds, with the way there and back."""
+    """One variable of theirs, the weights of ours that it holds, and the conversion in both directions."""
 
     theirs: str
     ours: tuple[str, ...]
-    to_ours: Split
-    to_theirs: Join
+    to_ours: Callable[[Tensor], list[Tensor]]
+    to_theirs: Callable[[list[Tensor]], Tensor]
 
 
 def rows(config: ModelConfig) -> Iterator[Row]:
-    """Give the table of names for a model: it serves import and export."""
+    """Yield the table of names for a model, for import and export."""
     if config.characters:
         yield Row("char_embed", ("tokens.characters.embedding.weight",), _add_zero_row, _drop_first_row)
         for number in range(len(config.characters.filters)):
@@ -179,9 +175,9 @@ def _lstm_rows(encoder: EncoderConfig, ours: str, direction: int, layer: int) ->
 def import_weights(
     config: ModelConfig, find: Callable[[str], Tensor | None], source: str, unread: Collection[str]
 ) -> dict[str, Tensor]:
-    """Read every variable a model needs through `find`, which takes what it gave out of `unread`.
+    """Read every variable that a model needs through `find`, which removes what it returns from `unread`.
 
-    Missing variables, wrong shapes and variables left over are all named.
+    Raises CheckpointError that lists all missing variables, wrong shapes and variables left over.
     """
     shapes = expected_shapes(config)
     weights: dict[str, Tensor] = {}
@@ -192,23 +188,23 @@ def import_weights(
             faults.append(f"{row.theirs} is missing")
             continue
         if row.theirs == "char_embed" and tensor.shape[:1] == (NUM_FILE_CHARACTERS + 1,):
-            tensor = tensor[:NUM_FILE_CHARACTERS]  # trained with 262 rows, of which the last is never used
+            tensor = tensor[:NUM_FILE_CHARACTERS]  # trained with 262 rows, of which no id reaches the last
         parts = _convert(row, tensor.to(torch.float32), [shapes[name] for name in row.ours])
         if parts is None:
             wanted = row.to_theirs([torch.empty(shapes[name], device="meta") for name in row.ours]).shape
-            faults.append(f"{row.theirs} has shape {tuple(tensor.shape)}, options ask for {tuple(wanted)}")
+            faults.append(f"{row.theirs} has shape {tuple(tensor.shape)}, the options need {tuple(wanted)}")
         else:
             weights.update(zip(row.ours, parts, strict=True))
-    faults += [f"{name} is in the file, but the options do not ask for it" for name in sorted(unread)]
+    faults += [f"{name} is in the file, but not in the options" for name in sorted(unread)]
     if faults:
         raise CheckpointError(
-            f"{source} does not fit its options.json: {list_some(faults)}; take both files from one model."
+            f"{source} does not fit its options.json: {list_some(faults)}; use two files of one model."
         )
     return weights
 
 
 def _convert(row: Row, tensor: Tensor, shapes: list[torch.Size]) -> list[Tensor] | None:
-    """Give our weights, or None where the variable has another shape than they ask for."""
+    """Return our weights, or None if the variable has another shape."""
     try:
         parts = row.to_ours(tensor)
     except (RuntimeError, IndexError, ValueError):
@@ -217,7 +213,7 @@ def _convert(row: Row, tensor: Tensor, shapes: list[torch.Size]) -> list[Tensor]
 
 
 def export_weights(config: ModelConfig, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Give every variable of theirs, by name."""
+    """Return every variable of theirs by name."""
     return {row.theirs: row.to_theirs([weights[name] for name in row.ours]) for row in rows(config)}
 
 
@@ -230,7 +226,7 @@ def _transposed(theirs: str, ours: str) -> Row:
 
 
 def _swap_gates(tensor: Tensor) -> Tensor:
-    """Go from gates i, j, f, o to i, f, j, o along the first axis, or back: it is the same step."""
+    """Reorder the gates i, j, f, o to i, f, j, o along the first axis; the way back is the same step."""
     first, second, third, fourth = tensor.chunk(4)
     return torch.cat([first, third, second, fourth])
 
@@ -244,9 +240,8 @@ def _drop_first_row(parts: list[Tensor]) -> Tensor:
 
 
 def _kernel_to_ours(tensor: Tensor) -> list[Tensor]:
-    return [
-        tensor.reshape(tensor.shape[1:]).permute(2, 1, 0).contiguous()
-    ]  # (1, width, d, channels) -> (channels, d, width)
+    # (1, width, d, channels) -> (channels, d, width)
+    return [tensor.reshape(tensor.shape[1:]).permute(2, 1, 0).contiguous()]
 
 
 def _kernel_to_theirs(parts: list[Tensor]) -> Tensor:

@@ -1,45 +1,60 @@
-"""bilm-tf, AllenNLP and NLPL models: options.json + one HDF5 file of weights, and the vocabulary beside them."""
+"""bilm-tf, AllenNLP and NLPL models: options.json, one HDF5 file of weights, and the vocabulary beside them.
+
+Files may be damaged or hostile: one that links to other files or expands out of proportion is not opened.
+"""
 
 import gzip
 import io
 import json
 import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.folder import card_names, write_card, writing_model
+from elmo.checkpoint.folder import writing_model
 from elmo.checkpoint.formats import bilm
-from elmo.checkpoint.formats.hdf5_file import open_hdf5
 from elmo.checkpoint.location import (
-    LONGEST_LIST_BYTES,
+    HDF5_SUFFIXES,
+    MAX_LIST_BYTES,
     Location,
     check_expansion,
+    check_file,
+    check_length,
     list_folder,
     parent_of,
     read_file,
     read_json,
-    too_long,
 )
 from elmo.config import ModelConfig, WordConfig
-from elmo.errors import CheckpointError
+from elmo.errors import CheckpointError, first_line
 from elmo.text.vocabulary import format_lines
 
 WEIGHTS_KEY, TOKEN_CACHE_KEY = "RNN_0", "embedding"
 OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE = "options.json", "weights.hdf5", "vocab.txt"
 VOCABULARY_NAMES = ("vocab.txt", "vocab.txt.gz", "vocabulary.txt", "vocabulary.txt.gz")
+MAX_LINKS = 10_000
+# What h5py raises for a damaged file, depending on the byte that is wrong.
+_DAMAGE = (
+    OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError, MemoryError,
+    SystemError,
+)  # fmt: skip
 
 
 def read_hdf5(options: Location, weights: Location, *, token_embeddings: Location | None = None) -> Checkpoint:
     """Open a model of the original programs.
 
-    `token_embeddings` is a file of bilm-tf's dump_token_embeddings: its vectors then stand for the words of
-    the vocabulary in place of the character network.
+    `token_embeddings` is a file of bilm-tf's dump_token_embeddings: its vectors replace the character network for
+    the words of the vocabulary.
     """
     config = bilm.read_options(read_json(options), str(options))
-    folder_vocabulary = find_vocabulary(parent_of(weights))
+    vocabulary = find_vocabulary(parent_of(weights))
     with open_hdf5(weights) as file:
         if WEIGHTS_KEY not in file:
             raise CheckpointError(f"{weights} is an HDF5 file without {WEIGHTS_KEY}, so it holds no ELMo weights.")
@@ -47,9 +62,10 @@ def read_hdf5(options: Location, weights: Location, *, token_embeddings: Locatio
             token_embeddings = _find_token_cache(weights)
         cached = _read_token_cache(token_embeddings) if token_embeddings else None
         if cached is not None:
-            words = WordConfig(num_words=cached.shape[0], embedding_dim=cached.shape[1])
-            config = _with_words(config, words, str(token_embeddings))
-        unread = {name for name in file.list_tensors() if _is_part(name, from_cache=cached is not None)}
+            config = _with_cached_words(config, cached, str(token_embeddings))
+        # Cached vectors replace the input, so its own variables may be there or not.
+        inputs = ("CNN", "char_embed", TOKEN_CACHE_KEY) if cached is None else ()
+        unread = {name for name in file.list_tensors() if name.startswith(("RNN_", *inputs))}
 
         def find(name: str) -> Tensor | None:
             if name == TOKEN_CACHE_KEY and cached is not None:
@@ -64,20 +80,18 @@ def read_hdf5(options: Location, weights: Location, *, token_embeddings: Locatio
     return Checkpoint(
         config=config,
         weights=tensors,
-        vocabulary=read_vocabulary(folder_vocabulary) if folder_vocabulary else None,
+        vocabulary=read_vocabulary(vocabulary) if vocabulary else None,
         origin={"format": "hdf5", "source": weights.name},
     )
 
 
 def write_hdf5(checkpoint: Checkpoint, folder: Path) -> None:
-    """Write options.json, weights.hdf5 and vocab.txt for the old programs; the softmax has no place there."""
+    """Write options.json, weights.hdf5 and vocab.txt for the old programs, which have no place for a softmax."""
     import h5py
 
     config = replace(checkpoint.config, softmax=None)
     options = bilm.write_options(config)
-    names = (OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE, *card_names(checkpoint, folder))
-    with writing_model(folder, names) as aside:
-        write_card(checkpoint, aside)
+    with writing_model(checkpoint, folder, (OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE)) as aside:
         if checkpoint.vocabulary is not None:
             options["n_tokens_vocab"] = len(checkpoint.vocabulary)
             (aside / VOCABULARY_FILE).write_bytes(format_lines(checkpoint.vocabulary))
@@ -87,14 +101,21 @@ def write_hdf5(checkpoint: Checkpoint, folder: Path) -> None:
         (aside / OPTIONS_FILE).write_bytes(f"{json.dumps(options, indent=2)}\n".encode())
 
 
+def is_hdf5(path: Path) -> bool:
+    """Return whether a file is HDF5, by its content."""
+    import h5py
+
+    return bool(h5py.is_hdf5(path))
+
+
 def holds_weights(path: Location) -> bool:
-    """Tell whether a file is HDF5 with the weights of a language model, not just cached word vectors."""
+    """Return whether an HDF5 file has the weights of a language model, not just cached word vectors."""
     with open_hdf5(path) as file:
         return WEIGHTS_KEY in file
 
 
 def find_vocabulary(folder: Location) -> Location | None:
-    """Find the vocabulary beside a model: a usual name, or the only file called something with vocab."""
+    """Return the vocabulary beside a model: a usual name, or the only file with "vocab" in its name."""
     for name in VOCABULARY_NAMES:
         if (folder / name).is_file():
             return folder / name
@@ -105,25 +126,23 @@ def find_vocabulary(folder: Location) -> Location | None:
 
 
 def read_vocabulary(path: Location) -> tuple[str, ...]:
-    """Read a vocabulary file, one word a line, plain or gzipped."""
-    content = read_file(path, max_bytes=LONGEST_LIST_BYTES)
+    """Read a vocabulary file, one word per line, plain or gzipped."""
+    content = read_file(path, max_bytes=MAX_LIST_BYTES)
     try:
         if path.name.endswith(".gz"):
             with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
-                packed, content = content, file.read(LONGEST_LIST_BYTES + 1)
+                packed, content = content, file.read(MAX_LIST_BYTES + 1)
             check_expansion(len(content), len(packed), str(path))
-            if len(content) > LONGEST_LIST_BYTES:
-                raise too_long(path, LONGEST_LIST_BYTES)
+            check_length(len(content), MAX_LIST_BYTES, path)
         text = content.decode("utf-8")
     except (gzip.BadGzipFile, zlib.error, EOFError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path} is not a UTF-8 vocabulary file: {error}.") from error
-    lines = text.removesuffix("\n").split("\n")
-    return tuple(line.strip() for line in lines)
+    return tuple(line.strip() for line in text.removesuffix("\n").split("\n"))
 
 
 def _find_token_cache(weights: Location) -> Location | None:
     for path in list_folder(parent_of(weights)):
-        if path.name.endswith((".hdf5", ".h5")) and path.name != weights.name:
+        if path.name.endswith(HDF5_SUFFIXES) and path.name != weights.name:
             with open_hdf5(path) as file:
                 if TOKEN_CACHE_KEY in file and WEIGHTS_KEY not in file:
                     return path
@@ -137,21 +156,113 @@ def _read_token_cache(path: Location) -> Tensor:
         table = file.read_tensor(TOKEN_CACHE_KEY)
     if table.dim() != 2:
         raise CheckpointError(
-            f"{path} has an '{TOKEN_CACHE_KEY}' of shape {tuple(table.shape)}; a vector a word was expected."
+            f"{path} has an '{TOKEN_CACHE_KEY}' of shape {tuple(table.shape)}; one vector per word was expected."
         )
     return table
 
 
-def _is_part(name: str, *, from_cache: bool) -> bool:
-    """Tell whether a dataset must be asked for by the options; cached vectors stand for the words' own part."""
-    token_parts = () if from_cache else ("CNN", "char_embed", TOKEN_CACHE_KEY)
-    return name.startswith(("RNN_", *token_parts))
-
-
-def _with_words(config: ModelConfig, words: WordConfig, source: str) -> ModelConfig:
-    if words.embedding_dim != config.encoder.output_dim:
+def _with_cached_words(config: ModelConfig, cached: Tensor, source: str) -> ModelConfig:
+    if cached.shape[1] != config.encoder.output_dim:
         raise CheckpointError(
-            f"{source} has vectors of {words.embedding_dim} values; this model's words have "
+            f"{source} has vectors of {cached.shape[1]} dimensions; the words of this model have "
             f"{config.encoder.output_dim}."
         )
+    words = WordConfig(num_words=cached.shape[0], embedding_dim=cached.shape[1])
     return replace(config, characters=None, words=words, token_projection=False)
+
+
+class Hdf5File:
+    """An open HDF5 file of float32 tensors by name; made by open_hdf5."""
+
+    def __init__(self, file: Any, path: Location) -> None:
+        self._file, self._path = file, path
+
+    def __contains__(self, name: str) -> bool:
+        with _reraise_as_damaged(self._path):
+            return name in self._file
+
+    def list_tensors(self) -> list[str]:
+        """Return the names of all datasets, including those in groups."""
+        import h5py
+
+        names: list[str] = []
+
+        def visit(name: str | bytes, entry: Any) -> None:
+            if isinstance(entry, h5py.Dataset):
+                # A name that is not UTF-8 comes as bytes.
+                names.append(name if isinstance(name, str) else name.decode(errors="replace"))
+
+        with _reraise_as_damaged(self._path):
+            self._file.visititems(visit)
+        return names
+
+    def read_tensor(self, name: str) -> Tensor:
+        """Read a dataset of numbers of any type and byte order as float32."""
+        import h5py
+
+        with _reraise_as_damaged(self._path):
+            entry = self._file[name]
+            if not isinstance(entry, h5py.Dataset) or entry.shape is None or entry.dtype.kind not in "fiu":
+                kind = f"values of type {entry.dtype}" if isinstance(entry, h5py.Dataset) else "a group"
+                raise CheckpointError(
+                    f"{self._path} has {kind} under {name!r}; an array of numbers was expected, so it is damaged "
+                    "or comes from another program."
+                )
+            if entry.external or entry.is_virtual:
+                raise CheckpointError(
+                    f"{self._path} takes {name!r} from another file; a model holds its own numbers, so it was not "
+                    "opened."
+                )
+            # A wrong bit in the shape would otherwise allocate any amount of memory.
+            num_stored = entry.id.get_storage_size()
+            if entry.chunks is None and entry.nbytes > num_stored:
+                raise ValueError(f"{name} ends before its {entry.nbytes} bytes")
+            check_expansion(entry.nbytes, num_stored, f"{self._path}, {name!r},")
+            with np.errstate(all="ignore"):  # what float32 cannot hold becomes infinite, and is rejected later
+                return torch.from_numpy(np.array(entry[...], dtype=np.float32))
+
+
+@contextmanager
+def open_hdf5(path: Location) -> Iterator[Hdf5File]:
+    """Open an HDF5 file from disk or from inside an archive."""
+    import h5py
+
+    check_file(path)
+    source = path if isinstance(path, Path) else io.BytesIO(read_file(path))
+    with ExitStack() as stack:
+        with _reraise_as_damaged(path):
+            file = stack.enter_context(h5py.File(source, "r"))
+            _check_links(file, path)
+        yield Hdf5File(file, path)
+
+
+def _check_links(file: Any, path: Location) -> None:
+    """Raise CheckpointError for a file that links to others, before any of its names is followed."""
+    import h5py
+
+    num_links, waiting = 0, [file]
+    while waiting:
+        group = waiting.pop()
+        for name in group:
+            link = group.get(name, getlink=True)
+            num_links += 1
+            if num_links > MAX_LINKS:
+                raise CheckpointError(f"{path} has more than {MAX_LINKS} entries, which no model has.")
+            if not isinstance(link, h5py.HardLink | h5py.SoftLink):
+                raise CheckpointError(
+                    f"{path} has under {name!r} a link to another file; a model holds its own numbers, so it was "
+                    "not opened."
+                )
+            if isinstance(link, h5py.HardLink) and group.get(name, getclass=True) is h5py.Group:
+                waiting.append(group[name])
+
+
+@contextmanager
+def _reraise_as_damaged(path: Location) -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGE as error:
+        reason = first_line(error).strip("'\"")
+        raise CheckpointError(
+            f"{path} is not a complete HDF5 file ({reason}); it may be truncated, damaged or another kind of file."
+        ) from error

@@ -1,4 +1,4 @@
-"""ELMoForManyLangs models: a folder of dictionaries and torch state dicts, 44 languages published."""
+"""ELMoForManyLangs models: a folder of dictionaries and torch state dicts, published for 44 languages."""
 
 import io
 import warnings
@@ -11,24 +11,16 @@ import torch
 from torch import Tensor
 
 from elmo.checkpoint.checkpoint import Checkpoint, expected_shapes, list_some
-from elmo.checkpoint.location import LONGEST_LIST_BYTES, Location, check_expansion, read_file, read_json
+from elmo.checkpoint.location import Location, check_expansion, read_file, read_json, read_lines
 from elmo.config import OFFICIAL_FILTERS, ModelConfig
 from elmo.errors import CheckpointError, ConfigError
 from elmo.text.characters import DictionaryAlphabet
-from elmo.text.vocabulary import parse_lines
 
 ENCODER_FILE, TOKENS_FILE = "encoder.pkl", "token_embedder.pkl"
 WORD_TABLE, CHARACTER_TABLE = "word_emb_layer.embedding.weight", "char_emb_layer.embedding.weight"
-# What the published models were trained with; their config.json names this file by a path long gone.
+# The settings of the published models; their config.json names this file by a path that no longer exists.
 DEFAULT_SETTINGS: Mapping[str, Any] = {
-    "encoder": {
-        "name": "elmo",
-        "projection_dim": 512,
-        "cell_clip": 3,
-        "proj_clip": 3,
-        "dim": 4096,
-        "n_layers": 2,
-    },
+    "encoder": {"name": "elmo", "projection_dim": 512, "cell_clip": 3, "proj_clip": 3, "dim": 4096, "n_layers": 2},
     "token_embedder": {
         "name": "cnn",
         "activation": "relu",
@@ -39,31 +31,23 @@ DEFAULT_SETTINGS: Mapping[str, Any] = {
         "max_characters_per_token": 50,
     },
 }
-Dictionary = dict[str, int]
+Dictionary = dict[str, int]  # the row of each entry in its embedding
 
 
 def read_manylangs(folder: Location) -> Checkpoint:
     """Open a model folder of ELMoForManyLangs."""
     settings = _read_settings(folder)
-    tokens = _read_state_dict(folder / TOKENS_FILE)
-    encoder = _read_state_dict(folder / ENCODER_FILE)
-    word_table, char_table = tokens.get(WORD_TABLE), tokens.get(CHARACTER_TABLE)
-    for name, table in ((WORD_TABLE, word_table), (CHARACTER_TABLE, char_table)):
-        if table is not None and table.dim() != 2:
-            raise CheckpointError(
-                f"{folder / TOKENS_FILE} has {name} of shape {tuple(table.shape)}; a vector for each entry was "
-                "expected."
-            )
-    words = _read_dictionary(folder / "word.dic", word_table) if word_table is not None else None
-    characters = _read_dictionary(folder / "char.dic", char_table) if char_table is not None else None
+    tensors = {**_read_state_dict(folder / TOKENS_FILE), **_read_state_dict(folder / ENCODER_FILE)}
+    words = _read_dictionary(folder, "word.dic", tensors, WORD_TABLE)
+    characters = _read_dictionary(folder, "char.dic", tensors, CHARACTER_TABLE)
     if characters is not None:
         # Training and inference of the original both swap the two marks.
         begin, end = DictionaryAlphabet.BEGIN_WORD, DictionaryAlphabet.END_WORD
         characters = {{begin: end, end: begin}.get(name, name): row for name, row in characters.items()}
-    config = _make_config(settings, folder, words, word_table, characters, char_table)
+    config = _make_config(settings, folder, words, characters, tensors)
     return Checkpoint(
         config=config,
-        weights=_import_weights(config, {**tokens, **encoder}, words, characters, folder),
+        weights=_import_weights(config, tensors, words, characters, folder),
         vocabulary=tuple(words) if words is not None else None,
         characters=tuple(characters) if characters is not None else None,
         origin={"format": "manylangs", "source": folder.name},
@@ -76,7 +60,7 @@ def _read_settings(folder: Location) -> Mapping[str, Any]:
         return stated
     path = str(stated.get("config_path", "")).replace("\\", "/")
     for candidate in (path, PurePosixPath(path).name):
-        # An absolute path is of the machine that trained the model; only look inside the folder.
+        # An absolute path belongs to the machine that trained the model; only look inside the folder.
         if candidate and not candidate.startswith("/") and ".." not in candidate:
             beside = folder / candidate
             if beside.is_file():
@@ -84,18 +68,22 @@ def _read_settings(folder: Location) -> Mapping[str, Any]:
     return DEFAULT_SETTINGS
 
 
-def _read_dictionary(path: Location, table: Tensor) -> Dictionary:
-    try:
-        lines = parse_lines(read_file(path, max_bytes=LONGEST_LIST_BYTES))
-    except UnicodeDecodeError as error:
-        raise CheckpointError(f"{path} is not UTF-8 text: {error}.") from error
+def _read_dictionary(folder: Location, name: str, tensors: Mapping[str, Tensor], key: str) -> Dictionary | None:
+    """Read the entries of an embedding, in the order of their rows; None if the model has no such embedding."""
+    table, path = tensors.get(key), folder / name
+    if table is None:
+        return None
+    if table.dim() != 2:
+        raise CheckpointError(
+            f"{folder / TOKENS_FILE} has {key} of shape {tuple(table.shape)}; one vector per entry was expected."
+        )
     entries: Dictionary = {}
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         entry, tab, row = line.removesuffix("\r").rpartition("\t")
         if not tab or not row.isdecimal() or len(row) > 18 or int(row) >= table.shape[0]:
             raise CheckpointError(
-                f"{path}, line {number} is {line!r}; an entry, a tab and a number below {table.shape[0]} "
-                "were expected."
+                f"{path}, line {number} is {line!r}; an entry, a tab and a number below {table.shape[0]} were "
+                "expected."
             )
         entries[entry] = int(row)
     return dict(sorted(entries.items(), key=lambda item: item[1]))
@@ -105,44 +93,43 @@ def _make_config(
     settings: Mapping[str, Any],
     folder: Location,
     words: Dictionary | None,
-    word_table: Tensor | None,
     characters: Dictionary | None,
-    char_table: Tensor | None,
+    tensors: Mapping[str, Tensor],
 ) -> ModelConfig:
     try:
         encoder, embedder = settings["encoder"], settings["token_embedder"]
         for part, name, known in ((encoder, "encoder", "elmo"), (embedder, "token_embedder", "cnn")):
             if part["name"].lower() != known:
                 raise CheckpointError(
-                    f"The model in {folder} has the {name} {part['name']!r}; only {known!r} is read."
+                    f"The model in {folder} has the {name} {part['name']!r}; only {known!r} is supported."
                 )
-        limit = embedder.get("max_characters_per_token", 50)
-        values = {
+        max_characters = embedder.get("max_characters_per_token", 50)
+        values: dict[str, Any] = {
             "encoder": {
                 "num_layers": encoder["n_layers"],
                 "cell_dim": encoder["dim"],
                 "output_dim": encoder["projection_dim"],
                 "cell_clip": encoder.get("cell_clip") or None,
                 "projection_clip": encoder.get("proj_clip") or None,
-                "forget_bias": 0.0,  # it is in the learned bias already
+                "forget_bias": 0.0,  # already part of the learned bias
             },
             "characters": None
-            if characters is None or char_table is None
+            if characters is None
             else {
                 "alphabet": "dictionary",
                 "num_characters": len(characters),
-                "max_characters": limit,
-                "embedding_dim": char_table.shape[1],
+                "max_characters": max_characters,
+                "embedding_dim": tensors[CHARACTER_TABLE].shape[1],
                 "filters": embedder["filters"],
                 "num_highways": embedder["n_highway"],
                 "activation": embedder["activation"],
             },
             "words": None
-            if words is None or word_table is None
+            if words is None
             else {
                 "num_words": len(words),
-                "embedding_dim": word_table.shape[1],
-                "max_word_length": limit - 2,
+                "embedding_dim": tensors[WORD_TABLE].shape[1],
+                "max_word_length": max_characters - 2,
             },
             "begin_word": "<bos>",
             "end_word": "<eos>",
@@ -175,11 +162,10 @@ def _import_weights(
     if characters is not None and config.characters is not None:
         prefix = "tokens.characters"
         found[f"{prefix}.embedding.weight"] = _choose_rows(take(CHARACTER_TABLE), characters)
-        for number in range(len(config.characters.filters)):
-            for leaf in ("weight", "bias"):
+        for leaf in ("weight", "bias"):
+            for number in range(len(config.characters.filters)):
                 found[f"{prefix}.convolutions.{number}.{leaf}"] = take(f"convolutions.{number}.{leaf}")
-        for number in range(config.characters.num_highways):
-            for leaf in ("weight", "bias"):
+            for number in range(config.characters.num_highways):
                 transform, carry = _halve(take(f"highways._layers.{number}.{leaf}"))
                 found[f"{prefix}.highways.{number}.transform.{leaf}"] = transform
                 # Theirs weighs the input, ours the transform: 1 - sigmoid(x) = sigmoid(-x).
@@ -202,7 +188,7 @@ def _import_weights(
         for name, tensor in found.items()
         if tensor is None or tensor.shape != shapes[name]
     ]
-    faults += [f"{name} is in the files, but the settings do not ask for it" for name in sorted(unread)]
+    faults += [f"{name} is in the files, but not in the settings" for name in sorted(unread)]
     if faults:
         raise CheckpointError(f"The weights in {folder} do not fit its settings: {list_some(faults)}.")
     return {name: tensor.contiguous() for name, tensor in found.items() if tensor is not None}
@@ -215,7 +201,7 @@ def _choose_rows(table: Tensor | None, entries: Dictionary) -> Tensor | None:
 def _halve(both: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
     if both is None:
         return None, None
-    # What cannot be halved keeps its shape, so that it is named as a wrong one.
+    # A tensor that cannot be halved keeps its shape, which is then reported as wrong.
     halves = both.chunk(2) if both.dim() else ()
     return (halves[0], halves[1]) if len(halves) == 2 else (both, both)
 
@@ -225,7 +211,7 @@ def _read_state_dict(path: Location) -> dict[str, Tensor]:
     _check_packed(pickled, path)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch doubts pickles of other protocols aloud; the error says it
+            warnings.simplefilter("ignore")  # torch warns about pickles of other protocols; the error says it
             content = torch.load(io.BytesIO(pickled), map_location="cpu", weights_only=True)
     except Exception as error:  # which one depends on the byte that is wrong
         raise CheckpointError(
@@ -242,14 +228,14 @@ def _read_state_dict(path: Location) -> dict[str, Tensor]:
 
 
 def _check_packed(content: bytes, path: Location) -> None:
-    """Refuse a torch file, which may be a zip archive, that would become many times larger."""
+    """Raise CheckpointError for a torch file, which may be a zip archive, that expands to many times its size."""
     if not zipfile.is_zipfile(io.BytesIO(content)):
         return
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             num_bytes = sum(member.file_size for member in archive.infolist())
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError):
-        return  # torch finds out too, and is asked next
+        return  # torch.load reports it next
     check_expansion(num_bytes, len(content), str(path))
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints of bilm-tf's training (`model.ckpt-N.index` and `.data-…`), with the softmax."""
+"""TensorFlow checkpoints of bilm-tf's training (`model.ckpt-N.index` and `.data-…`), with the softmax."""
 
 import os
 import re
@@ -13,19 +13,19 @@ from torch import Tensor
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.formats import bilm
 from elmo.checkpoint.formats.hdf5 import find_vocabulary, read_vocabulary
-from elmo.checkpoint.location import check_file, read_json
+from elmo.checkpoint.location import Location, check_file, read_json
 from elmo.errors import CheckpointError, first_line
 
 SOFTMAX_WEIGHT, SOFTMAX_BIAS = "softmax/W", "softmax/b"
 
 
 def find_prefix(folder: Path) -> Path | None:
-    """Find a folder's checkpoint: the one its `checkpoint` file names as latest, or the only one."""
+    """Return a folder's checkpoint: the one its `checkpoint` file names as latest, or the only one."""
     prefixes = sorted(path.with_suffix("") for path in folder.glob("*.index"))
     record = folder / "checkpoint"
     if record.is_file():
         named = re.search(r'^model_checkpoint_path: "(.*)"', record.read_text("utf-8", "replace"), re.MULTILINE)
-        # The path is often absolute and of a machine that is gone; its last part is beside the file.
+        # The path is often absolute and from another machine; its last part is beside the file.
         latest = folder / Path(named[1].replace("\\", "/")).name if named else None
         if latest in prefixes:
             return latest
@@ -35,10 +35,10 @@ def find_prefix(folder: Path) -> Path | None:
     return prefixes[0] if prefixes else None
 
 
-def read_tensorflow(prefix: Path, options: Path) -> Checkpoint:
-    """Open the checkpoint PREFIX.index; the vocabulary is looked for beside it."""
+def read_tensorflow(prefix: Path, options: Location) -> Checkpoint:
+    """Open the checkpoint PREFIX.index, with the vocabulary beside it."""
     names, reader = _open(prefix)
-    # A slot of an optimizer is called after its variable, such as lm/char_embed/Adagrad.
+    # The slot of an optimizer is named after its variable, such as lm/char_embed/Adagrad.
     unread = {name for name in names if name.startswith("lm/") and name.rpartition("/")[0] not in names}
 
     def find(name: str) -> Tensor | None:
@@ -67,8 +67,8 @@ def read_tensorflow(prefix: Path, options: Path) -> Checkpoint:
 
 
 def _open(prefix: Path) -> tuple[frozenset[str], Callable[[str], Tensor]]:
-    """Give the names in a checkpoint and a function that reads one of them."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow greets every user at length otherwise
+    """Return the names in a checkpoint and a function that reads one of them."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow logs its CPU features otherwise
     try:
         import tensorflow as tf
     except ImportError as error:
@@ -81,7 +81,7 @@ def _open(prefix: Path) -> tuple[frozenset[str], Callable[[str], Tensor]]:
             return call(*arguments)
         except (tf.errors.OpError, ValueError, TypeError, RuntimeError, IndexError, MemoryError) as error:
             reason = first_line(error)
-            raise CheckpointError(f"{prefix} is not a whole TensorFlow checkpoint: {reason}.") from error
+            raise CheckpointError(f"{prefix} is not a complete TensorFlow checkpoint: {reason}.") from error
 
     def read_tensor(name: str) -> Tensor:
         return torch.from_numpy(np.array(opened.get_tensor(name), dtype=np.float32))
@@ -92,7 +92,7 @@ def _open(prefix: Path) -> tuple[frozenset[str], Callable[[str], Tensor]]:
 
 
 def _their_names(name: str) -> list[str]:
-    """Give the names a variable of the HDF5 file can have in a checkpoint."""
+    """Return the names that a variable of the HDF5 file can have in a checkpoint."""
     cell = re.fullmatch(r"(RNN_\d)/RNN/(?:MultiRNNCell/Cell(\d+)/)?LSTMCell/(W_0|B|W_P_0)", name)
     if not cell:
         return [f"lm/{name}"]

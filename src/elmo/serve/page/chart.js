@@ -2,15 +2,16 @@
 import { byId, draw, make } from "./dom.js";
 import { say } from "./language.js";
 import { exists, state } from "./state.js";
-import { cosine, distance, norm, show } from "./vectors.js";
+import { cosine, distance, norm, shares, show } from "./vectors.js";
 
 const WIDTH = 460;
 const HEIGHT = 200;
 const EDGE = { left: 40, right: 16, top: 22, bottom: 28 };
 
-export function drawComparison(mixes) {
+export function drawComparison(mixes, modelName) {
   const [a, b] = state.marks;
-  if (state.marks.length < 2 || !exists(a) || !exists(b)) {
+  byId("in-python").hidden = state.marks.length < 2 || !exists(a) || !exists(b);
+  if (byId("in-python").hidden) {
     byId("pair").textContent = say("pickTwo");
     byId("chart").replaceChildren();
     byId("numbers").replaceChildren();
@@ -23,12 +24,32 @@ export function drawComparison(mixes) {
   const mixed = cosine(mixA, mixB);
   const kind = state.byMeaning && state.read[a[0]].meaning ? "meaning" : "mix";
   showPair(words, a, b);
+  byId("python").textContent = toPython(modelName, [a, b], kind, mixed);
   byId("chart").replaceChildren(drawChart(words, byLayer, mixed, kind));
   byId("numbers").replaceChildren(
     entry(kind === "meaning" ? "cosineMeaning" : "cosine", show(mixed, 3), "pair-cosine"),
     entry("distance", distance(mixA, mixB).toFixed(2), "pair-distance"),
     entry("lengths", `${norm(mixA).toFixed(1)} · ${norm(mixB).toFixed(1)}`, "pair-lengths"),
   );
+}
+
+// The call that computes the cosine shown; γ does not change it.
+function toPython(modelName, marks, kind, mixed) {
+  const marked = marks.map(([sentence, word]) => {
+    const { start, end } = state.read[sentence].words[word];
+    const text = state.sentences[sentence];
+    return JSON.stringify(`${text.slice(0, start)}[${text.slice(start, end)}]${text.slice(end)}`);
+  });
+  const weights = shares(state.weights).map((share) => Number(share.toFixed(3)));
+  const layers = kind === "meaning" ? '"meaning"' : `[${weights.join(", ")}]`;
+  return [
+    "from elmo import Elmo",
+    `model = Elmo.from_pretrained(${JSON.stringify(modelName)})`,
+    "model.similarity(",
+    ...marked.map((text) => `    ${text},`),
+    `    layers=${layers},`,
+    `)  # ${mixed.toFixed(3)}`,
+  ].join("\n");
 }
 
 function entry(name, value, id) {

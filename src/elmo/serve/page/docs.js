@@ -10,6 +10,7 @@ function describeType(schema) {
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(" | ");
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   if (schema.anyOf) return [...new Set(schema.anyOf.map(describeType))].join(" | ");
+  if (Array.isArray(schema.type)) return schema.type.join(" | ");
   if (schema.type === "array") return `[${describeType(schema.items ?? {})}]`;
   return schema.type ?? "any";
 }
@@ -33,19 +34,20 @@ function drawRoute(document_, path, verb, route) {
   const body = route.requestBody?.content["application/json"];
   const answer = route.responses["200"]?.content?.["application/json"]?.schema;
   const parts = [
-    make("summary", {}, make("span", { class: "verb" }, verb.toUpperCase()), make("code", {}, path), route.summary ?? ""),
+    make("summary", {}, make("span", { class: "verb" }, verb.toUpperCase()), make("code", {}, path), route.description ?? ""),
   ];
   if (body) {
-    const command = `curl ${location.origin}${path} -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(body.example)}'`;
-    parts.push(make("h3", {}, "Asks"), drawFields(document_, body.schema), make("h3", {}, "Example"), make("pre", {}, command));
+    const [example] = resolve(document_, body.schema).examples;
+    const command = `curl ${location.origin}${path} -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(example)}'`;
+    parts.push(make("h3", {}, "Request"), drawFields(document_, body.schema), make("h3", {}, "Example"), make("pre", {}, command));
   }
-  if (answer && Object.keys(answer).length) parts.push(make("h3", {}, "Answers"), drawFields(document_, answer));
+  if (answer && Object.keys(answer).length) parts.push(make("h3", {}, "Response"), drawFields(document_, answer));
   const refusals = Object.entries(route.responses).filter(([status]) => status !== "200");
   if (refusals.length) {
     const rows = refusals.map(([status, { description }]) =>
       make("tr", {}, make("td", {}, make("code", {}, status)), make("td", {}, description)),
     );
-    parts.push(make("h3", {}, "Refuses"), make("table", {}, make("tbody", {}, ...rows)));
+    parts.push(make("h3", {}, "Errors"), make("table", {}, make("tbody", {}, ...rows)));
   }
   return make("details", { open: path === "/v1/embeddings" }, ...parts);
 }

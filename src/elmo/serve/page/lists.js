@@ -7,6 +7,7 @@ import { show } from "./vectors.js";
 
 const SHOWN_SUBSTITUTES = 8;
 const SHOWN_NEIGHBORS = 6;
+const SHOWN_LETTERS = 120; // on each side of a word
 let requests = new AbortController();
 
 export function setUpLists(model, refresh) {
@@ -65,11 +66,18 @@ async function neighbors(model, mark, side, signal) {
   };
   const found = await ask("neighbors", asked, signal);
   const rows = found.layers[0].neighbors.map((each) => {
-    const [start, end] = each.characters;
-    const parts = [each.text.slice(0, start), make("mark", {}, each.text.slice(start, end)), each.text.slice(end)];
-    return row(show(each.cosine), make("span", { class: "sentence-text" }, ...parts));
+    return row(show(each.cosine), make("span", { class: "sentence-text" }, ...excerpt(each.text, each.characters)));
   });
   return column(title, side, rows);
+}
+
+// The marked word with the text around it; the server counts characters, not the halves that JavaScript counts.
+function excerpt(text, [start, end]) {
+  const letters = [...text];
+  const join = (from, to) => letters.slice(from, to).join("");
+  const before = start > SHOWN_LETTERS ? `…${join(start - SHOWN_LETTERS, start).replace(/^\S*/, "")}` : join(0, start);
+  const after = letters.length - end > SHOWN_LETTERS ? `${join(end, end + SHOWN_LETTERS).replace(/\S*$/, "")}…` : join(end);
+  return [before, make("mark", {}, join(start, end)), after];
 }
 
 function pointed([sentence, word]) {

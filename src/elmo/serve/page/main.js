@@ -8,7 +8,7 @@ import { drawSliders, showShares } from "./layers.js";
 import { setUpLists, showLists } from "./lists.js";
 import { drawFields, drawWords, shade, wordId } from "./sentences.js";
 import { exists, readAddress, state, writeAddress } from "./state.js";
-import { setUpTasks } from "./tasks.js";
+import { predictExample, setUpTasks } from "./tasks.js";
 import { showTheme, switchTheme } from "./theme_choice.js";
 import { decode, mix, show } from "./vectors.js";
 
@@ -106,7 +106,7 @@ function refresh() {
   );
   showShares();
   shade(mixes);
-  drawComparison(mixes);
+  drawComparison(mixes, model()?.name);
   writeAddress(language());
 }
 
@@ -121,6 +121,8 @@ function useExample({ sentences, word }) {
 function useModel() {
   const { num_layers: numLayers } = model();
   if (state.weights.length !== numLayers) state.weights = Array(numLayers).fill(0.5);
+  const { name, dim } = model();
+  byId("model-info").textContent = say("modelInfo", { name, dim, layers: numLayers });
   drawSliders(refresh, model().has_context);
   setUpLists(model(), () => showLists(model(), tell));
 }
@@ -134,6 +136,7 @@ function showTab() {
     byId(`tab-${name}`).setAttribute("aria-selected", String(isShown));
     byId(`tab-${name}`).tabIndex = isShown ? 0 : -1;
   }
+  if (isTasks) predictExample();
 }
 
 function chooseTab(name) {
@@ -174,6 +177,7 @@ function drawTexts() {
   useModel();
   refresh();
   setUpTasks(served.tasks, tell);
+  showTab();
   showLists(model(), tell);
 }
 

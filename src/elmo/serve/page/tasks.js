@@ -9,16 +9,21 @@ const FIELDS = {
   classification: [["text", "A warm and funny film, one of the best of the year"]],
   pairs: [["firstText", "A man plays a guitar"], ["secondText", "Somebody makes music"]],
   relations: [["relationText", "The <e1>arm</e1> of the <e2>chair</e2> is broken"]],
-  spans: [["question", "Where did she go?"], ["passage", "In May she went to Rome by train."]],
+  question_answering: [["question", "Where did she go?"], ["passage", "In May she went to Rome by train."]],
   senses: [["senseText", "I sat by the [bank] of the river"], ["lemma", "bank"], ["pos", "NOUN"]],
 };
+const WORD_TAGS_EXAMPLE = "The old man walked slowly along the quiet river"; // for tags of words, not of entities
+const SPAN_TAG = /^[BIELSU]-/;
 let tasks = [];
 
 export function setUpTasks(served, told) {
   tasks = served;
   const select = byId("task");
   options(select, tasks.map((task) => [task.name, `${task.name} · ${task.family}`]), select.value);
-  select.onchange = () => drawForm(told);
+  select.onchange = () => {
+    drawForm(told);
+    predictExample();
+  };
   if (tasks.length) drawForm(told);
 }
 
@@ -32,7 +37,7 @@ function drawForm(told) {
   const kept = new Map([...form.querySelectorAll("[name]")].map((field) => [`${form.dataset.family} ${field.name}`, field.value]));
   const fields = FIELDS[task.family].map(([name, example]) => {
     const field = make("textarea", { name, rows: name === "passage" ? 4 : 1, required: true });
-    field.value = kept.get(`${task.family} ${name}`) ?? example;
+    field.value = kept.get(`${task.family} ${name}`) ?? (tagsWords(task) ? WORD_TAGS_EXAMPLE : example);
     return make("label", {}, say(name), field);
   });
   form.dataset.family = task.family;
@@ -42,6 +47,15 @@ function drawForm(told) {
     predict(task, [...form.querySelectorAll("[name]")].map((field) => field.value.trim()), told);
   };
   byId("task-answer").replaceChildren();
+}
+
+// A tab that was not used yet shows what the task makes of its example.
+export function predictExample() {
+  if (!byId("task-answer").hasChildNodes()) byId("task-form").requestSubmit();
+}
+
+function tagsWords({ family, labels }) {
+  return family === "tagging" && !labels.some((label) => SPAN_TAG.test(label));
 }
 
 async function predict(task, values, told) {
@@ -64,10 +78,7 @@ function toItem({ family }, values) {
 
 function showTags(found, [text], task) {
   const { tags, spans, offsets } = found;
-  const marksSpans = task.labels.some((label) => /^[BIELSU]-/.test(label));
-  const pieces = marksSpans
-    ? spans
-    : tags.map((type, index) => ({ type, start: index, end: index + 1 }));
+  const pieces = tagsWords(task) ? tags.map((type, index) => ({ type, start: index, end: index + 1 })) : spans;
   if (!pieces.length) return make("p", { class: "tagged" }, text, make("br"), make("small", { class: "hint" }, say("noTags")));
   const letters = [...text]; // offsets count characters, not the halves of them that JavaScript counts
   const cut = (from, to) => letters.slice(from, to).join("");
@@ -82,7 +93,7 @@ function showTags(found, [text], task) {
 }
 
 function entity(text, type, task) {
-  const kinds = [...new Set(task.labels.map((label) => label.replace(/^[BIELSU]-/, "")))].sort();
+  const kinds = [...new Set(task.labels.map((label) => label.replace(SPAN_TAG, "")))].sort();
   return make("span", { class: `entity hue-${Math.max(0, kinds.indexOf(type)) % HUES}` }, text, make("small", {}, type));
 }
 
@@ -121,6 +132,6 @@ const SHOW = {
   classification: showLabel,
   pairs: showLabel,
   relations: showLabel,
-  spans: showAnswer,
+  question_answering: showAnswer,
   senses: showSense,
 };

@@ -1,1 +1,77 @@
-"""One file a task family: what it learns from, its head, its predictions and how they are scored."""
+"""One module per task family: its network, its predictions and their scores.
+
+Each module has a FAMILY, which the rest of the package works with.
+"""
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, ClassVar, cast
+
+from torch import Tensor, nn
+
+from elmo.tasks.encoder import Batcher, Encoder
+from elmo.tasks.examples import Words
+from elmo.tasks.settings import TaskSettings
+
+Labels = dict[str, Any]  # what was learned about the targets, as JSON
+MakeEncoder = Callable[[int], Encoder]  # takes the number of extra features per word
+
+
+class TaskNetwork(nn.Module):
+    """Examples -> a loss or predictions."""
+
+    encoder: Encoder
+    remembers = False  # whether it is not trained, but shown every training example once, by `absorb`
+
+    def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
+        """Build the network with random weights."""
+        super().__init__()
+
+    def loss(self, examples: Sequence[Any], batcher: Batcher) -> Tensor:
+        """Return the mean loss of a batch."""
+        raise NotImplementedError
+
+    def predict(self, examples: Sequence[Any], batcher: Batcher) -> Sequence[Any]:
+        """Return the prediction of each example."""
+        raise NotImplementedError
+
+    def absorb(self, examples: Sequence[Any], batcher: Batcher) -> None:
+        """Remember what these examples say."""
+        raise NotImplementedError
+
+
+class Family:
+    """One kind of task. The defaults are those of examples with `words` and a `label`."""
+
+    name: ClassVar[str]
+    network: ClassVar[type[TaskNetwork]]
+    main_metric: ClassVar[str] = "accuracy"
+
+    def texts(self, example: Any) -> tuple[Words, ...]:
+        """Return the sentences of an example that a biLM reads."""
+        return (example.words,)
+
+    def learn_labels(self, examples: Sequence[Any], settings: TaskSettings) -> Labels:
+        """Return what the targets of the training examples are."""
+        return {"labels": sorted({example.label for example in examples if example.label is not None})}
+
+    def unknown_targets(self, example: Any, labels: Labels) -> Sequence[str]:
+        """Return the targets of an example that no training example had."""
+        return [example.label] if example.label is not None and example.label not in labels["labels"] else []
+
+    def metric(self, labels: Labels) -> str:
+        """Return the name of the score that decides."""
+        return self.main_metric
+
+    def score(self, examples: Sequence[Any], predictions: Sequence[Any], labels: Labels) -> dict[str, float]:
+        """Return all scores, in percent."""
+        raise NotImplementedError
+
+    def from_python(self, item: Any) -> Any:
+        """Build an example without a target from a value of a program; InputError if it is none."""
+        raise NotImplementedError
+
+
+def choose_family(name: str) -> Family:
+    """Return the family of a name."""
+    return cast(Family, import_module(f"elmo.tasks.families.{name}").FAMILY)

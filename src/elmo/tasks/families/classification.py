@@ -1,9 +1,9 @@
-"""Classification: one label a text, and of the phrases inside it where the training data has them.
+"""Classification: one label per text, and per phrase inside it where the training data has them.
 
-A phrase is pooled over its words after the whole text was read, so its label costs no further reading.
+A phrase is pooled over its words after the whole text was encoded, so its label costs no further reading.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.tasks.examples import LabelledText, Span, Words
-from elmo.tasks.families.family import GIVEN, Labels, MakeEncoder
+from elmo.tasks.encoder import Batcher
+from elmo.tasks.examples import GIVEN, LabelledText, Span
+from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.metrics import score_labels
-from elmo.tasks.networks.encoder import Batcher
-from elmo.tasks.networks.pooling import AttentionPooling, pool_ranges, span_mask
+from elmo.tasks.networks import AttentionPooling, pool_ranges, span_mask
 from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import read_sentence
 from elmo.text.tokenize import tokenize
@@ -30,67 +30,24 @@ class LabelPrediction:
 
 
 def choose_labels(labels: Sequence[str], scores: Tensor) -> list[LabelPrediction]:
-    """Give a prediction for each row of scores (N, labels)."""
+    """Return a prediction for each row of scores (N, labels)."""
     return [
         LabelPrediction(labels[max(range(len(row)), key=row.__getitem__)], dict(zip(labels, row, strict=True)))
         for row in torch.softmax(scores, dim=-1).tolist()
     ]
 
 
-class Classification:
-    """Sentiment, topic."""
-
-    name = "classification"
-
-    def texts(self, example: LabelledText) -> tuple[Words, ...]:
-        """Give the text."""
-        return (example.words,)
-
-    def learn_labels(self, examples: Sequence[LabelledText], settings: TaskSettings) -> Labels:
-        """Give the labels of texts, and those of phrases if they are learned too."""
-        labels = {example.label for example in examples}
-        if settings.network.phrases:
-            labels |= {label for example in examples for _, label in example.phrases}
-        return {
-            "labels": sorted(label for label in labels if label is not None),
-            "has_phrases": any(example.phrases for example in examples),
-        }
-
-    def unknown_targets(self, example: LabelledText, labels: Labels) -> Iterable[str]:
-        """Give the label if it was not learned."""
-        return [example.label] if example.label is not None and example.label not in labels["labels"] else []
-
-    def build(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> nn.Module:
-        """Make the classifier."""
-        return Classifier(make_encoder, labels, settings)
-
-    def metric(self, labels: Labels) -> str:
-        """Accuracy."""
-        return "accuracy"
-
-    def score(
-        self, examples: Sequence[LabelledText], predictions: Sequence[LabelPrediction], labels: Labels
-    ) -> dict[str, float]:
-        """Give accuracy and macro F1."""
-        return score_labels([example.label or "" for example in examples], [found.label for found in predictions])
-
-    def from_python(self, item: Any) -> LabelledText:
-        """Take a text: a string or a list of words."""
-        return LabelledText(tuple(read_sentence(item, tokenize)), None, GIVEN)
-
-
-class Classifier(nn.Module):
+class _Classifier(TaskNetwork):
     """h -> pooled over the words -> a score for each label."""
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
-        super().__init__()
+        super().__init__(make_encoder, labels, settings)
         self.encoder = make_encoder(0)
         self._labels = labels["labels"]
         self._ids = {label: number for number, label in enumerate(self._labels)}
         dim = self.encoder.output_dim
         self.attention = AttentionPooling(dim) if settings.network.pooling == "attention" else None
-        pooled_dim = dim if self.attention is not None else 2 * dim
-        self.hidden = nn.Linear(pooled_dim, settings.network.dim)
+        self.hidden = nn.Linear(dim if self.attention is not None else 2 * dim, settings.network.dim)
         self.dropout = nn.Dropout(settings.network.dropout)
         self.scores = nn.Linear(settings.network.dim, len(self._labels))
         # Most phrases are short and neutral, unlike texts; scores of their own leave those of texts alone.
@@ -98,8 +55,8 @@ class Classifier(nn.Module):
         self.phrase_scores = nn.Linear(settings.network.dim, len(self._labels)) if has_phrases else None
 
     def loss(self, examples: Sequence[LabelledText], batcher: Batcher) -> Tensor:
-        """Give the loss of the texts, plus the mean loss of their phrases."""
-        states = self._read(examples, batcher)
+        """Return the loss of the texts, plus the mean loss of their phrases."""
+        states = self.encoder(batcher([example.words for example in examples]))
         wholes = [(row, (0, len(example.words)), example.label) for row, example in enumerate(examples)]
         loss = self._span_loss(states, wholes, self.scores)
         phrases = [
@@ -114,13 +71,9 @@ class Classifier(nn.Module):
 
     @torch.no_grad()
     def predict(self, examples: Sequence[LabelledText], batcher: Batcher) -> list[LabelPrediction]:
-        """Give the most probable label of each text."""
-        states = self._read(examples, batcher)
+        states = self.encoder(batcher([example.words for example in examples]))
         wholes = [(row, (0, len(example.words))) for row, example in enumerate(examples)]
         return choose_labels(self._labels, self.scores(self._pool(states, wholes)))
-
-    def _read(self, examples: Sequence[LabelledText], batcher: Batcher) -> Tensor:
-        return self.encoder(batcher([example.words for example in examples]))
 
     def _span_loss(
         self, states: Tensor, spans: Sequence[tuple[int, Span, str | None]], scores: nn.Linear
@@ -129,12 +82,36 @@ class Classifier(nn.Module):
         return F.cross_entropy(scores(self._pool(states, [(row, span) for row, span, _ in spans])), targets)
 
     def _pool(self, states: Tensor, spans: Sequence[tuple[int, Span]]) -> Tensor:
-        """Give what is known of each span of a row: (N, dim)."""
-        rows = torch.tensor([row for row, _ in spans])
+        """Return the features (N, dim) of each span of a row."""
+        rows, ranges = torch.tensor([row for row, _ in spans]), [span for _, span in spans]
         if self.attention is not None:
-            inside = span_mask([span for _, span in spans], states.shape[1])
-            pooled = self.attention(states[rows], inside)
+            pooled = self.attention(states[rows], span_mask(ranges, states.shape[1]))
         else:
-            pooled = pool_ranges(states, rows, [span for _, span in spans])
+            pooled = pool_ranges(states, rows, ranges)
         hidden: Tensor = self.dropout(F.relu(self.hidden(pooled)))
         return hidden
+
+
+class _Classification(Family):
+    """Sentiment, topic."""
+
+    name = "classification"
+    network = _Classifier
+    main_metric = "accuracy"
+
+    def learn_labels(self, examples: Sequence[LabelledText], settings: TaskSettings) -> Labels:
+        labels = {example.label for example in examples if example.label is not None}
+        if settings.network.phrases:
+            labels |= {label for example in examples for _, label in example.phrases}
+        return {"labels": sorted(labels), "has_phrases": any(example.phrases for example in examples)}
+
+    def score(
+        self, examples: Sequence[LabelledText], predictions: Sequence[LabelPrediction], labels: Labels
+    ) -> dict[str, float]:
+        return score_labels([example.label or "" for example in examples], [found.label for found in predictions])
+
+    def from_python(self, item: Any) -> LabelledText:
+        return LabelledText(tuple(read_sentence(item, tokenize)), None, GIVEN)
+
+
+FAMILY = _Classification()

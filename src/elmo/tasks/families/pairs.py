@@ -1,6 +1,6 @@
-"""Sentence pairs: a label (entailment) or a number (similarity). Each sentence looks at the other by attention."""
+"""Sentence pairs: a label (entailment) or a number (similarity). Each sentence attends to the other."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,13 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.errors import InputError
-from elmo.tasks.examples import SentencePair, Words
+from elmo.tasks.encoder import Batcher
+from elmo.tasks.examples import GIVEN, SentencePair, Words
+from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.families.classification import LabelPrediction, choose_labels
-from elmo.tasks.families.family import GIVEN, Labels, MakeEncoder
 from elmo.tasks.metrics import score_labels, score_numbers
-from elmo.tasks.networks.between import build_between
-from elmo.tasks.networks.encoder import Batcher
-from elmo.tasks.networks.pooling import attend, pool_max, pool_mean
+from elmo.tasks.networks import attend, build_sequence_encoder, pool_max, pool_mean
 from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import read_sentence
 from elmo.text.tokenize import tokenize
@@ -28,77 +27,25 @@ class ScorePrediction:
     score: float
 
 
-class Pairs:
-    """Textual entailment and semantic similarity."""
-
-    name = "pairs"
-
-    def texts(self, example: SentencePair) -> tuple[Words, ...]:
-        """Give both sentences."""
-        return (example.first, example.second)
-
-    def learn_labels(self, examples: Sequence[SentencePair], settings: TaskSettings) -> Labels:
-        """Give the labels, or the ends of the scale."""
-        targets = [example.target for example in examples]
-        if isinstance(targets[0], float):
-            numbers = [float(target) for target in targets if target is not None]
-            return {"low": min(numbers), "high": max(max(numbers), min(numbers) + 1e-6)}
-        return {"labels": sorted({str(target) for target in targets})}
-
-    def unknown_targets(self, example: SentencePair, labels: Labels) -> Iterable[str]:
-        """Give the label if it was not learned; any number is known."""
-        if "labels" not in labels or example.target is None:
-            return []
-        return [] if example.target in labels["labels"] else [str(example.target)]
-
-    def build(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> nn.Module:
-        """Make the network."""
-        return PairNetwork(make_encoder, labels, settings)
-
-    def metric(self, labels: Labels) -> str:
-        """Accuracy of labels, Pearson's correlation of numbers."""
-        return "accuracy" if "labels" in labels else "pearson"
-
-    def score(
-        self,
-        examples: Sequence[SentencePair],
-        predictions: Sequence[LabelPrediction | ScorePrediction],
-        labels: Labels,
-    ) -> dict[str, float]:
-        """Give the scores of labels, or the correlations of numbers."""
-        if "labels" in labels:
-            found = [prediction.label for prediction in predictions if isinstance(prediction, LabelPrediction)]
-            return score_labels([str(example.target) for example in examples], found)
-        numbers = [prediction.score for prediction in predictions if isinstance(prediction, ScorePrediction)]
-        return score_numbers([float(example.target or 0) for example in examples], numbers)
-
-    def from_python(self, item: Any) -> SentencePair:
-        """Take two sentences, each a string or a list of words."""
-        if not isinstance(item, tuple | list) or len(item) != 2:
-            raise InputError(f"{item!r:.60} is not a pair of sentences, such as ('A man runs', 'Someone moves').")
-        first, second = (tuple(read_sentence(sentence, tokenize)) for sentence in item)
-        return SentencePair(first, second, None, GIVEN)
-
-
-class PairNetwork(nn.Module):
+class _PairNetwork(TaskNetwork):
     """Both sentences -> attention between them -> compared word by word -> pooled -> scores."""
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
-        super().__init__()
+        super().__init__(make_encoder, labels, settings)
         self.encoder = make_encoder(0)
         self._labels: list[str] | None = labels.get("labels")
         self._ids = {label: number for number, label in enumerate(self._labels or ())}
         self._low, self._high = labels.get("low", 0.0), labels.get("high", 1.0)
         dim = settings.network.dim
         self.compare = nn.Linear(4 * self.encoder.output_dim, dim)
-        self.compose = build_between(settings.network, dim)
+        self.compose = build_sequence_encoder(settings.network, dim)
         self.dropout = nn.Dropout(settings.network.dropout)
         self.hidden = nn.Linear(8 * dim, dim)
         self.scores = nn.Linear(dim, len(self._labels) if self._labels else 1)
 
     def loss(self, examples: Sequence[SentencePair], batcher: Batcher) -> Tensor:
-        """Give the cross entropy of labels, or the squared error on a scale from 0 to 1."""
-        scores = self._read(examples, batcher)
+        """Return the cross entropy of labels, or the squared error on a scale from 0 to 1."""
+        scores = self._score(examples, batcher)
         if self._labels is not None:
             return F.cross_entropy(scores, torch.tensor([self._ids[str(example.target)] for example in examples]))
         targets = torch.tensor([float(example.target or 0) for example in examples])
@@ -108,16 +55,14 @@ class PairNetwork(nn.Module):
     def predict(
         self, examples: Sequence[SentencePair], batcher: Batcher
     ) -> Sequence[LabelPrediction | ScorePrediction]:
-        """Give the most probable label, or the number, of each pair."""
-        scores = self._read(examples, batcher)
+        scores = self._score(examples, batcher)
         if self._labels is not None:
             return choose_labels(self._labels, scores)
         numbers = self._low + torch.sigmoid(scores[:, 0]) * (self._high - self._low)
         return [ScorePrediction(number) for number in numbers.tolist()]
 
-    def _read(self, examples: Sequence[SentencePair], batcher: Batcher) -> Tensor:
-        sentences = [example.first for example in examples] + [example.second for example in examples]
-        batch = batcher(sentences)
+    def _score(self, examples: Sequence[SentencePair], batcher: Batcher) -> Tensor:
+        batch = batcher([example.first for example in examples] + [example.second for example in examples])
         states = self.encoder(batch)
         half = len(examples)
         other = torch.cat([states[half:], states[:half]])
@@ -130,3 +75,49 @@ class PairNetwork(nn.Module):
         features = torch.cat([one, two, (one - two).abs(), one * two], dim=-1)
         scores: Tensor = self.scores(self.dropout(F.relu(self.hidden(self.dropout(features)))))
         return scores
+
+
+class _Pairs(Family):
+    """Textual entailment and semantic similarity."""
+
+    name = "pairs"
+    network = _PairNetwork
+
+    def texts(self, example: SentencePair) -> tuple[Words, ...]:
+        return (example.first, example.second)
+
+    def learn_labels(self, examples: Sequence[SentencePair], settings: TaskSettings) -> Labels:
+        """Return the labels, or the ends of the scale."""
+        targets = [example.target for example in examples]
+        if isinstance(targets[0], float):
+            numbers = [float(target) for target in targets if target is not None]
+            return {"low": min(numbers), "high": max(max(numbers), min(numbers) + 1e-6)}
+        return {"labels": sorted({str(target) for target in targets})}
+
+    def unknown_targets(self, example: SentencePair, labels: Labels) -> list[str]:
+        is_known = "labels" not in labels or example.target is None or example.target in labels["labels"]
+        return [] if is_known else [str(example.target)]
+
+    def metric(self, labels: Labels) -> str:
+        return "accuracy" if "labels" in labels else "pearson"
+
+    def score(
+        self,
+        examples: Sequence[SentencePair],
+        predictions: Sequence[LabelPrediction | ScorePrediction],
+        labels: Labels,
+    ) -> dict[str, float]:
+        if "labels" in labels:
+            found = [prediction.label for prediction in predictions if isinstance(prediction, LabelPrediction)]
+            return score_labels([str(example.target) for example in examples], found)
+        numbers = [prediction.score for prediction in predictions if isinstance(prediction, ScorePrediction)]
+        return score_numbers([float(example.target or 0) for example in examples], numbers)
+
+    def from_python(self, item: Any) -> SentencePair:
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            raise InputError(f"{item!r:.60} is not a pair of sentences, such as ('A man runs', 'Someone moves').")
+        first, second = (tuple(read_sentence(sentence, tokenize)) for sentence in item)
+        return SentencePair(first, second, None, GIVEN)
+
+
+FAMILY = _Pairs()

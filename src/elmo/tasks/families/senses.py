@@ -1,12 +1,12 @@
 """Word senses: which of a lemma's senses a word has in its sentence, as WordNet keys.
 
-Only senses seen in training can be told apart; a lemma has its most frequent one first, and one that training did
-not have gets WordNet's first sense, where its index was given. `linear` learns a vector
-for each sense, `nearest` remembers the mean of the vectors that a sense had and takes the nearest.
+Only senses seen in training can be chosen, the most frequent first; a lemma that training lacks gets WordNet's
+first sense if its index was given. `linear` learns a vector per sense, `nearest` stores the mean of the vectors
+that a sense had and takes the nearest.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,35 +15,107 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.errors import InputError
-from elmo.tasks.examples import SenseSentence, SenseTarget, Words
-from elmo.tasks.families.family import GIVEN, Labels, MakeEncoder
-from elmo.tasks.networks.encoder import Batcher
-from elmo.tasks.networks.pooling import pool_mean, span_mask
+from elmo.tasks.encoder import Batcher
+from elmo.tasks.examples import GIVEN, SenseSentence, SenseTarget, entry_of
+from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
+from elmo.tasks.networks import VERY_LOW, pool_mean, span_mask
 from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import read_sentence
 from elmo.text.tokenize import tokenize
 
-_VERY_LOW = -1e9
-
 
 @dataclass(frozen=True)
 class SensePrediction:
-    """The key of each target of a sentence; None for a lemma that neither training nor the back-off has."""
+    """The key of each target of a sentence; None for a lemma that neither training nor WordNet's index has."""
 
     keys: tuple[str | None, ...]
 
 
-class Senses:
+class _SenseNetwork(TaskNetwork):
+    """The words of a target, pooled -> a score for each sense of its lemma."""
+
+    def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
+        super().__init__(make_encoder, labels, settings)
+        self.encoder = make_encoder(0)
+        self.remembers = settings.network.method == "nearest"
+        self._senses: dict[str, list[str]] = labels["senses"]
+        self._first: dict[str, str] = labels.get("first_senses", {})
+        pairs = [(entry, key) for entry, keys in self._senses.items() for key in keys]
+        self._rows = {pair: row for row, pair in enumerate(pairs)}
+        self.sums: Tensor
+        if self.remembers:
+            self.register_buffer("sums", torch.zeros(len(pairs), self.encoder.input_dim))
+            self.requires_grad_(False)
+        else:
+            self.vectors = nn.Embedding(len(pairs), self.encoder.output_dim)
+            self.bias = nn.Embedding(len(pairs), 1)
+            nn.init.normal_(self.vectors.weight, std=0.01)
+            nn.init.zeros_(self.bias.weight)
+
+    def absorb(self, examples: Sequence[SenseSentence], batcher: Batcher) -> None:
+        vectors, targets = self._pool(examples, batcher)
+        for vector, target in zip(vectors, targets, strict=True):
+            for key in target.keys or ():
+                self.sums[self._rows[entry_of(target), key]] += vector
+
+    def loss(self, examples: Sequence[SenseSentence], batcher: Batcher) -> Tensor:
+        """Return the mean of -log p of the correct senses, over targets that have a choice."""
+        vectors, targets = self._pool(examples, batcher)
+        chosen = [row for row, target in enumerate(targets) if len(self._senses.get(entry_of(target), ())) > 1]
+        if not chosen:
+            return torch.zeros(())
+        scores = self._scores(vectors[chosen], [targets[row] for row in chosen])
+        right = torch.full_like(scores, VERY_LOW)
+        for row, target in enumerate(targets[number] for number in chosen):
+            for key in target.keys or ():
+                right[row, self._senses[entry_of(target)].index(key)] = 0
+        return -torch.logsumexp(torch.log_softmax(scores, dim=-1) + right, dim=-1).mean()
+
+    @torch.no_grad()
+    def predict(self, examples: Sequence[SenseSentence], batcher: Batcher) -> list[SensePrediction]:
+        """Return the best sense of each target; for a lemma that training lacks, WordNet's first if known."""
+        vectors, targets = self._pool(examples, batcher)
+        keys = [self._first.get(entry_of(target)) for target in targets]
+        known = [row for row, target in enumerate(targets) if entry_of(target) in self._senses]
+        if known:
+            best = self._scores(vectors[known], [targets[row] for row in known]).argmax(dim=-1).tolist()
+            for row, number in zip(known, best, strict=True):
+                keys[row] = self._senses[entry_of(targets[row])][number]
+        found = iter(keys)
+        return [SensePrediction(tuple(next(found) for _ in example.targets)) for example in examples]
+
+    def _pool(self, examples: Sequence[SenseSentence], batcher: Batcher) -> tuple[Tensor, list[SenseTarget]]:
+        batch = batcher([example.words for example in examples])
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.remembers):
+            states = self.encoder.read_inputs(batch) if self.remembers else self.encoder(batch)
+        rows = [row for row, example in enumerate(examples) for _ in example.targets]
+        targets = [target for example in examples for target in example.targets]
+        inside = span_mask([target.span for target in targets], states.shape[1])
+        return pool_mean(states[torch.tensor(rows, dtype=torch.int64)], inside), targets
+
+    def _scores(self, vectors: Tensor, targets: Sequence[SenseTarget]) -> Tensor:
+        """Return (N, largest number of senses), very low behind a lemma's last sense."""
+        candidates = [[self._rows[entry_of(t), key] for key in self._senses[entry_of(t)]] for t in targets]
+        width = max(map(len, candidates))
+        rows = torch.tensor([row + [0] * (width - len(row)) for row in candidates])
+        real = torch.tensor([[number < len(row) for number in range(width)] for row in candidates])
+        if self.remembers:
+            means = F.normalize(self.sums[rows], dim=-1)
+            scores = (means @ F.normalize(vectors, dim=-1)[..., None])[..., 0]
+        else:
+            scores = (self.vectors(rows) @ vectors[..., None])[..., 0] + self.bias(rows)[..., 0]
+        return scores.masked_fill(~real, VERY_LOW)
+
+
+class _Senses(Family):
     """Word senses of the unified evaluation framework."""
 
     name = "senses"
-
-    def texts(self, example: SenseSentence) -> tuple[Words, ...]:
-        """Give the sentence."""
-        return (example.words,)
+    network = _SenseNetwork
+    main_metric = "f1"
 
     def learn_labels(self, examples: Sequence[SenseSentence], settings: TaskSettings) -> Labels:
-        """Give the senses of each lemma and part of speech, the most frequent first."""
+        """Return the senses of each lemma and part of speech, the most frequent first."""
         counts: dict[str, Counter[str]] = {}
         for example in examples:
             for target in example.targets:
@@ -55,22 +127,14 @@ class Senses:
         }
         return {"senses": senses}
 
-    def unknown_targets(self, example: SenseSentence, labels: Labels) -> Iterable[str]:
-        """New senses are expected: they are what the back-off is for."""
+    def unknown_targets(self, example: SenseSentence, labels: Labels) -> list[str]:
+        """New senses are expected; WordNet's first sense is for them."""
         return []
-
-    def build(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> nn.Module:
-        """Make the network."""
-        return SenseNetwork(make_encoder, labels, settings)
-
-    def metric(self, labels: Labels) -> str:
-        """F1: the share of targets whose sense is right, for all are answered or wrong."""
-        return "f1"
 
     def score(
         self, examples: Sequence[SenseSentence], predictions: Sequence[SensePrediction], labels: Labels
     ) -> dict[str, float]:
-        """Give the share of right senses, that of the first sense alone, and that of lemmas with any sense."""
+        """Return the share of correct senses, that of the first sense alone, and that of lemmas with any sense."""
         right = first_right = known = total = 0
         for example, prediction in zip(examples, predictions, strict=True):
             for target, key in zip(example.targets, prediction.keys, strict=True):
@@ -84,7 +148,6 @@ class Senses:
         return {"f1": 100 * right / total, "first_sense": 100 * first_right / total, "known": 100 * known / total}
 
     def from_python(self, item: Any) -> SenseSentence:
-        """Take (sentence, [(start, end, lemma, pos), …]): half-open ranges of words, pos as in NOUN or VERB."""
         if not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[1], tuple | list):
             raise InputError(f"{item!r:.60} is not (sentence, [(start, end, lemma, pos), …]).")
         words = tuple(read_sentence(item[0], tokenize))
@@ -99,91 +162,4 @@ class Senses:
         return SenseSentence(words, tuple(targets), GIVEN)
 
 
-def entry_of(target: SenseTarget) -> str:
-    """Give the name of a lemma with its part of speech, as in bank#NOUN."""
-    return f"{target.lemma.lower()}#{target.pos.upper()}"
-
-
-class SenseNetwork(nn.Module):
-    """The words of a target, pooled -> a score for each sense of its lemma."""
-
-    def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
-        super().__init__()
-        self.encoder = make_encoder(0)
-        self.is_nearest = settings.network.method == "nearest"
-        self._senses: dict[str, list[str]] = labels["senses"]
-        self._first: dict[str, str] = labels.get("first_senses", {})
-        keys = [key for senses in self._senses.values() for key in senses]
-        self._rows = {
-            (entry, key): row
-            for row, (entry, key) in enumerate(
-                (entry, key) for entry, keys in self._senses.items() for key in keys
-            )
-        }
-        if self.is_nearest:
-            self.register_buffer("sums", torch.zeros(len(keys), self.encoder.input_dim))
-            for parameter in self.parameters():
-                parameter.requires_grad_(False)
-        else:
-            self.vectors = nn.Embedding(len(keys), self.encoder.output_dim)
-            self.bias = nn.Embedding(len(keys), 1)
-            nn.init.normal_(self.vectors.weight, std=0.01)
-            nn.init.zeros_(self.bias.weight)
-
-    def absorb(self, examples: Sequence[SenseSentence], batcher: Batcher) -> None:
-        """Remember the vectors of the senses in these examples."""
-        vectors, targets = self._read(examples, batcher)
-        for vector, target in zip(vectors, targets, strict=True):
-            for key in target.keys or ():
-                self.sums[self._rows[entry_of(target), key]] += vector  # type: ignore[operator,index]
-
-    def loss(self, examples: Sequence[SenseSentence], batcher: Batcher) -> Tensor:
-        """Give the mean of -log p of the right senses, over targets that have a choice."""
-        vectors, targets = self._read(examples, batcher)
-        chosen = [row for row, target in enumerate(targets) if len(self._senses.get(entry_of(target), ())) > 1]
-        if not chosen:
-            return torch.zeros(())
-        scores = self._scores(vectors[chosen], [targets[row] for row in chosen])
-        right = torch.full_like(scores, _VERY_LOW)
-        for row, target in enumerate(targets[number] for number in chosen):
-            for key in target.keys or ():
-                right[row, self._senses[entry_of(target)].index(key)] = 0
-        log_probabilities = torch.log_softmax(scores, dim=-1)
-        return -torch.logsumexp(log_probabilities + right, dim=-1).mean()
-
-    @torch.no_grad()
-    def predict(self, examples: Sequence[SenseSentence], batcher: Batcher) -> list[SensePrediction]:
-        """Give the best sense of each target; WordNet's first, if that is known, of a lemma not in training."""
-        vectors, targets = self._read(examples, batcher)
-        keys = [self._first.get(entry_of(target)) for target in targets]
-        known = [row for row, target in enumerate(targets) if entry_of(target) in self._senses]
-        if known:
-            best = self._scores(vectors[known], [targets[row] for row in known]).argmax(dim=-1).tolist()
-            for row, number in zip(known, best, strict=True):
-                keys[row] = self._senses[entry_of(targets[row])][number]
-        found = iter(keys)
-        return [SensePrediction(tuple(next(found) for _ in example.targets)) for example in examples]
-
-    def _read(self, examples: Sequence[SenseSentence], batcher: Batcher) -> tuple[Tensor, list[SenseTarget]]:
-        batch = batcher([example.words for example in examples])
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.is_nearest):
-            states = self.encoder.read_inputs(batch) if self.is_nearest else self.encoder(batch)
-        rows = torch.tensor(
-            [row for row, example in enumerate(examples) for _ in example.targets], dtype=torch.int64
-        )
-        targets = [target for example in examples for target in example.targets]
-        inside = span_mask([target.span for target in targets], states.shape[1])
-        return pool_mean(states[rows], inside), targets
-
-    def _scores(self, vectors: Tensor, targets: Sequence[SenseTarget]) -> Tensor:
-        """(N, most senses of a lemma), very low behind the last one."""
-        candidates = [[self._rows[entry_of(t), key] for key in self._senses[entry_of(t)]] for t in targets]
-        width = max(map(len, candidates))
-        rows = torch.tensor([row + [0] * (width - len(row)) for row in candidates])
-        real = torch.tensor([[number < len(row) for number in range(width)] for row in candidates])
-        if self.is_nearest:
-            means = F.normalize(self.sums[rows], dim=-1)  # type: ignore[index]
-            scores = (means @ F.normalize(vectors, dim=-1)[..., None])[..., 0]
-        else:
-            scores = (self.vectors(rows) @ vectors[..., None])[..., 0] + self.bias(rows)[..., 0]
-        return scores.masked_fill(~real, _VERY_LOW)
+FAMILY = _Senses()

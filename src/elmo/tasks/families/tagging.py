@@ -1,6 +1,6 @@
-"""Tagging: one tag a word. Where tags mark spans, a CRF sees to it that they make sense together."""
+"""Tagging: one tag per word. Where tags mark spans, a CRF makes them fit together."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,90 +8,44 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.tasks.examples import TaggedSentence, Words
-from elmo.tasks.families.family import GIVEN, Labels, MakeEncoder
+from elmo.tasks.encoder import Batcher
+from elmo.tasks.examples import GIVEN, TaggedSentence, Words
+from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.metrics import score_labels, score_spans, tag_spans
-from elmo.tasks.networks.crf import Crf
-from elmo.tasks.networks.encoder import Batcher
 from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import read_sentence
 from elmo.text.tokenize import tokenize
 
 _OUTSIDE, _PREFIXES = "O", tuple("BIMELSU")  # of IOB, IOB2, IOBES, BMES and BILOU
-_IS_OPEN, _GOES_ON = ("B", "I", "M"), ("I", "M", "E", "L")
+_OPEN, _CONTINUING = ("B", "I", "M"), ("I", "M", "E", "L")
+_FORBIDDEN = -1e4
 
 
 @dataclass(frozen=True)
 class TagPrediction:
-    """The words of a sentence and the tag of each; `spans` are those the tags mark: type, start, end."""
+    """The words of a sentence and the tag of each."""
 
     words: Words
     tags: Words
 
     @property
     def spans(self) -> list[tuple[str, int, int]]:
-        """Half-open ranges of words with their type."""
+        """The spans that the tags mark: type, start and end, half-open ranges of words."""
         return [(kind, first, last + 1) for kind, first, last in tag_spans(self.tags)]
 
 
-class Tagging:
-    """Part of speech, named entities, chunks."""
-
-    name = "tagging"
-
-    def texts(self, example: TaggedSentence) -> tuple[Words, ...]:
-        """Give the sentence."""
-        return (example.words,)
-
-    def learn_labels(self, examples: Sequence[TaggedSentence], settings: TaskSettings) -> Labels:
-        """Give the tags, whether they mark spans, by a strict scheme or not, and whether a CRF is on top."""
-        tags = sorted({tag for example in examples for tag in example.tags or ()})
-        marks_spans = are_span_tags(tags)
-        crf = marks_spans if settings.network.crf == "auto" else settings.network.crf == "yes"
-        strict = marks_spans and all(follows_scheme(example.tags or ()) for example in examples)
-        return {"tags": tags, "marks_spans": marks_spans, "strict": strict, "crf": crf}
-
-    def unknown_targets(self, example: TaggedSentence, labels: Labels) -> Iterable[str]:
-        """Give the tags that were not learned."""
-        return sorted(set(example.tags or ()).difference(labels["tags"]))
-
-    def build(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> nn.Module:
-        """Make the tagger."""
-        return Tagger(make_encoder, labels)
-
-    def metric(self, labels: Labels) -> str:
-        """F1 of spans if the tags mark spans, else accuracy."""
-        return "f1" if labels["marks_spans"] else "accuracy"
-
-    def score(
-        self, examples: Sequence[TaggedSentence], predictions: Sequence[TagPrediction], labels: Labels
-    ) -> dict[str, float]:
-        """Give span scores where tags mark spans, and accuracy."""
-        gold = [example.tags or () for example in examples]
-        tags = [prediction.tags for prediction in predictions]
-        accuracy = score_labels([tag for row in gold for tag in row], [tag for row in tags for tag in row])
-        return {**score_spans(gold, tags), **accuracy} if labels["marks_spans"] else accuracy
-
-    def from_python(self, item: Any) -> TaggedSentence:
-        """Take a sentence: a string or a list of words."""
-        return TaggedSentence(tuple(read_sentence(item, tokenize)), None, GIVEN)
-
-
-class Tagger(nn.Module):
+class _Tagger(TaskNetwork):
     """h -> a score for each tag, then a CRF or the best of each word."""
 
-    def __init__(self, make_encoder: MakeEncoder, labels: Labels) -> None:
-        super().__init__()
+    def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
+        super().__init__(make_encoder, labels, settings)
         self.encoder = make_encoder(0)
         self._tags = labels["tags"]
         self._ids = {tag: number for number, tag in enumerate(self._tags)}
         self.scores = nn.Linear(self.encoder.output_dim, len(self._tags))
-        self.crf: Crf | None = None
-        if labels["crf"]:
-            self.crf = Crf(len(self._tags), *(_allowed(self._tags) if labels["strict"] else (None, None)))
+        self.crf = Crf(len(self._tags), *_allowed(self._tags, labels["strict"])) if labels["crf"] else None
 
     def loss(self, examples: Sequence[TaggedSentence], batcher: Batcher) -> Tensor:
-        """Give the mean loss."""
         batch = batcher([example.words for example in examples])
         scores = self.scores(self.encoder(batch))
         tags = torch.zeros_like(batch.learned_ids)
@@ -104,7 +58,6 @@ class Tagger(nn.Module):
 
     @torch.no_grad()
     def predict(self, examples: Sequence[TaggedSentence], batcher: Batcher) -> list[TagPrediction]:
-        """Give the best tags."""
         batch = batcher([example.words for example in examples])
         scores = self.scores(self.encoder(batch))
         rows = scores.argmax(dim=-1).tolist() if self.crf is None else self.crf.decode(scores, batch.mask)
@@ -114,23 +67,107 @@ class Tagger(nn.Module):
         ]
 
 
-def are_span_tags(tags: Sequence[str]) -> bool:
-    """Tell tags such as B-person from plain ones."""
-    prefixes = [tag.partition("-") for tag in tags if tag != _OUTSIDE]
-    return bool(prefixes) and all(prefix in _PREFIXES and kind for prefix, _, kind in prefixes)
+class Crf(nn.Module):
+    """A linear-chain conditional random field: learned scores of tag pairs, of the first and of the last tag."""
+
+    def __init__(self, num_tags: int, allowed: Tensor | None = None, allowed_first: Tensor | None = None) -> None:
+        """`allowed` (K, K), from and to, and `allowed_first` (K,): False for what decoding must not choose."""
+        super().__init__()
+        self.transitions = nn.Parameter(torch.zeros(num_tags, num_tags))
+        self.first = nn.Parameter(torch.zeros(num_tags))
+        self.last = nn.Parameter(torch.zeros(num_tags))
+        self._forbidden: Tensor
+        self._forbidden_first: Tensor
+        forbidden = torch.zeros(num_tags, num_tags) if allowed is None else (~allowed) * _FORBIDDEN
+        forbidden_first = torch.zeros(num_tags) if allowed_first is None else (~allowed_first) * _FORBIDDEN
+        self.register_buffer("_forbidden", forbidden.float(), persistent=False)
+        self.register_buffer("_forbidden_first", forbidden_first.float(), persistent=False)
+
+    def loss(self, scores: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
+        """Return the mean of -log p(tags) over sentences: scores (B, T, K), tags (B, T), mask (B, T)."""
+        # What the data has although it is forbidden must not cost infinitely: only decoding forbids.
+        real = mask.to(scores.dtype)
+        chosen = (scores.gather(2, tags[..., None])[..., 0] * real).sum(dim=1)
+        steps = self.transitions[tags[:, :-1], tags[:, 1:]] * real[:, 1:]
+        ends = tags.gather(1, (mask.sum(dim=1) - 1).clamp(min=0)[:, None])[:, 0]
+        gold = chosen + steps.sum(dim=1) + self.first[tags[:, 0]] + self.last[ends]
+        total = self.first + scores[:, 0]
+        for step in range(1, scores.shape[1]):
+            new = torch.logsumexp(total[:, :, None] + self.transitions, dim=1) + scores[:, step]
+            total = torch.where(mask[:, step, None], new, total)
+        normalizer = torch.logsumexp(total + self.last, dim=1)
+        some = mask.any(dim=1)
+        return ((normalizer - gold) * some).sum() / some.sum().clamp(min=1)
+
+    @torch.no_grad()
+    def decode(self, scores: Tensor, mask: Tensor) -> list[list[int]]:
+        """Return the best sequence of tags of each sentence."""
+        transitions = self.transitions + self._forbidden
+        total = self.first + self._forbidden_first + scores[:, 0]
+        pointers = []
+        for step in range(1, scores.shape[1]):
+            best, pointer = (total[:, :, None] + transitions).max(dim=1)
+            total = torch.where(mask[:, step, None], best + scores[:, step], total)
+            pointers.append(pointer)
+        lengths = mask.sum(dim=1).tolist()
+        last_tags = (total + self.last).argmax(dim=1).tolist()
+        sequences = []
+        for row, (length, tag) in enumerate(zip(lengths, last_tags, strict=True)):
+            path = [tag][:length]
+            for pointer in reversed(pointers[: max(0, length - 1)]):
+                tag = int(pointer[row, tag])
+                path.append(tag)
+            sequences.append(path[::-1])
+        return sequences
 
 
-def follows_scheme(tags: Sequence[str]) -> bool:
-    """Tell whether a sentence's tags begin every span with B- (or S-, U-), as IOB2, IOBES, BMES and BILOU do."""
-    return all(may_follow(one, other) for one, other in zip((_OUTSIDE, *tags), tags, strict=False))
+def _follows_scheme(tags: Sequence[str]) -> bool:
+    """Return whether every span begins with B- (or S-, U-), as in IOB2, IOBES, BMES and BILOU."""
+    return all(_may_follow(one, other) for one, other in zip((_OUTSIDE, *tags), tags, strict=False))
 
 
-def may_follow(one: str, other: str) -> bool:
-    """Tell whether a tag may follow another where every span begins with B- (or S-, U-)."""
+def _may_follow(one: str, other: str) -> bool:
     (before, _, kind), (prefix, _, other_kind) = one.partition("-"), other.partition("-")
-    return prefix not in _GOES_ON or (before in _IS_OPEN and kind == other_kind)
+    return prefix not in _CONTINUING or (before in _OPEN and kind == other_kind)
 
 
-def _allowed(tags: Sequence[str]) -> tuple[Tensor, Tensor]:
-    pairs = torch.tensor([[may_follow(one, other) for other in tags] for one in tags])
-    return pairs, torch.tensor([may_follow(_OUTSIDE, tag) for tag in tags])
+def _allowed(tags: Sequence[str], strict: bool) -> tuple[Tensor | None, Tensor | None]:
+    if not strict:
+        return None, None
+    pairs = torch.tensor([[_may_follow(one, other) for other in tags] for one in tags])
+    return pairs, torch.tensor([_may_follow(_OUTSIDE, tag) for tag in tags])
+
+
+class _Tagging(Family):
+    """Part of speech, named entities, chunks."""
+
+    name = "tagging"
+    network = _Tagger
+
+    def learn_labels(self, examples: Sequence[TaggedSentence], settings: TaskSettings) -> Labels:
+        tags = sorted({tag for example in examples for tag in example.tags or ()})
+        named = [tag.partition("-") for tag in tags if tag != _OUTSIDE]
+        marks_spans = bool(named) and all(prefix in _PREFIXES and kind for prefix, _, kind in named)
+        crf = marks_spans if settings.network.crf == "auto" else settings.network.crf == "yes"
+        strict = marks_spans and all(_follows_scheme(example.tags or ()) for example in examples)
+        return {"tags": tags, "marks_spans": marks_spans, "strict": strict, "crf": crf}
+
+    def unknown_targets(self, example: TaggedSentence, labels: Labels) -> list[str]:
+        return sorted(set(example.tags or ()).difference(labels["tags"]))
+
+    def metric(self, labels: Labels) -> str:
+        return "f1" if labels["marks_spans"] else "accuracy"
+
+    def score(
+        self, examples: Sequence[TaggedSentence], predictions: Sequence[TagPrediction], labels: Labels
+    ) -> dict[str, float]:
+        gold = [example.tags or () for example in examples]
+        tags = [prediction.tags for prediction in predictions]
+        accuracy = score_labels([tag for row in gold for tag in row], [tag for row in tags for tag in row])
+        return {**score_spans(gold, tags), **accuracy} if labels["marks_spans"] else accuracy
+
+    def from_python(self, item: Any) -> TaggedSentence:
+        return TaggedSentence(tuple(read_sentence(item, tokenize)), None, GIVEN)
+
+
+FAMILY = _Tagging()

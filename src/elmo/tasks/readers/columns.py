@@ -1,48 +1,93 @@
-"""Which column of a table has which role: as the user said, else by usual names, else by what stands in them."""
+"""Which column of a table has which role: as the user said, else by its name, else by its content."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from elmo.errors import InputError
-from elmo.tasks.readers import usual_names as names
-from elmo.tasks.readers.tables import Record, Table, get_field
+from elmo.files.rows import Record
+
+if TYPE_CHECKING:
+    from elmo.tasks.readers.tables import Table
+
+MOST_NAME_WORDS = 4
+# The names of columns in public data sets, in lower case.
+_LABELS = (
+    "label", "labels", "gold_label", "class", "category", "target", "sentiment", "topic", "intent", "emotion",
+    "polarity", "stars", "rating", "entailment_judgment", "judgment", "relation", "is_duplicate", "y", "answer",
+    "score", "gold", "tag", "type", "similarity", "relatedness_score",
+)  # fmt: skip
+_SCORES = (
+    "score",
+    "similarity",
+    "similarity_score",
+    "relatedness_score",
+    "relatedness",
+    "label",
+    "gold",
+    "target",
+)
+_TEXTS = (
+    "text", "sentence", "review", "content", "body", "document", "utterance", "comment", "tweet", "message",
+    "query", "question", "description", "headline", "title", "words", "tokens",
+)  # fmt: skip
+_PAIRS = (
+    ("premise", "hypothesis"), ("sentence1", "sentence2"), ("sentence_a", "sentence_b"),
+    ("sentencea", "sentenceb"), ("text_a", "text_b"), ("text1", "text2"), ("question1", "question2"),
+    ("first", "second"), ("s1", "s2"), ("a", "b"), ("text", "hypothesis"), ("question", "sentence"),
+    ("query", "document"), ("left", "right"),
+)  # fmt: skip
+_TAGS = ("tags", "labels", "ner_tags", "pos_tags", "upos", "ner", "pos", "tag", "label", "chunk_tags")
+_SENTENCES = (
+    "sentence #", "sentence_id", "sent_id", "sentence_no", "sentence_num", "sentence_number", "sentence_idx",
+)  # fmt: skip
+# A column whose name has such a word describes a text or label, as text_id does, and does not hold it.
+_NEVER_MEANT = frozenset(
+    ("id", "ids", "idx", "index", "no", "num", "number", "count", "length", "len", "date", "time", "url", "source")
+)
 
 
 @dataclass(frozen=True)
 class Role:
-    """A role, the names it usually has, and whether a file may lack it."""
+    """A role, the column names it usually has, and whether a file may lack it."""
 
     name: str
-    usual: tuple[str, ...]
+    usual: tuple[str, ...] = ()
     needed: bool = True
 
 
 ROLES: dict[str, tuple[Role, ...]] = {
     "tagging": (
-        Role("sentence", names.SENTENCES, needed=False),  # of a table with one word a row
-        Role("word", names.WORDS),
-        Role("tag", names.TAGS),
+        Role("sentence", _SENTENCES, needed=False),  # of a table with one word per row
+        Role("word", ("words", "tokens", "token", "word", "form", "text", "sentence")),
+        Role(
+            "tag", ("tags", "labels", "ner_tags", "pos_tags", "upos", "ner", "pos", "tag", "label", "chunk_tags")
+        ),
     ),
-    "classification": (Role("text", names.TEXTS), Role("label", names.LABELS)),
-    "pairs": (Role("first", ()), Role("second", ()), Role("label", names.LABELS)),
-    "relations": (Role("text", names.TEXTS), Role("label", ("relation", *names.LABELS))),
-    "spans": (
-        Role("question", names.QUESTIONS),
-        Role("passage", names.PASSAGES),
-        Role("answer", names.ANSWERS),
-        Role("start", names.STARTS, needed=False),
+    "classification": (Role("text", _TEXTS), Role("label", _LABELS)),
+    "pairs": (Role("first"), Role("second"), Role("label", _LABELS)),
+    "relations": (Role("text", _TEXTS), Role("label", ("relation", *_LABELS))),
+    "question_answering": (
+        Role("question", ("question", "query")),
+        Role("passage", ("context", "passage", "paragraph", "document", "text")),
+        Role("answer", ("answers", "answer", "answer_text", "span")),
+        Role("start", ("answer_start", "start"), needed=False),
     ),
 }
 TARGETS = {
-    "tagging": "tag", "classification": "label", "pairs": "label", "relations": "label", "spans": "answer",
+    "tagging": "tag", "classification": "label", "pairs": "label", "relations": "label",
+    "question_answering": "answer",
 }  # fmt: skip
+COLUMN_NAMES = frozenset(name for roles in ROLES.values() for role in roles for name in role.usual).union(
+    _SCORES, ("id", "idx", "pair_id"), *_PAIRS
+)
 
 
 def find_columns(
-    table: Table, file: str, family: str, given: Mapping[str, str], *, labelled: bool, prefers_scores: bool = False
+    table: "Table", family: str, given: Mapping[str, str], *, labelled: bool, prefers_scores: bool = False
 ) -> dict[str, str]:
-    """Give the column of each role; a file that is not `labelled` may lack that of the target.
+    """Return the column of each role; a file that is not `labelled` may lack that of the target.
 
     With `prefers_scores`, the target of a pair is a number if the table has both.
     """
@@ -53,21 +98,11 @@ def find_columns(
         raise InputError(f"--column {unknown[0]}=…: there is no such role; {family} has {known}.")
     if len(set(given.values())) < len(given):
         raise InputError(f"--column: {', '.join(given)} cannot all be read from {', '.join(given.values())}.")
-    found: dict[str, str] = {}
     lower = {name.lower().strip(): name for name in reversed(table.names)}
-    for given_role, name in given.items():
-        actual = _find_name(table, name, lower)
-        if actual is not None:
-            found[given_role] = actual
-        elif labelled or given_role != TARGETS[family]:
-            raise InputError(
-                f"{file} has no column {name!r} for the {given_role}; it has {', '.join(table.names)}."
-            )
-        else:
-            found[given_role] = name
+    found = _find_given(table, family, given, lower, labelled=labelled)
     _find_pair(family, lower, found)
     for role in roles:
-        usual = names.SCORES if prefers_scores and role.name == "label" else role.usual
+        usual = _SCORES if prefers_scores and role.name == "label" else role.usual
         if role.name not in found and (match := _find_usual(usual, lower, found.values())) is not None:
             found[role.name] = match
     _find_by_content(table, family, found, labelled=labelled)
@@ -75,57 +110,78 @@ def find_columns(
         is_needed = role.needed and (labelled or role.name != TARGETS[family])
         if role.name not in found and is_needed:
             raise InputError(
-                f"{file}: no column was found for the {role.name}; it has {', '.join(table.names)}. Name it with "
-                f"--column {role.name}=NAME."
+                f"{table.name}: no column was found for the {role.name}; it has {', '.join(table.names)}. Name it "
+                f"with --column {role.name}=NAME."
             )
     return found
 
 
-def _find_name(table: Table, name: str, lower: Mapping[str, str]) -> str | None:
-    """Give the column that a user means: by its name, its number among cells, or its place in nested JSON."""
+def get_field(fields: Mapping[str, Any], name: str) -> Any:
+    """Return a field, or None; `outer.inner` is a field of nested JSON objects."""
+    if name in fields:
+        return fields[name]
+    outer, dot, inner = name.partition(".")
+    nested = fields.get(outer) if dot else None
+    return get_field(nested, inner) if isinstance(nested, dict) else None
+
+
+def _find_given(
+    table: "Table", family: str, given: Mapping[str, str], lower: Mapping[str, str], *, labelled: bool
+) -> dict[str, str]:
+    found = {}
+    for role, name in given.items():
+        actual = _find_name(table, name, lower)
+        if actual is None and (labelled or role != TARGETS[family]):
+            raise InputError(
+                f"{table.name} has no column {name!r} for the {role}; it has {', '.join(table.names)}."
+            )
+        found[role] = name if actual is None else actual
+    return found
+
+
+def _find_name(table: "Table", name: str, lower: Mapping[str, str]) -> str | None:
+    """Return the column that a user means: by its name, its number among cells, or its path in nested JSON."""
     if name in table.names or name.lower() in lower:
         return name if name in table.names else lower[name.lower()]
-    if table.kind in ("csv", "tsv") and name.isdecimal() and 1 <= int(name) <= len(table.names):
+    if not table.is_json and name.isdecimal() and 1 <= int(name) <= len(table.names):
         return table.names[int(name) - 1]
     is_nested = any(get_field(row.fields, name) is not None for row in table.first_rows)
     return name if is_nested else None
 
 
 def _find_usual(usual: Sequence[str], lower: Mapping[str, str], taken: Collection[str]) -> str | None:
-    """Give the column that has one of the names, or a name with one of them in it, as in review_text."""
+    """Return the column that has one of the names, or a name with one of them in it, as in review_text."""
     free = {name: actual for name, actual in lower.items() if actual not in taken}
     for name in usual:
         if name in free:
             return free[name]
     parts = {actual: re.findall(r"[^\W_]+", name) for name, actual in free.items()}
-    fitting = {actual: words for actual, words in parts.items() if not names.NEVER_MEANT.intersection(words)}
+    fitting = {actual: words for actual, words in parts.items() if not _NEVER_MEANT.intersection(words)}
     return next((actual for name in usual for actual, words in fitting.items() if name in words), None)
 
 
 def _find_pair(family: str, lower: Mapping[str, str], found: dict[str, str]) -> None:
     if family != "pairs" or "first" in found or "second" in found:
         return
-    for first, second in names.PAIRS:
+    for first, second in _PAIRS:
         if first in lower and second in lower:
             found.update(first=lower[first], second=lower[second])
             return
 
 
-def _find_by_content(table: Table, family: str, found: dict[str, str], *, labelled: bool) -> None:
-    free = [name for name in table.names if name not in found.values()]
+def _find_by_content(table: "Table", family: str, found: dict[str, str], *, labelled: bool) -> None:
+    rows, free = table.first_rows, [name for name in table.names if name not in found.values()]
     texts = {"classification": ["text"], "relations": ["text"], "pairs": ["first", "second"]}.get(family, [])
     texts = [role for role in texts if role not in found]
     if texts and family == "relations":
-        marked = [name for name in free if any("<e1>" in str(row.fields.get(name)) for row in table.first_rows)]
-        longest = marked[:1]
+        chosen = [name for name in free if any("<e1>" in str(row.fields.get(name)) for row in rows)][:1]
     else:
-        longest = sorted(free, key=lambda name: -_mean_words(table.first_rows, name))[: len(texts)]
-    for role, name in zip(texts, sorted(longest, key=table.names.index), strict=False):
+        chosen = sorted(free, key=lambda name: -_mean_words(rows, name))[: len(texts)]
+    for role, name in zip(texts, sorted(chosen, key=table.names.index), strict=False):
         found[role] = name
     free = [name for name in free if name not in found.values()]
     if labelled and "label" in {role.name for role in ROLES[family]} and "label" not in found and free:
-        # The column with the fewest different values, but more than one and none empty; of equals, the last.
-        rows = table.first_rows
+        # The column with the fewest distinct values, but more than one and none empty; of equals, the last.
         varied = [name for name in free if _num_distinct(rows, name) > 1]
         whole = [name for name in varied if all(row.fields.get(name) not in (None, "") for row in rows)]
         found["label"] = min(reversed(whole or varied or free), key=lambda name: _num_distinct(rows, name))

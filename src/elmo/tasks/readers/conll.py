@@ -1,7 +1,7 @@
-"""CoNLL and CoNLL-U: a word a line with its columns, an empty line after each sentence.
+"""CoNLL and CoNLL-U: one word per line with its columns, an empty line after each sentence.
 
-Columns are named by number from 1, or by name in CoNLL-U. Lines that are no words (comments, -DOCSTART-, ranges
-and empty nodes of CoNLL-U) are kept for writing, each in its place, and not read as words.
+Columns are named by number from 1, or by name in CoNLL-U. Other lines (comments, -DOCSTART-, ranges and empty
+nodes of CoNLL-U) are kept for writing, each in its place, and not read as words.
 """
 
 import re
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from elmo.errors import InputError
-from elmo.tasks.examples import Place, TaggedSentence
-from elmo.tasks.readers.lines import Lines
+from elmo.files.sources import Lines, Place
+from elmo.tasks.examples import TaggedSentence
 
 CONLLU_NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _CONLLU_ROW = re.compile(r"(?:\d+|\d+-\d+|\d+\.\d+)\t")
@@ -20,7 +20,7 @@ _Block: TypeAlias = list[tuple[str, list[str] | None]]  # lines with the cells o
 
 
 def looks_like_conllu(lines: list[str]) -> bool:
-    """Tell CoNLL-U from other CoNLL by its ten columns that begin with a number."""
+    """Return whether all rows have the ten columns of CoNLL-U, the first of them a number."""
     rows = [line for line in lines if line.strip() and not line.startswith("#")]
     return bool(rows) and all(_CONLLU_ROW.match(row) and row.count("\t") == 9 for row in rows)
 
@@ -34,21 +34,17 @@ class ConllReader:
         self._rest: _Block = []
         rows = [line for line in lines.peek(1000) if self._may_be_row(line)]
         if not rows:
-            raise InputError(f"{lines.name} has no words; a file in CoNLL form was expected, one word a line.")
+            raise InputError(f"{lines.name} has no words; a file in CoNLL form was expected, one word per line.")
         row = next((line for line in rows if is_conllu or not _MAYBE_COMMENT.match(line)), rows[0])
         self._has_tabs = "\t" in row
-        self._num_columns = len(self._cut(row))
+        self.num_columns = len(self._cut(row))
         self._ahead = [self._cut(line) for line in rows if is_conllu or not _MAYBE_COMMENT.match(line)]
         self._word = self._index(columns.get("word", "form" if is_conllu else "1"), "word")
-        # Without tags they are to be written behind the last column.
-        last = max(2, self._num_columns) if labelled else self._num_columns + 1
+        # Without tags, the predicted ones become the last column.
+        last = max(2, self.num_columns) if labelled else self.num_columns + 1
         self._tag = self._index(columns.get("tag", "upos" if is_conllu else str(last)), "tag")
         self.columns = {"word": str(self._word + 1), "tag": str(self._tag + 1)}
-
-    @property
-    def is_positional(self) -> bool:
-        """Whether columns are known by their place alone; those of CoNLL-U have names."""
-        return not self._is_conllu
+        self.is_positional = not is_conllu  # columns of CoNLL-U have names
 
     def __iter__(self) -> Iterator[TaggedSentence]:
         block: _Block = []
@@ -72,13 +68,8 @@ class ConllReader:
             self._rest = block
 
     @property
-    def num_columns(self) -> int:
-        """How many columns the first word has."""
-        return self._num_columns
-
-    @property
     def first_words(self) -> list[str]:
-        """The words of the first rows, without taking them."""
+        """The words of the first rows, which are not consumed."""
         return [cells[self._word] for cells in self._ahead if self._word < len(cells)]
 
     @property
@@ -87,11 +78,11 @@ class ConllReader:
         return [cells[self._tag] for cells in self._ahead if self._tag < len(cells)]
 
     def begin(self) -> str:
-        """Return nothing: the first sentence follows at once."""
+        """Return nothing: there is no header."""
         return ""
 
     def write(self, example: TaggedSentence, prediction: Any) -> str:
-        """Give the lines of the sentence with the predicted tags in their column."""
+        """Return the lines of the sentence with the predicted tags in their column."""
         tags = iter(prediction.tags)
         written = []
         for line, cells in example.record:
@@ -104,21 +95,21 @@ class ConllReader:
         return "\n".join(written) + "\n\n"
 
     def end(self) -> str:
-        """Give the lines after the last sentence."""
+        """Return the lines after the last sentence."""
         return "".join(line + "\n" for line, _ in self._rest)
 
     def _sentence(self, block: _Block, first: int) -> TaggedSentence:
         rows = [cells for _, cells in block if cells is not None]
-        tags = tuple(cells[self._tag] for cells in rows) if self._tag < self._num_columns else None
+        tags = tuple(cells[self._tag] for cells in rows) if self._tag < self.num_columns else None
         place = Place(self._lines.name, first)
         return TaggedSentence(tuple(cells[self._word] for cells in rows), tags, place, block)
 
     def _split(self, line: str) -> list[str]:
         cells = self._cut(line)
-        if len(cells) != self._num_columns:
+        if len(cells) != self.num_columns:
             raise self._lines.fail(
-                f"{len(cells)} column(s) in {line!r:.60}, but the first word has {self._num_columns}; every word "
-                "must have the same."
+                f"{len(cells)} column(s) in {line!r:.60}, but the first word has {self.num_columns}; every word "
+                "must have the same number."
             )
         if self._labelled and not cells[self._tag].strip():
             raise self._lines.fail("the tag is empty.")
@@ -136,13 +127,13 @@ class ConllReader:
         return not _COMMENT.match(line)
 
     def _is_row(self, line: str, *, is_head: bool) -> bool:
-        """Tell words from comments, which may stand at the `head` of a sentence without the shape of its rows."""
+        """Return whether a line is a word; comments at the `head` of a sentence have not the shape of its rows."""
         if not self._may_be_row(line):
             return False
         if self._is_conllu or not is_head or not _MAYBE_COMMENT.match(line):
             return True
         cells = self._cut(line)
-        return ("\t" in line) == self._has_tabs and len(cells) == self._num_columns and " " not in cells[0]
+        return ("\t" in line) == self._has_tabs and len(cells) == self.num_columns and " " not in cells[0]
 
     def _index(self, name: str, role: str) -> int:
         if self._is_conllu and name.lower() in CONLLU_NAMES:
@@ -151,9 +142,9 @@ class ConllReader:
             known = f", or one of {', '.join(CONLLU_NAMES)}" if self._is_conllu else ""
             raise InputError(f"--column {role}={name} is not the number of a column, from 1{known}.")
         index = int(name) - 1
-        if index >= self._num_columns and (role == "word" or self._labelled):
+        if index >= self.num_columns and (role == "word" or self._labelled):
             raise InputError(
-                f"{self._lines.name} has {self._num_columns} column(s), so none is number {name} for the {role}s; "
+                f"{self._lines.name} has {self.num_columns} column(s), so none is number {name} for the {role}s; "
                 f"name the right one with --column {role}=NUMBER."
             )
         return index

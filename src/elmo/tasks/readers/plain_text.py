@@ -9,19 +9,18 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from elmo.errors import InputError
+from elmo.files.sources import Lines, Place
 from elmo.tasks.examples import (
     LabelledText,
     MarkedPair,
-    Place,
     Question,
     SenseSentence,
     SenseTarget,
     SentencePair,
     TaggedSentence,
+    make_marked_pair,
+    make_question,
 )
-from elmo.tasks.readers.lines import Lines
-from elmo.tasks.readers.semeval import read_marked
-from elmo.tasks.readers.squad import make_question
 from elmo.text.tokenize import split_on_spaces, tokenize
 
 PAIR_SEPARATORS = ("\t", "|||")
@@ -49,7 +48,7 @@ class PlainTextReader:
     def __iter__(self) -> Iterator[Any]:
         makers = {
             "tagging": self._sentence, "classification": self._text, "pairs": self._pair,
-            "relations": self._relation, "spans": self._question, "senses": self._senses,
+            "relations": self._relation, "question_answering": self._question, "senses": self._senses,
         }  # fmt: skip
         make = makers[self._family]
         for line in self._lines:
@@ -57,7 +56,7 @@ class PlainTextReader:
                 yield make(line.strip(), self._lines.place())
 
     def begin(self) -> str:
-        """Return nothing: rows of plain text have no header."""
+        """Return nothing: there is no header."""
         return ""
 
     def write(self, example: Any, prediction: Any) -> str:
@@ -86,7 +85,7 @@ class PlainTextReader:
         question, passage = self._halves(
             line, "a question and its passage", "Who came? ||| Ann came to Paris by train."
         )
-        return make_question(question, passage, [], place, "", record=line)
+        return make_question(question, passage, [], place, record=line)
 
     def _halves(self, line: str, what: str, instance: str) -> tuple[str, str]:
         separator = next((each for each in PAIR_SEPARATORS if each in line), "\t")
@@ -99,14 +98,13 @@ class PlainTextReader:
         return halves[0], halves[1]
 
     def _relation(self, line: str, place: Place) -> MarkedPair:
-        words, first, second = read_marked(line, place)
-        return MarkedPair(words, first, second, None, place, record=line)
+        return make_marked_pair(line, None, place, line)
 
     def _senses(self, line: str, place: Place) -> SenseSentence:
         marks = list(_MARK.finditer(line))
         if not marks:
             raise self._lines.fail(
-                f"{line!r:.60} marks no word; put the word whose sense is asked for in brackets, as in "
+                f"{line!r:.60} marks no word; put the word whose sense is wanted in brackets, as in "
                 "'The [bank] raised its rates'."
             )
         words: list[str] = []
@@ -147,7 +145,7 @@ class PlainTextReader:
 
 
 def prediction_rows(example: Any, prediction: Any) -> list[tuple[str, ...]]:
-    """Return what a person reads: (word, tag) of each word, else the prediction, its probability and the text."""
+    """Return rows for people: (word, tag) of each word, else the prediction, its probability and the text."""
     if isinstance(example, TaggedSentence):
         return list(zip(example.words, prediction.tags, strict=True))
     texts = _record_cells(example)

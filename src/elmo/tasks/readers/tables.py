@@ -1,4 +1,4 @@
-"""CSV, TSV, JSON lines and JSON arrays -> records of named fields, and records back to text.
+"""CSV, TSV, JSON lines and JSON arrays -> the examples of a family, and examples back to rows with predictions.
 
 Columns of a table without a header are named by number, from 1.
 """
@@ -7,197 +7,149 @@ import csv
 import io
 import itertools
 import json
+import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
-from elmo.corpus.separated import QUOTING_ADVICE, SeparatedRows
 from elmo.errors import InputError
-from elmo.tasks.examples import Place
-from elmo.tasks.readers.lines import Lines
-from elmo.tasks.readers.usual_names import USUAL_NAMES
+from elmo.files.rows import Record, read_cells, read_json_array, read_json_lines
+from elmo.files.sources import BrokenRow, Lines, Place
+from elmo.tasks.examples import (
+    LabelledText,
+    MarkedPair,
+    Question,
+    SentencePair,
+    TaggedSentence,
+    make_marked_pair,
+    make_question,
+)
+from elmo.tasks.readers.columns import COLUMN_NAMES, MOST_NAME_WORDS, TARGETS, find_columns, get_field
+from elmo.tasks.settings import PairTarget, ReadSettings
+from elmo.text.tokenize import split_on_spaces, tokenize
 
 TableKind: TypeAlias = Literal["csv", "tsv", "jsonl", "json"]
 ROWS_LOOKED_AT = 200
-MOST_NAME_WORDS = 4
 _DELIMITERS = (",", ";", "\t", "|")
-_SPACE = re.compile(r"\s*")
 _NAME_LIKE = re.compile(r"[^\W\d][\w.:#/-]{0,39}")
 
 
-@dataclass(frozen=True)
-class Record:
-    """The fields of one row, by the name of their column."""
-
-    fields: dict[str, Any]
-    place: Place
-
-
 class Table:
-    """Rows of a table, one by one; `first_rows` may be looked at before."""
+    """Records of a table, one by one; `first_rows` are known before."""
 
     def __init__(
         self, lines: Lines, kind: TableKind, *, header: bool | None = None, delimiter: str | None = None
     ) -> None:
-        """`header`: whether the first row names the columns; `delimiter`: of CSV. None finds out."""
-        self._lines, self.kind = lines, kind
+        """`header`: whether the first row names the columns; `delimiter`: of CSV. None detects it."""
+        self._lines, self.kind, self.name = lines, kind, lines.name
+        self.is_json = kind in ("json", "jsonl")
         self.delimiter = "\t" if kind == "tsv" else delimiter
-        self._num_written = 0
         self.has_header = False
-        rows = self._read_delimited(header) if kind in ("csv", "tsv") else self._read_json()
+        self._num_written = 0
+        rows = self._read_json() if self.is_json else self._read_separated(header)
         self.first_rows = list(itertools.islice(rows, ROWS_LOOKED_AT))
         if not self.first_rows:
             where = " below its first one, which is taken for the names of the columns" if self.has_header else ""
-            raise InputError(f"{lines.name} has no rows{where}; a table of examples was expected.")
+            raise InputError(f"{self.name} has no rows{where}; a table of examples was expected.")
         self.names = list(dict.fromkeys(name for row in self.first_rows for name in row.fields))
         self._rows = itertools.chain(self.first_rows, rows)
 
     def __iter__(self) -> Iterator[Record]:
         return self._rows
 
+    @property
+    def is_positional(self) -> bool:
+        """Whether columns are known by their position alone."""
+        return not self.is_json and not self.has_header
+
+    def place(self, record: Record) -> Place:
+        """Return where a record begins."""
+        return Place(self.name, record.number)
+
     def begin(self) -> str:
-        """Give the header, or what opens an array; columns that a prediction adds are known by then."""
+        """Return the header, or what opens an array; columns that a prediction adds are known by then."""
         if self.kind == "json":
             return "[\n"
-        return self._row(self.names) if self.has_header else ""
+        return self._format(self.names) if self.has_header else ""
 
     def write(self, record: Record, changes: dict[str, Any]) -> str:
-        """Give a row with some fields changed; a new one goes behind the last."""
+        """Return a row with some fields changed; a new field becomes the last."""
         fields = record.fields
         for name, value in changes.items():
             fields = _with_field(fields, name, value)
-        if self.kind in ("json", "jsonl"):
-            text = json.dumps(fields, ensure_ascii=False)
-            self._num_written += 1
-            if self.kind == "jsonl":
-                return text + "\n"
-            return text if self._num_written == 1 else ",\n" + text
-        return self._row([str(fields.get(name, "")) for name in self.names])
+        if not self.is_json:
+            return self._format([str(fields.get(name, "")) for name in self.names])
+        text = json.dumps(fields, ensure_ascii=False)
+        self._num_written += 1
+        if self.kind == "jsonl":
+            return text + "\n"
+        return text if self._num_written == 1 else ",\n" + text
 
     def end(self) -> str:
-        """Give what closes an array."""
+        """Return what closes an array."""
         return "\n]\n" if self.kind == "json" else ""
 
-    def _row(self, cells: list[str]) -> str:
+    def _format(self, cells: list[str]) -> str:
         if self.kind == "tsv":
             return "\t".join(cells) + "\n"
         text = io.StringIO()
         csv.writer(text, delimiter=self.delimiter or ",", lineterminator="\n").writerow(cells)
         return text.getvalue()
 
-    def _read_delimited(self, header: bool | None) -> Iterator[Record]:
-        if self.delimiter is None:
-            self.delimiter = _find_delimiter(self._lines.peek(ROWS_LOOKED_AT))
-        text = (line + "\n" for line in self._lines)
-        rows = SeparatedRows(text, self.delimiter, quoted=self.kind == "csv", longest_cell=2**31 - 1)
-        first = self._next_row(rows)
-        if first is None:
-            raise InputError(f"{self._lines.name} is empty; a table of examples was expected.")
-        ahead = list(itertools.islice(iter(lambda: self._next_row(rows), None), ROWS_LOOKED_AT))
-        self.has_header = _is_header(first[1], [row[1] for row in ahead]) if header is None else header
-        names = first[1] if self.has_header else [str(number) for number in range(1, len(first[1]) + 1)]
-        if len(set(names)) != len(names):
-            raise InputError(f"{self._lines.name}, line 1: two columns have the same name in {names!r:.80}.")
-        later = itertools.chain(ahead, iter(lambda: self._next_row(rows), None))
-        for line, cells in later if self.has_header else itertools.chain([first], later):
-            if len(cells) != len(names):
-                raise InputError(
-                    f"{self._lines.name}, line {line}: {len(cells)} columns, but the first row has {len(names)}; "
-                    "every row must have the same."
-                )
-            yield Record(dict(zip(names, cells, strict=True)), Place(self._lines.name, line))
-
-    def _next_row(self, rows: SeparatedRows) -> tuple[int, list[str]] | None:
-        try:
-            for cells in rows:
-                if any(cell.strip() for cell in cells):
-                    return rows.first_line, cells
-        except csv.Error as error:
-            place = Place(self._lines.name, rows.first_line)
-            raise InputError(f"{place}: not a row of a table ({error}); {QUOTING_ADVICE}.") from error
-        return None
-
     def _read_json(self) -> Iterator[Record]:
         if self.kind == "json":
-            yield from self._read_json_array()
+            yield from read_json_array("\n".join(self._lines), self.name)
             return
-        for line in self._lines:
-            if line.strip():
-                try:
-                    fields = json.loads(line)
-                except json.JSONDecodeError as error:
-                    raise self._lines.fail(f"not valid JSON ({error.msg} at character {error.pos}).") from error
-                if not isinstance(fields, dict):
-                    raise self._lines.fail(f"{line!r:.60} is not a JSON object.")
-                yield Record(fields, self._lines.place())
+        for record in read_json_lines(self._lines):
+            if isinstance(record, BrokenRow):
+                raise record.to_error(self.name)
+            yield record
 
-    def _read_json_array(self) -> Iterator[Record]:
-        text = "\n".join(self._lines)
-        decoder = json.JSONDecoder()
-        at, line = _after_space(text, 0), 1
-        line += text.count("\n", 0, at)
-        if text[at : at + 1] != "[":
-            raise InputError(f"{self._lines.name}, line 1: a JSON array of objects was expected.")
-        is_first = True
-        while True:
-            start = _after_space(text, at + 1)
-            line += text.count("\n", at, start)
-            place = Place(self._lines.name, line)
-            if start == len(text):
-                raise InputError(f"{place}: the array ends without its ]; the file seems to be cut off.")
-            if is_first and text[start] == "]":
-                return self._check_end(text, start, line)
-            try:
-                fields, end = decoder.raw_decode(text, start)
-            except json.JSONDecodeError as error:
-                raise InputError(f"{place}: not valid JSON ({error.msg}).") from error
-            if not isinstance(fields, dict):
-                raise InputError(f"{place}: {fields!r:.60} is not a JSON object.")
-            yield Record(fields, place)
-            is_first = False
-            at = _after_space(text, end)
-            line += text.count("\n", start, at)
-            if text[at : at + 1] == "]":
-                return self._check_end(text, at, line)
-            if at < len(text) and text[at] != ",":
+    def _read_separated(self, header: bool | None) -> Iterator[Record]:
+        if self.delimiter is None:
+            self.delimiter = _find_delimiter(self._lines.peek(ROWS_LOOKED_AT))
+        rows = self._read_rows(self.delimiter)
+        ahead = list(itertools.islice(rows, ROWS_LOOKED_AT + 1))
+        if not ahead:
+            raise InputError(f"{self.name} is empty; a table of examples was expected.")
+        first = ahead[0][1]
+        self.has_header = _is_header(first, [cells for _, cells in ahead[1:]]) if header is None else header
+        names = first if self.has_header else [str(number) for number in range(1, len(first) + 1)]
+        if len(set(names)) != len(names):
+            raise InputError(f"{self.name}, line 1: two columns have the same name in {names!r:.80}.")
+        for line, cells in itertools.chain(ahead[1:] if self.has_header else ahead, rows):
+            if len(cells) != len(names):
                 raise InputError(
-                    f"{Place(self._lines.name, line)}: {text[at : at + 20]!r} between two objects of the array; a "
-                    "comma was expected."
+                    f"{self.name}, line {line}: {len(cells)} columns, but the first row has {len(names)}; every "
+                    "row must have the same number."
                 )
+            yield Record(line, dict(zip(names, cells, strict=True)))
 
-    def _check_end(self, text: str, at: int, line: int) -> None:
-        """Raise InputError if anything stands behind the array that ends at `at`."""
-        end = _after_space(text, at + 1)
-        if end < len(text):
-            place = Place(self._lines.name, line + text.count("\n", at, end))
-            raise InputError(
-                f"{place}: {text[end : end + 20]!r} stands behind the end of the array; put all objects into one "
-                "array, or write one object a line (.jsonl)."
-            )
-
-
-def _after_space(text: str, at: int) -> int:
-    match = _SPACE.match(text, at)
-    return match.end() if match else at
+    def _read_rows(self, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+        lines = (line + "\n" for line in self._lines)
+        for row in read_cells(lines, delimiter, quoted=self.kind == "csv"):
+            if isinstance(row, BrokenRow):
+                raise row.to_error(self.name)
+            if any(cell.strip() for cell in row[1]):
+                yield row
 
 
 def _find_delimiter(lines: list[str]) -> str:
-    """Give the delimiter that cuts all the first rows into the same number of cells, the most cells first."""
+    """Return the delimiter that cuts all the first rows into the same number of cells, the most cells first."""
     best, most = ",", 1
     for delimiter in _DELIMITERS:
         try:
             rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
         except csv.Error:
             continue
-        counts = set(map(len, rows[:-1] or rows))  # the last one may be looked at in part
+        counts = set(map(len, rows[:-1] or rows))  # the last one may be incomplete
         if len(counts) == 1 and max(counts) > most:
             best, most = delimiter, max(counts)
     return best
 
 
 def _is_header(first: list[str], later: list[list[str]]) -> bool:
-    """Tell names from values: one that columns usually have, or short single words above columns of text."""
+    """Return whether a row names columns: usual names, or short single words above columns of text."""
     names = [cell.strip() for cell in first]
     if len(set(names)) != len(names) or any(len(name.split()) > MOST_NAME_WORDS for name in names):
         return False
@@ -205,7 +157,7 @@ def _is_header(first: list[str], later: list[list[str]]) -> bool:
     values = [{cell.strip() for cell in column} for column in columns]
     if any(name in column for name, column in zip(names, values, strict=False)):
         return False
-    if any(name.lower() in USUAL_NAMES for name in names):
+    if any(name.lower() in COLUMN_NAMES for name in names):
         return True
     if not all(_NAME_LIKE.fullmatch(name.replace(" ", "_")) for name in names):
         return False
@@ -215,17 +167,199 @@ def _is_header(first: list[str], later: list[list[str]]) -> bool:
     )
 
 
-def get_field(fields: Mapping[str, Any], name: str) -> Any:
-    """Give a field; of nested JSON objects `outer.inner` is one too. None if there is none."""
-    if name in fields:
-        return fields[name]
-    outer, dot, inner = name.partition(".")
-    nested = fields.get(outer) if dot else None
-    return get_field(nested, inner) if isinstance(nested, dict) else None
-
-
 def _with_field(fields: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
     outer, dot, inner = name.partition(".")
     if name not in fields and dot and isinstance(fields.get(outer), dict):
         return {**fields, outer: _with_field(fields[outer], inner, value)}
     return {**fields, name: value}
+
+
+class TableReader:
+    """The examples of a table."""
+
+    def __init__(self, table: Table, family: str, settings: ReadSettings, *, labelled: bool) -> None:
+        """`labelled`: whether every row must have its target."""
+        self.table, self._family, self._labelled = table, family, labelled
+        self.pair_target: PairTarget = settings.pair_target
+        self.columns = find_columns(
+            table, family, settings.columns, labelled=labelled, prefers_scores=self.pair_target == "score"
+        )
+        self._target = self.columns.get(TARGETS[family])
+        targets = [get_field(row.fields, self._target or "") for row in table.first_rows] if labelled else []
+        self.has_integer_labels = settings.integer_labels
+        if labelled and table.is_json:
+            self.has_integer_labels = all(type(value) is int for value in targets)
+        if family == "pairs" and self.pair_target == "auto" and labelled:
+            self.pair_target = "score" if _are_scores([str(value or "") for value in targets]) else "label"
+        self.on_spaces = settings.split_on_spaces
+        if family == "tagging" and labelled and not self.on_spaces and "sentence" not in self.columns:
+            self.on_spaces = all(map(self._is_split_already, table.first_rows))
+
+    def __iter__(self) -> Iterator[Any]:
+        if "sentence" in self.columns:
+            yield from map(self._tagged_rows, self._sentences())
+            return
+        makers: dict[str, Callable[[Record], Any]] = {
+            "tagging": self._tagged, "classification": self._text, "pairs": self._pair,
+            "relations": self._relation, "question_answering": self._question,
+        }  # fmt: skip
+        yield from map(makers[self._family], self.table)
+
+    def begin(self) -> str:
+        """Return the header, with the target's column even if the input had none."""
+        if self._target is None:
+            self._target = TARGETS[self._family]
+        if self._target not in self.table.names and not self.table.is_json:
+            self.table.names.append(self._target)
+        return self.table.begin()
+
+    def write(self, example: Any, prediction: Any) -> str:
+        """Return the row with the predicted target, and for an answer also where it starts."""
+        assert self._target is not None
+        if "sentence" in self.columns:
+            rows = zip(example.record, prediction.tags, strict=True)
+            return "".join(self.table.write(row, {self._target: tag}) for row, tag in rows)
+        target = _target_of(prediction, is_json=self.table.is_json)
+        if self.has_integer_labels and self.table.is_json and str(target).removeprefix("-").isdecimal():
+            target = int(target)  # --map-label may have given it a name
+        if isinstance(get_field(example.record.fields, self._target), dict):  # answers as on the hub
+            found = [(prediction.text, prediction.start)] if prediction.text else []
+            target = {"text": [text for text, _ in found], "answer_start": [start for _, start in found]}
+        changes: dict[str, Any] = {self._target: target}
+        if "start" in self.columns:
+            changes[self.columns["start"]] = prediction.start
+        return self.table.write(example.record, changes)
+
+    def end(self) -> str:
+        """Return what closes the table."""
+        return self.table.end()
+
+    def _is_split_already(self, record: Record) -> bool:
+        """Return whether a text has as many tags as words between its spaces."""
+        text, tags = (get_field(record.fields, self.columns[role]) for role in ("word", "tag"))
+        num_tags = len(tags.split() if isinstance(tags, str) else tags or ())
+        return isinstance(text, str) and len(split_on_spaces(text)) == num_tags
+
+    def _fail(self, record: Record, fault: str) -> InputError:
+        return InputError(f"{self.table.place(record)}: {fault}")
+
+    def _field(self, record: Record, role: str) -> Any:
+        name = self.columns.get(role)
+        value = None if name is None else get_field(record.fields, name)
+        if value is None and (self._labelled or role != TARGETS[self._family]):
+            raise self._fail(record, f"the {role} ({name!r}) is missing; add it, or remove the example.")
+        return value
+
+    def _words(self, record: Record, role: str) -> tuple[str, ...]:
+        value = self._field(record, role)
+        if isinstance(value, list) and all(isinstance(word, str) for word in value):
+            return tuple(value)
+        if not isinstance(value, str):
+            raise self._fail(record, f"the {role} is {value!r:.60}; a text or a list of words was expected.")
+        return tuple(word.text for word in (split_on_spaces if self.on_spaces else tokenize)(value))
+
+    def _label(self, record: Record) -> str | None:
+        value = self._field(record, "label")
+        if value is None or (not self._labelled and value == ""):
+            return None
+        if not str(value).strip():
+            raise self._fail(record, "the label is empty; add it, or remove the example.")
+        if isinstance(value, list | dict):
+            raise self._fail(record, f"the label is {value!r:.60}; a name or a number was expected.")
+        return str(value).strip()
+
+    def _sentences(self) -> Iterator[list[Record]]:
+        """Yield the rows of each sentence: a number holds for all rows until the next one."""
+        rows: list[Record] = []
+        last = None
+        for record in self.table:
+            number = record.fields.get(self.columns["sentence"])
+            if rows and number not in (None, "", last):
+                yield rows
+                rows = []
+            last = number if number not in (None, "") else last
+            rows.append(record)
+        yield rows
+
+    def _tagged_rows(self, rows: list[Record]) -> TaggedSentence:
+        words = tuple(str(self._field(row, "word")).strip() for row in rows)
+        tags = [self._field(row, "tag") for row in rows]
+        if self._labelled and (empty := next((row for row, tag in zip(rows, tags, strict=True) if not tag), None)):
+            raise self._fail(empty, "the tag is empty; add it, or remove the sentence.")
+        known = tuple(map(str, tags)) if all(tags) else None
+        return TaggedSentence(words, known, self.table.place(rows[0]), record=rows)
+
+    def _tagged(self, record: Record) -> TaggedSentence:
+        words, tags = self._words(record, "word"), self._field(record, "tag")
+        if isinstance(tags, str):
+            tags = tags.split()
+        if tags is not None and (not isinstance(tags, list) or (self._labelled and len(tags) != len(words))):
+            count = f"{len(tags)} tags" if isinstance(tags, list) else f"{tags!r:.40}"
+            raise self._fail(record, f"{count} for {len(words)} words; one tag per word was expected.")
+        known = None if tags is None else tuple(map(str, tags))
+        return TaggedSentence(words, known, self.table.place(record), record=record)
+
+    def _text(self, record: Record) -> LabelledText:
+        words, label = self._words(record, "text"), self._label(record)
+        return LabelledText(words, label, self.table.place(record), record=record)
+
+    def _pair(self, record: Record) -> SentencePair:
+        target: str | float | None = self._label(record)
+        if target is not None and self.pair_target == "score":
+            target = self._read_score(str(target), record)
+        first, second = self._words(record, "first"), self._words(record, "second")
+        return SentencePair(first, second, target, self.table.place(record), record=record)
+
+    def _relation(self, record: Record) -> MarkedPair:
+        text, label = str(self._field(record, "text")), self._label(record)
+        return make_marked_pair(text, label, self.table.place(record), record)
+
+    def _question(self, record: Record) -> Question:
+        question, passage = str(self._field(record, "question")), str(self._field(record, "passage"))
+        return make_question(question, passage, self._answers(record), self.table.place(record), record=record)
+
+    def _answers(self, record: Record) -> list[tuple[str, int | None]]:
+        value = self._field(record, "answer")
+        start = get_field(record.fields, self.columns["start"]) if "start" in self.columns else None
+        if value is None or value == "":
+            return []
+        if isinstance(value, dict):  # {"text": [...], "answer_start": [...]}
+            texts, starts = value.get("text"), value.get("answer_start")
+            value, start = (texts, starts) if isinstance(texts, list) else ([texts], [starts])
+        texts = value if isinstance(value, list) else [value]
+        starts = start if isinstance(start, list) else [start] * len(texts)
+        pairs = [
+            (item.get("text"), item.get("answer_start")) if isinstance(item, dict) else (item, place)
+            for item, place in zip(texts, [*starts, *[None] * len(texts)], strict=False)
+        ]
+        try:
+            return [(str(text), None if place in (None, "") else int(place)) for text, place in pairs]
+        except (TypeError, ValueError) as error:
+            raise self._fail(record, f"the answer's start is {start!r:.40}; a number was expected.") from error
+
+    def _read_score(self, value: str, record: Record) -> float:
+        try:
+            score = float(value)
+        except ValueError:
+            score = math.nan
+        if not math.isfinite(score):
+            raise self._fail(record, f"the score is {value!r:.40}; a number was expected.")
+        return score
+
+
+def _target_of(prediction: Any, *, is_json: bool) -> Any:
+    for name in ("tags", "label", "score", "text"):
+        value = getattr(prediction, name, None)
+        if value is not None:
+            if name == "tags":
+                return list(value) if is_json else " ".join(value)
+            return round(value, 4) if name == "score" else value
+    raise AssertionError(f"{type(prediction).__name__} has nothing to write")
+
+
+def _are_scores(values: list[str]) -> bool:
+    """Return whether values are numbers on a scale; names of classes may be whole numbers too."""
+    try:
+        return any(not float(value).is_integer() for value in values)
+    except ValueError:
+        return False

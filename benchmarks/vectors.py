@@ -1,0 +1,201 @@
+"""Folders of vectors: their speed beside embedding alone, memory, three kills, two processes, a Ray cluster.
+
+python benchmarks/vectors.py --model MODEL --corpus texts.txt.xz --words 1000000 --work FOLDER [--only speed …]
+`speed` takes turns with embedding alone, slice by slice, in one process. `kill` ends a command with SIGKILL at
+three random moments and compares the folder with one that was never stopped. `workers` takes turns between one
+process of two threads and two processes of one. `ray` does the same job with two workers of a local cluster. Wants
+the machine for itself, and twice 2 KB of disk a word for a model of 512 values.
+"""
+
+import argparse
+import hashlib
+import json
+import lzma
+import os
+import random
+import resource
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from elmo import Elmo
+from elmo.heap import reuse_large_blocks
+from elmo.text.sentences import split_sentences
+from elmo.text.tokenize import tokenize
+from elmo.vectors import VectorSettings, embed_files
+
+KINDS = ("speed", "kill", "workers", "ray")
+THREADS = 2
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--corpus", required=True, type=Path)
+    parser.add_argument("--words", type=int, default=1_000_000)
+    parser.add_argument("--slices", type=int, default=6)
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--part-bytes", type=int, default=1 << 20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--only", nargs="*", choices=KINDS, default=KINDS)
+    given = parser.parse_args()
+    given.work.mkdir(parents=True, exist_ok=True)
+    slices = write_slices(given)
+    results: dict[str, Any] = {}
+    for kind in given.only:
+        results[kind] = {"speed": speed, "kill": kill, "workers": workers, "ray": ray_workers}[kind](given, slices)
+        print(f"{kind}: " + ", ".join(f"{name} {value}" for name, value in results[kind].items()), flush=True)
+    print(json.dumps(results))
+
+
+def write_slices(given: argparse.Namespace) -> list[Path]:
+    """Write the sentences of the corpus, one a line, to files of about as many words each."""
+    paths = [given.work / f"slice-{number:02d}.txt" for number in range(given.slices)]
+    sentences = read_sentences(given.corpus)
+    for path in paths:
+        num_words = 0
+        with path.open("w", encoding="utf-8") as file:
+            for sentence, size in sentences:
+                file.write(f"{sentence}\n")
+                num_words += size
+                if num_words >= given.words / given.slices:
+                    break
+    return paths
+
+
+def read_sentences(path: Path) -> Iterator[tuple[str, int]]:
+    open_text = lzma.open if path.suffix == ".xz" else open
+    with open_text(path, "rt", encoding="utf-8") as file:
+        for line in file:
+            for sentence in split_sentences(line):
+                yield " ".join(sentence.split()), len(tokenize(sentence))
+
+
+def speed(given: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
+    reuse_large_blocks()
+    model = Elmo.from_pretrained(given.model, num_threads=THREADS)
+    model.embed(slices[0].read_text(encoding="utf-8").splitlines()[:200])
+    settings = VectorSettings(part_bytes=given.part_bytes)
+    seconds: dict[str, list[float]] = {"embed": [], "job": []}
+    num_words, memory = 0, []
+    for number, path in enumerate(slices):
+        for kind in ("embed", "job") if number % 2 else ("job", "embed"):
+            model.clear_cache()  # each begins as a process of its own would
+            started = time.perf_counter()
+            if kind == "embed":
+                lines = path.read_text(encoding="utf-8").splitlines()
+                num_words += sum(len(array) for array in model.embed_iter(lines))
+            else:
+                embed_files(model, [path], given.work / "speed", settings, force=True)
+            seconds[kind].append(time.perf_counter() - started)
+        memory.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+    shutil.rmtree(given.work / "speed")
+    ratios = [embed / job for embed, job in zip(seconds["embed"], seconds["job"], strict=True)]
+    return {
+        "num_words": num_words,
+        "embed_words_per_second": round(num_words / sum(seconds["embed"])),
+        "job_words_per_second": round(num_words / sum(seconds["job"])),
+        "ratio": round(sum(seconds["embed"]) / sum(seconds["job"]), 3),
+        "ratios": [round(ratio, 3) for ratio in ratios],
+        "median_ratio": round(statistics.median(ratios), 3),
+        "peak_mb_after_each_slice": memory,
+    }
+
+
+def command(given: argparse.Namespace, slices: list[Path], output: Path, *more: str) -> list[str]:
+    return [
+        *(
+            sys.executable,
+            "-m",
+            "elmo",
+            "embed",
+            *map(str, slices),
+            "--model",
+            given.model,
+            "--output",
+            str(output),
+        ),
+        *("--part-bytes", str(given.part_bytes), *more),
+    ]
+
+
+def timed(arguments: list[str]) -> float:
+    started = time.perf_counter()
+    subprocess.run(arguments, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - started
+
+
+def checksums(folder: Path) -> dict[str, str]:
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        with path.open("rb") as file:
+            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def kill(given: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
+    whole, killed = given.work / "whole", given.work / "killed"
+    for folder in (whole, killed):
+        shutil.rmtree(folder, ignore_errors=True)
+    seconds = timed(command(given, slices, whole))
+    num_parts = len(list(whole.glob("part-*")))
+    chosen = random.Random(given.seed)
+    kills = []
+    for num_finished in sorted(chosen.sample(range(max(3, num_parts - 2)), 3)):
+        process = subprocess.Popen(command(given, slices, killed), stdout=subprocess.DEVNULL)
+        while process.poll() is None and len(list(killed.glob("part-*"))) < num_finished:
+            time.sleep(0.01)
+        time.sleep(chosen.uniform(0, seconds / num_parts / 2))  # anywhere in the part that is being made
+        os.kill(process.pid, signal.SIGKILL)
+        kills.append(f"{num_finished} of {num_parts} parts, {process.wait()}")
+    timed(command(given, slices, killed))
+    same = checksums(whole) == checksums(killed)
+    num_files = len(list(whole.iterdir()))
+    for folder in (whole, killed):
+        shutil.rmtree(folder)
+    return {
+        "identical": same,
+        "num_files": num_files,
+        "seconds": round(seconds, 1),
+        "kills": kills,
+    }
+
+
+def workers(given: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
+    forms = {"one_process_of_two_threads": ["--workers", "1"], "two_processes": ["--workers", "2"]}
+    seconds: dict[str, list[float]] = {name: [] for name in forms}
+    folders = {name: given.work / name for name in forms}
+    for repeat in range(given.repeats):
+        for name in list(forms) if repeat % 2 else list(forms)[::-1]:
+            shutil.rmtree(folders[name], ignore_errors=True)
+            seconds[name].append(
+                timed(command(given, slices, folders[name], "--threads", str(THREADS), *forms[name]))
+            )
+    same = len({json.dumps(checksums(folder)) for folder in folders.values()}) == 1
+    for folder in folders.values():
+        shutil.rmtree(folder)
+    best = {name: round(min(each), 1) for name, each in seconds.items()}
+    return {"identical": same, **{f"{name}_seconds": number for name, number in best.items()}}
+
+
+def ray_workers(given: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
+    local, cluster = given.work / "local", given.work / "cluster"
+    for folder in (local, cluster):
+        shutil.rmtree(folder, ignore_errors=True)
+    seconds = timed(command(given, slices, local, "--workers", "2"))
+    ray_seconds = timed(command(given, slices, cluster, "--workers", "2", "--engine", "ray"))
+    same = checksums(local) == checksums(cluster)
+    for folder in (local, cluster):
+        shutil.rmtree(folder)
+    return {"identical": same, "two_processes_seconds": round(seconds, 1), "ray_seconds": round(ray_seconds, 1)}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Raw text -> the folder of a small English model: corpus, static vectors, training, context layer, compact storage.
+# Run the same command again after any interruption: each step resumes, and finished steps are skipped.
+#
+#   recipes/en-small/run.sh WORK VALIDATION TEXT...
+#
+# WORK        folder for everything that is written; the model is WORK/en-small
+# VALIDATION  raw text that is not among TEXT
+# TEXT        files .txt, .jsonl or .parquet, compressed or not
+#
+# Environment: VOCABULARY_SIZE, VECTOR_DIM, SETTINGS (a TOML file), TRAIN_OPTIONS (more options of elmo train, such as
+# "--teacher ENCODER" or "--set context.vectors=WORK/vectors.txt"), ELMO (the command; with several processes
+# TRAIN="torchrun --nproc-per-node 2 -m elmo train").
+set -euo pipefail
+
+if [ $# -lt 3 ]; then
+  echo "usage: $0 WORK VALIDATION TEXT..." >&2
+  exit 2
+fi
+work=$1 validation=$2
+shift 2
+elmo=${ELMO:-elmo}
+train=${TRAIN:-$elmo train}
+settings=${SETTINGS:-$(dirname "$0")/settings.toml}
+mkdir -p "$work"
+
+echo "== corpus: $work/corpus"
+$elmo prepare "$@" --output "$work/corpus" --vocabulary-size "${VOCABULARY_SIZE:-40000}"
+
+echo "== static vectors: $work/vectors.txt"
+if [ ! -e "$work/vectors.txt" ] || [ "$work/corpus/manifest.json" -nt "$work/vectors.txt" ]; then
+  $elmo static "$work/corpus" --output "$work/vectors.txt" --dim "${VECTOR_DIM:-256}" --force
+fi
+
+echo "== training: $work/run"
+if [ -e "$work/run/run.json" ]; then
+  $train --resume "$work/run"
+else
+  # shellcheck disable=SC2086  # options are separated by spaces
+  $train "$work/corpus" --config "$settings" --validation "$validation" --output "$work/run" ${TRAIN_OPTIONS:-}
+fi
+
+echo "== context layer and compact storage: $work/en-small"
+if [ ! -e "$work/en-small/config.json" ] || [ "$work/run/checkpoints" -nt "$work/en-small" ]; then
+  $elmo fuse "$work/run" "$work/corpus" --vectors "$work/vectors.txt" --storage compact --output "$work/en-small" --force
+fi
+
+echo "== perplexity on $validation"
+$elmo evaluate "$validation" --model "$work/en-small" --split sentences

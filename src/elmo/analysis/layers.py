@@ -1,0 +1,106 @@
+"""Which vectors of a word are compared: one layer's, the average of all layers, or "meaning" (context layer)."""
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo.analysis.occurrences import Occurrence
+from elmo.errors import InputError
+from elmo.model import Elmo
+from elmo.progress import progress_bar
+
+LayerKey: TypeAlias = int | Literal["average", "meaning"]
+Array: TypeAlias = npt.NDArray[np.float32]
+
+
+def choose_layer(given: str | int | None, model: Elmo, *, default: LayerKey | Literal["top"] = "top") -> LayerKey:
+    """Return the layer that a name stands for: a number (from the end if negative), top, average or meaning.
+
+    None stands for meaning, or for `default` if the model has no context layer.
+    """
+    num_layers = model.num_layers
+    if given is None:
+        given = default if model.context is None else "meaning"
+    if given == "average":
+        return "average"
+    if given == "meaning":
+        if model.context is None:
+            raise InputError(
+                "The layer is 'meaning', but this model has no context layer; add one with elmo fuse, or choose "
+                "the number of a layer, 'top' or 'average'."
+            )
+        return "meaning"
+    if given == "top":
+        return num_layers - 1
+    try:
+        number = int(given)
+    except ValueError:
+        number = num_layers
+    if not -num_layers <= number < num_layers:
+        raise InputError(
+            f"The layer is {given!r}; this model has layers 0 to {num_layers - 1}, 'top', 'average' and, with a "
+            "context layer, 'meaning'. Layer 0 is the word without its sentence."
+        )
+    return number % num_layers
+
+
+def choose_layers(given: Sequence[str | int] | None, model: Elmo) -> tuple[LayerKey, ...]:
+    """Return the chosen layers without repeats; by default meaning, or every layer above 0."""
+    if not given:
+        return tuple(range(1, model.num_layers)) if model.context is None else ("meaning",)
+    return tuple(dict.fromkeys(choose_layer(each, model) for each in given))
+
+
+def embed_layers(
+    model: Elmo, sentences: Sequence[Sequence[str]], keys: Sequence[LayerKey]
+) -> list[dict[LayerKey, Array]]:
+    """Return, for each sentence, the vectors (T, dimensions) of its words in each layer."""
+    if not sentences:
+        return []
+    arrays = model.embed([list(words) for words in sentences], layers="all")
+    found: list[dict[LayerKey, Array]] = [
+        {
+            key: layers.mean(axis=0, dtype=np.float32) if key == "average" else layers[key]
+            for key in keys
+            if key != "meaning"
+        }
+        for layers in arrays
+    ]
+    if "meaning" in keys:
+        meanings = model.add_context(sentences, [layers[-1] for layers in arrays])
+        for each, vectors in zip(found, meanings, strict=True):
+            each["meaning"] = vectors
+    return found
+
+
+def embed_occurrences(
+    model: Elmo, occurrences: Sequence[Occurrence], layer: LayerKey, *, progress: bool = False
+) -> Array:
+    """Return one vector per occurrence (N, dimensions); a phrase has the mean of its words.
+
+    A sentence with several occurrences is embedded once.
+    """
+    places: dict[tuple[str, ...], list[int]] = {}
+    for number, occurrence in enumerate(occurrences):
+        places.setdefault(tuple(occurrence.sentence.words), []).append(number)
+    vectors = np.zeros((len(occurrences), *model.word_shape(layer)), dtype=np.float32)
+    arrays = model.embed_iter((list(words) for words in places), layers=layer, read_ahead=256)
+    with progress_bar(unit="sentences", num_bytes=None, shown=progress) as advance:
+        for numbers, array in zip(places.values(), arrays, strict=True):
+            for number in numbers:
+                vectors[number] = array[occurrences[number].start : occurrences[number].end].mean(axis=0)
+            advance(0)
+    return vectors
+
+
+def name_layer(key: LayerKey) -> str:
+    """Return the heading of a layer."""
+    return {"average": "average of the layers", "meaning": "meaning"}.get(str(key), f"layer {key}")
+
+
+def normalize(vectors: Array) -> Array:
+    """Return the vectors scaled to length 1; zero vectors stay zero."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny), dtype=np.float32)

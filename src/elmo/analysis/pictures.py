@@ -1,0 +1,371 @@
+"""One style for all pictures, and those of numbers that were stored: training runs, comparisons, learned mixes.
+
+Pictures of words are drawn beside the numbers they show: similarity.py and word_map.py.
+"""
+
+import logging
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo.errors import CheckpointError, ConfigError, InputError
+from elmo.files.durable import writing_aside
+from elmo.pretrain.launch import read_run_file
+from elmo.pretrain.metrics import read_metrics
+from elmo.tasks.comparison import RESULTS_FILE, Row
+from elmo.tasks.folder import read_json, read_task
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
+
+logger = logging.getLogger(__name__)
+
+# The Okabe-Ito palette, which colour-blind readers can tell apart; markers differ too.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B8A900")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+GREY = "#999999"
+ENDINGS = (".png", ".svg")
+_STYLE: dict[str, Any] = {
+    "font.size": 11,
+    "axes.titlesize": 12,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#666666",
+    "axes.unicode_minus": False,
+    "grid.color": "#DDDDDD",
+    "legend.frameon": False,
+    "svg.fonttype": "none",  # text stays text
+    "text.parse_math": False,  # a $ is a word like any other
+}
+_FONT = "DejaVu Sans"  # comes with matplotlib
+_NOT_PLAIN = re.compile(r"bold|italic|oblique|light|thin|black|medium|condensed|mono", re.IGNORECASE)
+_MIX = re.compile(r"encoder\.elmo\.(?:mixes\.)?(\d+)\.weights")
+_DIRECTIONS = {"left_to_right": "left to right", "right_to_left": "right to left"}
+
+
+def check_output(output: str | Path) -> Path:
+    """Return the path of a picture to write; InputError, before any work is done, if it cannot be one."""
+    path = Path(output)
+    if path.suffix.lower() not in ENDINGS:
+        raise InputError(f"{path} should end in .png or .svg; pictures are written in these formats.")
+    if not path.resolve().parent.is_dir():
+        raise InputError(f"There is no folder {path.resolve().parent} to write {path.name} to; create it first.")
+    return path
+
+
+def require_matplotlib() -> None:
+    """Raise ConfigError with the extra to install if matplotlib is missing."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise ConfigError("Drawing needs matplotlib: pip install 'modern-elmo[plot]'.") from error
+
+
+@contextmanager
+def drawing(
+    output: str | Path, size: tuple[float, float], texts: Iterable[str] = (), *, font: Path | None = None
+) -> Iterator["Figure"]:
+    """Yield a figure of a size in inches, which is written to `output` at the end; `texts` are all it shows."""
+    require_matplotlib()
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    path = check_output(output)
+    style: dict[Any, Any] = {**_STYLE, "font.family": choose_fonts(texts, font)}
+    with matplotlib.rc_context(style), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # choose_fonts has reported them
+        figure = Figure(figsize=size, layout="constrained")
+        yield figure
+        with writing_aside(path.resolve()) as aside:
+            figure.savefig(aside, dpi=150, format=path.suffix.lower()[1:])
+
+
+def shades() -> "Colormap":
+    """Return the colours of ordered values: white to the dark blue of the palette."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("elmo", ["#FFFFFF", "#BFDDEE", COLOURS[5], COLOURS[0], "#00324F"])
+
+
+def ink_on(colour: npt.NDArray[Any]) -> str:
+    """Return black or white, whichever is readable on a colour."""
+    red, green, blue = colour[:3]
+    return "black" if 0.3 * red + 0.59 * green + 0.11 * blue > 0.55 else "white"
+
+
+def choose_fonts(texts: Iterable[str], given: Path | None = None) -> list[str]:
+    """Return font families that together have every character; matplotlib falls back from one to the next.
+
+    A font file that is `given` comes first. Characters that no installed font has are reported in one warning.
+    """
+    from matplotlib import font_manager
+
+    missing = {character for text in texts for character in text if not character.isspace()}
+    chosen = [] if given is None else [_add_font(given)]
+    if given is not None:
+        missing -= _characters(str(given))
+    missing -= _characters(font_manager.findfont(_FONT))
+    chosen.append(_FONT)
+    for path in _list_fonts() if missing else ():
+        if found := missing & _characters(path):
+            chosen.append(_add_font(Path(path)))
+            missing -= found
+    if missing:
+        shown = " ".join(sorted(missing)[:10]) + (" …" if len(missing) > 10 else "")
+        logger.warning(
+            "No font on this machine has the characters %s, so boxes are drawn instead; install a font that has "
+            "them (fonts-noto-cjk for Chinese), or name a font file with --font.", shown,
+        )  # fmt: skip
+    return chosen
+
+
+def _list_fonts() -> list[str]:
+    """Return the installed font files, also those newer than matplotlib's cache, plain sans-serif ones first."""
+    from matplotlib import font_manager
+
+    def rank(path: str) -> tuple[bool, bool, str]:
+        name = Path(path).stem
+        return bool(_NOT_PLAIN.search(name)), not re.search(r"sans|hei|gothic|pingfang", name, re.IGNORECASE), path
+
+    # Last Resort has a sign for every character, and it is not that character.
+    return sorted((path for path in font_manager.findSystemFonts() if "LastResort" not in path), key=rank)
+
+
+def _add_font(path: Path) -> str:
+    from matplotlib import font_manager
+
+    try:
+        if all(entry.fname != str(path) for entry in font_manager.fontManager.ttflist):
+            font_manager.fontManager.addfont(path)
+        return str(font_manager.FontProperties(fname=path).get_name())
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"{path} is not a readable font; give a .ttf, .otf or .ttc file.") from error
+
+
+@cache
+def _characters(path: str) -> frozenset[str]:
+    from matplotlib.ft2font import FT2Font
+
+    try:
+        return frozenset(map(chr, FT2Font(path).get_charmap()))
+    except (OSError, RuntimeError, NotImplementedError):
+        return frozenset()
+
+
+def draw_training_curves(run: str | Path, output: str | Path) -> None:
+    """Draw a training run: losses, perplexity in validation, and similarity to a teacher, over the words read."""
+    require_matplotlib()
+    run, output = Path(run), check_output(output)
+    read_run_file(run)
+    lines = list(read_metrics(run))
+    trained = [line for line in lines if line["kind"] == "train"]
+    if not trained:
+        raise InputError(f"The run in {run} has no metrics yet; wait for its first updates.")
+    updates, words = ([line[name] for line in trained] for name in ("update", "num_words"))
+    scale, unit = (1e6, "million") if words[-1] >= 1e6 else (1e3, "thousand")
+
+    def position(chosen: Sequence[Mapping[str, Any]]) -> list[float]:
+        return [float(np.interp(line["update"], updates, words)) / scale for line in chosen]
+
+    validated = [line for line in lines if line["kind"] == "validation"]
+    taught = [line for line in lines if line.get("teacher_cosine") is not None]
+    panels: list[Callable[[Axes], None]] = [lambda axes: _draw_losses(axes, trained, position(trained))]
+    if validated:
+        panels.append(lambda axes: _draw_perplexity(axes, validated, position(validated)))
+    if taught:
+        panels.append(lambda axes: _draw_teacher(axes, taught, position))
+    title = f"Training run {run.resolve().name}"
+    with drawing(output, (8, 0.9 + 2.5 * len(panels)), [title]) as figure:
+        axes = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
+        for draw, part in zip(panels, axes, strict=True):
+            draw(part)
+            part.grid()
+            part.legend(loc="best")
+        axes[-1].set_xlabel(f"{unit} words read")
+        figure.suptitle(title)
+
+
+def _draw_losses(axes: "Axes", lines: Sequence[Mapping[str, Any]], words: Sequence[float]) -> None:
+    kind = "sampled" if any("sampled" in name for name in lines[0]) else "full"
+    for name, colour in zip(_DIRECTIONS, COLOURS, strict=False):
+        losses = np.asarray([line[f"{name}_{kind}_loss"] for line in lines], dtype=np.float64)
+        width = max(1, len(losses) // 60)  # each update is noisy, so their moving average is drawn over them
+        if width > 1:
+            axes.plot(words, losses, color=colour, linewidth=0.6, alpha=0.3)
+            losses = np.convolve(
+                np.pad(losses, (width // 2, (width - 1) // 2), "edge"), np.ones(width) / width, "valid"
+            )
+        axes.plot(words, losses, color=colour, label=_DIRECTIONS[name], linewidth=1.6)
+    softmax = "sampled softmax" if kind == "sampled" else "full softmax"
+    axes.set(ylabel="nats per word", title=f"Training loss, {softmax}")
+
+
+def _draw_perplexity(axes: "Axes", lines: Sequence[Mapping[str, Any]], words: Sequence[float]) -> None:
+    for name, colour, marker in zip(_DIRECTIONS, COLOURS, MARKERS, strict=False):
+        values = [line[f"{name}_perplexity"] for line in lines]
+        axes.plot(words, values, color=colour, label=_DIRECTIONS[name], marker=marker, markersize=4, linewidth=1.2)
+    means = [line["perplexity"] for line in lines]
+    axes.plot(words, means, color="black", label="mean of both", linestyle=":", linewidth=1.6)
+    axes.annotate(
+        f"{means[-1]:,.1f}", (words[-1], means[-1]), xytext=(6, 0), textcoords="offset points", va="center"
+    )
+    axes.set(ylabel="perplexity", title="Validation perplexity, full softmax")
+    axes.set_ylim(bottom=0)
+
+
+def _draw_teacher(
+    axes: "Axes",
+    lines: Sequence[Mapping[str, Any]],
+    position: Callable[[Sequence[Mapping[str, Any]]], list[float]],
+) -> None:
+    for kind, colour, marker in (("train", COLOURS[0], ""), ("validation", "black", "o")):
+        own = [line for line in lines if line["kind"] == kind]
+        words, cosines = position(own), [line["teacher_cosine"] for line in own]
+        steps = np.diff(words)
+        if kind == "train" and len(steps):  # no line across updates without a lesson
+            for place in np.flatnonzero(steps > 20 * max(float(np.median(steps)), 1e-9))[::-1].tolist():
+                words.insert(place + 1, words[place])
+                cosines.insert(place + 1, float("nan"))
+        label = "training" if kind == "train" else "validation"
+        axes.plot(words, cosines, color=colour, marker=marker, label=label, linewidth=1.2, markersize=4)
+    axes.set(ylabel="mean cosine", title="Similarity to the teacher's vectors")
+
+
+def read_comparison(folder: str | Path) -> list[Row]:
+    """Read the rows that `elmo task train --compare` wrote."""
+    path = Path(folder) / RESULTS_FILE
+    if not path.is_file():
+        raise InputError(f"{folder} is not a comparison: it has no {RESULTS_FILE}; make one with --compare.")
+    try:
+        return [Row(**row) for row in read_json(path)["rows"]]
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} is damaged: {error}; run the comparison again.") from error
+
+
+def draw_learning_curves(folder: str | Path, output: str | Path, *, title: str | None = None) -> None:
+    """Draw the score of each variant of a comparison over the share of the training data."""
+    require_matplotlib()
+    path, rows = check_output(output), read_comparison(folder)
+    if len({row.fraction for row in rows}) < 2:
+        raise InputError(
+            f"{folder} has one share of the training data, which makes no curve; compare with "
+            "--fractions 0.01,0.1,1."
+        )
+    title = title or Path(folder).resolve().name
+    variants = list(dict.fromkeys(row.variant for row in rows))
+    with drawing(path, (6.5, 4.2), [title, *variants]) as figure:
+        axes = figure.subplots()
+        for number, variant in enumerate(variants):
+            own = sorted((row for row in rows if row.variant == variant), key=lambda row: row.fraction)
+            axes.errorbar(
+                [100 * row.fraction for row in own], [row.mean for row in own],
+                yerr=[row.spread or 0 for row in own], capsize=3, label=variant,
+                color="black" if variant == "baseline" else COLOURS[number % len(COLOURS)],
+                marker=MARKERS[number % len(MARKERS)],
+            )  # fmt: skip
+        shares = sorted({100 * row.fraction for row in rows})
+        axes.set(xscale="log", xlabel="training data (%)", ylabel=rows[0].metric, title=title)
+        axes.set_xticks(shares, [f"{share:g}" for share in shares])
+        axes.minorticks_off()
+        axes.grid()
+        axes.legend()
+
+
+@dataclass(frozen=True)
+class MixingWeights:
+    """The mix that a task learned in one place; `weights` sum to 1."""
+
+    task: str
+    place: str  # input: beside the words; output: beside the states of the task's network
+    weights: tuple[float, ...]
+    gamma: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return asdict(self)
+
+
+def mixing_weights(task_folder: str | Path) -> tuple[MixingWeights, ...]:
+    """Read s_j and γ of a task that `elmo task train` wrote, or of each variant of its --compare."""
+    folder = Path(task_folder)
+    found = _read_compared_mixes(folder) if (folder / RESULTS_FILE).is_file() else _read_task_mixes(folder)
+    found = tuple(each for each in found if len(each.weights) > 1)
+    if not found:
+        raise InputError(f"{folder} has learned no mix of layers; train it with --layers learned.")
+    return found
+
+
+def _read_task_mixes(folder: Path) -> tuple[MixingWeights, ...]:
+    description, _, weights = read_task(folder)
+    places = _name_places(description.settings.elmo.where)
+    found = []
+    for name in sorted(weights):
+        if match := _MIX.fullmatch(name):
+            gamma = weights[name.removesuffix("weights") + "gamma"].item()
+            shares = tuple(weights[name].softmax(dim=0).tolist())
+            found.append(MixingWeights(folder.name, places[int(match[1])], shares, gamma))
+    return tuple(found)
+
+
+def _read_compared_mixes(folder: Path) -> tuple[MixingWeights, ...]:
+    rows = read_json(folder / RESULTS_FILE)["rows"]
+    largest = max((row["fraction"] for row in rows), default=1.0)
+    found = []
+    for row in rows:
+        where = "both" if len(row["mixes"]) == 2 else "output" if row["variant"] == "output" else "input"
+        if row["fraction"] == largest:
+            for place, mix in zip(_name_places(where), row["mixes"], strict=False):
+                name = f"{folder.name}, {row['variant']}"
+                found.append(MixingWeights(name, place, tuple(mix["weights"]), mix["gamma"]))
+    return tuple(found)
+
+
+def _name_places(where: str) -> Sequence[str]:
+    return {"both": ("input", "output"), "output": ("output",)}.get(where, ("input",))
+
+
+def draw_mixing_weights(mixes: Sequence[MixingWeights], output: str | Path, *, font: Path | None = None) -> None:
+    """Draw one bar per mix, divided into the shares of the layers, in the order given from top to bottom."""
+    if not mixes:
+        raise InputError("There are no mixes to draw; name folders of trained tasks.")
+    num_layers = max(len(mix.weights) for mix in mixes)
+    has_places = len({mix.place for mix in mixes}) > 1
+    names = [f"{mix.task} ({mix.place})" if has_places else mix.task for mix in mixes]
+    size = (5.6 + 0.085 * max(map(len, names)), 1.4 + 0.42 * len(mixes))
+    with drawing(output, size, names, font=font) as figure:
+        axes = figure.subplots()
+        colours = shades()(np.linspace(0.25, 0.9, num_layers))
+        for layer in range(num_layers):
+            rows = [row for row, mix in enumerate(mixes) if layer < len(mix.weights)]
+            shares = [mixes[row].weights[layer] for row in rows]
+            lefts = [sum(mixes[row].weights[:layer]) for row in rows]
+            bars = axes.barh(
+                rows,
+                shares,
+                left=lefts,
+                height=0.7,
+                color=colours[layer],
+                edgecolor="white",
+                label=f"layer {layer}",
+            )
+            texts = [f"{share:.2f}" if share >= 0.07 else "" for share in shares]
+            axes.bar_label(bars, texts, label_type="center", color=ink_on(colours[layer]), fontsize=9)
+        for row, mix in enumerate(mixes):
+            axes.text(1.015, row, f"γ {mix.gamma:.2f}", va="center", fontsize=9)
+        axes.set_yticks(range(len(names)), names)
+        axes.invert_yaxis()
+        axes.set(xlim=(0, 1), xlabel="share of each layer, $s_j$")
+        axes.xaxis.label.set_parse_math(True)
+        axes.spines["left"].set_visible(False)
+        axes.tick_params(axis="y", length=0)
+        figure.legend(loc="outside upper center", ncols=min(num_layers, 4))

@@ -1,0 +1,141 @@
+"""Sentences -> cosines: of one word in each of them, or of all words of one with all words of another."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo.analysis.layers import Array, LayerKey, choose_layer, embed_layers, name_layer, normalize
+from elmo.analysis.occurrences import Occurrence, read_query
+from elmo.analysis.pictures import check_output, drawing, ink_on, shades
+from elmo.errors import InputError
+from elmo.inference.layers import Layers, cosine
+from elmo.model import Elmo
+from elmo.text.sentence_input import Sentence
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
+
+MOST_WORDS = 60
+_WORDS_WITH_NUMBERS = 16
+_INCHES_PER_WORD = 0.46
+
+
+@dataclass(frozen=True)
+class WordSimilarities:
+    """Words in their sentences, and their cosines: (N, N), or (L+1, N, N) with a table for each layer."""
+
+    words: tuple[Occurrence, ...]
+    cosines: npt.NDArray[np.float64]
+
+    @property
+    def by_layer(self) -> bool:
+        """Whether there is a table for each layer."""
+        return self.cosines.ndim == 3
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object; sentences are counted from 0, and each pair is listed once."""
+        pairs = []
+        for a, b in zip(*np.triu_indices(len(self.words), k=1), strict=True):
+            values = self.cosines[..., a, b].tolist()
+            pairs.append({"a": int(a), "b": int(b), "cosine_by_layer" if self.by_layer else "cosine": values})
+        sentences = [{"words": each.sentence.words, "start": each.start, "end": each.end} for each in self.words]
+        return {"sentences": sentences, "pairs": pairs}
+
+
+@dataclass(frozen=True)
+class SimilarityMap:
+    """Cosines (words of the first sentence, words of the second) by one layer."""
+
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+    layer: LayerKey
+    cosines: Array
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        cosines = np.round(self.cosines.astype(np.float64), 4).tolist()
+        return {"first": self.first, "second": self.second, "layer": self.layer, "cosines": cosines}
+
+
+def compare_words(
+    model: Elmo, words: Sequence[Sentence | Occurrence], *, layers: Layers | None = None
+) -> WordSimilarities:
+    """Compare a word in two or more sentences, each with one [marked] word or phrase (or an Occurrence).
+
+    `layers` are those of Elmo.embed; by default "meaning", or "average" without a context layer. "all" compares
+    by each layer, where layer 0 is the word without its sentence.
+    """
+    if len(words) < 2:
+        raise InputError(
+            "One sentence was given; give two or more, each with one word in brackets, as in 'I went to the "
+            "[bank]'."
+        )
+    read = tuple(each if isinstance(each, Occurrence) else read_query(each) for each in words)
+    chosen = model.meaning_layers if layers is None else layers
+    vectors = np.stack(
+        [model.embed_spans(each.sentence.words, [(each.start, each.end)], layers=chosen)[0] for each in read]
+    )  # (N, D) or (N, L+1, D)
+    cosines = np.asarray(cosine(vectors[:, None], vectors[None]), dtype=np.float64)  # (N, N) or (N, N, L+1)
+    return WordSimilarities(read, cosines if cosines.ndim == 2 else cosines.transpose(2, 0, 1))
+
+
+def compare_sentences(
+    model: Elmo, first: Sentence, second: Sentence, *, layers: Sequence[str | int] | None = None
+) -> list[SimilarityMap]:
+    """Compare every word of two sentences, by each of the layers; by default by meaning, else by the average."""
+    wanted: Sequence[str | int | None] = layers or [None]
+    keys = list(dict.fromkeys(choose_layer(layer, model, default="average") for layer in wanted))
+    words = [
+        [word.text for word in model.tokenize(each)] if isinstance(each, str) else list(each)
+        for each in (first, second)
+    ]
+    for name, each in zip(("first", "second"), words, strict=True):
+        if not 1 <= len(each) <= MOST_WORDS:
+            raise InputError(f"The {name} sentence has {len(each)} words; 1 to {MOST_WORDS} can be compared.")
+    one, other = embed_layers(model, words, keys)
+    return [
+        SimilarityMap(tuple(words[0]), tuple(words[1]), key, normalize(one[key]) @ normalize(other[key]).T)
+        for key in keys
+    ]
+
+
+def draw_similarity_map(maps: Sequence[SimilarityMap], output: str | Path, *, font: Path | None = None) -> None:
+    """Draw maps of the same two sentences side by side."""
+    from rich.cells import cell_len
+
+    check_output(output)
+    first, second = maps[0].first, maps[0].second
+    longest = max(map(cell_len, second))
+    is_turned = longest > 5
+    width = max(2.6, _INCHES_PER_WORD * len(second)) + 0.1 * max(map(cell_len, first))
+    height = max(1.5, _INCHES_PER_WORD * len(first)) + (min(0.085 * longest, 2.5) if is_turned else 0.3) + 0.6
+    lowest = min(0.0, *(float(each.cosines.min()) for each in maps))
+    highest = max(0.5, *(float(each.cosines.max()) for each in maps))
+    with drawing(output, (width * len(maps) + 1.0, height), (*first, *second), font=font) as figure:
+        axes = figure.subplots(1, len(maps), squeeze=False, sharey=True)[0]
+        for each, part in zip(maps, axes, strict=True):
+            image = _draw_map(part, each, (lowest, highest), is_turned=is_turned)
+        axes[0].set_yticks(range(len(first)), first)
+        figure.colorbar(image, ax=list(axes), label="cosine", pad=0.02, aspect=30).outline.set_visible(False)
+
+
+def _draw_map(axes: "Axes", found: SimilarityMap, limits: tuple[float, float], *, is_turned: bool) -> "AxesImage":
+    image = axes.imshow(found.cosines, cmap=shades(), vmin=limits[0], vmax=limits[1], aspect="auto")
+    axes.set_xticks(range(len(found.second)), found.second)
+    if is_turned:
+        for label in axes.get_xticklabels():
+            label.set(rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_title(name_layer(found.layer))
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    if max(found.cosines.shape) <= _WORDS_WITH_NUMBERS:
+        colours = image.to_rgba(found.cosines)
+        for (row, column), value in np.ndenumerate(found.cosines):
+            ink = ink_on(colours[row, column])
+            axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=8.5, color=ink)
+    return image

@@ -1,0 +1,179 @@
+"""Arrays in files, written piece by piece: .npy, members of an .npz, HDF5; and .npy files memory-mapped.
+
+The number of rows may be known only at the end. Failures to write come as one OSError, in HDF5 too.
+"""
+
+import io
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo.errors import first_line
+from elmo.files.durable import FileRecord, write_file
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+Array: TypeAlias = npt.NDArray[Any]
+_HDF5_ROWS_AT_ONCE = 1024
+
+
+def write_npy(path: Path, dtype: str, length: int, arrays: Iterable[Array]) -> FileRecord:
+    """Write a one-dimensional .npy file of `length` numbers that come array by array."""
+
+    def chunks() -> Iterator[bytes]:
+        header = io.BytesIO()
+        write_header(header, dtype, (length,))
+        yield header.getvalue()
+        num_written = 0
+        for array in arrays:
+            yield to_bytes(array, dtype)
+            num_written += len(array)
+        assert num_written == length, (num_written, length)
+
+    return write_file(path, chunks())
+
+
+def to_bytes(array: Array, dtype: str) -> bytes:
+    """Return the bytes of an array as `dtype`."""
+    # Written through the file object, not by numpy's `tofile`, which hides that the disk is full.
+    return np.ascontiguousarray(array, dtype).tobytes()
+
+
+def read_npy(path: Path) -> Array:
+    """Map an .npy file; ValueError for any damage, because numpy raises anything for a damaged header."""
+    try:
+        return cast(Array, np.load(path, mmap_mode="r"))
+    except OSError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{path.name} is not a complete array ({first_line(error):.80})") from error
+
+
+def write_header(file: IO[bytes], dtype: str, shape: tuple[int, ...]) -> None:
+    """Write the header of an .npy file; its length does not depend on the number of rows."""
+    np.lib.format.write_array_header_1_0(file, {"descr": dtype, "fortran_order": False, "shape": shape})
+
+
+@contextmanager
+def growing_npy(file: IO[bytes], dtype: str, row_shape: tuple[int, ...]) -> Iterator[Callable[[Array], None]]:
+    """Yield a function that appends an array of rows to an .npy file."""
+    num_rows = 0
+
+    def add(rows: Array) -> None:
+        nonlocal num_rows
+        file.write(to_bytes(rows, dtype))
+        num_rows += len(rows)
+
+    write_header(file, dtype, (0, *row_shape))
+    yield add
+    file.seek(0)
+    write_header(file, dtype, (num_rows, *row_shape))
+
+
+@contextmanager
+def writing_archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Yield an .npz archive to add members to; a failure is reported as itself, not as a half-written member."""
+    with path.open("wb") as file:
+        archive = zipfile.ZipFile(file, "w")
+        try:
+            yield archive
+        except BaseException:
+            archive.fp = None  # closing it would complain about the member that is half written
+            raise
+        archive.close()
+
+
+def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+    """Open an array of an .npz file for writing."""
+    # A ZipInfo of its own has a fixed date: the same vectors make the same file.
+    return archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True)
+
+
+@contextmanager
+def growing_dataset(
+    file: Any, name: str, row_shape: tuple[int, ...], dtype: Any
+) -> Iterator[Callable[[Any], None]]:
+    """Yield a function that appends a row to a dataset of an HDF5 file; many rows are written at a time."""
+    rows: list[Any] = []
+    dataset = file.create_dataset(name, (0, *row_shape), dtype, maxshape=(None, *row_shape), chunks=True)
+
+    def flush() -> None:
+        if rows:
+            dataset.resize(len(dataset) + len(rows), axis=0)
+            dataset[-len(rows) :] = rows
+            rows.clear()
+
+    def add(row: Any) -> None:
+        rows.append(row)
+        if len(rows) == _HDF5_ROWS_AT_ONCE:
+            flush()
+
+    yield add
+    flush()
+
+
+def add_dataset(group: Any, name: str, array: Array) -> None:
+    """Write an array to an HDF5 file or group, under a name without slashes.
+
+    The file has the same bytes as with h5py's create_dataset, which spends three times as long on small arrays.
+    """
+    from h5py import h5d, h5p, h5s, h5t
+
+    settings = h5p.create(h5p.DATASET_CREATE)
+    settings.set_obj_track_times(False)
+    kind = h5t.py_create(array.dtype, logical=True)
+    dataset = h5d.create(group.id, name.encode(), kind, h5s.create_simple(array.shape), settings)
+    if array.size:
+        dataset.write(h5s.ALL, h5s.ALL, np.ascontiguousarray(array))
+
+
+@contextmanager
+def open_hdf5_output(path: Path) -> Iterator[tuple[Any, Callable[[], None]]]:
+    """Yield an HDF5 file, and a function to call now and then that raises the first failure to write it."""
+    import h5py
+
+    with _Hdf5Sink(path, "w+") as sink:
+        try:
+            with h5py.File(sink, "w") as file:
+                yield file, sink.check
+        except Exception:
+            sink.check()  # the cause, if the library only stumbled over it
+            raise
+        sink.check()
+
+
+class _Hdf5Sink(io.FileIO):
+    """The file as the HDF5 library sees it: writing never fails.
+
+    The library writes late, and after a full disk it complains about every object it cannot close. The first
+    failure is kept, later writes are swallowed, and the failure is raised where Python code can see it.
+    """
+
+    failure: BaseException | None = None
+
+    def check(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    def write(self, content: "ReadableBuffer") -> int:
+        rest = memoryview(content).cast("B")
+        num_bytes = len(rest)
+        try:
+            while rest and self.failure is None:
+                rest = rest[super().write(rest) :]
+        except (OSError, KeyboardInterrupt) as error:  # Ctrl-C too must wait until the library is left
+            self.failure = error
+        return num_bytes
+
+    def truncate(self, size: int | None = None) -> int:
+        try:
+            return super().truncate(size) if self.failure is None else size or 0
+        except OSError as error:
+            self.failure = error
+            return size or 0

@@ -1,0 +1,454 @@
+"""Names, patterns and standard input -> files; files, compressed or not -> lines of UTF-8 text with their place.
+
+Only a line feed ends a line: U+2028 and its like are text. Files that are not text are refused by what they are.
+"""
+
+import bz2
+import glob
+import gzip
+import io
+import itertools
+import lzma
+import os
+import shutil
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, cast, get_args
+
+from elmo.errors import InputError
+from elmo.files.durable import sha256_of, sha256_of_ends
+
+Kind = Literal["txt", "jsonl", "parquet", "csv", "tsv", "conllu"]
+Compression = Literal["gz", "xz", "bz2", "zst"]
+TEXT_KINDS: tuple[Kind, ...] = ("txt", "jsonl", "parquet")  # of running text
+ALL_KINDS: tuple[Kind, ...] = get_args(Kind)
+STDIN = "-"
+BYTE_ORDER_MARK = "\ufeff"
+CONVERT_ADVICE = "convert the text first, for example with iconv"
+_BUFFER_BYTES = 1 << 20
+_ZSTD_BYTES = 1 << 17  # little, because it may unpack to a thousand times as much
+
+_ZIP_KINDS = {
+    ".docx": "a Word document", ".xlsx": "an Excel table", ".pptx": "a PowerPoint presentation",
+    ".odt": "an OpenDocument text", ".ods": "an OpenDocument table", ".epub": "an EPUB book",
+}  # fmt: skip
+# First bytes, what such a file is, and how to get text out of it.
+_SIGNATURES = (
+    (b"%PDF-", "a PDF document", "extract its text first, for example with pdftotext"),
+    (b"{\\rtf", "a Rich Text document", "save it as plain text first"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document", "save it as plain text first"),
+    (b"PK\x03\x04", "a zip archive", "unpack it first"),
+    (b"Rar!\x1a\x07", "a RAR archive", "unpack it first"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it first"),
+    (b"\x89PNG\r\n\x1a\n", "a PNG image", "only text can be read"),
+    (b"\xff\xd8\xff", "a JPEG image", "only text can be read"),
+    (b"GIF8", "a GIF image", "only text can be read"),
+    (b"II*\x00", "a TIFF image", "only text can be read"),
+    (b"MM\x00*", "a TIFF image", "only text can be read"),
+    (b"RIFF", "an audio, video or WebP file", "only text can be read"),
+    (b"ID3", "an MP3 file", "only text can be read"),
+    (b"OggS", "an Ogg file", "only text can be read"),
+    (b"\x7fELF", "a program", "only text can be read"),
+    (b"SQLite format 3\x00", "an SQLite database", "export its text first"),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", "only text can be read"),
+)
+_LONGEST_SIGNATURE = max(len(signature) for signature, *_ in _SIGNATURES)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a line or a row is; numbers count from 1."""
+
+    file: str
+    line: int
+    unit: str = "line"
+
+    def __str__(self) -> str:
+        return f"{self.file}, {self.unit} {self.line}"
+
+
+@dataclass(frozen=True)
+class BrokenRow:
+    """A line or a row that cannot be read; `reason` continues a sentence that begins with its place."""
+
+    number: int
+    reason: str
+
+    def to_error(self, name: str, unit: str = "line") -> InputError:
+        """Return the error that names the file, the line and the reason."""
+        return InputError(f"{Place(name, self.number, unit)}, {self.reason}.")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file to read: its name as the user wrote it, its path, and its format by its ending."""
+
+    name: str
+    path: Path
+    kind: Kind
+    compression: Compression | None = None
+
+    @property
+    def label(self) -> str:
+        """The name for messages."""
+        return "standard input" if self.name == STDIN else self.name
+
+    @property
+    def unit(self) -> str:
+        """What a row is called in messages: a line of text, or a row of a Parquet file."""
+        return "row" if self.kind == "parquet" else "line"
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A source, and its size, time and checksum when the work began."""
+
+    source: Source
+    num_bytes: int
+    modified_nanoseconds: int
+    sha256: str
+    ends_only: bool = False  # the checksum is that of sha256_of_ends
+
+    @classmethod
+    def of(
+        cls, source: Source, advance: Callable[[int], None] = lambda num_bytes: None, *, ends_only: bool = False
+    ) -> "InputFile":
+        """Describe a file by the checksum of all its bytes, or of its ends; `advance` gets the bytes read."""
+        stat = source.path.stat()
+        digest = sha256_of_ends(source.path) if ends_only else sha256_of(source.path, advance)
+        return cls(source, stat.st_size, stat.st_mtime_ns, digest, ends_only)
+
+    def check_unchanged(self) -> None:
+        """Raise InputError if the file was written to since."""
+        stat = self.source.path.stat()
+        if (stat.st_size, stat.st_mtime_ns) != (self.num_bytes, self.modified_nanoseconds):
+            raise InputError(f"{self.source.name} was changed while it was read; run the same command again.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object of a manifest."""
+        kind = ".".join(filter(None, (self.source.kind, self.source.compression)))
+        checksum = "sha256_of_ends" if self.ends_only else "sha256"
+        return {"name": self.source.name, "format": kind, "num_bytes": self.num_bytes, checksum: self.sha256}
+
+
+# --- names -> files
+
+
+def find_sources(
+    names: Sequence[str],
+    stdin_copy: Path,
+    *,
+    kinds: Sequence[Kind] = TEXT_KINDS,
+    other_kind: Kind | None = None,
+    stdin_kind: Kind = "txt",
+) -> list[Source]:
+    """Return the files that names and patterns mean, in the order given, those of a pattern sorted.
+
+    Standard input (-) is read from `stdin_copy`. A file whose ending is none of `kinds` is of `other_kind`.
+    Raises InputError if a file is missing, of an unknown format, or named twice.
+    """
+    if not names:
+        raise InputError("There is nothing to read; name text files, or - for standard input.")
+    sources = [
+        Source(STDIN, stdin_copy, stdin_kind) if name == STDIN else describe_file(path, kinds, other_kind)
+        for name in names
+        for path in expand_pattern(name)
+    ]
+    seen: dict[Path, str] = {}
+    for source in sources:
+        path = source.path.resolve()
+        if path in seen:
+            raise InputError(f"{source.name} is named twice ({seen[path]} is the same file); name it once.")
+        seen[path] = source.name
+    return sources
+
+
+def expand_pattern(name: str, *, advice: str = "") -> Iterable[str]:
+    """Return the files that a name or a pattern such as `texts/*.txt` means, sorted.
+
+    `advice` says what to do if there is none.
+    """
+    if name == STDIN or Path(name).exists() or not glob.has_magic(name):
+        return [name]
+    # Path.glob would change how a name is spelled, and accepts no pattern that begins at the root.
+    found = sorted(path for path in glob.glob(name, recursive=True) if Path(path).is_file())  # noqa: PTH207
+    if not found:
+        raise InputError(f"No file matches {name!r}{f'; {advice}' if advice else ''}.")
+    return found
+
+
+def describe_file(name: str, kinds: Sequence[Kind], other_kind: Kind | None = None, *, advice: str = "") -> Source:
+    """Return a file with the format that its ending says; InputError if it cannot be read.
+
+    `advice` says what to do if there is no such file.
+    """
+    path = Path(name)
+    if path.is_dir():
+        raise InputError(f"{name} is a folder; name the files in it, for example '{path / '*.txt'}'.")
+    if not path.exists():
+        raise InputError(f"There is no file {name!r}{f'; {advice}' if advice else ''}.")
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{name} is not readable; change its permissions or read a copy.")
+    refuse_binary(path, name)
+    kind, compression = _split_endings(path)
+    if kind not in kinds and other_kind is not None:
+        kind = other_kind
+    if kind not in kinds:
+        known = ", ".join(f".{each}" for each in kinds)
+        packed = ", ".join(f".{each}" for each in get_args(Compression))
+        raise InputError(
+            f"The ending of {name} says no format; it must be one of {known}, optionally followed by one of "
+            f"{packed}."
+        )
+    return Source(name, path, cast(Kind, kind), compression)
+
+
+def _split_endings(path: Path) -> tuple[str, Compression | None]:
+    ending = path.suffix.lower()[1:]
+    if ending in get_args(Compression):
+        return Path(path.stem).suffix.lower()[1:], cast(Compression, ending)
+    return ending, None
+
+
+def refuse_binary(path: Path, name: str) -> None:
+    """Raise InputError if a file is of a known kind without plain text; `name` is how the user called it."""
+    if not path.is_file():
+        return  # looking into a pipe would consume it
+    with path.open("rb") as file:
+        start = file.read(_LONGEST_SIGNATURE)
+    for signature, what, advice in _SIGNATURES:
+        if start.startswith(signature):
+            if signature == b"PK\x03\x04" and path.suffix.lower() in _ZIP_KINDS:
+                what, advice = _ZIP_KINDS[path.suffix.lower()], "save it as plain text or CSV first"
+            raise InputError(f"{name} is {what}, not text; {advice}.")
+
+
+def check_outside(paths: Iterable[Path], output: Path) -> None:
+    """Raise InputError if an input file is inside the output folder, where it could be replaced or removed."""
+    folder = output.resolve()
+    for path in paths:
+        if folder in path.resolve().parents:
+            raise InputError(
+                f"{path} is inside the output folder {output}; choose another folder, so that no input is "
+                "overwritten."
+            )
+
+
+def check_text(text: str, name: str) -> None:
+    """Raise InputError for a command-line argument whose bytes were not UTF-8; `name` is the option."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{name} {text!r:.60} is not UTF-8; type it in a terminal set to UTF-8.") from error
+
+
+def open_stdin() -> BinaryIO:
+    """Return standard input; InputError if it is closed."""
+    if sys.stdin is None:
+        raise InputError("Standard input is closed; name a file, or leave it open.")
+    return sys.stdin.buffer
+
+
+def copy_stdin(sources: Iterable[Source]) -> None:
+    """Copy standard input to the file where its source expects it."""
+    for source in sources:
+        if source.name == STDIN:
+            with source.path.open("wb") as copy:
+                shutil.copyfileobj(open_stdin(), copy)
+
+
+# --- files -> bytes
+
+
+@contextmanager
+def open_stream(source: Source) -> Iterator[tuple[BinaryIO, Callable[[], int]]]:
+    """Yield the uncompressed bytes, and a function that returns how many bytes of the file were read so far."""
+    with ExitStack() as stack:
+        packed = stack.enter_context(source.path.open("rb"))
+        stream = stack.enter_context(decompress(packed, source.compression))
+        yield stream, packed.tell
+
+
+def decompress(packed: BinaryIO, compression: Compression | None) -> BinaryIO:
+    """Return a stream of the uncompressed bytes."""
+    if compression is None:
+        return packed
+    raw: Any
+    if compression == "gz":
+        raw = gzip.GzipFile(fileobj=packed)
+    elif compression == "xz":
+        raw = lzma.LZMAFile(packed)  # noqa: SIM115 - closed by the reader around it
+    elif compression == "bz2":
+        raw = bz2.BZ2File(packed)
+    else:
+        raw = _ZstdReader(packed)
+    return cast(BinaryIO, io.BufferedReader(raw, _BUFFER_BYTES))
+
+
+class _ZstdError(Exception):
+    """What zstandard raises, whether or not it is installed."""
+
+
+class _ZstdReader(io.RawIOBase):
+    """Frames one after another; unlike zstandard's own reader, a truncated one is an error, not an end."""
+
+    def __init__(self, packed: BinaryIO) -> None:
+        zstandard = import_extra("zstandard", packed.name)
+        self._packed, self._error = packed, zstandard.ZstdError
+        # Archives made with --long have windows of up to 2 GiB.
+        self._new_frame = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj
+        self._frame: Any = None
+        self._unpacked = self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._unpacked:
+            block = self._rest or self._packed.read(_ZSTD_BYTES)
+            self._rest = b""
+            if not block:
+                if self._frame is not None:
+                    raise EOFError("the last frame has no end")
+                return 0
+            self._frame = self._frame or self._new_frame()
+            try:
+                self._unpacked = self._frame.decompress(block)
+            except self._error as error:
+                raise _ZstdError(str(error)) from error
+            if self._frame.eof:
+                self._rest, self._frame = self._frame.unused_data, None
+        size = min(len(buffer), len(self._unpacked))
+        buffer[:size] = self._unpacked[:size]
+        self._unpacked = self._unpacked[size:]
+        return size
+
+
+def import_extra(module: str, name: str) -> Any:
+    """Import a library that only some files need; `name` is the file."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise InputError(f"{name} needs {module}; install it with: pip install 'modern-elmo[data]'") from error
+
+
+@contextmanager
+def damage_reported(source: Source, where: Callable[[], str] = lambda: "") -> Iterator[None]:
+    """Raise InputError for what a truncated or damaged file causes; `where` says how far it was read."""
+    pyarrow = sys.modules.get("pyarrow")  # its errors can only come up if it was imported
+    arrow_errors = () if pyarrow is None else (pyarrow.ArrowException,)
+    try:
+        yield
+    except (EOFError, OSError, zlib.error, lzma.LZMAError, _ZstdError, *arrow_errors) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # a fault of the disk, not of what the file holds
+        place = f" {where()}" if where() else ""
+        reason = str(error).rstrip(".")
+        raise InputError(
+            f"{source.label} is truncated or damaged{place} ({reason}); download or compress it again."
+        ) from error
+
+
+# --- bytes -> lines of text
+
+
+def read_lines(stream: BinaryIO, *, longest: int | None = None) -> Iterator[str | BrokenRow]:
+    """Yield each line without its line end; one that is not UTF-8, or longer than `longest`, as a BrokenRow."""
+    limit = -1 if longest is None else longest + 1
+    for number, content in enumerate(iter(partial(stream.readline, limit), b""), start=1):
+        if longest is not None and len(content) > longest and not content.endswith(b"\n"):
+            while content and not content.endswith(b"\n"):
+                content = stream.readline(longest)
+            yield too_long(number, longest)
+            continue
+        try:
+            text = content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            yield BrokenRow(number, describe_bad_byte(content, error.start))
+            continue
+        if number == 1:
+            text = text.removeprefix(BYTE_ORDER_MARK)
+        yield text.removesuffix("\n").removesuffix("\r")
+
+
+def describe_bad_byte(content: bytes, position: int) -> str:
+    """Return the reason why a line or a cell is not text: its byte at `position`."""
+    return f"is not UTF-8 (byte 0x{content[position]:02x} at position {position:,}); {CONVERT_ADVICE}"
+
+
+def too_long(number: int, longest: int) -> BrokenRow:
+    """Return the broken row for a text of more than `longest` bytes."""
+    return BrokenRow(number, f"is longer than {longest >> 20} MiB; split it into sentences first")
+
+
+class Lines:
+    """The lines of one file, of standard input, or of texts in memory, with a look ahead.
+
+    Iterating yields text without line ends and raises InputError for what cannot be read. `number` is that of
+    the line read last, `num_bytes` how many bytes of the file were used up to it.
+    """
+
+    GIVEN = "--text"
+
+    def __init__(self, path: str | Path, *, texts: Sequence[str] | None = None, advice: str = "") -> None:
+        """`texts` are read instead of a file; `advice` says what to name if `path` is not a file."""
+        self.path = str(path) if texts is None else self.GIVEN
+        self.name = "standard input" if self.path == STDIN else self.path
+        self.number = self.num_bytes = 0
+        self._advice = advice
+        self._ahead: list[tuple[str, int]] = []
+        if texts is None:
+            self._raw = self._read()
+        else:
+            self._raw = ((line, len(line.encode())) for text in texts for line in text.split("\n"))
+
+    @property
+    def suffix(self) -> str:
+        """The ending of the name that says the format, without that of a compression."""
+        kind, _ = _split_endings(Path(self.path))
+        return f".{kind}" if kind else ""
+
+    def place(self) -> Place:
+        """Return the place of the line read last."""
+        return Place(self.name, self.number)
+
+    def fail(self, fault: str) -> InputError:
+        """Return the error about a fault in the line read last."""
+        return InputError(f"{self.place()}: {fault}")
+
+    def peek(self, num_lines: int) -> list[str]:
+        """Return up to `num_lines` of the next lines without consuming them."""
+        self._ahead += itertools.islice(self._raw, max(0, num_lines - len(self._ahead)))
+        return [text for text, _ in self._ahead[:num_lines]]
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line, self.num_bytes = self._ahead.pop(0) if self._ahead else next(self._raw)
+        self.number += 1
+        return line
+
+    def _read(self) -> Iterator[tuple[str, int]]:
+        if self.path == STDIN:
+            source = Source(STDIN, Path(), "txt")
+            yield from self._decode(source, open_stdin(), lambda: 0)
+            return
+        source = describe_file(self.path, ("txt",), "txt", advice=self._advice)
+        with open_stream(source) as (stream, position):
+            yield from self._decode(source, stream, position if source.path.is_file() else lambda: 0)
+
+    def _decode(self, source: Source, stream: BinaryIO, position: Callable[[], int]) -> Iterator[tuple[str, int]]:
+        number = 0
+        with damage_reported(source, lambda: f"after line {number:,}"):
+            for line in read_lines(stream):
+                number += 1
+                if isinstance(line, BrokenRow):
+                    raise line.to_error(self.name)
+                yield line, position()

@@ -1,0 +1,315 @@
+"""Calls of functions -> their results, computed by fresh Python processes, or by the workers of a Ray cluster.
+
+The processes share nothing with this one, not even its main module, so that they start fast, import no torch by
+themselves, and work the same in a script, a notebook or a thread. One that dies is reported with its cause.
+"""
+
+import logging
+import os
+import pickle
+import queue
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from types import TracebackType
+from typing import Any, TypeAlias
+
+from elmo.errors import ElmoError, InputError
+
+Report: TypeAlias = Callable[[int, int], None]  # called with two counts of what was done since the last call
+Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]  # `report` is passed as the last argument
+
+logger = logging.getLogger(__name__)
+
+_RAY_RETRIES = 3  # of a call whose worker died
+_RAY_CONNECTION_SECONDS = 10
+_START = "import sys; sys.path[:] = sys.argv[1:]; from elmo.files.workers import serve; serve()"
+
+
+class WorkerDiedError(ElmoError):
+    """A worker process ended in the middle of a call."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(
+            f"A worker process died ({cause}); the finished parts are kept, so run the same command again, with "
+            "fewer workers if memory is short."
+        )
+        self.cause = cause
+
+
+class Workers:
+    """Up to `num_workers` processes, started when there is work; with 1, the calling process does it all.
+
+    A call whose process dies is repeated by a new one, up to `attempts` times in all.
+    """
+
+    def __init__(self, num_workers: int, *, attempts: int = 1) -> None:
+        self.num_workers, self._attempts = num_workers, attempts
+        self._free: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+        self._started: list[_Worker] = []
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def run(self, calls: Iterable[Call], report: Report) -> Iterator[Any]:
+        """Yield the results as they come, in any order; only a few calls are held ready."""
+        if self.num_workers == 1:
+            for function, arguments in calls:
+                yield function(*arguments, report)
+            return
+        pending: set[Future[Any]] = set()
+        with ThreadPoolExecutor(self.num_workers) as threads:
+            try:
+                for call in calls:
+                    pending.add(threads.submit(self._work, call, report))
+                    while len(pending) > self.num_workers:
+                        finished, pending = wait(pending, return_when=FIRST_COMPLETED)
+                        for future in finished:
+                            yield future.result()
+                while pending:
+                    finished, pending = wait(pending, return_when=FIRST_COMPLETED)
+                    for future in finished:
+                        yield future.result()
+            except BaseException:
+                # Without their processes the threads end at once; those not started find the pool closed.
+                self.close()
+                raise
+
+    def _work(self, call: Call, report: Report) -> Any:
+        for attempt in range(1, self._attempts + 1):
+            worker = self._take()
+            try:
+                result = worker.work(call, report)
+            except WorkerDiedError as death:
+                if attempt == self._attempts or self._is_closed:
+                    raise
+                logger.warning("A worker process died (%s); a new one repeats its part.", death.cause)
+            else:
+                self._free.put(worker)
+                return result
+        raise AssertionError
+
+    def _take(self) -> "_Worker":
+        try:
+            return self._free.get_nowait()
+        except queue.Empty:
+            with self._lock:
+                if self._is_closed:
+                    raise ElmoError("The work was stopped.") from None
+                worker = _Worker()
+                self._started.append(worker)
+                return worker
+
+    def close(self) -> None:
+        """End all processes, whatever they are doing."""
+        with self._lock:
+            self._is_closed = True
+        for worker in self._started:
+            worker.close()
+
+
+class _Worker:
+    """One process at the other end of two pipes."""
+
+    def __init__(self) -> None:
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _START, *sys.path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+            start_new_session=True,  # Ctrl-C reaches this process alone, which then ends its workers
+        )
+
+    def work(self, call: Call, report: Report) -> Any:
+        sent, received = self._process.stdin, self._process.stdout
+        assert sent is not None and received is not None
+        try:
+            pickle.dump(call, sent, pickle.HIGHEST_PROTOCOL)
+            sent.flush()
+            while True:
+                kind, value = pickle.load(received)
+                if kind == "report":
+                    report(*value)
+                elif kind == "result":
+                    return value
+                else:
+                    raise value
+        except (EOFError, BrokenPipeError, pickle.UnpicklingError) as error:
+            raise WorkerDiedError(self._describe_death()) from error
+
+    def _describe_death(self) -> str:
+        code = self._process.wait()
+        self._complaints.seek(0)
+        complaint = self._complaints.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
+        if code < 0:
+            cause = f"killed by {signal.Signals(-code).name}"
+            if -code == signal.SIGKILL:
+                cause += ", perhaps because memory ran out"
+        else:
+            cause = f"exit code {code}" + (f": {complaint}" if complaint else "")
+        return cause
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._complaints):
+            assert pipe is not None
+            try:
+                pipe.close()
+            except OSError:  # what was still to be sent has no reader left
+                continue
+
+
+def count_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def serve() -> None:
+    """Be a worker: read calls from standard input and write their results, until the input ends."""
+    received = sys.stdin.buffer
+    # What a library prints must not come between the answers.
+    sent = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+
+    def send(kind: str, value: Any) -> None:
+        pickle.dump((kind, value), sent, pickle.HIGHEST_PROTOCOL)
+        sent.flush()
+
+    while True:
+        try:
+            function, arguments = pickle.load(received)
+        except EOFError:
+            return
+        try:
+            result = function(*arguments, lambda *done: send("report", done))
+        except BrokenPipeError:
+            return  # nobody waits for the result
+        except (ElmoError, OSError) as error:
+            send("error", error)
+        except Exception:
+            send("error", RuntimeError(f"a worker process failed:\n{traceback.format_exc()}"))
+        else:
+            send("result", result)
+
+
+class RayWorkers:
+    """The workers of a Ray cluster that exists at `address`, or of one that is started on this machine.
+
+    Ray restarts a worker that dies, elsewhere if necessary, and repeats its call. All machines must see the files
+    of a call under the same names.
+    """
+
+    def __init__(self, address: str | None) -> None:
+        self._ray, self._address = _import_ray(), address
+        self._is_ours = False
+
+    def __enter__(self) -> "RayWorkers":
+        if not self._ray.is_initialized():  # otherwise the caller is connected already
+            try:
+                self._ray.init(address=self._address, log_to_driver=False, logging_level="error")
+            except (ConnectionError, ValueError, RuntimeError) as error:
+                raise _no_cluster(self._address, error) from error
+            self._is_ours = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_ours:
+            self._ray.shutdown()
+
+    def count(self, resource: str) -> int:
+        """Return how many units of a resource, such as CPU or GPU, the cluster has."""
+        return int(self._ray.cluster_resources().get(resource, 1))
+
+    def run(
+        self, calls: Iterable[Call], report: Report, *, num_workers: int, num_cpus: int, num_gpus: int = 0
+    ) -> Iterator[Any]:
+        """Yield the results as they come, in any order; each worker has one call at a time."""
+        remote = self._ray.remote(_RayWorker).options(
+            max_restarts=-1, max_task_retries=_RAY_RETRIES, num_cpus=num_cpus, num_gpus=num_gpus
+        )
+        waiting = iter(calls)
+        workers = [remote.remote() for _ in range(num_workers)]
+        running: dict[Any, Any] = {}
+        try:
+            while True:
+                for worker in [each for each in workers if each not in running.values()]:
+                    if (call := next(waiting, None)) is not None:
+                        running[worker.work.remote(call)] = worker
+                if not running:
+                    return
+                finished, _ = self._ray.wait(list(running), num_returns=1)
+                del running[finished[0]]
+                result, done = self._get(finished[0])
+                report(*done)
+                yield result
+        finally:
+            for worker in workers:
+                self._ray.kill(worker)
+
+    def _get(self, reference: Any) -> tuple[Any, tuple[int, int]]:
+        exceptions = self._ray.exceptions
+        try:
+            answer: tuple[Any, tuple[int, int]] = self._ray.get(reference)
+        except exceptions.RayTaskError as error:
+            if isinstance(error.cause, ElmoError | OSError):
+                raise error.cause from error
+            raise
+        except exceptions.RayActorError as error:
+            reason = str(error).partition("\n")[0]
+            raise ElmoError(
+                f"A Ray worker died and could not be replaced ({reason}); the finished parts are kept, so run the "
+                "same command again."
+            ) from error
+        return answer
+
+
+class _RayWorker:
+    """What runs on the cluster."""
+
+    def work(self, call: Call) -> tuple[Any, tuple[int, int]]:
+        """Return the result of a call and the sums of its reports."""
+        reports = [(0, 0)]
+        function, arguments = call
+        result = function(*arguments, lambda *done: reports.append(done))
+        return result, (sum(first for first, _ in reports), sum(second for _, second in reports))
+
+
+def _import_ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise InputError("The engine ray needs Ray; install it with: pip install 'modern-elmo[ray]'") from error
+    return ray
+
+
+def check_cluster(address: str | None) -> None:
+    """Raise InputError if Ray is missing, or nobody listens at the address; Ray would wait for minutes."""
+    if _import_ray().is_initialized():
+        return
+    place = re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", address or "")
+    if place is not None:
+        try:
+            socket.create_connection((place[1], int(place[2])), timeout=_RAY_CONNECTION_SECONDS).close()
+        except OSError as error:
+            raise _no_cluster(address, error) from error
+
+
+def _no_cluster(address: str | None, error: Exception) -> InputError:
+    reason = str(error).partition("\n")[0]
+    return InputError(f"There is no Ray cluster at {address!r} ({reason}); start one with: ray start --head")

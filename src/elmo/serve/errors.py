@@ -1,0 +1,122 @@
+"""Everything that can go wrong with a request -> a status and {"error": {"code", "message", "field"}}."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from elmo.errors import ElmoError
+from elmo.serve.schemas import ErrorResponse
+
+# Nobody receives this status, which other servers use too: the client has closed the connection. It is counted.
+CLIENT_GONE = 499
+_DESCRIPTIONS = {
+    400: "The body is not JSON, or the model cannot process what it asks for",
+    401: "The key is missing or wrong",
+    403: "The Host header does not name this server",
+    404: "Unknown model, task or index",
+    408: "The request was sent too slowly",
+    413: "The request or its response would be too large",
+    422: "A field is missing, unknown or invalid",
+    503: "Overloaded or stopping; Retry-After says when to try again",
+    504: "The result was not ready in time",
+}
+_HINTS = {"neighbors": "start the server with --index", "tasks": "start the server with --task"}
+
+
+class JsonResponse(Response):
+    """JSON of models, numpy arrays and plain values; a number that is not finite becomes null."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """Return the bytes."""
+        return orjson.dumps(content, default=_to_fields, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+class Problem(HTTPException):
+    """A refused request: its status, a code for programs, a sentence for people, and the field at fault."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        field: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(status, message, headers)
+        self.code, self.field = code, field
+
+    def to_response(self) -> JsonResponse:
+        """Return the response that reports it."""
+        error = {"code": self.code, "message": self.detail, "field": self.field}
+        return JsonResponse({"error": error}, status_code=self.status_code, headers=self.headers)
+
+
+def describe_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the error responses of a route for the OpenAPI document; without statuses, all of them."""
+    return {
+        status: {"model": ErrorResponse, "description": _DESCRIPTIONS[status]}
+        for status in statuses or _DESCRIPTIONS
+    }
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Report every error of an application in the same shape."""
+
+    @app.exception_handler(HTTPException)
+    async def report_http(request: Request, error: HTTPException) -> Response:
+        return (error if isinstance(error, Problem) else _from_http(request, error)).to_response()
+
+    @app.exception_handler(RequestValidationError)
+    async def report_invalid(request: Request, error: RequestValidationError) -> Response:
+        return _from_validation(error.errors()[0]).to_response()
+
+    @app.exception_handler(ElmoError)
+    async def report_input(request: Request, error: ElmoError) -> Response:
+        return Problem(400, "invalid_input", str(error)).to_response()
+
+    @app.exception_handler(Exception)
+    async def report_failure(request: Request, error: Exception) -> Response:
+        # The error itself is raised again after this, and logged by the server around the application.
+        return Problem(500, "failed", "The server failed to process this request; see its log.").to_response()
+
+
+def _to_fields(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.__dict__
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _from_http(request: Request, error: HTTPException) -> Problem:
+    path = request.url.path[:200]
+    if error.status_code == 404:
+        hint = _HINTS.get(path.split("/")[1], "see /docs for the paths it has")
+        return Problem(404, "not_found", f"{path} is not served here; {hint}.")
+    if error.status_code == 405:
+        message = f"{path} does not accept {request.method}; see /docs."
+        return Problem(405, "method_not_allowed", message, headers=error.headers)
+    return Problem(error.status_code, "http_error", str(error.detail), headers=error.headers)
+
+
+def _from_validation(fault: Any) -> Problem:
+    _, *location = fault["loc"]  # the first is "body"
+    field = ".".join(map(str, location)) or None
+    if field is None:
+        message = 'The body must be a JSON object, such as {"sentences": ["I went to the bank"]}.'
+    elif fault["type"] == "elmo":
+        message = fault["msg"]
+    elif fault["type"] == "missing":
+        message = f"{field} is missing; it is required."
+    elif fault["type"] == "extra_forbidden":
+        message = f"{field} is not a field of this request; remove it, or see /docs for those that are."
+    else:
+        message = f"{field}: {fault['msg'].replace('Input should', 'it should')}."
+    return Problem(422, "invalid_request", message, field=field)

@@ -1,0 +1,257 @@
+"""The same task with and without ELMo, on the same seeds: runs -> results.json -> a table.
+
+Each run has a folder of its own and is done when its scores are written, so a comparison that was killed resumes
+where it stopped.
+"""
+
+import json
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from elmo.config import parse
+from elmo.errors import CheckpointError, ConfigError, InputError, first_line
+from elmo.files.durable import holding, is_vacant, replace_file
+from elmo.tasks.fit import Watcher
+from elmo.tasks.folder import read_json
+from elmo.tasks.settings import TaskInputs, TaskOptions, TaskSettings, make_settings
+from elmo.tasks.shared_inputs import SharedInputs
+from elmo.tasks.training import (
+    SCORES_FILE,
+    Settings,
+    TaskReport,
+    describe_inputs,
+    finish,
+    is_done,
+    is_started,
+    resolve_inputs,
+    train_task,
+)
+
+BASELINE = "baseline"
+VARIANTS: dict[str, dict[str, Any]] = {
+    BASELINE: {"elmo.where": "none", "elmo.tune": False, "elmo.context": "none"},
+    "top": {"elmo.layers": "top", "elmo.tune": False},
+    "learned": {"elmo.layers": "learned", "elmo.tune": False},
+    "concat": {"elmo.layers": "concat", "elmo.tune": False},
+    "output": {"elmo.where": "output", "elmo.tune": False},
+    "both": {"elmo.where": "both", "elmo.tune": False},
+    "context_mix": {"elmo.layers": "learned", "elmo.tune": False, "elmo.context": "mix"},
+    "context_concat": {"elmo.layers": "learned", "elmo.tune": False, "elmo.context": "concat"},
+    "tuned": {"elmo.layers": "learned", "elmo.tune": True, "elmo.context": "none"},
+}
+REQUEST_FILE, RESULTS_FILE, RUNS = "compare.json", "results.json", "runs"
+
+
+@dataclass(frozen=True)
+class ComparisonSettings:
+    """Which runs a comparison consists of."""
+
+    variants: tuple[str, ...] = (BASELINE, "top", "learned", "tuned")
+    seeds: tuple[int, ...] = (0, 1, 2)
+    fractions: tuple[float, ...] = (1.0,)
+
+    def __post_init__(self) -> None:
+        if unknown := [name for name in self.variants if name not in VARIANTS]:
+            raise ConfigError(f"There is no variant {unknown[0]!r}; known are {', '.join(VARIANTS)}.")
+        if not self.variants or not self.seeds or not self.fractions:
+            raise ConfigError("A comparison needs at least one variant, one seed and one fraction.")
+
+
+@dataclass(frozen=True)
+class Row:
+    """The scores of all seeds of one variant on one fraction of the data."""
+
+    variant: str
+    fraction: float
+    metric: str
+    mean: float
+    spread: float | None  # standard deviation; None for one seed
+    num_seeds: int
+    num_train: int
+    error_reduction: float | None  # percent of the baseline's error; None for the baseline, or without one
+    mixes: list[dict[str, Any]]  # s_j and γ, means over the seeds
+
+
+def compare(
+    train_file: str | Path,
+    *,
+    kind: str,
+    output: str | Path,
+    dev: str | Path | None = None,
+    test: str | Path | None = None,
+    model: str | Path | None = None,
+    settings: Settings | None = None,
+    options: TaskOptions | None = None,
+    comparison: ComparisonSettings | None = None,
+    keep_runs: bool = False,
+    progress: bool = False,
+) -> list[Row]:
+    """Train variants of a task on the same seeds and fractions of the data; return a row per variant and fraction.
+
+    The arguments are those of `train`. The folder `output` keeps the scores of every run, and with `keep_runs`
+    each run as a task to load; the same call resumes a comparison that was stopped.
+    """
+    inputs, chosen = resolve_inputs(train_file, kind, dev, test, model, settings, options)
+    with TaskReport(chosen.fit.num_epochs, shown=progress) as report:
+        shared = SharedInputs(inputs, on_words=report.on_words)
+        report.say(*shared.splits.notes)
+        return run_comparison(
+            shared, chosen, Path(output), comparison or ComparisonSettings(), keep=keep_runs, on_run=report.watcher
+        )
+
+
+def run_comparison(
+    shared: SharedInputs,
+    settings: TaskSettings,
+    folder: Path,
+    comparison: ComparisonSettings,
+    *,
+    keep: bool = False,
+    on_run: Callable[[str], Watcher] = lambda name: Watcher(),
+) -> list[Row]:
+    """Do every run that is not done yet and write results.json; `on_run` gets the name of each run that begins."""
+    _check_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with holding(folder, f"Another process is comparing in {folder}; wait for it, or stop it first."):
+        _check_same(shared, settings, folder)
+        _check_same_bilm(shared, folder, comparison)
+        results = list(_run_all(shared, settings, folder, comparison, keep, on_run))
+        rows = summarize(results)
+        content = {"rows": [asdict(row) for row in rows], "runs": results}
+        replace_file(folder / RESULTS_FILE, json.dumps(content, indent=1).encode())
+    return rows
+
+
+def _run_all(
+    shared: SharedInputs,
+    settings: TaskSettings,
+    folder: Path,
+    comparison: ComparisonSettings,
+    keep: bool,
+    on_run: Callable[[str], Watcher],
+) -> Iterator[dict[str, Any]]:
+    wanted = list(product(sorted(comparison.fractions), comparison.variants, comparison.seeds))
+    for number, (fraction, variant, seed) in enumerate(wanted, start=1):
+        name = f"{variant}-{fraction:g}-{seed}"
+        run = folder / RUNS / name
+        if is_done(run):
+            result = finish(run)
+        else:
+            changes = {**VARIANTS[variant], "fit.seed": seed, "fit.fraction": fraction}
+            changed = make_settings(shared.inputs.family, {**_flatten(settings.to_dict()), **changes})
+            watcher = on_run(f"{name} ({number} of {len(wanted)}), ")
+            result = train_task(shared, changed, run, watcher=watcher, keep=keep, is_new=not is_started(run))
+        yield {"variant": variant, "fraction": fraction, "seed": seed, **result.to_dict()}
+
+
+def summarize(results: Sequence[dict[str, Any]]) -> list[Row]:
+    """Group the seeds: test scores, or dev scores if there was no test file."""
+    groups: dict[tuple[float, str], list[dict[str, Any]]] = {}
+    for result in results:
+        groups.setdefault((result["fraction"], result["variant"]), []).append(result)
+    means = {key: statistics.mean(map(_score, group)) for key, group in groups.items()}
+    rows = []
+    for (fraction, variant), group in groups.items():
+        baseline = means.get((fraction, BASELINE)) if variant != BASELINE else None
+        mean = means[fraction, variant]
+        row = Row(
+            variant,
+            fraction,
+            group[0]["metric"],
+            mean,
+            statistics.stdev(map(_score, group)) if len(group) > 1 else None,
+            len(group),
+            group[0]["num_train"],
+            None if baseline is None or baseline >= 100 else 100 * (mean - baseline) / (100 - baseline),
+            _mean_mixes([result["mixes"] for result in group]),
+        )
+        rows.append(row)
+    return rows
+
+
+def format_table(rows: Sequence[Row]) -> str:
+    """Return the table in Markdown."""
+    lines = [
+        "| variant | data | score | spread | error reduction | s_j | γ |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        cells = (
+            row.variant,
+            f"{row.fraction:.0%} ({row.num_train:,})",
+            f"{row.metric} {row.mean:.2f}",
+            "" if row.spread is None else f"± {row.spread:.2f}",
+            "" if row.error_reduction is None else f"{row.error_reduction:.1f}%",
+            "; ".join(" ".join(f"{share:.2f}" for share in mix["weights"]) for mix in row.mixes),
+            "; ".join(f"{mix['gamma']:.2f}" for mix in row.mixes),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _score(result: dict[str, Any]) -> float:
+    return float((result["test"] or result["dev"])[result["metric"]])
+
+
+def _mean_mixes(runs: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "weights": [
+                statistics.mean(shares) for shares in zip(*(mix["weights"] for mix in mixes), strict=True)
+            ],
+            "gamma": statistics.mean(mix["gamma"] for mix in mixes),
+        }
+        for mixes in zip(*runs, strict=True)
+    ]
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise InputError if a folder holds something other than a comparison."""
+    if not (folder / REQUEST_FILE).is_file() and not is_vacant(folder):
+        raise InputError(f"{folder} is not empty and holds no comparison; choose a new folder.")
+
+
+def _check_same(shared: SharedInputs, settings: TaskSettings, folder: Path) -> None:
+    """Resume only what was begun: runs on other data or settings must not be in one table."""
+    now, path = describe_inputs(shared.inputs, settings), folder / REQUEST_FILE
+    if not path.exists():
+        _check_folder(folder)
+        replace_file(path, json.dumps(now, indent=1).encode())
+        return
+    record = read_json(path)
+    try:  # as this version would write it; earlier ones had fewer settings, and another name of a family
+        then = {
+            "inputs": TaskInputs.from_dict(record["inputs"]).to_dict(),
+            "settings": parse(TaskSettings, record["settings"], f"{path}").to_dict(),
+            "data": record["data"],
+        }
+    except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
+        raise CheckpointError(f"{path} is damaged ({first_line(error)}); choose a new folder.") from error
+    if different := [name for name in now if then[name] != now[name]]:
+        raise InputError(
+            f"{folder} holds a comparison with other {' and '.join(different)}; choose a new folder, or the same "
+            "options as before (variants, seeds and fractions may be added)."
+        )
+
+
+def _check_same_bilm(shared: SharedInputs, folder: Path, comparison: ComparisonSettings) -> None:
+    """Resume only with the biLM of the runs that are done; its name may mean another one by now."""
+    known = {read_json(path).get("bilm_hash") for path in (folder / RUNS).glob(f"*/{SCORES_FILE}")} - {None}
+    if known and set(comparison.variants) != {BASELINE} and known != {shared.frozen_fingerprint}:
+        raise InputError(
+            f"{folder} holds runs with another biLM than {shared.inputs.model or 'the default model'} is now; "
+            "choose a new folder."
+        )
+
+
+def _flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        found.update(
+            _flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+        )
+    return found

@@ -1,0 +1,158 @@
+"""Question answering: a question and a passage -> the piece of the passage that answers it, or none."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from elmo.errors import InputError
+from elmo.tasks.encoder import Batcher
+from elmo.tasks.examples import GIVEN, Question, Words, make_question
+from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
+from elmo.tasks.metrics import score_answers
+from elmo.tasks.networks import VERY_LOW, AttentionPooling, build_sequence_encoder, masked_softmax, pool_max
+from elmo.tasks.settings import TaskSettings
+
+
+@dataclass(frozen=True)
+class AnswerPrediction:
+    """The answer, the character of the passage where it starts, and its probability; no answer is "" at 0."""
+
+    text: str
+    start: int
+    probability: float
+
+
+class _AnswerNetwork(TaskNetwork):
+    """Passage words that attend to the question -> scores of being the first and the last word of the answer.
+
+    If training had questions without an answer, one more position follows the words: that there is none.
+    """
+
+    def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
+        super().__init__(make_encoder, labels, settings)
+        self.encoder = make_encoder(2)
+        self._max_words = labels["max_words"]
+        dim, state_dim = settings.network.dim, self.encoder.output_dim
+        self.align = nn.Linear(state_dim, dim)
+        self.combine = nn.Linear(4 * state_dim, dim)
+        self.model = build_sequence_encoder(settings.network, dim)
+        self.dropout = nn.Dropout(settings.network.dropout)
+        self.question = AttentionPooling(state_dim)
+        self.first = nn.Linear(state_dim, dim)
+        self.last = nn.Linear(state_dim, dim)
+        self.scores = nn.Linear(dim, 2)
+        # Tasks of the first versions lack this label; they always found an answer.
+        self.no_answer = nn.Linear(state_dim + dim, 2) if labels.get("no_answer") else None
+
+    def loss(self, examples: Sequence[Question], batcher: Batcher) -> Tensor:
+        """Return the cross entropy of the first and of the last word."""
+        first, last = self._score(examples, batcher)
+        num_positions = first.shape[1]
+        targets = [example.answer_span for example in examples]
+        if self.no_answer is not None:
+            targets = [
+                span if example.answers else (num_positions - 1, num_positions)
+                for example, span in zip(examples, targets, strict=True)
+            ]
+        # An answer may be white space between words; there is nothing to point at then.
+        rows = [row for row, span in enumerate(targets) if span is not None]
+        spans = torch.tensor([targets[row] for row in rows]).view(-1, 2)
+        if not rows:
+            return first.sum() * 0
+        return (F.cross_entropy(first[rows], spans[:, 0]) + F.cross_entropy(last[rows], spans[:, 1] - 1)) / 2
+
+    @torch.no_grad()
+    def predict(self, examples: Sequence[Question], batcher: Batcher) -> list[AnswerPrediction]:
+        """Return the most probable answer of at most `max_words` words, or none if that is more probable."""
+        first, last = (torch.log_softmax(scores, dim=-1) for scores in self._score(examples, batcher))
+        length = first.shape[1]
+        together = first[:, :, None] + last[:, None, :]
+        allowed = torch.ones(length, length, dtype=torch.bool).triu().tril(self._max_words - 1)
+        if self.no_answer is not None:
+            allowed[:-1, -1] = False
+        best, where = together.masked_fill(~allowed, VERY_LOW).flatten(1).max(dim=1)
+        return [
+            _make_answer(example, at // length, at % length, score)
+            for example, at, score in zip(examples, where.tolist(), best.exp().tolist(), strict=True)
+        ]
+
+    def _score(self, examples: Sequence[Question], batcher: Batcher) -> tuple[Tensor, Tensor]:
+        """Return the scores (B, T) of the first and of the last word; (B, T + 1) if there may be no answer."""
+        questions = batcher([example.words for example in examples])
+        passages = batcher([example.passage_words for example in examples])
+        asked = self.encoder(questions, questions.mask.new_zeros(*questions.mask.shape, 2).float())
+        states = self.encoder(passages, _word_matches(examples, passages.mask.shape[1]))
+        weights = masked_softmax(self.align(states) @ self.align(asked).transpose(1, 2), questions.mask[:, None])
+        aligned = weights @ asked
+        one = self.question(asked, questions.mask)
+        together = torch.cat([states, aligned, states * aligned, states * one[:, None]], dim=-1)
+        mixed = F.relu(self.combine(self.dropout(together)))
+        modelled = self.dropout(self.model(mixed, passages.mask))
+        scores = self.scores(modelled)
+        first = scores[..., 0] + (modelled @ self.first(one)[..., None])[..., 0]
+        last = scores[..., 1] + (modelled @ self.last(one)[..., None])[..., 0]
+        first = first.masked_fill(~passages.mask, VERY_LOW)
+        last = last.masked_fill(~passages.mask, VERY_LOW)
+        if self.no_answer is not None:
+            none = self.no_answer(torch.cat([one, pool_max(modelled, passages.mask)], dim=-1))
+            first, last = torch.cat([first, none[:, :1]], dim=1), torch.cat([last, none[:, 1:]], dim=1)
+        return first, last
+
+
+def _word_matches(examples: Sequence[Question], length: int) -> Tensor:
+    """Return (B, length, 2): whether a passage word is in the question exactly, and ignoring case."""
+    found = torch.zeros(len(examples), length, 2)
+    for row, example in enumerate(examples):
+        exact, lower = set(example.words), {word.lower() for word in example.words}
+        matches = [[float(word in exact), float(word.lower() in lower)] for word in example.passage_words]
+        found[row, : len(matches)] = torch.tensor(matches).view(-1, 2)
+    return found
+
+
+def _make_answer(example: Question, first: int, last: int, probability: float) -> AnswerPrediction:
+    if not example.offsets:
+        return AnswerPrediction("", 0, 0.0)
+    if first >= len(example.offsets):
+        return AnswerPrediction("", 0, probability)
+    start, end = example.offsets[first][0], example.offsets[last][1]
+    return AnswerPrediction(example.passage[start:end], start, probability)
+
+
+class _QuestionAnswering(Family):
+    """Answers that are pieces of a passage, as in SQuAD."""
+
+    name = "question_answering"
+    network = _AnswerNetwork
+    main_metric = "f1"
+
+    def texts(self, example: Question) -> tuple[Words, ...]:
+        return (example.words, example.passage_words)
+
+    def learn_labels(self, examples: Sequence[Question], settings: TaskSettings) -> Labels:
+        """Return how long an answer may be, and whether there are questions without one (SQuAD 2)."""
+        no_answer = any(not example.answers for example in examples)
+        return {"max_words": settings.network.max_answer_words, "no_answer": no_answer}
+
+    def unknown_targets(self, example: Question, labels: Labels) -> list[str]:
+        """Any piece of a passage is known; that there is no answer must have been learned."""
+        return [] if example.answers or labels.get("no_answer") else ["no answer"]
+
+    def score(
+        self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction], labels: Labels
+    ) -> dict[str, float]:
+        return score_answers([example.answers for example in examples], [found.text for found in predictions])
+
+    def from_python(self, item: Any) -> Question:
+        is_pair = isinstance(item, tuple | list) and len(item) == 2
+        if not is_pair or not all(isinstance(text, str) for text in item):
+            raise InputError(f"{item!r:.60} is not (question, passage), two strings.")
+        if not item[1].strip():
+            raise InputError("The passage is empty, so no piece of it can be the answer.")
+        return make_question(item[0], item[1], [], GIVEN)
+
+
+FAMILY = _QuestionAnswering()

@@ -1,1 +1,0 @@
-"""The bricks of task networks: tensors in, tensors out."""

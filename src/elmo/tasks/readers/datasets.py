@@ -1,0 +1,287 @@
+"""Formats that one data set made known: sentiment trees, SemEval-2010 relations, SQuAD, and the WSD framework."""
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from elmo.errors import InputError
+from elmo.files.sources import STDIN, Lines, Place
+from elmo.tasks.examples import (
+    LabelledText,
+    MarkedPair,
+    Question,
+    SenseSentence,
+    SenseTarget,
+    Span,
+    make_marked_pair,
+    make_question,
+)
+from elmo.text.tokenize import tokenize
+
+_TREE_TOKEN = re.compile(r"\(|\)|[^()]+")
+_TREE_ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}
+_NUMBERED = re.compile(r'(\d+)\t"?(.*?)"?\s*$')
+_COMPRESSIONS = ("", ".xz", ".gz", ".bz2")
+_PARTS_OF_SPEECH = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
+
+
+class _DatasetReader:
+    """What these formats share: no columns, and nothing before or after the examples."""
+
+    def __init__(self, lines: Lines, *, labelled: bool) -> None:
+        self._lines, self._labelled = lines, labelled
+        self.columns: dict[str, str] = {}
+
+    def begin(self) -> str:
+        """Return what stands before the first example."""
+        return ""
+
+    def end(self) -> str:
+        """Return what stands after the last example."""
+        return ""
+
+
+class TreeReader(_DatasetReader):
+    """Texts as trees, one per line: (3 (2 It) (4 (2 's) (4 lovely))). The root's label is the text's."""
+
+    def __iter__(self) -> Iterator[LabelledText]:
+        for line in self._lines:
+            if line.strip():
+                words, phrases = self._parse(line.strip())
+                yield LabelledText(words, phrases[-1][1], self._lines.place(), tuple(phrases), line.strip())
+
+    def write(self, example: LabelledText, prediction: Any) -> str:
+        """Return the tree with the predicted label at its root."""
+        return re.sub(r"^\(\s*[^\s()]+", lambda _: f"({prediction.label}", example.record) + "\n"
+
+    def _parse(self, line: str) -> tuple[tuple[str, ...], list[tuple[Span, str]]]:
+        words: list[str] = []
+        phrases: list[tuple[Span, str]] = []
+        open_phrases: list[tuple[int, str]] = []
+        for token in _TREE_TOKEN.findall(line):
+            if token == "(":
+                open_phrases.append((len(words), ""))
+            elif token == ")":
+                if not open_phrases:
+                    raise self._lines.fail("the tree has a closing bracket too many.")
+                start, label = open_phrases.pop()
+                if not label or start == len(words):
+                    raise self._lines.fail("a phrase without a label or without words; (2 word) was expected.")
+                phrases.append(((start, len(words)), label))
+            elif token.strip():
+                if not open_phrases:
+                    raise self._lines.fail(f"{token.strip()!r:.40} is outside the brackets of the tree.")
+                start, label = open_phrases[-1]
+                pieces = token.split()
+                if not label:
+                    open_phrases[-1] = (start, pieces.pop(0))
+                words += [_TREE_ESCAPES.get(piece, piece) for piece in pieces]
+        if open_phrases or not phrases:
+            raise self._lines.fail("the tree has an opening bracket too many, or no bracket at all.")
+        if phrases[-1][0] != (0, len(words)):
+            raise self._lines.fail("more than one tree in the line; put each on its own.")
+        return tuple(words), phrases
+
+
+class SemevalReader(_DatasetReader):
+    """Relations: a number and a sentence with <e1> and <e2>, the relation, a comment, an empty line."""
+
+    def __iter__(self) -> Iterator[MarkedPair]:
+        block: list[str] = []
+        for line in self._lines:
+            if line.strip():
+                block.append(line)
+            elif block:
+                yield self._example(block, self._lines.number - len(block))
+                block = []
+        if block:
+            yield self._example(block, self._lines.number - len(block) + 1)
+
+    def write(self, example: MarkedPair, prediction: Any) -> str:
+        """Return the lines of the example with the predicted relation."""
+        sentence, *rest = example.record
+        return "\n".join([sentence, prediction.label, *rest[1:]]) + "\n\n"
+
+    def _example(self, block: list[str], first: int) -> MarkedPair:
+        place = Place(self._lines.name, first)
+        match = _NUMBERED.match(block[0])
+        if match is None:
+            raise InputError(f'{place}: {block[0]!r:.50} is not a number, a tab and a quoted "sentence".')
+        if self._labelled and len(block) < 2:
+            raise InputError(f"{place}: the line with the relation is missing after the sentence.")
+        return make_marked_pair(match[2], block[1].strip() if len(block) > 1 else None, place, block)
+
+
+class SquadReader(_DatasetReader):
+    """Questions on passages, SQuAD 1 or 2: JSON with data, paragraphs, context, qas and answers."""
+
+    def __init__(self, lines: Lines, *, labelled: bool) -> None:
+        super().__init__(lines, labelled=labelled)
+        self._text = "\n".join(lines)
+        try:
+            self._data = json.loads(self._text)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{lines.name}, line {error.lineno}: not valid JSON ({error.msg}).") from error
+        if not isinstance(self._data, dict) or not isinstance(self._data.get("data"), list):
+            raise InputError(f"{lines.name}, line 1: no list 'data' at the top; SQuAD's JSON was expected.")
+        self._at, self._line = 0, 1
+        self._open: tuple[int, int] | None = None
+
+    def __iter__(self) -> Iterator[Question]:
+        for article_number, article in enumerate(self._data["data"]):
+            for paragraph_number, paragraph in enumerate(self._part(article, "paragraphs", list)):
+                passage = self._part(paragraph, "context", str)
+                words = tokenize(passage)
+                for qa in self._part(paragraph, "qas", list):
+                    question = self._part(qa, "question", str)
+                    yield make_question(
+                        question, passage, self._answers(qa), self._place(qa), f"question {qa.get('id', '')}",
+                        passage_words=words, record=(article_number, paragraph_number, qa),
+                    )  # fmt: skip
+
+    def begin(self) -> str:
+        """Return the head of the file."""
+        return f'{{"version": {json.dumps(self._data.get("version", "1.1"))}, "data": ['
+
+    def write(self, example: Question, prediction: Any) -> str:
+        """Return the question with the predicted answer, after the parts of its article that begin with it."""
+        article, paragraph, qa = example.record
+        before = "" if self._open is None else ", "
+        if self._open != (article, paragraph):
+            head = f'{{"context": {json.dumps(example.passage, ensure_ascii=False)}, "qas": ['
+            if self._open is None or self._open[0] != article:
+                title = json.dumps(self._data["data"][article].get("title", ""), ensure_ascii=False)
+                head = f'{{"title": {title}, "paragraphs": [{head}'
+                before = "" if self._open is None else "]}]}, "
+            else:
+                before = "]}, "
+            before += head
+            self._open = (article, paragraph)
+        answers = [{"text": prediction.text, "answer_start": prediction.start}] if prediction.text else []
+        changes = {"is_impossible": not answers} if "is_impossible" in qa else {}
+        return before + json.dumps({**qa, "answers": answers, **changes}, ensure_ascii=False)
+
+    def end(self) -> str:
+        """Close what is open."""
+        return ("" if self._open is None else "]}]}") + "]}\n"
+
+    def _answers(self, qa: dict[str, Any]) -> list[tuple[str, int | None]]:
+        if not qa.get("answers") and (qa.get("is_impossible") is True or not self._labelled):
+            return []
+        answers = self._part(qa, "answers", list)
+        return [(self._part(answer, "text", str), self._part(answer, "answer_start", int)) for answer in answers]
+
+    def _part(self, part: Any, name: str, kind: type) -> Any:
+        value = part.get(name) if isinstance(part, dict) else None
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise InputError(f"{self._place(part)}: '{name}' is missing or not a {kind.__name__} in {part!r:.80}.")
+        return value
+
+    def _place(self, qa: Any) -> Place:
+        """Return the line of a question's id; ids come in the order of the file."""
+        identifier = str(qa.get("id", "")) if isinstance(qa, dict) else ""
+        at = self._text.find(json.dumps(identifier), self._at) if identifier else -1
+        if at >= 0:
+            self._line += self._text.count("\n", self._at, at)
+            self._at = at
+        return Place(self._lines.name, self._line)
+
+
+class WsdReader(_DatasetReader):
+    """Word senses of the unified evaluation framework: X.data.xml with X.gold.key.txt beside it.
+
+    Predictions are written as a key file, which is what the framework's scorer reads.
+    """
+
+    def __init__(self, lines: Lines, *, labelled: bool) -> None:
+        super().__init__(lines, labelled=labelled)
+        self._keys = _read_keys(lines.path, labelled=labelled)
+
+    def __iter__(self) -> Iterator[SenseSentence]:
+        parser: ElementTree.XMLPullParser[ElementTree.Element] = ElementTree.XMLPullParser(("start", "end"))
+        first = 1
+        try:
+            for line in self._lines:
+                parser.feed(line + "\n")
+                for event, element in cast(Iterator[tuple[str, ElementTree.Element]], parser.read_events()):
+                    if event == "start" and element.tag == "sentence":
+                        first = self._lines.number
+                    elif event == "end" and element.tag == "sentence":
+                        yield self._sentence(element, Place(self._lines.name, first))
+                        element.clear()
+            parser.close()
+        except ElementTree.ParseError as error:
+            raise self._lines.fail(f"not well-formed XML ({error}).") from error
+
+    def write(self, example: SenseSentence, prediction: Any) -> str:
+        """Return one line per target: its id and the predicted key, or the id alone if there is none."""
+        pairs = zip(example.targets, prediction.keys, strict=True)
+        return "".join(f"{target.id} {key or ''}".strip() + "\n" for target, key in pairs)
+
+    def _sentence(self, element: ElementTree.Element, place: Place) -> SenseSentence:
+        words: list[str] = []
+        targets: list[SenseTarget] = []
+        for part in element:
+            text = (part.text or "").split()
+            if part.tag == "instance":
+                targets.append(self._target(part, (len(words), len(words) + len(text)), place))
+            elif part.tag != "wf":
+                raise InputError(f"{place}: <{part.tag}> in a sentence; <wf> or <instance> was expected.")
+            words += text
+        return SenseSentence(tuple(words), tuple(targets), place)
+
+    def _target(self, part: ElementTree.Element, span: Span, place: Place) -> SenseTarget:
+        identifier = part.get("id")
+        if identifier is None or part.get("lemma") is None or part.get("pos") is None:
+            raise InputError(f"{place}: an <instance> lacks id, lemma or pos.")
+        if span[0] == span[1]:
+            raise InputError(f"{place}: the <instance> {identifier} has no words.")
+        keys = self._keys.get(identifier)
+        if self._labelled and keys is None:
+            raise InputError(f"{place}: the key file has no line for {identifier}.")
+        return SenseTarget(identifier, span, part.get("lemma", ""), part.get("pos", ""), keys)
+
+
+def _read_keys(path: str, *, labelled: bool) -> dict[str, tuple[str, ...]]:
+    found = None if path == STDIN else _find_key_file(Path(path))
+    if found is None:
+        if labelled:
+            raise InputError(
+                f"{path} has no key file; its senses were expected in X.gold.key.txt beside X.data.xml."
+            )
+        return {}
+    keys: dict[str, tuple[str, ...]] = {}
+    lines = Lines(found)
+    for line in lines:
+        identifier, *senses = line.split() or [""]
+        if identifier and not senses:
+            raise lines.fail(f"{identifier} has no sense key behind it.")
+        if identifier:
+            keys[identifier] = tuple(senses)
+    return keys
+
+
+def _find_key_file(path: Path) -> Path | None:
+    name = path.name
+    for compression in _COMPRESSIONS[1:]:
+        name = name.removesuffix(compression)
+    stem = name.removesuffix(".xml").removesuffix(".data")
+    names = (path.with_name(f"{stem}.gold.key.txt{compression}") for compression in _COMPRESSIONS)
+    return next((name for name in names if name.exists()), None)
+
+
+def read_first_senses(path: str | Path) -> dict[str, str]:
+    """Read the first sense of each lemma and part of speech, as in bank#NOUN, from WordNet's index.sense."""
+    found: dict[str, str] = {}
+    lines = Lines(path)
+    for line in lines:
+        cells = line.split()
+        lemma, _, rest = (cells or [""])[0].partition("%")
+        if len(cells) != 4 or rest[:1] not in _PARTS_OF_SPEECH or not cells[2].isdigit():
+            raise lines.fail(f"{line!r:.60} is not a line of WordNet's index.sense: key, offset, number, count.")
+        if cells[2] == "1":
+            found[f"{lemma.lower()}#{_PARTS_OF_SPEECH[rest[0]]}"] = cells[0]
+    return found

@@ -1,0 +1,237 @@
+"""Text files, settings and a model -> a folder of vectors; `elmo embed` and `elmo encode` with a folder are this.
+
+The same call resumes where another one was stopped. The result depends neither on that nor on the workers.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from elmo.checkpoint.fingerprint import context_fingerprint, fingerprint
+from elmo.errors import InputError
+from elmo.files.durable import disk_full_reported, replace_file, sha256_of
+from elmo.files.rows import to_json
+from elmo.files.sources import STDIN, InputFile, Kind, Source, check_outside, copy_stdin
+from elmo.files.work_folder import run_parts, write_manifest
+from elmo.inference.layers import Layers
+from elmo.model import Elmo
+from elmo.progress import Advance, progress_bar
+from elmo.vectors.embedding import make_layout
+from elmo.vectors.folder import (
+    REJECTS,
+    VECTORS,
+    begin,
+    check_same_job,
+    describe_part,
+    find_faults,
+    read_manifest,
+)
+from elmo.vectors.formats import open_format
+from elmo.vectors.parts import Part, PartRecord, cut_parts, list_rejects, read_part_record, read_part_records
+from elmo.vectors.reading import Vectors, open_folder
+from elmo.vectors.rows import Columns, RowStream, find_inputs
+from elmo.vectors.settings import Pooling, VectorSettings
+from elmo.vectors.writing import Engine, PartJob
+from elmo.version import __version__
+
+logger = logging.getLogger(__name__)
+_LIBRARIES = {"parquet": ["pyarrow"], "npy": ["numpy"], "hdf5": ["h5py"]}
+_SUMS = ("num_rows", "num_written", "num_without_span", "num_words", "num_vectors")
+
+
+@dataclass(frozen=True)
+class EmbedProgress:
+    """What was done since the last call; what an earlier run finished counts as nothing to do."""
+
+    num_words: int
+    num_bytes: int  # of the input
+    left_bytes: int  # of the input, when this run began
+
+
+ProgressCallback = Callable[[EmbedProgress], None]
+
+
+def embed_files(
+    model: Elmo,
+    files: str | Path | Sequence[str | Path],
+    output: str | Path,
+    settings: VectorSettings | None = None,
+    *,
+    input_format: Kind | None = None,
+    on_error: Literal["stop", "reject"] = "stop",
+    workers: int | None = None,
+    threads: int | None = None,
+    engine: Literal["local", "ray"] = "local",
+    address: str | None = None,
+    force: bool = False,
+    progress: bool | ProgressCallback = False,
+) -> Vectors:
+    """Write the vectors of files, patterns such as `texts/*.jsonl.gz`, or standard input (-), and open them.
+
+    `workers`: processes that compute, by default this one alone, with `model` as it is; `threads`: of all
+    together. `engine="ray"`: workers of the Ray cluster at `address`, by default one per two of its cores.
+    `on_error`: stop at a broken row, or list it in rejects.jsonl. A folder that holds the result already is opened
+    as it is, or computed again if a file is missing or has another size; other vectors are refused unless `force`
+    is true. `progress` shows a bar, or is called before the work and after each step.
+    Raises InputError or ConfigError for what the caller can fix.
+    """
+    settings, output = _resolve(settings or VectorSettings(), model), Path(output)
+    if on_error not in ("stop", "reject"):
+        raise InputError(f"on_error is {on_error!r}; choose 'stop' or 'reject'.")
+    if model.state == "carry":
+        raise InputError("The parts of a folder are computed independently; use a model with state='zero'.")
+    chosen = Engine(engine, address, workers, threads)
+    chosen.check(on_cpu=model.device.type == "cpu")
+    open_format(settings.file_format)
+    names = [files] if isinstance(files, str | Path) else files
+    sources = find_inputs([str(name) for name in names], output / VECTORS.work / "stdin", kind=input_format)
+    check_outside((source.path for source in sources if source.name != STDIN), output)
+    with disk_full_reported(output), VECTORS.locked(output), _shown(progress) as callback:
+        inputs = open_inputs(sources)
+        description = _describe(model, inputs, settings)
+        if not force:
+            check_same_job(output, description)
+        if force or not _is_finished(output):
+            begin(output, description, replace=force or read_manifest(output) is not None)
+            identity = VECTORS.identify(description)
+            job = PartJob(output.resolve(), settings, identity, tuple(sources), on_error == "stop")
+            _run(job, inputs, description, chosen, model, callback)
+    return open_folder(output)
+
+
+def open_inputs(sources: Sequence[Source]) -> list[InputFile]:
+    """Copy standard input to where it is read from, and describe all files."""
+    copy_stdin(sources)
+    for source in sources:
+        if not source.path.is_file():
+            raise InputError(f"{source.name} is a pipe or a device; pass its content on standard input (-).")
+    return [InputFile.of(source, ends_only=True) for source in sources]
+
+
+@contextmanager
+def _shown(progress: bool | ProgressCallback) -> Iterator[ProgressCallback]:
+    """Yield the function to report to, which may be called by several threads."""
+    lock = threading.Lock()
+    with ExitStack() as stack:
+        advance: Advance | None = None
+
+        def show(done: EmbedProgress) -> None:
+            nonlocal advance
+            with lock:
+                if callable(progress):
+                    progress(done)
+                    return
+                if advance is None:  # the first call comes before any work
+                    bar = progress_bar(unit="words", num_bytes=done.left_bytes, prints=False)
+                    advance = stack.enter_context(bar)
+                advance(done.num_bytes, done.num_words)
+
+        yield show if progress else lambda done: None
+
+
+def _resolve(settings: VectorSettings, model: Elmo) -> VectorSettings:
+    """Return the settings with what "auto" and no layers mean for this model."""
+    pooling: Pooling = "mean"
+    if settings.unit == "sentences":
+        pooling = model.choose_pooling(settings.pooling, cast("Layers | None", settings.layers))
+    layers = "average" if settings.layers is None and pooling != "weighted" else settings.layers
+    return replace(settings, pooling=pooling, layers=layers)
+
+
+def _describe(model: Elmo, inputs: Sequence[InputFile], settings: VectorSettings) -> dict[str, Any]:
+    """Return the first part of the manifest: everything that decides the rest."""
+    libraries = {name: version(name) for name in ["torch", "tokenizers", *_LIBRARIES[settings.file_format]]}
+    uses_context = settings.layers == "meaning" or settings.pooling == "weighted"
+    return {
+        "format": VECTORS.format,
+        "version": VECTORS.version,
+        "made_with": {"modern-elmo": __version__, **libraries},
+        "model": {
+            "content_hash": fingerprint(model),
+            **({"context_hash": context_fingerprint(model)} if uses_context else {}),
+            "precision": model.precision,
+            "device": model.device.type,
+        },
+        "settings": settings.to_dict(),
+        "vector_shape": list(make_layout(model, settings).vector_shape),
+        "inputs": [file.to_dict() for file in inputs],
+    }
+
+
+def _is_finished(output: Path) -> bool:
+    """Return whether the folder is complete; a damaged one is reported, because it is computed again."""
+    manifest = read_manifest(output)
+    if manifest is None:
+        return False
+    if faults := find_faults(output, manifest, checksums=False):
+        logger.warning("%s is damaged (%s), so its vectors are computed again.", output, "; ".join(faults[:3]))
+    return not faults
+
+
+def _run(
+    job: PartJob,
+    inputs: Sequence[InputFile],
+    description: dict[str, Any],
+    engine: Engine,
+    model: Elmo,
+    progress: ProgressCallback,
+) -> None:
+    settings = job.settings
+    stream = RowStream(job.inputs, Columns(settings.column, settings.id_column, settings.spans))
+    finished = (record for record in read_part_records(job.output) if record.identity == job.identity)
+    left_bytes = sum(file.num_bytes for file in inputs) - sum(record.input_bytes for record in finished)
+
+    def report(num_words: int, num_bytes: int) -> None:
+        progress(EmbedProgress(num_words, num_bytes, left_bytes))
+
+    def find_record(part: Part) -> PartRecord | None:
+        record = read_part_record(job.output, job.identity, part)
+        job.check(list_rejects(part.entries) if record is None else record.rejects)
+        return record
+
+    report(0, 0)
+    records = run_parts(
+        cut_parts(stream, settings.part_bytes),
+        find_record,
+        lambda missing: engine.run(missing, job, model, report),
+        inputs,
+    )
+    _finish(job, description, records, stream.num_rows)
+
+
+def _finish(
+    job: PartJob, description: dict[str, Any], records: Sequence[PartRecord], rows_of_files: Sequence[int]
+) -> None:
+    """Write the list of rejected rows and the manifest."""
+    rejects = [reject for record in records for reject in record.rejects]
+    rejected = None
+    if rejects:
+        lines = (
+            to_json(
+                {
+                    "index": reject.index,
+                    "input": job.inputs[reject.source].name,
+                    job.inputs[reject.source].unit: reject.number,
+                    "reason": reject.reason,
+                }
+            )
+            for reject in rejects
+        )
+        path = job.output / REJECTS
+        replace_file(path, "".join(f"{line}\n" for line in lines).encode())
+        rejected = {"name": REJECTS, "num_bytes": path.stat().st_size, "sha256": sha256_of(path)}
+    counts = {name: sum(getattr(record, name) for record in records) for name in _SUMS}
+    described = zip(description["inputs"], rows_of_files, strict=True)
+    manifest = {
+        **description,
+        "inputs": [{**file, "num_rows": num_rows} for file, num_rows in described],
+        "counts": {**counts, "num_rejected": len(rejects)},
+        "rejects": rejected,
+        "parts": [describe_part(record) for record in records],
+    }
+    write_manifest(job.output, manifest)

@@ -1,0 +1,299 @@
+"""Files of any kind -> sentences, numbered through all files: a text or its words, an id, spans.
+
+A row that cannot be read is passed on as a BrokenRow with its reason.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+from elmo.errors import InputError
+from elmo.files.rows import (
+    LONGEST_ROW_BYTES,
+    Record,
+    describe_missing,
+    describe_surrogate,
+    open_parquet,
+    read_cells,
+    read_json_lines,
+)
+from elmo.files.sources import (
+    ALL_KINDS,
+    BYTE_ORDER_MARK,
+    BrokenRow,
+    Kind,
+    Source,
+    damage_reported,
+    describe_bad_byte,
+    find_sources,
+    open_stream,
+    read_lines,
+    too_long,
+)
+
+CONTENT_COLUMNS = ("text", "sentence", "tokens", "words")  # looked for in this order
+ID_COLUMN = "id"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns hold what; None means the usual names."""
+
+    content: str | None = None
+    id: str | None = None
+    spans: str | None = None
+
+    def find_content(self, names: Collection[str]) -> str | None:
+        """Return the column of the text or the words among `names`, or None."""
+        wanted = CONTENT_COLUMNS if self.content is None else (self.content,)
+        return next((name for name in wanted if name in names), None)
+
+    def find_id(self, names: Collection[str]) -> str | None:
+        """Return the column of the ids among `names`, or None."""
+        wanted = ID_COLUMN if self.id is None else self.id
+        return wanted if wanted in names else None
+
+    def describe_missing(self, names: Collection[str]) -> str | None:
+        """Return the reason why a table with the columns `names` cannot be read, or None if it can."""
+        if self.find_content(names) is None:
+            if self.content is not None:
+                return describe_missing(self.content, names)
+            there = ", ".join(map(repr, list(names)[:8])) or "none"
+            usual = ", ".join(CONTENT_COLUMNS)
+            return f"has no column with one of the usual names ({usual}), only {there}; choose one with --column"
+        for option, name in (("--id-column", self.id), ("--spans", self.spans)):
+            if name is not None and name not in names:
+                return describe_missing(name, names, option)
+        return None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One sentence: a text to be tokenized, or its words."""
+
+    number: int  # of its line or row in the file, from 1
+    content: str | list[str]
+    id: str | None = None
+    spans: list[tuple[int, int]] | None = None
+
+    @property
+    def num_bytes(self) -> int:
+        """The approximate size of its text, the same in every run."""
+        if isinstance(self.content, str):
+            return len(self.content.encode()) + 1
+        return sum(len(word.encode()) + 1 for word in self.content) + 1
+
+
+Rows: TypeAlias = Iterator[Row | BrokenRow]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row and its place in the whole input."""
+
+    index: int  # from 0, through all files
+    source: int  # number of its file, from 0
+    row: Row | BrokenRow
+
+
+class RowStream:
+    """All rows of some files in order; knows how much was read."""
+
+    def __init__(self, sources: Sequence[Source], columns: Columns) -> None:
+        self.sources, self.columns = sources, columns
+        self.num_rows = [0] * len(sources)
+        self._bytes_before = 0
+        self._bytes_of_file: Callable[[], int] = lambda: 0
+
+    @property
+    def bytes_read(self) -> int:
+        """How many bytes of all files were read so far, as they are on the disk."""
+        return self._bytes_before + self._bytes_of_file()
+
+    def __iter__(self) -> Iterator[Entry]:
+        index = 0
+        for number, source in enumerate(self.sources):
+            with open_rows(source, self.columns) as (rows, self._bytes_of_file):
+                for row in rows:
+                    self.num_rows[number] += 1
+                    yield Entry(index, number, row)
+                    index += 1
+            self._bytes_of_file = lambda: 0
+            self._bytes_before += source.path.stat().st_size
+
+
+def find_inputs(names: Sequence[str], stdin_copy: Path, *, kind: Kind | None = None) -> list[Source]:
+    """Return the files; `kind` is the format of all, by default the one of their endings, or plain text."""
+    if kind is None:
+        return find_sources(names, stdin_copy, kinds=ALL_KINDS, other_kind="txt")
+    return find_sources(names, stdin_copy, kinds=(kind,), other_kind=kind, stdin_kind=kind)
+
+
+@contextmanager
+def open_rows(source: Source, columns: Columns) -> Iterator[tuple[Rows, Callable[[], int]]]:
+    """Yield the rows of one file, and a function that returns how many bytes of it were read so far."""
+    if source.kind == "parquet":
+        with open_parquet(source) as table:
+            content = _check_columns(source, table.names, columns)
+            table.check_column(content, or_words=True)
+            wanted = [content, columns.find_id(table.names), columns.spans]
+            records = table.read([name for name in wanted if name is not None])
+            yield (_read_record(record, columns) for record in records), table.bytes_read
+        return
+    with open_stream(source) as (stream, bytes_read):
+        yield _report_damage(source, read_rows(stream, source, columns)), bytes_read
+
+
+def read_rows(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
+    """Return the rows of a stream of uncompressed bytes, of any kind but Parquet."""
+    lines = partial(read_lines, stream, longest=LONGEST_ROW_BYTES)
+    if source.kind == "jsonl":
+        return (_read_record(record, columns) for record in read_json_lines(lines()))
+    if source.kind == "conllu":
+        return _read_conllu(lines())
+    if source.kind in ("csv", "tsv"):
+        return _read_separated(stream, source, columns)
+    return (
+        line if isinstance(line, BrokenRow) else Row(number, line) for number, line in enumerate(lines(), start=1)
+    )
+
+
+def _report_damage(source: Source, rows: Rows) -> Rows:
+    last = 0
+    with damage_reported(source, lambda: f"after line {last:,}"):
+        for row in rows:
+            last = row.number
+            yield row
+
+
+def _check_columns(source: Source, names: Collection[str], columns: Columns) -> str:
+    """Return the column of the content; InputError if a column is missing."""
+    if missing := columns.describe_missing(names):
+        raise InputError(f"{source.name} {missing}.")
+    content = columns.find_content(names)
+    assert content is not None
+    return content
+
+
+def _read_separated(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
+    # Bytes that are not text come through as surrogates, so that they break only their own row.
+    content = iter(partial(stream.readline, LONGEST_ROW_BYTES), b"")
+    lines = (line.decode("utf-8", "surrogateescape") for line in content)
+    is_tsv = source.kind == "tsv"
+    header: list[str] | None = None
+    for row in read_cells(lines, "\t" if is_tsv else ",", quoted=not is_tsv):
+        if isinstance(row, BrokenRow):
+            yield row
+        elif header is None:
+            header = [row[1][0].removeprefix(BYTE_ORDER_MARK), *row[1][1:]]
+            _check_columns(source, header, columns)
+        else:
+            yield _read_record(_name_cells(header, *row), columns)
+
+
+def _name_cells(header: list[str], number: int, cells: list[str]) -> Record | BrokenRow:
+    if len(cells) != len(header):
+        return BrokenRow(number, f"has {len(cells)} fields, but the header has {len(header)}")
+    for cell in cells:
+        content = cell.encode("utf-8", "surrogateescape")
+        try:
+            content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            return BrokenRow(number, describe_bad_byte(content, error.start))
+    return Record(number, dict(zip(header, cells, strict=True)))
+
+
+def _read_record(record: Record | BrokenRow, columns: Columns) -> Row | BrokenRow:
+    """Make a row of named values, each of which may be anything."""
+    if isinstance(record, BrokenRow):
+        return record
+    row = _make_row(record.number, record.fields, columns)
+    return BrokenRow(record.number, row) if isinstance(row, str) else row
+
+
+def _make_row(number: int, fields: Mapping[str, Any], columns: Columns) -> Row | str:
+    """Return the row, or the reason why there is none."""
+    if missing := columns.describe_missing(fields.keys()):
+        return missing
+    content_name, id_name = columns.find_content(fields), columns.find_id(fields)
+    assert content_name is not None
+    content = "" if fields[content_name] is None else fields[content_name]
+    if isinstance(content, list):
+        if not all(isinstance(word, str) for word in content):
+            return f"has {content!r:.40} in {content_name!r}; every word must be a string"
+    elif not isinstance(content, str):
+        return f"has {content!r:.40} in {content_name!r}; text or a list of words was expected"
+    given_id = None if id_name is None else fields[id_name]
+    if isinstance(given_id, float | list | dict | bool):
+        return f"has {given_id!r:.40} in {id_name!r}; a text or a whole number was expected"
+    spans = None
+    if columns.spans is not None:
+        spans = _read_spans(fields[columns.spans])
+        if spans is None:
+            return (
+                f"has {fields[columns.spans]!r:.40} in {columns.spans!r}; a list of ranges of words such as "
+                "[[2, 4]] was expected"
+            )
+    row = Row(number, content, None if given_id is None else str(given_id), spans)
+    for text in [row.id or "", *([content] if isinstance(content, str) else content)]:
+        if reason := describe_surrogate(text):
+            return reason
+    if row.num_bytes > LONGEST_ROW_BYTES:
+        return too_long(number, LONGEST_ROW_BYTES).reason
+    return row
+
+
+def _read_spans(value: Any) -> list[tuple[int, int]] | None:
+    if isinstance(value, str):  # a table of plain text holds them as JSON
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        return None
+    spans = []
+    for span in value:
+        if not isinstance(span, list) or len(span) != 2 or not all(type(end) is int for end in span):
+            return None
+        spans.append((span[0], span[1]))
+    return spans
+
+
+def _read_conllu(lines: Iterator[str | BrokenRow]) -> Rows:
+    """Yield the words of each sentence, numbered by its first line, without multiword tokens and empty nodes."""
+    sentence: list[tuple[int, str | BrokenRow]] = []
+    for number, line in enumerate(lines, start=1):
+        if isinstance(line, BrokenRow) or line.strip():
+            sentence.append((number, line))
+        elif sentence:
+            yield _read_sentence(sentence)
+            sentence = []
+    if sentence:
+        yield _read_sentence(sentence)
+
+
+def _read_sentence(lines: list[tuple[int, str | BrokenRow]]) -> Row | BrokenRow:
+    words, sentence_id = [], None
+    first = lines[0][0]
+    for number, line in lines:
+        if isinstance(line, BrokenRow):
+            return BrokenRow(first, f"begins a sentence whose line {number} {line.reason}")
+        if line.startswith("#"):
+            name, _, value = line[1:].partition("=")
+            if name.strip() == "sent_id":
+                sentence_id = value.strip()
+            continue
+        fields = line.split("\t")
+        if len(fields) != 10:
+            return BrokenRow(
+                first, f"begins a sentence whose line {number} has {len(fields)} tab-separated columns, not 10"
+            )
+        if fields[0].isdigit():
+            words.append(fields[1])
+    return Row(first, words, sentence_id)

@@ -1,0 +1,64 @@
+"""Occurrences are found alike in text and in an index, and shown with as much context as asked for."""
+
+import pytest
+
+from elmo import InputError
+from elmo.analysis import CorpusFilter, Occurrence, TextSettings, build_index, find_labelled, find_occurrences
+from elmo.analysis.occurrences import CorpusSentence, join_words, read_corpus
+
+
+def test_the_context_of_an_occurrence_is_cut_at_words():
+    occurrence = Occurrence(join_words(["one", "two", "three", "four", "five", "six", "seven"], "text", 0), 3, 4)
+    assert occurrence.mark() == "one two three [four] five six seven"
+    assert occurrence.mark(1) == "… three [four] five …"
+    assert occurrence.mark(3) == "one two three [four] five six seven"
+    phrase = Occurrence(
+        CorpusSentence("a  New\tYork street", ((0, 1), (3, 6), (7, 11), (12, 18)), "text", 5), 1, 3
+    )
+    assert (phrase.word, phrase.mark()) == ("New\tYork", "a [New York] street")
+    assert phrase.to_dict() | {"label": "x"} == Occurrence(phrase.sentence, 1, 3, "x").to_dict()
+
+
+@pytest.mark.parametrize(
+    ("chosen", "num_found"),
+    [
+        (CorpusFilter(), 39),
+        (CorpusFilter(("first.txt",)), 3),
+        (CorpusFilter(("first*", "sec*"), 0, 3), 6),
+        (CorpusFilter((), 1, None), 37),
+    ],
+)
+def test_a_filter_chooses_the_same_of_text_and_of_an_index(model, texts, tmp_path, chosen, num_found):
+    index = build_index(model, tmp_path / "index", texts, segment_size=200)
+    found = [find_occurrences(corpus, "bank", corpus_filter=chosen) for corpus in (texts, index)]
+    assert found[0] == found[1] and found[0].num_found == num_found
+    assert all(each.sentence in chosen for each in found[0].occurrences)
+    assert chosen.is_whole == (num_found == 39)
+
+
+def test_an_empty_range_of_sentences_is_refused():
+    for first, last in ((3, 3), (-1, 2)):
+        with pytest.raises(InputError, match=f"The range of sentences {first}:{last} is empty"):
+            CorpusFilter((), first, last)
+
+
+def test_text_is_split_as_the_settings_say(tmp_path):
+    path = tmp_path / "text.jsonl"
+    path.write_text('{"body": "One bank. Two bank-notes."}\n')
+    by_sentence = list(read_corpus([str(path)], TextSettings(field="body")))
+    assert [each.text for each in by_sentence] == ["One bank.", "Two bank-notes."]
+    (whole,) = read_corpus([str(path)], TextSettings(field="body", split="none", split_on_spaces=True))
+    assert whole.words == ["One", "bank.", "Two", "bank-notes."]
+
+
+def test_a_word_that_does_not_occur_is_reported(texts, tmp_path):
+    with pytest.raises(
+        InputError, match="'unicorn' does not occur in the corpus; choose another word, or more text"
+    ):
+        find_occurrences(texts, "unicorn")
+    with pytest.raises(InputError, match="'river bank' is several words, but occurrences of one word are found"):
+        find_occurrences(texts, "river bank")
+    path = tmp_path / "labelled.tsv"
+    path.write_text("".join(f"{number % 2}\tthe [bank] {number}\n" for number in range(20)))
+    found = find_labelled(path, "BANK", max_occurrences=5, seed=1)
+    assert (len(found.occurrences), found.num_found) == (5, 20) and {*found.occurrences[0].label} <= {"0", "1"}

@@ -1,0 +1,103 @@
+"""Files of every compression become lines; what cannot be read is named with its place."""
+
+import bz2
+import gzip
+import hashlib
+import io
+import lzma
+
+import pytest
+
+from elmo import InputError
+from elmo.files.sources import InputFile, Lines, expand_pattern, find_sources, read_lines, refuse_binary
+
+KINDS = [
+    ("a.pdf", b"%PDF-1.7\nplain words", "is a PDF document, not text; extract its text first, for example with"),
+    ("a.txt", b"%PDF-1.7\nplain words", "is a PDF document, not text"),
+    ("a.docx", b"PK\x03\x04rest", "is a Word document, not text; save it as plain text or CSV first."),
+    ("a.xlsx", b"PK\x03\x04rest", "is an Excel table, not text"),
+    ("a.zip", b"PK\x03\x04rest", "is a zip archive, not text; unpack it first."),
+    ("a.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "is an old Office document, not text"),
+    ("a.png", b"\x89PNG\r\n\x1a\n", "is a PNG image, not text; only text can be read."),
+    ("a.jpg", b"\xff\xd8\xff\xe0", "is a JPEG image, not text"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), KINDS)
+def test_binary_files_are_named(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        refuse_binary(tmp_path / name, name)
+    assert str(caught.value).startswith(f"{name} {message}")
+
+
+@pytest.mark.parametrize("content", [b"", b"plain text", "naïve".encode(), b"\x1f\x8b gzip", b"PAR1 parquet"])
+def test_text_and_what_other_readers_read_pass(tmp_path, content):
+    (tmp_path / "a.txt").write_bytes(content)
+    refuse_binary(tmp_path / "a.txt", "a.txt")
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".xz", ".bz2"])
+def test_lines_come_alike_from_every_compression(tmp_path, ending):
+    pack = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}[ending]
+    path = tmp_path / f"a.txt{ending}"
+    path.write_bytes(pack("\ufeffone\u2028still one\r\n\nthree".encode()))
+    lines = Lines(path)
+    assert lines.peek(2) == ["one\u2028still one", ""]
+    assert list(lines) == ["one\u2028still one", "", "three"]
+    assert (lines.number, lines.suffix) == (3, ".txt")
+    assert lines.num_bytes == path.stat().st_size
+    assert str(lines.place()) == f"{path}, line 3"
+    assert str(lines.fail("no good.")) == f"{path}, line 3: no good."
+
+
+def test_a_wrong_encoding_names_file_line_byte_and_remedy(tmp_path):
+    path = tmp_path / "latin.txt"
+    path.write_bytes(b"fine\nna\xefve\n")
+    lines = Lines(path)
+    assert next(lines) == "fine"
+    with pytest.raises(InputError) as caught:
+        next(lines)
+    assert str(caught.value) == (
+        f"{path}, line 2, is not UTF-8 (byte 0xef at position 2); convert the text first, for example with iconv."
+    )
+
+
+def test_a_damaged_archive_says_how_far_it_was_read(tmp_path):
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b"one\n" * 10_000)[:-20])
+    with pytest.raises(InputError, match=r"a.txt.gz is truncated or damaged after line [\d,]+ \(.+\); download"):
+        list(Lines(path))
+
+
+def test_texts_in_memory_are_lines_too():
+    lines = Lines("-", texts=["one\ntwo", "three"])
+    assert (list(lines), lines.name) == (["one", "two", "three"], "--text")
+
+
+def test_a_line_over_the_limit_is_broken_alone():
+    found = list(read_lines(io.BytesIO(b"ab\n" + b"x" * 9 + b"\nc"), longest=4))
+    assert [line if isinstance(line, str) else line.number for line in found] == ["ab", 2, "c"]
+
+
+def test_names_that_cannot_be_read_say_what_to_do(tmp_path):
+    with pytest.raises(InputError, match=r"There is no file '.*none'; name a file of examples\."):
+        next(Lines(tmp_path / "none", advice="name a file of examples"))
+    with pytest.raises(InputError, match=r"is a folder; name the files in it"):
+        next(Lines(tmp_path))
+    with pytest.raises(InputError, match=r"No file matches '.*x\*'; look again\."):
+        expand_pattern(str(tmp_path / "x*"), advice="look again")
+
+
+def test_an_input_that_changes_is_noticed(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("one")
+    (source,) = find_sources([str(path)], tmp_path / "stdin")
+    read = []
+    whole, ends = InputFile.of(source, read.append), InputFile.of(source, ends_only=True)
+    assert sum(read) == 3 and whole.to_dict()["sha256"] == hashlib.sha256(b"one").hexdigest()
+    assert ends.to_dict()["sha256_of_ends"] == hashlib.sha256(b"3 oneone").hexdigest()
+    whole.check_unchanged()
+    path.write_text("longer")
+    with pytest.raises(InputError, match=r"a.txt was changed while it was read; run the same command again"):
+        whole.check_unchanged()

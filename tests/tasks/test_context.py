@@ -1,0 +1,125 @@
+"""The context layer of a model in task networks: mixed in, concatenated, frozen, and kept with the task."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from elmo import CheckpointError, ConfigError, Elmo, InputError
+from elmo.tasks import load
+from elmo.tasks.encoder import Batcher, BilmShape
+from elmo.tasks.folder import build_network
+from elmo.tasks.layer_store import LayerStore, read_layers
+from elmo.tasks.settings import make_settings
+from elmo.tasks.word_features import Vocabularies, WordList
+from tests.tasks.toys import small
+
+SENTENCES = [("the", "river", "bank"), ("the", "bank"), ()]
+
+
+@pytest.fixture
+def fused_folder(fused_model, tmp_path):
+    fused_model.save_pretrained(tmp_path / "fused")
+    return tmp_path / "fused"
+
+
+def build(model, context):
+    settings = small("tagging", elmo__context=context, words__kinds=[])
+    shape = BilmShape(model.num_layers, model.dim, 0 if context == "none" else model.context.dim)
+    values = dict(zip(SENTENCES, read_layers(model, SENTENCES, with_context=context != "none"), strict=True))
+    words = Vocabularies(WordList(), WordList(), 0)
+    labels = {"tags": ["A", "B"], "marks_spans": False, "strict": False, "crf": False}
+    torch.manual_seed(0)
+    network = build_network("tagging", settings, labels, words, shape).eval()
+    return network, Batcher(settings, words, shape, values.__getitem__)
+
+
+def test_concatenated_contexts_follow_the_mix(fused_model):
+    plain, plain_batcher = build(fused_model, "none")
+    joined, batcher = build(fused_model, "concat")
+    without = plain.encoder.read_inputs(plain_batcher(SENTENCES))
+    inputs = joined.encoder.read_inputs(batcher(SENTENCES))
+    assert joined.encoder.input_dim == plain.encoder.input_dim + fused_model.context.dim
+    torch.testing.assert_close(inputs[..., : fused_model.dim], without)
+    for row, words in enumerate(SENTENCES):
+        expected = torch.from_numpy(fused_model.context_vectors([list(words)])[0])
+        torch.testing.assert_close(inputs[row, : len(words), fused_model.dim :], expected, atol=1e-3, rtol=0)
+
+
+def test_a_mixed_context_is_one_more_layer(fused_model):
+    network, batcher = build(fused_model, "mix")
+    (mix,) = network.encoder.mixes
+    assert len(mix.normalized_weights()) == fused_model.num_layers + 1
+    batch = batcher(SENTENCES)
+    before = network.encoder.read_inputs(batch)
+    mixed = torch.cat([batch.layers, network.encoder.context_layer(batch.context)[None]]).mean(dim=0)
+    torch.testing.assert_close(before, mixed * batch.mask[..., None])
+    changed = dataclasses.replace(batch, context=torch.zeros_like(batch.context))
+    assert not torch.allclose(network.encoder.read_inputs(changed), before)
+
+
+@pytest.mark.parametrize("context", ["mix", "concat"])
+def test_no_gradient_reaches_the_model(fused_model, context):
+    network, batcher = build(fused_model, context)
+    batch = batcher(SENTENCES)
+    assert not batch.layers.requires_grad and not batch.context.requires_grad
+    network.encoder(batch).sum().backward()
+    assert all(parameter.grad is None for parameter in fused_model.bilm.parameters())
+    if context == "mix":
+        assert network.encoder.context_layer.weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("context", ["mix", "concat"])
+def test_a_task_with_contexts_learns_is_saved_and_measures_the_same(train_toy, fused_folder, tmp_path, context):
+    folder, result = train_toy("tagging", inputs={"model": fused_folder}, elmo__context=context)
+    assert result.test["f1"] > 90
+    task = load(folder)
+    assert task.evaluate(tmp_path / "test.conll") == result.test
+    described = json.loads((folder / "task.json").read_text())
+    assert described["settings"]["elmo"]["context"] == context
+    assert described["bilm"]["context_dim"] == Elmo.from_pretrained(fused_folder).context.dim
+    assert len(result.mixes[0]["weights"]) == (4 if context == "mix" else 3)
+
+
+def test_another_context_layer_is_refused(train_toy, fused_folder, fused_model, tmp_path):
+    folder, _ = train_toy("tagging", inputs={"model": fused_folder}, elmo__context="mix", fit__num_epochs=1)
+    layer = fused_model.checkpoint().context
+    halved = {**layer.tensors, "weights": layer.tensors["weights"] / 2}
+    checkpoint = dataclasses.replace(fused_model.checkpoint(), context=dataclasses.replace(layer, tensors=halved))
+    Elmo(checkpoint).save_pretrained(tmp_path / "other")
+    with pytest.raises(CheckpointError, match="was trained with another context layer than .*other has"):
+        load(folder, bilm=tmp_path / "other")
+
+
+def test_a_model_without_a_context_layer_is_refused(train_toy, tmp_path):
+    with pytest.raises(InputError, match="the model has no context layer; add one with elmo fuse"):
+        train_toy("tagging", elmo__context="mix")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"elmo.context": "mix", "elmo.layers": "top"}, "only layers='learned' mixes"),
+        ({"elmo.context": "concat", "elmo.tune": True}, "which needs a frozen biLM"),
+        ({"elmo.context": "concat", "elmo.where": "none"}, "which needs a frozen biLM"),
+        ({"elmo.context": "sum"}, "'none', 'mix', 'concat'"),
+    ],
+)
+def test_settings_that_cannot_use_contexts_are_refused(changes, message):
+    with pytest.raises(ConfigError) as caught:
+        make_settings("tagging", changes)
+    assert message in str(caught.value)
+
+
+def test_stores_with_and_without_contexts_are_separate(fused_model, tmp_path):
+    for with_context in (False, True):
+        store = LayerStore(fused_model, tmp_path, with_context=with_context)
+        store.add(SENTENCES)
+        for words, expected in zip(
+            SENTENCES, read_layers(fused_model, SENTENCES, with_context=with_context), strict=True
+        ):
+            np.testing.assert_array_equal(store[words], expected)
+    assert len(list(tmp_path.iterdir())) == 2

@@ -1,0 +1,54 @@
+"""x: pretrained vectors of text and binary files, and words' characters."""
+
+import struct
+
+import numpy as np
+import pytest
+import torch
+
+from elmo import InputError
+from elmo.tasks.word_features import CharacterCnn, read_pretrained, spell
+
+SENTENCES = [("The", "cat"), ("Zebra",)]
+
+
+def test_the_datas_words_are_kept_and_the_first_of_the_file(tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("4 2\nof 1 2\nthe 3 4\nzebra 5 6\nrare 7 8\n")
+    words, vectors = read_pretrained(path, SENTENCES, num_kept=1)
+    assert words.words == ("of", "the", "zebra")
+    assert words.ids(["The", "Zebra", "rare"]) == [3, 4, 1]
+    np.testing.assert_array_equal(vectors[0], [0, 0])
+    np.testing.assert_array_equal(vectors[1], [3, 4])  # the unknown word: the mean of all
+    np.testing.assert_array_equal(vectors[4], [5, 6])
+
+
+def test_word2vecs_binary_is_read_by_gensim(tmp_path):
+    pytest.importorskip("gensim")
+    path = tmp_path / "vectors.bin"
+    rows = b"".join(word + b" " + struct.pack("<2f", 1.0, number) for number, word in enumerate((b"the", b"cat")))
+    path.write_bytes(b"2 2\n" + rows)
+    words, vectors = read_pretrained(path, SENTENCES, num_kept=0)
+    assert words.words == ("cat", "the")
+    np.testing.assert_array_equal(vectors[2:], [[1, 1], [1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [("", "is not a file of word vectors"), ("the 1 x\n", "not a word")]
+)
+def test_a_file_that_holds_no_vectors_is_told_of(tmp_path, content, message):
+    path = tmp_path / "vectors.txt"
+    path.write_text(content)
+    with pytest.raises(InputError, match=message):
+        read_pretrained(path, SENTENCES, num_kept=1)
+
+
+def test_a_words_characters_give_the_same_vector_wherever_it_stands():
+    torch.manual_seed(0)
+    network = CharacterCnn(7)
+    vectors = network(spell([("cat", "é"), ("é", "dog", "cat")], 3))
+    assert vectors.shape == (2, 3, 7)
+    assert torch.equal(vectors[0, 0], vectors[1, 2]) and torch.equal(vectors[0, 1], vectors[1, 0])
+    assert not torch.equal(vectors[0, 0], vectors[1, 1])
+    beside_a_longer_word = network(spell([("cat", "dromedaries")], 2))
+    assert torch.allclose(beside_a_longer_word[0, 0], vectors[0, 0])

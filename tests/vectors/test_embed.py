@@ -1,0 +1,315 @@
+import json
+import pickle
+import shutil
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from elmo import Elmo, vectors
+from elmo.errors import ConfigError, InputError
+from elmo.vectors import VectorSettings, embed_files, writing
+from elmo.vectors.torch_dataset import pad
+from tests.vectors.conftest import PART_BYTES, SENTENCES, read_all
+
+SETTINGS = VectorSettings(part_bytes=PART_BYTES)
+
+
+@pytest.fixture(scope="module")
+def expected(tiny_model: Elmo) -> list[np.ndarray]:
+    return tiny_model.embed(SENTENCES)
+
+
+def test_a_folder_holds_a_row_a_sentence_in_order(tiny_model, text_file, tmp_path, expected):
+    vectors = embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
+    assert len(vectors) == len(SENTENCES) and len(vectors.manifest.parts) > 3
+    for number, row in enumerate(vectors):
+        assert (row.index, row.id) == (number, None)
+        assert row.words == [word.text for word in tiny_model.tokenize(SENTENCES[number])]
+        assert row.vectors.dtype == np.float32 and row.vectors.shape == expected[number].shape
+        np.testing.assert_allclose(row.vectors, expected[number], atol=1e-6)
+    counts = vectors.manifest.values["counts"]
+    num_words = sum(map(len, expected))
+    assert counts == {
+        "num_rows": 60,
+        "num_written": 60,
+        "num_without_span": 0,
+        "num_words": num_words,
+        "num_vectors": num_words,
+        "num_rejected": 0,
+    }
+    assert sorted(read_all(tmp_path / "out")) == sorted(
+        ["manifest.json", *(f"part-{number:05d}.parquet" for number in range(len(vectors.manifest.parts)))]
+    )
+
+
+NUMBERS = [("float32", "all"), ("float16", "top"), ("int8", "all"), ("int8", (0.5, 0.25, 0.25))]
+FORMS = [
+    *(("parquet", dtype, layers, unit) for dtype, layers in NUMBERS for unit in ("words", "sentences", "spans")),
+    *((form, "int8", "all", unit) for form in ("npy", "hdf5") for unit in ("words", "sentences", "spans")),
+    *((form, "float16", "concat", "words") for form in ("npy", "hdf5")),
+]
+
+
+@pytest.mark.parametrize(("file_format", "dtype", "layers", "unit"), FORMS)
+def test_every_form_reads_back_what_the_model_gives(
+    tiny_model, text_file, tmp_path, file_format, dtype, layers, unit
+):
+    only = ("bank", "river") if unit == "spans" else ()
+    settings = VectorSettings(unit=unit, layers=layers, file_format=file_format, dtype=dtype, only_words=only)
+    vectors = embed_files(tiny_model, [text_file], tmp_path / "out", replace(settings, part_bytes=PART_BYTES))
+    words = [[word.text for word in tiny_model.tokenize(sentence)] for sentence in SENTENCES]
+    if unit == "words":
+        expected = tiny_model.embed(words, layers=layers)
+    elif unit == "sentences":
+        expected = list(tiny_model.encode(words, layers=layers))
+    else:
+        words = [sentence for sentence in words if "bank" in sentence]
+        spans = [[(n, n + 1) for n, word in enumerate(sentence) if word in only] for sentence in words]
+        arrays = tiny_model.embed(words, layers=layers)
+        by_word = [array.transpose(1, 0, 2) if array.ndim == 3 else array for array in arrays]
+        expected = [array[[start for start, _ in each]] for array, each in zip(by_word, spans, strict=True)]
+        assert [row.spans for row in vectors] == spans
+        assert vectors.manifest.values["counts"]["num_without_span"] == 1
+    assert [row.words for row in vectors] == words
+    for row, array in zip(vectors, expected, strict=True):
+        assert row.vectors.shape == array.shape
+        bounds = {"float32": 1e-6, "float16": 1e-3, "int8": np.abs(array).max(initial=0) / 127}
+        np.testing.assert_allclose(row.vectors.astype(np.float32), array, atol=bounds[dtype])
+
+
+def test_the_same_job_is_the_same_to_the_last_byte(tiny_model, text_file, tmp_path):
+    for name in ("one", "two"):
+        embed_files(tiny_model, [text_file], tmp_path / name, SETTINGS)
+    assert read_all(tmp_path / "one") == read_all(tmp_path / "two")
+
+
+class StopError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("at", ["begin", "written", "named", "recorded"])
+def test_a_run_stopped_anywhere_goes_on(tiny_model, text_file, tmp_path, monkeypatch, at):
+    whole = embed_files(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
+    written: list[int] = []
+    begin, finish = writing.PartWriter.begin, writing.PartWriter._finish
+
+    def stop_before(self, part, report):
+        if part.number == 2 and at == "begin":
+            raise StopError
+        return begin(self, part, report)
+
+    def stop_in_finish(self, aside, record):
+        if record.number == 2 and at == "written":
+            raise StopError
+        record = finish(self, aside, record)
+        written.append(record.number)
+        if record.number == 2 and at == "recorded":
+            raise StopError
+        return record
+
+    def stop_unrecorded(output, record):
+        if record.number == 2 and at == "named":
+            raise StopError
+        write_record(output, record)
+
+    write_record = writing.write_part_record
+    monkeypatch.setattr(writing.PartWriter, "begin", stop_before)
+    monkeypatch.setattr(writing.PartWriter, "_finish", stop_in_finish)
+    monkeypatch.setattr(writing, "write_part_record", stop_unrecorded)
+    with pytest.raises(StopError):
+        embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    with pytest.raises(InputError, match="holds no finished vectors"):
+        vectors.open(tmp_path / "out")
+    monkeypatch.undo()
+    monkeypatch.setattr(
+        writing.PartWriter, "_finish", lambda *all: (written.append(all[2].number), finish(*all))[1]
+    )
+    embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
+    assert written == list(range(len(whole.manifest.parts)))  # none left out, none done twice
+    assert read_all(tmp_path / "out") == read_all(tmp_path / "whole")
+
+
+def test_a_part_that_was_lost_is_made_again(tiny_model, text_file, tmp_path, monkeypatch):
+    embed_files(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
+    monkeypatch.setattr("elmo.vectors.embed._finish", lambda *all: (_ for _ in ()).throw(StopError))
+    with pytest.raises(StopError):
+        embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
+    monkeypatch.undo()
+    part = tmp_path / "out" / "part-00001.parquet"
+    part.write_bytes(part.read_bytes()[:-1])
+    embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
+    assert read_all(tmp_path / "out") == read_all(tmp_path / "whole")
+
+
+def test_a_finished_folder_is_not_written_again(tiny_model, text_file, tmp_path):
+    embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
+    times = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+    embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
+    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == times
+
+
+def test_a_folder_of_another_job_is_refused_or_replaced(tiny_model, text_file, tmp_path):
+    embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
+    other = replace(SETTINGS, layers="top", part_bytes=10**6)
+    with pytest.raises(InputError, match='layers was "average" and is now "top"'):
+        embed_files(tiny_model, [text_file], tmp_path / "out", other)
+    vectors = embed_files(tiny_model, [text_file], tmp_path / "out", other, force=True)
+    np.testing.assert_allclose(vectors[0].vectors, tiny_model.embed(SENTENCES[0], layers="top"), atol=1e-6)
+    assert sorted(read_all(tmp_path / "out")) == ["manifest.json", "part-00000.parquet"]
+    text_file.write_text("other\n")
+    with pytest.raises(InputError, match="its 1 input files are not the 1 given now"):
+        embed_files(tiny_model, [text_file], tmp_path / "out", other)
+    model = Elmo.from_config(tiny_model.config, seed=1)
+    with pytest.raises(InputError, match="the model's content_hash was"):
+        embed_files(model, [text_file], tmp_path / "out", other)
+
+
+def test_changed_input_of_the_same_size_and_ends_is_noticed(tiny_model, tmp_path, monkeypatch):
+    path = tmp_path / "long.txt"
+    path.write_text("".join(f"sentence {number} {'x' * 1000}\n" for number in range(150)))
+    settings = VectorSettings(unit="sentences", part_bytes=50_000)
+    monkeypatch.setattr("elmo.vectors.embed._finish", lambda *all: (_ for _ in ()).throw(StopError))
+    with pytest.raises(StopError):
+        embed_files(tiny_model, [path], tmp_path / "out", settings)
+    monkeypatch.undo()
+    path.write_text(path.read_text().replace("sentence 75 ", "sentence 57 "))
+    opened = embed_files(tiny_model, [path], tmp_path / "out", settings)
+    assert opened[75].words[:2] == ["sentence", "57"]
+
+
+def test_a_folder_with_other_files_is_refused(tiny_model, text_file, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").touch()
+    with pytest.raises(InputError, match=r"holds other files \(thesis.tex\); choose a new or empty folder"):
+        embed_files(tiny_model, [text_file], tmp_path / "mine", SETTINGS)
+    with pytest.raises(InputError, match="is a file; name a folder"):
+        embed_files(tiny_model, [text_file], text_file, SETTINGS)
+
+
+def test_rows_by_slice_index_and_id(tiny_model, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    lines = [json.dumps({"id": f"row {number}", "text": sentence}) for number, sentence in enumerate(SENTENCES)]
+    lines[3] = "{broken"
+    lines[4] = json.dumps({"id": "row 5", "text": "twice"})
+    path.write_text("\n".join(lines))
+    vectors = embed_files(tiny_model, [path], tmp_path / "out", SETTINGS, on_error="reject")
+    assert len(vectors) == len(SENTENCES) - 1 and vectors[3].index == 4
+    assert vectors.by_index(10).id == "row 10" == vectors.by_id("row 10").id == vectors[-50].id
+    part = vectors[10:20][::2]
+    assert [row.index for row in part] == [11, 13, 15, 17, 19] and len(part[:2]) == 2
+    assert [row.index for row in pickle.loads(pickle.dumps(part))] == [11, 13, 15, 17, 19]
+    with pytest.raises(InputError, match="has no row with the index 3 here"):
+        vectors.by_index(3)
+    with pytest.raises(InputError, match="Several rows of .* have the id 'row 5'"):
+        vectors.by_id("row 5")
+    with pytest.raises(IndexError):
+        vectors[59]
+
+
+def test_npy_arrays_are_views_of_the_file(tiny_model, text_file, tmp_path):
+    vectors = embed_files(tiny_model, [text_file], tmp_path / "out", replace(SETTINGS, file_format="npy"))
+    array, again = vectors[0].vectors, vectors[0].vectors
+    assert np.shares_memory(array, again)
+    array[0, 0] = 5  # a change stays in memory
+    assert np.load(tmp_path / "out" / "part-00000.vectors.npy")[0, 0] != 5
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "npy", "hdf5"])
+def test_a_torch_dataset_in_padded_batches(tiny_model, text_file, tmp_path, expected, file_format):
+    vectors = embed_files(tiny_model, [text_file], tmp_path / "out", replace(SETTINGS, file_format=file_format))
+    batches = list(DataLoader(vectors.to_torch(), batch_size=16, collate_fn=pad))
+    assert [len(batch["words"]) for batch in batches] == [16, 16, 16, 12]
+    batch = batches[0]
+    assert batch["mask"].sum(1).tolist() == [len(array) for array in expected[:16]]
+    assert torch.allclose(
+        batch["vectors"][batch["mask"]], torch.from_numpy(np.concatenate(expected[:16])), atol=1e-6
+    )
+
+
+def test_no_rows_are_a_folder_of_none(tiny_model, tmp_path):
+    (tmp_path / "empty.txt").touch()
+    vectors = embed_files(tiny_model, [tmp_path / "empty.txt"], tmp_path / "out", SETTINGS)
+    assert len(vectors) == 0 and list(vectors) == []
+
+
+def test_moving_a_folder_changes_nothing(tiny_model, text_file, tmp_path):
+    embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
+    shutil.move(tmp_path / "out", tmp_path / "moved")
+    text_file.unlink()
+    assert len(vectors.open(tmp_path / "moved")) == 60
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"unit": "letters"}, "unit is 'letters'; it must be one of words, sentences, spans"),
+        (
+            {"dtype": "int4", "part_bytes": 0},
+            "dtype is 'int4'.*part_bytes is 0; it must be a whole number",
+        ),
+        ({"unit": "spans"}, "need either only_words or spans"),
+        ({"only_words": ("bank",)}, "unit is 'words'; make it 'spans'"),
+        ({"normalize": True}, "pooling and normalize make sentence vectors, but unit is 'words'"),
+    ],
+)
+def test_settings_that_contradict_each_other(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        VectorSettings(**changes)
+
+
+def test_layers_that_the_model_has_not_leave_no_folder(tiny_model, text_file, tmp_path):
+    with pytest.raises(InputError, match="layers is 7; give 'average'"):
+        embed_files(tiny_model, [text_file], tmp_path / "out", replace(SETTINGS, layers=7))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_full_disk_stops_and_goes_on(tiny_model, text_file, tmp_path):
+    resource = pytest.importorskip("resource")
+    embed_files(tiny_model, [text_file], tmp_path / "whole", replace(SETTINGS, part_bytes=1500))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, limits[1]))  # a full disk that any user can make
+    try:
+        with pytest.raises(InputError, match="There is no space left for .*: it resumes where it stopped"):
+            embed_files(tiny_model, [text_file], tmp_path / "out", replace(SETTINGS, part_bytes=1500))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list((tmp_path / "out").glob("part-*")) and not list((tmp_path / "out").rglob("part-*-*"))
+    embed_files(tiny_model, [text_file], tmp_path / "out", replace(SETTINGS, part_bytes=1500))
+    assert read_all(tmp_path / "out") == read_all(tmp_path / "whole")
+
+
+def test_threads_are_shared_between_workers(monkeypatch):
+    monkeypatch.setattr("elmo.vectors.writing.count_cores", lambda: 8)
+    assert writing.share_threads(None, None) == (4, 2) and writing.share_threads(8, None) == (8, 1)
+    assert writing.share_threads(None, 3) == (2, 1) and writing.share_threads(20, None) == (20, 1)
+    assert writing.share_threads(None, None, on_cpu=False) == (1, 1)
+    with pytest.raises(InputError, match="but a worker uses at most 2, and --workers is 1; use --workers 4, or"):
+        writing.share_threads(1, 8)
+
+
+def test_calls_that_contradict_themselves(tiny_model, text_file, tmp_path):
+    with pytest.raises(InputError, match="threads are shared by workers, but workers was not given"):
+        embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, threads=2)
+    with pytest.raises(InputError, match="The engine 'spark' is unknown; choose local or ray"):
+        embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, engine="spark")
+    with pytest.raises(InputError, match="on_error is 'skip'; choose 'stop' or 'reject'"):
+        embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, on_error="skip")
+    carrying = Elmo(tiny_model.checkpoint(), state="carry")
+    with pytest.raises(InputError, match="use a model with state='zero'"):
+        embed_files(carrying, [text_file], tmp_path / "out", SETTINGS)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_finished_folder_is_not_removed_for_a_call_that_cannot_be(tiny_model, text_file, tmp_path, monkeypatch):
+    embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
+    before = read_all(tmp_path / "out")
+    monkeypatch.setitem(sys.modules, "ray", None)
+    for wrong in ({"workers": 0}, {"workers": 1, "threads": 64}, {"engine": "ray"}):
+        with pytest.raises(InputError):
+            embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, force=True, **wrong)
+        assert read_all(tmp_path / "out") == before

@@ -1,0 +1,91 @@
+"""A real Ray cluster on this machine; one of its workers killed midway."""
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from elmo.errors import InputError
+from elmo.vectors import VectorSettings, embed_files
+from tests.vectors.conftest import PART_BYTES, read_all
+
+ray = pytest.importorskip("ray")
+pytestmark = [
+    pytest.mark.slow,
+    # Ray warns about its own future and leaves the closing of its pipes to the collector.
+    pytest.mark.filterwarnings("ignore"),
+]
+SETTINGS = VectorSettings(part_bytes=PART_BYTES)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    # A runner's hooks would pack up the working folder; workers import what is installed.
+    context = ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        object_store_memory=100 * 2**20,
+        log_to_driver=False,
+        logging_level="error",
+    )
+    yield context
+    ray.shutdown()
+
+
+def worker_processes() -> list[int]:
+    """The workers of a job, by the names that Ray gives its processes."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if path.read_bytes().startswith(b"ray::_RayWorker"):
+                found.append(int(path.parent.name))
+    return found
+
+
+def test_two_ray_workers_write_the_same_folder(tiny_model, text_file, tmp_path, cluster):
+    embed_files(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
+    words = []
+    vectors = embed_files(
+        tiny_model,
+        [text_file],
+        tmp_path / "out",
+        SETTINGS,
+        engine="ray",
+        workers=2,
+        threads=2,
+        progress=lambda progress: words.append(progress.num_words),
+    )
+    assert sum(words) == vectors.manifest.values["counts"]["num_words"]
+    assert read_all(tmp_path / "out") == read_all(tmp_path / "whole")
+
+
+def test_a_ray_worker_killed_midway_is_replaced(tiny_model, text_file, tmp_path, cluster):
+    embed_files(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
+    killed = []
+
+    def kill_one(progress):
+        if progress.num_words and not killed:
+            killed.append(worker_processes()[0])
+            os.kill(killed[0], signal.SIGKILL)
+
+    embed_files(
+        tiny_model, [text_file], tmp_path / "out", SETTINGS, engine="ray", workers=2, threads=2, progress=kill_one
+    )
+    assert len(killed) == 1
+    assert read_all(tmp_path / "out") == read_all(tmp_path / "whole")
+
+
+def test_what_goes_wrong_in_a_ray_worker_is_told_as_anywhere(tiny_model, tmp_path, cluster):
+    path = tmp_path / "text.txt"
+    path.write_text("short\n" + "long " * 50)
+    with pytest.raises(InputError, match=r"text.txt, line 2, has 50 words, more than 10"):
+        embed_files(tiny_model, [path], tmp_path / "out", VectorSettings(max_words=10), engine="ray", workers=1)
+
+
+def test_no_cluster_at_an_address(tiny_model, text_file, tmp_path, cluster):
+    ray.shutdown()
+    with pytest.raises(InputError, match="There is no Ray cluster at '127.0.0.1:1'"):
+        embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, engine="ray", address="127.0.0.1:1")

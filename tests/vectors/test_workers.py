@@ -1,0 +1,89 @@
+"""Several processes, and processes that are killed: the folder must be the same to the last byte."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from elmo.errors import ElmoError
+from elmo.vectors import VectorSettings, embed_files, writing
+from tests.vectors.conftest import PART_BYTES, read_all
+
+SETTINGS = VectorSettings(part_bytes=PART_BYTES)
+
+
+@pytest.fixture
+def workers(monkeypatch):
+    """What lists the worker processes that were started."""
+    started = []
+
+    class Watched(writing.Workers):
+        def __init__(self, *arguments, **more):
+            super().__init__(*arguments, **more)
+            started.append(self)
+
+    monkeypatch.setattr(writing, "Workers", Watched)
+    return lambda: [worker._process.pid for pool in started for worker in pool._started]
+
+
+def test_two_processes_and_a_killed_one_write_the_same_folder(tiny_model, text_file, tmp_path, workers, caplog):
+    embed_files(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
+    killed = []
+
+    def kill_one(progress):
+        if progress.num_words and not killed:
+            killed.append(workers()[0])
+            os.kill(killed[0], signal.SIGKILL)
+
+    embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, workers=2, threads=2, progress=kill_one)
+    assert len(workers()) == 3
+    assert "A worker process died (killed by SIGKILL" in caplog.text
+    assert read_all(tmp_path / "out") == read_all(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_a_part_whose_workers_always_die_ends_the_job(tiny_model, text_file, tmp_path, workers):
+    def kill_all(progress):
+        for process in workers():
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+    with pytest.raises(ElmoError, match="A worker process died .*; the finished parts are kept"):
+        embed_files(
+            tiny_model,
+            [text_file],
+            tmp_path / "out",
+            replace(SETTINGS, part_bytes=100),
+            workers=2,
+            threads=2,
+            progress=kill_all,
+        )
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_a_killed_command_goes_on_to_the_same_folder(tiny_model, text_file, tmp_path, num_workers):
+    tiny_model.save_pretrained(tmp_path / "model")
+    text_file.write_text(text_file.read_text() * 20)  # so much that nobody is done before the last kill
+    embed_files(tiny_model, [text_file], tmp_path / "whole", replace(SETTINGS, part_bytes=100))
+    output = tmp_path / "out"
+    command = [sys.executable, "-m", "elmo", "embed", text_file, "--output", output, "--model", tmp_path / "model"]
+    command += ["--part-bytes", "100", "--workers", str(num_workers)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    num_kills = 0
+    for wanted in (1, 5, 12):
+        process = subprocess.Popen(list(map(str, command)), env=environment, stdout=subprocess.DEVNULL)
+        while process.poll() is None and len(list(output.glob("part-*"))) < wanted:
+            time.sleep(0.002)
+        process.kill()
+        num_kills += process.wait() == -signal.SIGKILL
+        assert not (output / "manifest.json").exists()
+    assert num_kills == 3
+    subprocess.run(list(map(str, command)), env=environment, check=True)
+    assert read_all(output) == read_all(tmp_path / "whole")
