@@ -48,6 +48,16 @@ def test_a_saved_model_opens_here_and_there(model_folders, tmp_path, kind):
     np.testing.assert_allclose(expected[0].numpy(), vectors, atol=1e-5)
 
 
+def test_the_auto_classes_know_our_own_folders(model_folder, model):
+    from transformers import AutoModel, AutoTokenizer
+
+    import elmo.integrations.transformers  # noqa: F401
+
+    batch = AutoTokenizer.from_pretrained(model_folder)("the bank", return_tensors="pt")
+    found = AutoModel.from_pretrained(model_folder)(**batch).last_hidden_state[0].numpy()
+    np.testing.assert_allclose(found, model.embed("the bank", layers="top"), atol=1e-5)
+
+
 def test_the_auto_classes_know_the_folders_of_the_heads(model_folder, tokenizer, tmp_path):
     from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer
 
