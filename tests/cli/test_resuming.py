@@ -41,7 +41,7 @@ def resuming_command(answer) -> list[str]:
         (["embed", "my text.txt", "--output", "vectors"], "elmo.vectors.embed.embed_files"),
         (["encode", "my text.txt", "--output", "vectors"], "elmo.vectors.embed.embed_files"),
         (["prepare", "my text.txt", "--output", "corpus", "--workers", "1"], "elmo.corpus.prepare.prepare"),
-        (["neighbors", "--build", "index", "--corpus", "my text.txt"], "elmo.analysis.index_build.build_index"),
+        (["neighbors", "--build", "index", "--corpus", "my text.txt"], "elmo.analysis.index.build_index"),
     ],
 )
 def test_the_same_command_resumes(run, model_folder, tmp_path, monkeypatch, command, target):

@@ -41,7 +41,7 @@ def test_a_prepared_corpus_is_no_index(run, tmp_path, monkeypatch):
     assert run("prepare", "text.txt", "-o", "corpus", "--workers", 1).code == 0
     message = run("neighbors", "the [bank]", "--corpus", "corpus").message()
     assert message.startswith(
-        "corpus is no index of occurrences but a corpus prepared for training; make an index"
+        "corpus is not an index of occurrences but a corpus prepared for training; build an index"
     )
 
 
