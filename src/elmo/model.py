@@ -572,13 +572,14 @@ class Elmo:
         punctuation: bool = False,
         same_word: bool = False,
         split_on_spaces: bool = False,
+        add_period: bool | None = None,
     ) -> list[Substitute]:
         """Return the words the language model would put in place of one, best first.
 
         Name the word by its index, or mark it with brackets: "I went to the [bank]". Words are ranked by the
         product of both directions' probabilities, divided by the word's own frequency. `punctuation` and the word
         itself (`same_word`) are left out unless asked for; <S>, </S> and <UNK> are never offered. A string without
-        punctuation at its end is read as if it ended with a period.
+        punctuation at its end is read as if it ended with a period; `add_period` says so for lists of words too.
         """
         words, (start, end) = read_pointed(sentence, index, _tokenizer(split_on_spaces), name="index")
         if end - start > 1:
@@ -586,11 +587,9 @@ class Elmo:
                 f"The brackets hold {end - start} words, {' '.join(words[start:end])!r:.80}; mark one word, "
                 "because one word is put in its place."
             )
-        if isinstance(sentence, str) and not is_punctuation(words[-1]) and "." in (self.vocabulary or ()):
-            words = [
-                *words,
-                ".",
-            ]  # people leave it out, but the sentences of the training text end with it
+        add_period = isinstance(sentence, str) if add_period is None else add_period
+        if add_period and not is_punctuation(words[-1]) and "." in (self.vocabulary or ()):
+            words = [*words, "."]  # people leave it out, but the sentences of the training text end with it
         self.scripts.check([words])
         return find_substitutes(
             self._runtime, self.indexer, self.vocabulary, words, start,

@@ -41,12 +41,21 @@ def test_a_saved_model_opens_here_and_there(model_folders, tmp_path, kind):
     tokenizer.save_pretrained(tmp_path / "saved")
     batch = tokenizer(["the bank", "money"], padding=True, return_tensors="pt")
     expected = opened(**batch).last_hidden_state
-    again = ElmoTokenizer.from_pretrained(tmp_path / "saved")(
-        ["the bank", "money"], padding=True, return_tensors="pt"
-    )
+    texts = ["the bank", "money"]
+    again = ElmoTokenizer.from_pretrained(tmp_path / "saved")(texts, padding=True, return_tensors="pt")
     torch.testing.assert_close(ElmoModel.from_pretrained(tmp_path / "saved")(**again).last_hidden_state, expected)
     vectors = Elmo.from_pretrained(tmp_path / "saved").embed("the bank", layers="top")
     np.testing.assert_allclose(expected[0].numpy(), vectors, atol=1e-5)
+
+
+def test_the_auto_classes_know_our_own_folders(model_folder, model):
+    from transformers import AutoModel, AutoTokenizer
+
+    import elmo.integrations.transformers  # noqa: F401
+
+    batch = AutoTokenizer.from_pretrained(model_folder)("the bank", return_tensors="pt")
+    found = AutoModel.from_pretrained(model_folder)(**batch).last_hidden_state[0].numpy()
+    np.testing.assert_allclose(found, model.embed("the bank", layers="top"), atol=1e-5)
 
 
 def test_the_auto_classes_know_the_folders_of_the_heads(model_folder, tokenizer, tmp_path):
@@ -102,7 +111,7 @@ def test_training_a_tagger_lowers_the_loss_and_reloads_to_the_same_predictions(
     ]
     frozen = model.elmo.bilm.tokens.projection.weight.clone()
     before, after = train(model, features, tokenizer, tmp_path / "run", DataCollatorForTokenClassification)
-    assert after < 0.7 * before
+    assert after < (0.7 if tune_bilm else 0.9) * before
     assert torch.equal(frozen, model.elmo.bilm.tokens.projection.weight) is not tune_bilm
     batch = tokenizer(["the river", "cash of the boat"], padding=True, return_tensors="pt")
     expected = model.eval()(**batch).logits

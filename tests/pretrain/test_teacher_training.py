@@ -327,7 +327,7 @@ def test_two_processes_give_what_one_gives(corpus_folder, tmp_path, encoder_fold
     for expected, found in zip(*lines, strict=True):
         assert found.keys() == expected.keys()
         for name, value in expected.items():
-            assert found[name] == (value if name == "kind" else pytest.approx(value, abs=1e-5))
+            assert found[name] == (value if name == "kind" else pytest.approx(value, rel=1e-6, abs=1e-5))
     assert sum("teacher_cosine" in line for line in lines[0]) == 6
 
 

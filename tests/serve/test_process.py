@@ -240,8 +240,8 @@ def test_what_cannot_be_served_is_told_in_one_line(language_folder, tmp_path, ca
                 (language_folder, "--max-words", "0"),
                 "max_words is 0 (ELMO_SERVE_MAX_WORDS",
             ),
-            ((language_folder, "--task", tmp_path), "is no trained task"),
-            ((language_folder, "--index", tmp_path), "is no index"),
+            ((language_folder, "--task", tmp_path), "is not a trained task"),
+            ((language_folder, "--index", tmp_path), "is not an index"),
             ((language_folder, "--api-key-file", tmp_path / "none"), "No such file"),
         ]
         for arguments, message in cases:

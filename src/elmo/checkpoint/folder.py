@@ -222,6 +222,7 @@ def _write_files(checkpoint: Checkpoint, folder: Path, storage: Storage) -> None
     context = checkpoint.context
     header: dict[str, Any] = {
         "format": FORMAT_NAME,
+        "model_type": "elmo",  # by which transformers' Auto classes know the folder
         "version": FORMAT_VERSION if context is None else CONTEXT_VERSION,
         "content_hash": weights_hash,
         "origin": dict(checkpoint.origin),

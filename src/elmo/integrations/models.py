@@ -51,16 +51,6 @@ def _identify(source: str | Path | None) -> tuple[int, int] | None:
     return state.st_ino, state.st_mtime_ns
 
 
-def check_target(path: str | Path) -> Path:
-    """Return the path of a file to write; InputError if it is a folder, or lies in none."""
-    target = Path(path).expanduser()
-    if target.is_dir():
-        raise InputError(f"{target} is a folder; give the name of a file to write.")
-    if not target.resolve().parent.is_dir():
-        raise InputError(f"There is no folder {target.resolve().parent} to write {target.name} to; make it first.")
-    return target
-
-
 def vector_length(model: Elmo, layers: Layers) -> int:
     """Return the length of a word's vector; InputError for layers="all", which is more than one vector."""
     shape = model.word_shape(layers)

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from elmo.errors import InputError
-from elmo.files.durable import writing_aside
-from elmo.integrations.models import Boundaries, check_target
+from elmo.files.durable import output_file
+from elmo.integrations.models import Boundaries
 from elmo.model import Elmo
 from elmo.version import __version__
 
@@ -28,7 +28,6 @@ Weights = Mapping[str, npt.NDArray[np.float32]]
 def export_onnx(model: Elmo, path: str | Path) -> None:
     """Write the model as one .onnx file; `layers` of it are those of `Elmo.embed(…, layers="all")`."""
     onnx = _import_onnx()
-    target = check_target(path)
     config = model.config
     if not isinstance(config.encoder, EncoderConfig):
         raise InputError("The encoder of this model is a Transformer; only LSTM models can be exported to ONNX.")
@@ -42,7 +41,7 @@ def export_onnx(model: Elmo, path: str | Path) -> None:
     graph = _Graph(onnx)
     outputs = _add_model(graph, config, weights, Boundaries.of(model.indexer))
     made = graph.make_model(_list_inputs(onnx, config), outputs, _describe(model))
-    with writing_aside(target) as aside:
+    with output_file(Path(path)) as aside:
         aside.write_bytes(made.SerializeToString())
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from elmo.errors import InputError
-from elmo.files.durable import writing_aside
-from elmo.integrations.models import check_target
+from elmo.files.durable import output_file
 from elmo.model import Elmo
 
 WORDS_AT_ONCE = 8192
@@ -21,7 +20,6 @@ def write_word2vec(
     Without `words`, those of the model's vocabulary, except <S>, </S>, <UNK> and words with white space. Words
     must not hold white space, which separates words and numbers in this format; repeated words are written once.
     """
-    target = check_target(path)
     chosen = _vocabulary_words(model) if words is None else list(dict.fromkeys(words))
     if not chosen:
         raise InputError("There are no words to write; give a list of at least one word.")
@@ -31,7 +29,7 @@ def write_word2vec(
                 f"Word {position} is {word!r:.60}; a word2vec file holds words without white space, so write "
                 "phrases with underscores."
             )
-    with writing_aside(target) as aside, aside.open("wb") as file:
+    with output_file(Path(path)) as aside, aside.open("wb") as file:
         file.write(f"{len(chosen)} {model.config.encoder.output_dim}\n".encode())
         for start in range(0, len(chosen), WORDS_AT_ONCE):
             part = chosen[start : start + WORDS_AT_ONCE]

@@ -27,6 +27,7 @@ async def find_substitutes(body: schemas.SubstitutesRequest, call: CallOf) -> Js
     find = partial(
         model.elmo.substitutes, words, span,
         top_k=body.top_k, punctuation=body.punctuation, same_word=body.same_word,
+        add_period=isinstance(body.sentence, str),
     )  # fmt: skip
     found = await call.run(find, words)
     return JsonResponse(

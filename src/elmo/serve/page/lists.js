@@ -81,7 +81,7 @@ function excerpt(text, [start, end]) {
 }
 
 function pointed([sentence, word]) {
-  return { sentence: state.read[sentence].words.map(({ text }) => text), index: word };
+  return { sentence: state.read[sentence].text, index: word };
 }
 
 function drawTitle([sentence, index], side) {

@@ -77,6 +77,7 @@ async function read() {
     const kinds = model().has_context ? ["all", "meaning"] : ["all"];
     const [all, meaning] = await Promise.all(kinds.map((layers) => ask("embed", { ...asked, layers }, reading.signal)));
     state.read = all.sentences.map((sentence, number) => ({
+      text: state.sentences[number],
       words: toCodeUnits(state.sentences[number], sentence.words),
       layers: decode(sentence),
       meaning: meaning ? decode(meaning.sentences[number]).map(([vector]) => vector) : null,
