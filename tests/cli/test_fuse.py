@@ -68,7 +68,7 @@ def test_neighbors_and_indexes_go_by_meaning(run: Run, fused_folder, model_folde
     assert [each["text"] for each in near] == [each["text"] for each in expected]
     assert near[0]["cosine"] == pytest.approx(expected[0]["cosine"], abs=1e-2)
     refused = run("neighbors", MONEY, "-c", tmp_path / "index", "-m", model_folder)
-    assert "was made with another model" in refused.message()
+    assert "was built with another model" in refused.message()
 
 
 def test_encode_gives_weighted_vectors_unless_layers_are_asked_for(run: Run, fused_folder):

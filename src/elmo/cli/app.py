@@ -1,10 +1,11 @@
 """The table of commands, their help pages, and the flags of the release before.
 
-A new command is a file with one typed function and a row here.
+A new command is a typed function and a row here. Groups of commands (`elmo task train`) are loaded when used.
 """
 
 import re
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -15,13 +16,11 @@ from elmo.cli.commands.corpus import fuse, prepare, static
 from elmo.cli.commands.embed import embed, encode
 from elmo.cli.commands.info import info
 from elmo.cli.commands.language_model import evaluate, score, substitutes
-from elmo.cli.commands.models import average, convert, export, vocab
-from elmo.cli.commands.plot import plot
+from elmo.cli.commands.models import average, convert, vocab
 from elmo.cli.commands.probe import probe
 from elmo.cli.commands.senses import senses
 from elmo.cli.commands.serve import serve
 from elmo.cli.commands.similarity import neighbors, similarity
-from elmo.cli.commands.task import task
 from elmo.cli.commands.train import align, train
 from elmo.version import __version__
 
@@ -47,8 +46,12 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "serve": serve,
     "bench": bench,
 }
-
-GROUPS = {"task": task, "plot": plot, "export": export}
+# The module of each group, and its help.
+GROUPS = {
+    "task": ("task", "Train and use a task network with ELMo in it."),
+    "plot": ("plot", "Draw what was measured: sentences, words, layers, curves."),
+    "export": ("models", "Write a model for other programs: ONNX, word2vec."),
+}
 
 # Flags that had another name in the release before: one name has one meaning in all commands now. The old names
 # still work, appear in no help page, and go with the next release.
@@ -90,6 +93,25 @@ class _TidyGroup(TyperGroup):
         return _tidy(super().get_help(ctx))
 
 
+class _LazyGroup(_TidyGroup):
+    """Loads its commands when one is used, so that `elmo --help` need not wait for their settings."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        self._load()
+        return super().list_commands(ctx)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        self._load()
+        return super().get_command(ctx, cmd_name)
+
+    def _load(self) -> None:
+        if not self.commands and self.name is not None:
+            group = getattr(import_module(f"elmo.cli.commands.{GROUPS[self.name][0]}"), self.name)
+            for info in group.registered_commands:
+                info.cls = _TidyCommand
+            self.commands = typer.main.get_group(group).commands
+
+
 app = typer.Typer(
     cls=_TidyGroup,
     pretty_exceptions_enable=False,
@@ -99,9 +121,17 @@ app = typer.Typer(
 )
 for _name, _command in COMMANDS.items():
     app.command(_name, cls=_TidyCommand)(_command)
-for _name, _group in GROUPS.items():
-    for _info in _group.registered_commands:
-        _info.cls = _TidyCommand
+
+
+def _explain(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit(2)
+
+
+for _name, (_, _help) in GROUPS.items():
+    _group = typer.Typer(cls=_LazyGroup, rich_markup_mode=None)
+    _group.callback(invoke_without_command=True, help=_help)(_explain)
     app.add_typer(_group, name=_name)
 
 
@@ -123,9 +153,7 @@ def elmo(
     \b
     Example: elmo similarity "I went to the [bank] to deposit money" "I sat by the [bank] of the river"
     """
-    if context.invoked_subcommand is None:
-        print(context.get_help())
-        raise typer.Exit(2)
+    _explain(context)
 
 
 def translate(arguments: Sequence[str]) -> list[str]:

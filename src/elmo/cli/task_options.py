@@ -1,4 +1,4 @@
-"""Options of commands, derived from the settings that declare them; and those for files of examples."""
+"""Options of `elmo task`, derived from the settings of tasks that declare them."""
 
 import dataclasses
 import inspect
@@ -8,16 +8,10 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from elmo.errors import InputError
-from elmo.tasks.settings import DEFAULTS, ReadSettings
+from elmo.tasks.settings import DEFAULTS
 
 GIGABYTE = 2**30
 FunctionT = TypeVar("FunctionT", bound=Callable[..., None])
-_HELP = {field.name: field.metadata.get("help") for field in dataclasses.fields(ReadSettings)}
-FormatChoice = Annotated[str | None, typer.Option("--format", metavar="FORMAT", help=_HELP["format"])]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option("--column", metavar="ROLE=NAME", show_default=False, help=_HELP["columns"]),
-]
 
 
 def with_options(*classes: type, only: tuple[str, ...] = ()) -> Callable[[FunctionT], FunctionT]:

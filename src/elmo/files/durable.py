@@ -5,7 +5,6 @@ what a failure means to the user is the caller's business: OSErrors pass through
 """
 
 import errno
-import hashlib
 import os
 import re
 import shutil
@@ -19,6 +18,8 @@ from typing import TYPE_CHECKING
 from elmo.errors import InputError
 
 if TYPE_CHECKING:
+    import hashlib
+
     from filelock import BaseFileLock
 
 LOCK = ".lock"  # of a folder that only one process may write to at a time
@@ -35,9 +36,15 @@ class FileRecord:
     sha256: str
 
 
+def _new_sha256(content: bytes = b"") -> "hashlib._Hash":
+    import hashlib  # here, because OpenSSL loads slowly and help pages need none of it
+
+    return hashlib.sha256(content)
+
+
 def sha256_of(path: Path, advance: Callable[[int], None] = lambda num_bytes: None) -> str:
     """Return the sha256 of a file; `advance` is called with the number of bytes read."""
-    digest = hashlib.sha256()
+    digest = _new_sha256()
     with path.open("rb") as file:
         while block := file.read(_READ_BYTES):
             digest.update(block)
@@ -49,7 +56,7 @@ def sha256_of_ends(path: Path) -> str:
     """Return the sha256 of a file's size, first and last 64 KiB: notices another file without reading it all."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
-        digest = hashlib.sha256(f"{size} ".encode())
+        digest = _new_sha256(f"{size} ".encode())
         digest.update(file.read(_END_BYTES))
         file.seek(max(0, size - _END_BYTES))
         digest.update(file.read(_END_BYTES))
@@ -58,7 +65,7 @@ def sha256_of_ends(path: Path) -> str:
 
 def write_file(path: Path, chunks: Iterable[bytes | memoryview]) -> FileRecord:
     """Write the chunks in order, wait until they are on the disk, and return their size and sha256."""
-    digest = hashlib.sha256()
+    digest = _new_sha256()
     num_bytes = 0
     with path.open("wb") as file:
         for chunk in chunks:

@@ -24,7 +24,7 @@ _OWN_FILES = {
     "context.safetensors", "context.txt", "options.json", "weights.hdf5", "vocab.txt",
 }  # fmt: skip
 Force = Annotated[bool, typer.Option("--force", help="Replace OUT.")]
-export = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
+export = typer.Typer(rich_markup_mode=None)  # its help is in elmo.cli.app
 
 
 class Target(str, Enum):
@@ -214,14 +214,6 @@ def _check_words(path: Path, words: list[str], old: "Vocabulary") -> None:
             raise InputError(
                 f"{path}, line {number}, is {word!r:.60}; one word per line was expected, nothing else."
             )
-
-
-@export.callback(invoke_without_command=True)
-def explain(context: typer.Context) -> None:
-    """Write a model for other programs: ONNX, word2vec."""
-    if context.invoked_subcommand is None:
-        print(context.get_help())
-        raise typer.Exit(2)
 
 
 @export.command("onnx")

@@ -19,7 +19,7 @@ from elmo.cli.corpus_options import (
 from elmo.files.rows import to_json
 from elmo.files.sources import check_text
 
-plot = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
+plot = typer.Typer(rich_markup_mode=None)  # its help is in elmo.cli.app
 
 PictureFile = Annotated[
     Path, typer.Option("--output", "-o", metavar="FILE", help="Picture to write, .png or .svg.")
@@ -28,14 +28,6 @@ PictureFont = Annotated[
     Path | None,
     typer.Option("--font", metavar="FILE", help="Font file to use first; others are found on this machine."),
 ]
-
-
-@plot.callback(invoke_without_command=True)
-def explain(context: typer.Context) -> None:
-    """Draw what was measured: sentences, words, layers, curves."""
-    if context.invoked_subcommand is None:
-        print(context.get_help())
-        raise typer.Exit(2)
 
 
 @plot.command("similarity")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from elmo.cli import options, task_options
+from elmo.cli import options
 from elmo.cli.corpus_options import ModelOptions, expand_options
 from elmo.files.rows import to_json
 
@@ -30,8 +30,19 @@ def probe(
     train: Annotated[
         str | None, typer.Option(metavar="FILE", help="Examples to learn from; optional for similarity.")
     ] = None,
-    column: task_options.Columns = None,
-    file_format: task_options.FormatChoice = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            metavar="ROLE=NAME",
+            show_default=False,
+            help="Column that has a role, as in tag=xpos, text=review or first=premise; repeatable.",
+        ),
+    ] = None,
+    file_format: Annotated[
+        str | None,
+        typer.Option("--format", metavar="FORMAT", help="Format of the files if it cannot be detected."),
+    ] = None,
     sense_index: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="For senses: WordNet's index.sense, for lemmas not in --train."),
@@ -70,8 +81,9 @@ def probe(
       elmo probe similarity --train sts-train.csv --test sts-test.csv
     """
     from elmo.analysis.probes import probe as run_probe
+    from elmo.cli.task_options import read_pairs
 
-    columns = task_options.read_pairs(column, "--column")
+    columns = read_pairs(column, "--column")
     found = run_probe(
         model.open(), kind, train=train, test=test, format=file_format, columns=columns, sense_index=sense_index,
         seeds=range(seeds), max_train_words=max_train_words, max_test_words=max_test_words, progress=True,

@@ -31,7 +31,7 @@ _READ = ("format", "columns", "header")
 _QUIET_TAGS = ("O", "PUNCT", ".", ",", ":")
 _WIDEST_COLUMN = 30
 
-task = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
+task = typer.Typer(rich_markup_mode=None)  # its help is in elmo.cli.app
 TaskFolder = Annotated[str, typer.Argument(metavar="TASK", help="A folder that `elmo task train` wrote.")]
 BilmPlace = Annotated[
     str | None,
@@ -41,14 +41,6 @@ Precision = Annotated[
     str | None,
     typer.Option("--precision", show_default="that of training", help="Precision of the frozen biLM."),
 ]
-
-
-@task.callback(invoke_without_command=True)
-def explain(context: typer.Context) -> None:
-    """Train and use a task network with ELMo in it."""
-    if context.invoked_subcommand is None:
-        print(context.get_help())
-        raise typer.Exit(2)
 
 
 @task.command("train")
