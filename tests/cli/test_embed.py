@@ -136,13 +136,8 @@ def test_layers(run: Run, model_folder, tiny_model, given, layers):
 @pytest.mark.parametrize("given", ["tpo", "1.5", "1,2,x", "nan,1,1", ""])
 def test_layers_that_mean_nothing(run: Run, given):
     assert run("embed", "--text", "I", "--layers", given).message() == (
-<<<<<<< HEAD
-        f"--layers is {given!r}; give average, top, all, concat, meaning, the number of a layer, or one weight per "
-        "layer, separated by commas."
-=======
         f"--layers is {given!r}; give average, top, all, concat, meaning, the number of a layer, or one "
         "weight per layer, separated by commas."
->>>>>>> main
     )
 
 
