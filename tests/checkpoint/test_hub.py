@@ -80,7 +80,10 @@ def test_pushing_then_fetching_gives_the_same_bytes(hub: FakeHub, folder: Path, 
     assert Path(fetched["value"]).is_relative_to(tmp_path / "cache" / "hub")
     assert local == fetched
     assert hub.commits == ["Upload an ELMo model"]
-    assert hub.visibility == {"me/tiny": "private"}
+    assert hub.visibility["me/tiny"] in (
+        "private",
+        True,
+    )  # as newer and older releases of the hub library ask for it
 
 
 @pytest.mark.parametrize("xet_off", ["1", "0"])
@@ -158,7 +161,7 @@ def test_what_the_hub_refuses_is_said_in_one_sentence(hub: FakeHub, tmp_path: Pa
         "The hub repository 'you/broken' is not (or not completely) in the cache and the hub gave no usable "
         "answer ("
     )
-    assert "503 Service Unavailable" in broken
+    assert "503 " in broken and "Service Unavailable" in broken
     assert broken.endswith("); check the network, or give a local folder.")
     assert "\n" not in broken
 

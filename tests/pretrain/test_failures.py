@@ -226,8 +226,8 @@ def test_a_shard_cut_off_while_a_run_reads_it_ends_the_run(corpus_folder, tmp_pa
 @pytest.mark.parametrize(
     ("damage", "expected"),
     [
-        (lambda path: flip(path, -1), "has not the sha256 that manifest.json says"),
-        (lambda path: os.truncate(path, 5000), "has 5,000 bytes, not the"),
+        (lambda path: flip(path, -1), "has a checksum mismatch"),
+        (lambda path: os.truncate(path, 5000), "has 5,000 bytes, not "),
     ],
     ids=["flipped", "cut off"],
 )
@@ -240,7 +240,7 @@ def test_a_damaged_shard_is_reported_when_a_run_resumes(corpus_folder, whole, tm
     damage(shard)
     code, said = elmo_train(capsys, "--resume", run)
     assert code == 2 and len(said) == 1
-    assert f"{shard} {expected}" in said[0] and "prepare the corpus again with --force" in said[0]
+    assert f"shards/{shard.name} {expected}" in said[0] and "prepare the corpus again with --force" in said[0]
     assert names(run) == ["update-00000010"]
     shard.write_bytes(good)
     assert elmo_train(capsys, "--resume", run) == (0, [])
