@@ -346,3 +346,16 @@ def test_an_index_of_the_version_before_is_searched_and_grows(tmp_path, monkeypa
     Path("more.txt").write_text("A bank again .\n")
     grown = build_index(model, "index", ["more.txt"], reading=TextSettings(split="lines"))
     assert grown.find_occurrences("bank", max_occurrences=9).num_found == 5
+
+
+def test_most_similar_is_find_neighbors_in_short(model, index):
+    found = find_neighbors(model, QUERY, index, layers=[index.manifest.layers[0]], top_k=4).layers[0].neighbors
+    assert index.most_similar(model, QUERY, topn=4) == [(each.occurrence.mark(), each.cosine) for each in found]
+
+
+def test_notebooks_show_neighbours_as_a_table(model, index):
+    found = find_neighbors(model, "We want to [play] <b>", index, top_k=2)
+    shown = found._repr_html_()
+    assert shown.count("<table>") == len(found.layers)
+    assert "nearest to We want to [play] &lt;b&gt;" in shown
+    assert found.layers[0].neighbors[0].occurrence.mark(10).replace("&", "&amp;") in shown

@@ -39,6 +39,7 @@ from elmo.files.durable import LOCK, holding, is_vacant, remove, replace_file, w
 from elmo.files.sources import InputFile, Source
 from elmo.model import Elmo
 from elmo.progress import Advance, progress_bar
+from elmo.text.sentence_input import Sentence
 
 MANIFEST = "manifest.json"
 OCCURRENCES_PER_SEGMENT = 500_000
@@ -205,6 +206,20 @@ class CorpusIndex:
                 found += ((cosine, number, occurrence) for occurrence, cosine in nearest)
             found.sort(key=lambda each: -each[0])
             return [(self._segments[number][place], cosine) for cosine, number, place in found[:top_k]]
+
+    def most_similar(
+        self, model: Elmo, sentence: Sentence, *, topn: int = 10, layer: str | int | None = None
+    ) -> list[tuple[str, float]]:
+        """Return the occurrences nearest to the [marked] word, as marked sentences with their cosines, best first.
+
+        The short form of find_neighbors, with the shape of gensim's most_similar. `layer` is the first one indexed
+        if not given.
+        """
+        from elmo.analysis.neighbors import find_neighbors
+
+        layers = [self.manifest.layers[0] if layer is None else layer]
+        found = find_neighbors(model, sentence, self, layers=layers, top_k=topn).layers[0]
+        return [(each.occurrence.mark(), each.cosine) for each in found.neighbors]
 
     def search_words(self, vector: Array, *, word: str, top_k: int = 10) -> list[tuple[str, float]]:
         """Return the words nearest to a vector of layer 0 and their cosines, best first, without `word`."""

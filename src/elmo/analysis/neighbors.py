@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from elmo.analysis.index import CorpusIndex
-from elmo.analysis.layers import Array, LayerKey, choose_layers, embed_layers, normalize
+from elmo.analysis.layers import Array, LayerKey, choose_layers, embed_layers, name_layer, normalize
 from elmo.analysis.occurrences import (
     Corpus,
     CorpusFilter,
@@ -27,6 +27,7 @@ from elmo.analysis.occurrences import (
 )
 from elmo.errors import InputError
 from elmo.model import Elmo
+from elmo.notebook import html_table
 from elmo.progress import progress_bar
 from elmo.text.sentence_input import Sentence, WordIndex
 
@@ -85,6 +86,16 @@ class Neighbors:
             ],
             "static": [{"cosine": round(each.cosine, 4), "word": each.word} for each in self.static],
         }
+
+    def _repr_html_(self) -> str:
+        return "\n".join(
+            html_table(
+                [(each.cosine, each.occurrence.mark(10)) for each in found.neighbors],
+                header=("cosine", "occurrence"),
+                caption=f"nearest to {self.query.mark(10)} by {name_layer(found.layer)}",
+            )
+            for found in self.layers
+        )
 
 
 def find_neighbors(

@@ -14,6 +14,7 @@ from elmo.analysis.pictures import check_output, drawing, ink_on, shades
 from elmo.errors import InputError
 from elmo.inference.layers import Layers, cosine
 from elmo.model import Elmo
+from elmo.notebook import html_table
 from elmo.text.sentence_input import Sentence
 
 if TYPE_CHECKING:
@@ -45,6 +46,18 @@ class WordSimilarities:
             pairs.append({"a": int(a), "b": int(b), "cosine_by_layer" if self.by_layer else "cosine": values})
         sentences = [{"words": each.sentence.words, "start": each.start, "end": each.end} for each in self.words]
         return {"sentences": sentences, "pairs": pairs}
+
+    def _repr_html_(self) -> str:
+        tables = self.cosines if self.by_layer else self.cosines[None]
+        numbers = [str(number + 1) for number in range(len(self.words))]
+        return "\n".join(
+            html_table(
+                [(each.mark(), *map(float, row)) for each, row in zip(self.words, table, strict=True)],
+                header=("", *numbers),
+                caption=f"layer {layer}" if self.by_layer else "cosines",
+            )
+            for layer, table in enumerate(tables)
+        )
 
 
 @dataclass(frozen=True)

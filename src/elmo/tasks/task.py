@@ -9,6 +9,7 @@ from typing import Any
 from elmo.checkpoint.fingerprint import context_fingerprint, fingerprint
 from elmo.errors import CheckpointError, InputError, first_line
 from elmo.model import Elmo
+from elmo.notebook import html_table
 from elmo.tasks.encoder import Batcher
 from elmo.tasks.examples import Words
 from elmo.tasks.families import choose_family
@@ -36,6 +37,10 @@ class Task:
         targets = sorted(self.targets)
         shown = f", {len(targets)} labels: {', '.join(targets[:5])}{', …' if len(targets) > 5 else ''}"
         return f"Task({self.family}{shown if targets else ''})"
+
+    def _repr_html_(self) -> str:
+        facts = [("family", self.family), ("metric", self.metric)]
+        return html_table([*facts, ("labels", ", ".join(sorted(self.targets)) or "none")], caption="Task")
 
     @property
     def family(self) -> str:
