@@ -146,7 +146,12 @@ def open_trainers(
         for precision in precisions:
             order = {
                 "corpus": str(corpus.folder),
-                "settings": replace(settings, precision=precision).to_dict(),
+                # Another commit may not know what is not used.
+                "settings": {
+                    name: value
+                    for name, value in replace(settings, precision=precision).to_dict().items()
+                    if value is not None
+                },
                 "num_threads": arguments.threads,
             }
             name = f"{whose} {precision}"

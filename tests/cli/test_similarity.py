@@ -1,5 +1,6 @@
 import json
 
+import numpy as np
 import pytest
 
 from tests.cli.conftest import Run
@@ -96,3 +97,29 @@ def test_wide_characters(run: Run, model_folder):
 )  # fmt: skip
 def test_mistakes(run: Run, arguments, message):
     assert run("similarity", *arguments).message() == message
+
+
+def test_sentences_without_marks_are_compared_whole(run: Run, model_folder, tiny_model):
+    answer = run("similarity", "I went home", "I walked home", "-m", model_folder)
+    first, second = tiny_model.encode(["I went home", "I walked home"])
+    cosine = float(first @ second / np.linalg.norm(first) / np.linalg.norm(second))
+    assert answer.out == f"{cosine:.3f}  I went home  ~  I walked home\n"
+
+
+def test_whole_sentences_take_no_layers(run: Run):
+    answer = run("similarity", "I went home", "I walked home", "--by-layer")
+    assert answer.message() == (
+        "Whole sentences are compared by one vector each; mark a word in brackets to use layers."
+    )
+
+
+def test_whole_sentences_of_one_topic_are_nearer(run: Run):
+    answer = run(
+        "similarity",
+        "How do I reset my password?",
+        "I forgot my login password",
+        "How do I bake a cake?",
+        "--json",
+    )
+    cosines = {(pair["a"], pair["b"]): pair["cosine"] for pair in json.loads(answer.out)["pairs"]}
+    assert cosines[0, 1] > cosines[0, 2]

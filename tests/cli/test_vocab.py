@@ -87,6 +87,7 @@ def test_the_model_itself_is_not_overwritten(run: Run, folder, tmp_path):
         ("fish\n\nboat\n", "{path}, line 2, is ''; one word per line was expected, nothing else."),
         ("fish\t12\n", "{path}, line 1, is 'fish\\t12'; one word per line was expected, nothing else."),
         ("fish \n", "{path}, line 1, is 'fish '; one word per line was expected, nothing else."),
+        ("", "--add {path} holds no words; give a file with one word per line."),
         ("New York\n", "{path}, line 1, is 'New York'; one word per line was expected, nothing else."),
     ],
 )

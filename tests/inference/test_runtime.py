@@ -148,7 +148,7 @@ def test_a_device_that_does_not_exist_is_refused_in_one_line(bilm):
     with pytest.raises(ConfigError) as raised:
         Runtime(bilm, device="gpu")
     message = str(raised.value)
-    assert message.startswith("The device 'gpu' cannot be used: ")
+    assert message.startswith("The device 'gpu' cannot be used: it is not the name of a device; choose cpu")
     assert "\n" not in message
     assert isinstance(raised.value.__cause__, RuntimeError)
 

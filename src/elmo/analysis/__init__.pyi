@@ -25,6 +25,7 @@ from .senses import induce_senses as induce_senses
 from .similarity import SimilarityMap as SimilarityMap
 from .similarity import WordSimilarities as WordSimilarities
 from .similarity import compare_sentences as compare_sentences
+from .similarity import compare_texts as compare_texts
 from .similarity import compare_words as compare_words
 from .similarity import draw_similarity_map as draw_similarity_map
 from .word_map import OccurrenceMap as OccurrenceMap

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.analysis.layers import Array, LayerKey, choose_layer, embed_layers, name_layer, normalize
-from elmo.analysis.occurrences import Occurrence, read_query
+from elmo.analysis.occurrences import QUERY_SOURCE, Occurrence, join_words, read_query
 from elmo.analysis.pictures import check_output, drawing, ink_on, shades
 from elmo.errors import InputError
 from elmo.inference.layers import Layers, cosine
@@ -95,6 +95,18 @@ def compare_words(
     )  # (N, D) or (N, L+1, D)
     cosines = np.asarray(cosine(vectors[:, None], vectors[None]), dtype=np.float64)  # (N, N) or (N, N, L+1)
     return WordSimilarities(read, cosines if cosines.ndim == 2 else cosines.transpose(2, 0, 1))
+
+
+def compare_texts(model: Elmo, texts: Sequence[Sentence]) -> WordSimilarities:
+    """Compare two or more whole sentences by the cosine of their vectors, those of Elmo.encode."""
+    if len(texts) < 2:
+        raise InputError("One sentence was given; give two or more.")
+    read = []
+    for text in texts:
+        words = [word.text for word in model.tokenize(text)] if isinstance(text, str) else list(text)
+        read.append(Occurrence(join_words(words, QUERY_SOURCE, 0), 0, len(words)))
+    vectors = model.encode(list(texts))
+    return WordSimilarities(tuple(read), np.asarray(cosine(vectors[:, None], vectors[None]), dtype=np.float64))
 
 
 def compare_sentences(

@@ -96,6 +96,8 @@ def open_device(device: str | torch.device) -> torch.device:
         torch.empty(0, device=opened)
     except (RuntimeError, AssertionError, TypeError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
+        if "device string" in reason:  # torch lists every kind of device it could be built for
+            reason = "it is not the name of a device"
         raise ConfigError(
             f"The device {str(device)!r} cannot be used: {reason}; choose {' or '.join(_available())}."
         ) from error

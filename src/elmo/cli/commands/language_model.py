@@ -178,7 +178,7 @@ def evaluate(
             raise InputError(
                 f"There is no file {name!r} to evaluate on; name a text file, or - for standard input."
             )
-    source = TextInput(texts, None, output=None)
+    source = TextInput(texts, None, output=None, kind=None)
     elmo = open_model(model, format=format, device=device, state=state, local_files_only=local_files_only)
     from elmo.inference.scoring import evaluate_text
 

@@ -200,11 +200,14 @@ def _read_words(path: Path, option: str) -> list[str]:
         raise InputError(f"{option} is {str(path)!r}, which is not a file; give a file with one word per line.")
     content = path.read_bytes().removeprefix(_BYTE_ORDER_MARK).replace(b"\r\n", b"\n")
     try:
-        return parse_lines(content)
+        words = parse_lines(content)
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path} is not UTF-8 (byte {error.start}); convert it first, for example with iconv."
         ) from error
+    if not words:
+        raise InputError(f"{option} {path} holds no words; give a file with one word per line.")
+    return words
 
 
 def _check_words(path: Path, words: list[str], old: "Vocabulary") -> None:

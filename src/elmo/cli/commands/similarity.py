@@ -1,6 +1,6 @@
 """`elmo similarity` and `neighbors`: where words are used alike, in sentences and in a corpus."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 def similarity(
     sentences: Annotated[
-        list[str], typer.Argument(metavar="SENTENCE", help="Two or more sentences, each with one [marked] word.")
+        list[str],
+        typer.Argument(
+            metavar="SENTENCE", help="Two or more sentences, each with one [marked] word, or none marked."
+        ),
     ],
     index_a: Annotated[
         int | None,
@@ -38,7 +41,7 @@ def similarity(
     format: options.ModelFormat = None,
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:
-    """Compare a word in two or more sentences: a cosine, -1 to 1.
+    """Compare a word in two or more sentences, or whole sentences where none is marked: a cosine, -1 to 1.
 
     \b
     Example:
@@ -53,11 +56,19 @@ def similarity(
             f"--index-a and --index-b are for two sentences, but {len(sentences)} were given; mark the words "
             "with brackets."
         )
-    from elmo.analysis import compare_words
+    from elmo.analysis import compare_texts, compare_words
     from elmo.analysis.occurrences import read_query
 
     for sentence in sentences:
         check_text(sentence, "The sentence")
+    whole = index_a is None and index_b is None and not any("[" in sentence for sentence in sentences)
+    if whole and (by_layer or layers is not None):
+        raise InputError("Whole sentences are compared by one vector each; mark a word in brackets to use layers.")
+    if whole:
+        opened = open_model(model, format=format, local_files_only=local_files_only)
+        found = compare_texts(opened, sentences)
+        print(to_json(found.to_dict()) if json else "\n".join(_describe(found, sentences)))
+        return
     indexes = [("--index-a", index_a), ("--index-b", index_b), *[("", None)] * len(sentences)]
     words = [
         read_query(sentence, index, name=name) for sentence, (name, index) in zip(sentences, indexes, strict=False)
@@ -66,11 +77,10 @@ def similarity(
     found = compare_words(
         open_model(model, format=format, local_files_only=local_files_only), words, layers=chosen
     )
-    print(to_json(found.to_dict()) if json else "\n".join(_describe(found)))
+    print(to_json(found.to_dict()) if json else "\n".join(_describe(found, [each.mark() for each in found.words])))
 
 
-def _describe(found: "WordSimilarities") -> Iterator[str]:
-    marked = [each.mark() for each in found.words]
+def _describe(found: "WordSimilarities", marked: Sequence[str]) -> Iterator[str]:
     if len(marked) == 2 and not found.by_layer:
         yield f"{found.cosines[0, 1]:.3f}  {marked[0]}  ~  {marked[1]}"
         return
