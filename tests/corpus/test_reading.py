@@ -185,8 +185,8 @@ def test_files_that_cannot_be_meant_are_refused(tmp_path):
     for name, message in {
         "none.txt": "There is no file '.*none.txt'",
         "*.jsonl": r"No file matches '.*\*.jsonl'",
-        "a.doc": r"The ending of .* says no format; it must be one of .txt, .jsonl, .parquet, optionally",
-        "a.gz": r"says no format",
+        "a.doc": r"a.doc cannot be read here by its ending; use one of .txt, .jsonl, .parquet, optionally with",
+        "a.gz": r"cannot be read here by its ending",
         ".": r"is a folder; name the files in it",
     }.items():
         with pytest.raises(InputError, match=message):

@@ -72,7 +72,8 @@ def _invoke(arguments: Sequence[str]) -> int:
         command = usage.ctx.command_path if usage.ctx else "elmo"
         # The prefix is pydantic's, in which typer checks values.
         message = usage.format_message().replace("Value error, ", "", 1)
-        return _say(f"{message} See {command} --help.", 2)
+        end = "" if message.endswith((".", "?", "!")) else "."
+        return _say(f"{message}{end} See {command} --help.", 2)
     except ElmoError as error:
         return _say(str(error), 2)
     except OSError as error:

@@ -203,8 +203,7 @@ def describe_file(name: str, kinds: Sequence[Kind], other_kind: Kind | None = No
         known = ", ".join(f".{each}" for each in kinds)
         packed = ", ".join(f".{each}" for each in get_args(Compression))
         raise InputError(
-            f"The ending of {name} says no format; it must be one of {known}, optionally followed by one of "
-            f"{packed}."
+            f"{name} cannot be read here by its ending; use one of {known}, optionally with one of {packed}."
         )
     return Source(name, path, cast(Kind, kind), compression)
 

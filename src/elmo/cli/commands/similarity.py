@@ -41,7 +41,10 @@ def similarity(
     format: options.ModelFormat = None,
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:
-    """Compare a word in two or more sentences, or whole sentences where none is marked: a cosine, -1 to 1.
+    """Compare marked words, or whole sentences: a cosine.
+
+    Two sentences print one number from -1 to 1, more a table. Where no word is marked, the sentences themselves are
+    compared, by the vectors of `elmo encode`.
 
     \b
     Example:
