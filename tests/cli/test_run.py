@@ -40,7 +40,7 @@ def test_no_command_gives_help_but_is_a_mistake(run: Run):
     [
         (["embed", "--txt", "I"], "No such option: --txt"),
         (["embde"], "No such command 'embde'. Did you mean 'embed'? See elmo --help."),
-        (["static", "corpus", "--dimension", "8"], "No such option: --dimension. See elmo static --help."),
+        (["static", "corpus", "--xyz", "8"], "No such option: --xyz. See elmo static --help."),
         (["convert", "in"], "Missing argument 'OUT'. See elmo convert --help."),
         (["embed", "--layers"], "Option '--layers' requires an argument."),
         (["similarity", "a", "b", "--index-a", "one"], "Invalid value for '--index-a'"),

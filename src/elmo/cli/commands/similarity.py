@@ -43,8 +43,8 @@ def similarity(
 ) -> None:
     """Compare marked words, or whole sentences: a cosine.
 
-    Two sentences print one number from -1 to 1, more a table. Where no word is marked, the sentences themselves are
-    compared, by the vectors of `elmo encode`.
+    Two sentences print one number from -1 to 1, more a table. Where no word is marked, the sentences themselves
+    are compared, by the vectors of `elmo encode`.
 
     \b
     Example:
