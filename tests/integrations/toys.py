@@ -11,7 +11,7 @@ import pytest
 from elmo import Elmo
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, WordConfig
 
-DATA = Path("/work/shared/data/tasks")
+DATA = Path(__file__).parents[3] / "shared" / "data" / "tasks"
 MONEY = ["money", "cash", "loan", "account", "deposit", "credit"]
 RIVER = ["river", "water", "boat", "fish", "mud", "reeds"]
 COMMON = ["the", "a", "of", "and", "to"]
