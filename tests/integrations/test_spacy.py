@@ -186,7 +186,7 @@ def test_vectors_of_other_lengths_are_not_compared(nlp):
     import spacy
 
     other = spacy.blank("en")
-    other.add_pipe("elmo", config={"model": nlp.get_pipe("elmo").model and None, "layers": "concat"})
+    other.add_pipe("elmo", config={"model": nlp.get_pipe("elmo").elmo and None, "layers": "concat"})
     with pytest.raises(InputError, match="dimensions cannot be compared with one of"):
         nlp("bank")[0].similarity(other("bank")[0])
 

@@ -70,8 +70,8 @@ class ElmoPipe(Pipe):
         self._source: ModelSource = model
 
     @property
-    def model(self) -> Elmo:
-        """The model, opened if it was not yet."""
+    def elmo(self) -> Elmo:
+        """The model, opened if it was not yet; not `model`, which spaCy looks at in every component it adds."""
         if not isinstance(self._source, Elmo):
             self._source = open_shared(self._source, precision=self.precision, device=self.device)
             vector_length(self._source, self.layers)
@@ -87,7 +87,7 @@ class ElmoPipe(Pipe):
         for docs in minibatch(stream, size=batch_size):
             batch = list(docs)
             try:
-                for doc, vectors in zip(batch, embed_docs(self.model, batch, self.layers), strict=True):
+                for doc, vectors in zip(batch, embed_docs(self.elmo, batch, self.layers), strict=True):
                     set_vectors(doc, vectors)
             except Exception as error:
                 handle_error(self.name, self, batch, error)
@@ -96,7 +96,7 @@ class ElmoPipe(Pipe):
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Write the model into a folder."""
         Path(path).mkdir(parents=True, exist_ok=True)
-        save_model(self.model, Path(path) / MODEL_FOLDER)
+        save_model(self.elmo, Path(path) / MODEL_FOLDER)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "ElmoPipe":
         """Use the model of a folder that to_disk wrote."""
@@ -105,7 +105,7 @@ class ElmoPipe(Pipe):
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Return the model as bytes."""
-        return bytes(srsly.msgpack_dumps({"model": model_to_bytes(self.model)}))
+        return bytes(srsly.msgpack_dumps({"model": model_to_bytes(self.elmo)}))
 
     def from_bytes(self, content: bytes, *, exclude: Iterable[str] = ()) -> "ElmoPipe":
         """Use the model that to_bytes returned."""
