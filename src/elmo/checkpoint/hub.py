@@ -117,7 +117,8 @@ def _explain_download(repo_id: str, revision: str | None, local_files_only: bool
 def _explain_upload(folder: Path, repo_id: str, error: Exception) -> str:
     from huggingface_hub import errors
 
-    status = error.response.status_code if isinstance(error, errors.HfHubHTTPError) else None
+    response = error.response if isinstance(error, errors.HfHubHTTPError) else None
+    status = None if response is None else response.status_code
     if isinstance(error, errors.HFValidationError):
         return f"{repo_id!r} is not a hub repository name; expected 'owner/model'."
     if status in (401, 403):

@@ -89,7 +89,9 @@ def _abbreviation() -> str:
 def _splitter() -> Callable[[str], list[tuple[str, tuple[int, int]]]]:
     from tokenizers import Regex, pre_tokenizers
 
-    return pre_tokenizers.Split(Regex(_pattern()), behavior="removed", invert=True).pre_tokenize_str
+    split = pre_tokenizers.Split(Regex(_pattern()), behavior="removed", invert=True)
+    found: Callable[[str], list[tuple[str, tuple[int, int]]]] = split.pre_tokenize_str
+    return found
 
 
 def tokenize(text: str) -> list[Word]:
