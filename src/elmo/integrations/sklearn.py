@@ -1,5 +1,6 @@
 """scikit-learn: texts -> vectors in a Pipeline. ElmoVectorizer for sentences, ElmoFeaturizer for words in them."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ except ImportError as error:
 Array = npt.NDArray[np.float32]
 
 
-class _Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class _Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """What both transformers are: nothing is learned, and the model is opened when it is first needed."""
 
     model: ModelSource
@@ -38,8 +39,8 @@ class _Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self._opened = (asked, model)
         return self._opened[1]
 
-    def _count_features(self, model: Elmo) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def _count_features(self, model: Elmo) -> int: ...
 
     def __getstate__(self) -> Any:
         # A model that was named is opened again by its name; one that was given is a parameter and goes along.

@@ -24,7 +24,7 @@ export function setUpLists(model, refresh) {
   byId("neighbor-words").onchange = refresh;
 }
 
-export async function showLists(model, told) {
+export async function showLists(model, report) {
   requests.abort();
   requests = new AbortController();
   const { signal } = requests;
@@ -35,7 +35,7 @@ export async function showLists(model, told) {
   try {
     await Promise.all(shown);
   } catch (error) {
-    if (error.name !== "AbortError") told(error);
+    if (error.name !== "AbortError") report(error);
   }
 }
 

@@ -16,22 +16,22 @@ const WORD_TAGS_EXAMPLE = "The old man walked slowly along the quiet river"; // 
 const SPAN_TAG = /^[BIELSU]-/;
 let tasks = [];
 
-export function setUpTasks(served, told) {
+export function setUpTasks(served, report) {
   tasks = served;
   const select = byId("task");
   options(select, tasks.map((task) => [task.name, `${task.name} · ${task.family}`]), select.value);
   select.onchange = () => {
-    drawForm(told);
+    drawForm(report);
     predictExample();
   };
-  if (tasks.length) drawForm(told);
+  if (tasks.length) drawForm(report);
 }
 
 function chosen() {
   return tasks.find((task) => task.name === byId("task").value) ?? tasks[0];
 }
 
-function drawForm(told) {
+function drawForm(report) {
   const task = chosen();
   const form = byId("task-form");
   const kept = new Map([...form.querySelectorAll("[name]")].map((field) => [`${form.dataset.family} ${field.name}`, field.value]));
@@ -44,7 +44,7 @@ function drawForm(told) {
   form.replaceChildren(...fields, make("button", { class: "main", type: "submit" }, say("run")));
   form.onsubmit = (event) => {
     event.preventDefault();
-    predict(task, [...form.querySelectorAll("[name]")].map((field) => field.value.trim()), told);
+    predict(task, [...form.querySelectorAll("[name]")].map((field) => field.value.trim()), report);
   };
   byId("task-answer").replaceChildren();
 }
@@ -58,13 +58,13 @@ function tagsWords({ family, labels }) {
   return family === "tagging" && !labels.some((label) => SPAN_TAG.test(label));
 }
 
-async function predict(task, values, told) {
+async function predict(task, values, report) {
   try {
     const { predictions } = await ask(`tasks/${encodeURIComponent(task.name)}`, { items: [toItem(task, values)] });
     byId("task-answer").replaceChildren(SHOW[task.family](predictions[0], values, task));
-    told(null);
+    report(null);
   } catch (error) {
-    told(error);
+    report(error);
   }
 }
 
