@@ -24,6 +24,11 @@ def make_torch_environment(folder: Path) -> Path:
     return _make_environment(folder, steps, sees_this=True)
 
 
+def make_others_environment(folder: Path) -> Path:
+    """Return the Python of an environment that sees this one, with model2vec and flair."""
+    return _make_environment(folder, [["model2vec", "flair==0.15.1", "transformers==4.57.*", "datasets<4"]], sees_this=True)
+
+
 def _make_environment(folder: Path, steps: Sequence[Sequence[str]], *, sees_this: bool = False) -> Path:
     """Make an environment by these calls of pip; an existing one is used again if it was made by the same."""
     python, finished = folder / "bin" / "python", folder / "finished"

@@ -1,0 +1,37 @@
+"""Flair's contextual string embeddings, in a process of its own, for inference.py: random weights, its usual sizes.
+
+Two character language models of 2,048 cells, left to right and right to left, as in its English models.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from answering import Sentences, cut, serve
+from flair.data import Dictionary, Sentence
+from flair.embeddings import FlairEmbeddings, StackedEmbeddings
+from flair.models import LanguageModel
+
+NUM_CELLS = 2048
+
+
+def open_model(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+    torch.set_num_threads(order["num_threads"])
+    characters = Dictionary(add_unk=True)
+    for code in range(32, 382):
+        characters.add_item(chr(code))
+    models = [
+        LanguageModel(characters, is_forward_lm=forward, hidden_size=NUM_CELLS, nlayers=1).eval()
+        for forward in (True, False)
+    ]
+    embeddings = StackedEmbeddings([FlairEmbeddings(model) for model in models])
+
+    def embed(sentences: Sentences, batch_size: int) -> None:
+        for batch in cut(sentences, batch_size):
+            embeddings.embed([Sentence(words) for words in batch])
+
+    return {"embed": embed}
+
+
+if __name__ == "__main__":
+    serve(open_model)

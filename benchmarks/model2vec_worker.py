@@ -1,0 +1,35 @@
+"""Static vectors of model2vec, in a process of its own, for inference.py: MiniLM's word pieces, random vectors.
+
+A look-up takes the same time whatever the vectors are. Sentences go in as text, as its users give them.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from answering import Sentences, cut, serve
+from model2vec import StaticModel
+from tokenizers import Tokenizer
+
+DIM = 256  # of its potion-base models
+
+
+def open_model(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+    torch.set_num_threads(order["num_threads"])
+    tokenizer = Tokenizer.from_file(str(Path(order["folder"]) / "tokenizer.json"))
+    tokenizer.no_padding()
+    random = np.random.default_rng(0)
+    vectors = random.standard_normal((tokenizer.get_vocab_size(), DIM), dtype=np.float32)
+    model = StaticModel(vectors, tokenizer)
+
+    def embed(sentences: Sentences, batch_size: int) -> None:
+        for batch in cut(sentences, batch_size):
+            model.encode_as_sequence([" ".join(words) for words in batch])
+
+    return {"embed": embed}
+
+
+if __name__ == "__main__":
+    serve(open_model)
