@@ -26,7 +26,8 @@ def make_torch_environment(folder: Path) -> Path:
 
 def make_others_environment(folder: Path) -> Path:
     """Return the Python of an environment that sees this one, with model2vec and flair."""
-    return _make_environment(folder, [["model2vec", "flair==0.15.1", "transformers==4.57.*", "datasets<4"]], sees_this=True)
+    steps = [["model2vec", "flair==0.15.1", "transformers==4.57.*", "datasets<4"]]
+    return _make_environment(folder, steps, sees_this=True)
 
 
 def _make_environment(folder: Path, steps: Sequence[Sequence[str]], *, sees_this: bool = False) -> Path:

@@ -1,4 +1,4 @@
-"""Flair's contextual string embeddings, in a process of its own, for inference.py: random weights, its usual sizes.
+"""Flair's contextual string embeddings, in a process of its own, for inference.py: random weights, usual sizes.
 
 Two character language models of 2,048 cells, left to right and right to left, as in its English models.
 """
