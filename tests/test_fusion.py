@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError, fuse
+from elmo.checkpoint.checkpoint import fingerprint as bilm_hash
 from elmo.checkpoint.derived import change_basis
-from elmo.checkpoint.fingerprint import fingerprint as bilm_hash
 from elmo.checkpoint.folder import check_content_hash, content_hash, read_folder
 from elmo.config import ContextConfig
 

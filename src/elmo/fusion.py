@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.context_layer import ContextLayer, quantize
+from elmo.checkpoint.checkpoint import Checkpoint, ContextLayer
 from elmo.checkpoint.derived import derived_card
 from elmo.config import ContextConfig
 from elmo.corpus.prepared import MARK, PreparedCorpus
@@ -75,24 +74,17 @@ def _make_layer(model: Elmo, static: StaticVectors) -> ContextLayer:
     """Return the layer with everything but the directions that all sentences share."""
     encoded = torch.from_numpy(model.word_vectors(static.forms))
     unknown_map, bias = _fit_map(encoded, torch.from_numpy(static.vectors))
-    quantized, scales = quantize(torch.from_numpy(static.vectors))
     # Dimensions that vary much would rule the sentence vectors, so all are brought half-way to the same spread.
     spread = static.vectors.std(axis=0)
     scale = 1 / np.maximum(spread, 1e-3 * max(float(spread.mean()), np.finfo(np.float32).tiny))
-    num_words, dim = static.vectors.shape
-    config = ContextConfig(num_words, dim, lowercase=static.lowercase, num_components=0)
-    tensors = {
-        "vectors": quantized,
-        "scales": scales,
-        "weights": torch.from_numpy(static.weights).float(),
-        "unknown_map": unknown_map,
-        "unknown_bias": bias,
-        "sentence_scale": torch.from_numpy(scale / scale.mean()).float(),
-        "sentence_components": torch.zeros(0, dim),
-        "word_mean": encoded.mean(dim=0),
-        "word_components": torch.zeros(0, encoded.shape[1]),
-    }
-    return ContextLayer(config, static.words, tensors)
+    return static.to_layer(
+        {
+            "unknown_map": unknown_map,
+            "unknown_bias": bias,
+            "sentence_scale": torch.from_numpy(scale / scale.mean()).float(),
+            "word_mean": encoded.mean(dim=0),
+        }
+    )
 
 
 def _find_common_directions(model: Elmo, layer: ContextLayer, corpus: PreparedCorpus, seed: int) -> ContextLayer:

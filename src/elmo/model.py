@@ -18,10 +18,9 @@ from elmo.build import build_bilm
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import Storage, write_folder
 from elmo.checkpoint.formats.hdf5 import write_hdf5
-from elmo.checkpoint.hub import push_folder
 from elmo.checkpoint.location import as_path
 from elmo.checkpoint.open import Format, open_checkpoint
-from elmo.checkpoint.source import DEFAULT_MODEL
+from elmo.checkpoint.source import DEFAULT_MODEL, push_folder
 from elmo.config import ContextConfig, ModelConfig
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.inference.context import ContextReader

@@ -14,7 +14,7 @@ from .fake_hub import FakeHub
 CHILD = """
 import json, sys
 from pathlib import Path
-from elmo.checkpoint.hub import fetch_from_hub, push_folder
+from elmo.checkpoint.source import fetch_from_hub, push_folder
 from elmo.errors import CheckpointError
 for name, arguments in json.loads(sys.argv[1]):
     for key in {"cache", "folder"} & set(arguments):

@@ -4,7 +4,7 @@ from pathlib import Path
 import h5py
 import pytest
 
-from elmo.checkpoint.official import BASE_ADDRESS, OFFICIAL, OfficialModel, fetch_official, official_alias_of
+from elmo.checkpoint.source import BASE_ADDRESS, OFFICIAL, OfficialModel, fetch_official, official_alias_of
 from elmo.errors import CheckpointError
 
 from .file_server import FileServer

@@ -12,7 +12,7 @@ import torch
 
 from elmo import CheckpointError, ConfigError, InputError
 from elmo.checkpoint.formats.hdf5 import write_hdf5
-from elmo.checkpoint.official import OfficialModel
+from elmo.checkpoint.source import OfficialModel
 from elmo.compat.allennlp import Elmo, batch_to_ids
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, WordConfig
 from elmo.model import Elmo as Model

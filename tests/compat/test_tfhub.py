@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from elmo import CheckpointError, InputError
-from elmo.checkpoint.official import OfficialModel
+from elmo.checkpoint.source import OfficialModel
 from elmo.compat.tfhub import Module
 from elmo.model import Elmo
 

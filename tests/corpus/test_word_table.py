@@ -9,9 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from elmo.corpus import words as corpus_words
-from elmo.corpus.parts import BLOCK_TOKENS, find_starts
-from elmo.corpus.words import WordTable, map_part, merge_all, most_frequent, write_targets, write_words
+from elmo.corpus import parts as corpus_parts
+from elmo.corpus.parts import (
+    BLOCK_TOKENS,
+    find_starts,
+    map_part,
+    merge_all,
+    most_frequent,
+    write_targets,
+    write_words,
+)
+from elmo.corpus.prepared import WordTable
 from elmo.files.workers import Workers
 from elmo.text.characters import Utf8Alphabet
 
@@ -32,8 +40,8 @@ def make_table(folder: Path, counts: dict[str, int]) -> WordTable:
 
 @pytest.mark.parametrize("num_parts", [1, 3, 4, 5, 17])
 def test_lists_merged_in_rounds_equal_one_list(tmp_path, monkeypatch, num_parts):
-    monkeypatch.setattr(corpus_words, "LISTS_AT_ONCE", 4)
-    monkeypatch.setattr(corpus_words, "_WORDS_AT_ONCE", 50)
+    monkeypatch.setattr(corpus_parts, "LISTS_AT_ONCE", 4)
+    monkeypatch.setattr(corpus_parts, "_WORDS_AT_ONCE", 50)
     random = np.random.default_rng(num_parts)
     counters = [Counter(f"w{number}" for number in random.zipf(1.3, 300)) for _ in range(num_parts)]
     counters[-1] = Counter()  # a part without a word
@@ -94,7 +102,7 @@ def test_targets_of_special_spellings_are_unknown(tmp_path):
 
 
 def test_frequent_words_come_first_and_ties_keep_their_order(monkeypatch):
-    monkeypatch.setattr(corpus_words, "_WORDS_AT_ONCE", 4)
+    monkeypatch.setattr(corpus_parts, "_WORDS_AT_ONCE", 4)
     counts = np.random.default_rng(0).integers(1, 6, 50)
     expected = sorted(range(1, 50), key=lambda row: (-counts[row], row))
     assert most_frequent(counts, size=12).tolist() == expected[:12]

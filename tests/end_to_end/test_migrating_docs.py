@@ -9,7 +9,7 @@ import torch
 
 from elmo import Elmo
 from elmo.checkpoint.formats.hdf5 import write_hdf5
-from elmo.checkpoint.official import OFFICIAL, OfficialModel
+from elmo.checkpoint.source import OFFICIAL, OfficialModel
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 
 from .doc_pages import read_sections

@@ -10,8 +10,7 @@ import torch
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.pretrain.distillation import Distillation, pack_rows
 from elmo.pretrain.settings import read_settings
-from elmo.pretrain.stream import WindowStream
-from elmo.pretrain.teacher import Pieces
+from elmo.pretrain.stream import Pieces, WindowStream
 
 
 class AttentiveTeacher:

@@ -6,7 +6,7 @@ import torch
 from elmo.build import build_bilm
 from elmo.config import EncoderConfig, ModelConfig, SoftmaxConfig, TransformerConfig, WordConfig
 from elmo.nn.softmax import NegativeSamples
-from elmo.pretrain.objective import Objective
+from elmo.pretrain.loop import Objective
 from elmo.pretrain.stream import LMBatch, Position
 
 NUM_WORDS, DIM, NUM_STEPS, NUM_ROWS = 11, 8, 7, 3

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from elmo import CheckpointError, ConfigError
-from elmo.pretrain.teacher import Teacher
+from elmo.pretrain.distillation import Teacher
 
 from .tiny_encoder import save_decoder, save_encoder, save_roberta
 
@@ -48,7 +48,7 @@ def test_neighbours_in_the_batch_change_no_vector(teacher):
 
 
 def test_long_sentences_are_packed_by_pieces(teacher, monkeypatch):
-    monkeypatch.setattr("elmo.pretrain.teacher.PIECES_AT_ONCE", 16)
+    monkeypatch.setattr("elmo.pretrain.distillation.PIECES_AT_ONCE", 16)
     pieces = teacher.cut(SENTENCES * 2)
     assert max(batch.ids.numel() for batch in pieces.batches) <= 16
     torch.testing.assert_close(teacher.vectors(pieces)[:11], teacher.vectors(pieces)[11:])
@@ -95,7 +95,7 @@ def test_a_name_is_looked_up_on_the_hub(encoder_folder, monkeypatch):
         asked.append((name, files))
         return encoder_folder
 
-    monkeypatch.setattr("elmo.pretrain.teacher.fetch_from_hub", fetch)
+    monkeypatch.setattr("elmo.pretrain.distillation.fetch_from_hub", fetch)
     assert Teacher("someone/encoder").dim == 12
     assert asked == [("someone/encoder", ("*.json", "*.txt", "*.model", "*.safetensors"))]
 

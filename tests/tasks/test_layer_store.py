@@ -7,7 +7,7 @@ import pytest
 from filelock import FileLock
 
 from elmo import Elmo
-from elmo.checkpoint.fingerprint import fingerprint
+from elmo.checkpoint.checkpoint import fingerprint
 from elmo.tasks import layer_store
 from elmo.tasks.layer_store import LayerStore
 from tests.conftest import TINY_CONFIG

@@ -32,7 +32,7 @@ from elmo.analysis.occurrences import (
     is_same_word,
     read_source,
 )
-from elmo.checkpoint.fingerprint import context_fingerprint, fingerprint
+from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.config import parse
 from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError, first_line
 from elmo.files.durable import LOCK, holding, is_vacant, remove, replace_file, writing_aside

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo.checkpoint.checkpoint import Checkpoint, list_some
-from elmo.checkpoint.context_layer import ContextLayer
+from elmo.checkpoint.checkpoint import Checkpoint, ContextLayer, list_some, name_words
 from elmo.config import EncoderConfig, ModelConfig
 from elmo.errors import InputError
 from elmo.text.vocabulary import Vocabulary
@@ -171,9 +170,7 @@ def require_vocabulary(checkpoint: Checkpoint) -> Vocabulary:
 
 
 def _check_words(words: Sequence[str], config: ModelConfig) -> None:
-    if missing := Vocabulary(
-        words, begin=config.begin_word, end=config.end_word, unknown=config.unknown_word
-    ).missing_special_words():
+    if missing := name_words(words, config).missing_special_words():
         raise InputError(
             f"The new vocabulary lacks {', '.join(missing)}; every vocabulary needs its special words."
         )

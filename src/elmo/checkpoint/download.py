@@ -65,7 +65,9 @@ def fetch_url(
     """
     url, host = _parse(url)
     cache = cache_folder() if cache is None else cache
-    target = cache / (folder or f"urls/{_plain(host)}-{_short_hash(url)}") / _name_of(url)
+    # File systems allow 255 bytes, our own suffixes included; the end of a name says its kind.
+    name = _plain(PurePosixPath(unquote(urlsplit(url).path)).name).encode()[-200:].decode(errors="ignore")
+    target = cache / (folder or f"urls/{_plain(host)}-{_short_hash(url)}") / (name or "file")
     try:
         if target.exists():
             _verify(cache, target, check)
@@ -107,12 +109,6 @@ def _parse(url: str) -> tuple[str, str]:
             "path."
         )
     return parts.geturl(), host
-
-
-def _name_of(url: str) -> str:
-    name = _plain(PurePosixPath(unquote(urlsplit(url).path)).name)
-    # File systems allow 255 bytes, our own suffixes included; the end of a name says its kind.
-    return name.encode()[-200:].decode(errors="ignore") or "file"
 
 
 def _plain(name: str) -> str:
@@ -262,16 +258,14 @@ def _receive(url: str, partial: Path, show: _Show) -> None:
         # If-Range: the rest if the file is still the same, otherwise all of the new one.
         headers |= {"Range": f"bytes={begun}-", "If-Range": str(validator)}
     with _open(url, headers, partial) as response:
+        num_bytes = origin["num_bytes"]
         if response.status == 206:
             # Some servers and proxies disregard If-Range, or the requested range.
-            if (
-                not begun
-                or _content_range(response) != (begun, origin["num_bytes"])
-                or _validator(response) not in (None, validator)
-            ):
+            sent = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
+            expected = (str(begun), "*" if num_bytes is None else str(num_bytes))
+            if not begun or not sent or sent.groups() != expected or _validator(response) not in (None, validator):
                 _discard(partial)
                 raise _BrokenTransferError("the server sent another range than was requested")
-            num_bytes = origin["num_bytes"]
         else:
             begun, num_bytes = 0, response.length
             partial.write_bytes(b"")  # before the new origin is written: old bytes must never belong to it
@@ -280,7 +274,13 @@ def _receive(url: str, partial: Path, show: _Show) -> None:
         with partial.open("ab") as file:
             received = begun
             show(received, num_bytes)
-            while block := _read_block(response):
+            while True:
+                try:
+                    block = response.read(_READ_BYTES)
+                except (OSError, http.client.HTTPException) as error:
+                    raise _BrokenTransferError(f"the connection broke off ({error})") from error
+                if not block:
+                    break
                 file.write(block)
                 received += len(block)
                 show(received, num_bytes)
@@ -313,23 +313,10 @@ def _open(url: str, headers: dict[str, str], partial: Path) -> http.client.HTTPR
         raise _BrokenTransferError(f"the connection broke off before an answer came ({error})") from error
 
 
-def _read_block(response: http.client.HTTPResponse) -> bytes:
-    try:
-        return response.read(_READ_BYTES)
-    except (OSError, http.client.HTTPException) as error:
-        raise _BrokenTransferError(f"the connection broke off ({error})") from error
-
-
 def _validator(response: http.client.HTTPResponse) -> str | None:
     etag = response.headers.get("ETag")
     # A weak ETag (W/"…") promises only a similar file, which is not enough to join two halves.
     return etag if etag and not etag.startswith("W/") else response.headers.get("Last-Modified")
-
-
-def _content_range(response: http.client.HTTPResponse) -> tuple[int, int | None] | None:
-    """Return the first byte sent and the size of the whole file."""
-    match = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
-    return match and (int(match[1]), None if match[2] == "*" else int(match[2]))
 
 
 def _origin_path(partial: Path) -> Path:

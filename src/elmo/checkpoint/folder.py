@@ -9,15 +9,14 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import safetensors.torch
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from elmo.checkpoint.checkpoint import Checkpoint, Weights
-from elmo.checkpoint.context_layer import ContextLayer, hash_tensors
+from elmo.checkpoint.checkpoint import Checkpoint, ContextLayer, Weights, content_hash, quantize
 from elmo.checkpoint.location import Location, as_path, check_file, parent_of, read_file, read_json, read_lines
 from elmo.config import ContextConfig, ModelConfig
 from elmo.errors import CheckpointError
@@ -38,9 +37,7 @@ FORMAT_NAME, FORMAT_VERSION, CONTEXT_VERSION = "modern-elmo", 1, 2
 Storage: TypeAlias = Literal["float32", "float16", "compact"]
 _SOFTMAX_WEIGHT = "softmax.weight"
 _SCALE = ".scale"  # ends the name of the tensor with the scale of each row of an 8-bit matrix
-_LEVELS = 127
 _SMALLEST_SCALE = 1e-30
-_Config = TypeVar("_Config", ModelConfig, ContextConfig)
 
 
 def is_model_folder(folder: Location) -> bool:
@@ -60,21 +57,27 @@ def read_folder(folder: Location) -> Checkpoint:
             f"{CONTEXT_VERSION}, so update modern-elmo."
         )
     stored = _read_tensors(folder / WEIGHTS_FILE, header.get("content_hash"))
+    kinds = {tensor.dtype for tensor in stored.values()}
     if "model" not in header:
         raise CheckpointError(f"{path} has no 'model', the settings of the network; save or copy the model again.")
     origin = header.get("origin", {})
     if not isinstance(origin, dict) or not all(isinstance(value, str) for value in origin.values()):
         raise CheckpointError(f"{path} has the origin {origin!r:.80}; an object of strings was expected.")
+    try:
+        config = ModelConfig.from_dict(header["model"])
+        context = _read_context(folder, header.get("context"))
+    except (OverflowError, RecursionError) as error:
+        raise CheckpointError(f"{path} has an impossible setting: {error}.") from error
     return Checkpoint(
-        config=_parse_config(ModelConfig, header["model"], path),
+        config=config,
         weights=restore(stored),
         vocabulary=_read_list(folder / VOCABULARY_FILE),
         characters=_read_list(folder / CHARACTERS_FILE),
         origin=origin,
         word_counts=_read_counts(folder / COUNTS_FILE),
         card=_read_card(folder / CARD_FILE),
-        storage=_storage_of(stored),
-        context=_read_context(folder, header.get("context")),
+        storage="compact" if torch.int8 in kinds else "float16" if torch.float16 in kinds else "float32",
+        context=context,
     )
 
 
@@ -115,14 +118,6 @@ def writing_model(checkpoint: Checkpoint, folder: Path, names: tuple[str, ...]) 
         raise CheckpointError(f"The model could not be saved to {folder}: {error}.") from error
 
 
-def content_hash(weights: Weights) -> str:
-    """Return the SHA-256 of all weights by name, shape, type and bytes, as config.json records it.
-
-    fingerprint.py has the hash of what a model's vectors depend on, which is another one.
-    """
-    return hash_tensors(weights)
-
-
 def check_content_hash(folder: Path, found: str, context: ContextLayer | None = None) -> None:
     """Compare the hashes of what was read with the recorded ones, if a folder is in our format."""
     if not is_model_folder(folder):
@@ -143,18 +138,7 @@ def check_content_hash(folder: Path, found: str, context: ContextLayer | None = 
 
 def write_json(path: Path, value: object) -> None:
     """Write a JSON file durably."""
-    replace_file(path, _format_json(value))
-
-
-def _format_json(value: object) -> bytes:
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
-
-
-def _parse_config(kind: type[_Config], values: Any, path: Location) -> _Config:
-    try:
-        return kind.from_dict(values)
-    except (OverflowError, RecursionError) as error:
-        raise CheckpointError(f"{path} has an impossible setting: {error}.") from error
+    replace_file(path, f"{json.dumps(value, indent=2, ensure_ascii=False)}\n".encode())
 
 
 def _read_context(folder: Location, header: Any) -> ContextLayer | None:
@@ -169,7 +153,7 @@ def _read_context(folder: Location, header: Any) -> ContextLayer | None:
     words = _read_list(folder / CONTEXT_WORDS_FILE)
     if words is None:
         raise CheckpointError(f"{folder / CONTEXT_WORDS_FILE} is missing; save or copy the model again.")
-    return ContextLayer(_parse_config(ContextConfig, header["settings"], path), words, tensors)
+    return ContextLayer(ContextConfig.from_dict(header["settings"]), words, tensors)
 
 
 def _read_tensors(path: Location, expected_hash: object) -> dict[str, Tensor]:
@@ -230,7 +214,7 @@ def _write_files(checkpoint: Checkpoint, folder: Path, storage: Storage) -> None
     }
     if context is not None:
         header["context"] = {"content_hash": context.content_hash(), "settings": context.config.to_dict()}
-    (folder / CONFIG_FILE).write_bytes(_format_json(header))
+    write_json(folder / CONFIG_FILE, header)
     _write_tensors(stored, folder / WEIGHTS_FILE, weights_hash)
     if context is not None:
         _write_tensors(_to_cpu(context.tensors), folder / CONTEXT_FILE, context.content_hash())
@@ -249,8 +233,8 @@ def _to_cpu(tensors: Weights) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
-def _write_tensors(tensors: dict[str, Tensor], path: Path, content_hash: str) -> None:
-    safetensors.torch.save_file(tensors, path, metadata={"content_hash": content_hash})
+def _write_tensors(tensors: dict[str, Tensor], path: Path, recorded_hash: str) -> None:
+    safetensors.torch.save_file(tensors, path, metadata={"content_hash": recorded_hash})
     shutil.copymode(path.with_name(CONFIG_FILE), path)  # safetensors lets only the owner read it
 
 
@@ -265,8 +249,7 @@ def store(weights: Weights, storage: Storage) -> dict[str, Tensor]:
     stored: dict[str, Tensor] = {}
     for name, tensor in weights.items():
         if storage == "compact" and name == _SOFTMAX_WEIGHT:
-            scale = tensor.abs().amax(dim=1).clamp_(min=_SMALLEST_SCALE) / _LEVELS
-            stored[name] = (tensor / scale[:, None]).round().to(torch.int8)
+            stored[name], scale = quantize(tensor, smallest=_SMALLEST_SCALE)
             stored[name + _SCALE] = _same_scale(tensor, stored[name], scale)
         else:
             stored[name] = tensor.half()
@@ -286,13 +269,6 @@ def _same_scale(tensor: Tensor, stored: Tensor, scale: Tensor) -> Tensor:
         is_same = (stored.float() * other[:, None] == tensor).all(dim=1)
         chosen = torch.where(is_same, other, chosen)
     return chosen
-
-
-def _storage_of(stored: Weights) -> Storage:
-    kinds = {tensor.dtype for tensor in stored.values()}
-    if torch.int8 in kinds:
-        return "compact"
-    return "float16" if torch.float16 in kinds else "float32"
 
 
 def restore(stored: Weights) -> dict[str, Tensor]:

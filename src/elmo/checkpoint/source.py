@@ -1,14 +1,25 @@
 """The name of a model -> the folder or file that holds it: a path, a training run, an embedded or official model,
 or a hub id. Nothing is opened here; models that are not on this machine are downloaded first.
+
+The environment variable ELMO_MIRROR replaces the address of the four models that AI2 published. To and from the
+hub only model files are transferred: a training state or a corpus beside them is not.
 """
 
+import difflib
+import json
+import os
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from elmo.checkpoint.hub import fetch_from_hub
+from elmo.checkpoint.download import cache_folder, fetch_url
+from elmo.checkpoint.folder import CARD_FILE, FILES
+from elmo.checkpoint.formats.bilm import read_options
 from elmo.checkpoint.location import HDF5_SUFFIXES, as_path, read_json, unreadable
-from elmo.checkpoint.official import OFFICIAL, fetch_official
-from elmo.errors import CheckpointError
+from elmo.config import EncoderConfig
+from elmo.errors import CheckpointError, first_line
 
 # The models that are part of the package.
 EMBEDDED = {name: Path(__file__).parent.parent / "models" / name for name in ("en-small",)}
@@ -18,6 +29,28 @@ _FILE_SUFFIXES = (*HDF5_SUFFIXES, ".zip", ".json", ".index")
 # The folder of a training run.
 RUN_FILE, BEST_FILE, CHECKPOINTS = "run.json", "best.json", "checkpoints"
 _CHECKPOINT_NAME = re.compile(r"update-\d{8,}")
+BASE_ADDRESS = "https://allennlp.s3.amazonaws.com/models/elmo/"
+# Hosts and paths under which the same storage bucket has been quoted over the years.
+_KNOWN_BASES = (
+    "allennlp.s3.amazonaws.com/models/elmo/",
+    "allennlp.s3-us-west-2.amazonaws.com/models/elmo/",
+    "allennlp.s3.us-west-2.amazonaws.com/models/elmo/",
+    "s3-us-west-2.amazonaws.com/allennlp/models/elmo/",
+    "s3.us-west-2.amazonaws.com/allennlp/models/elmo/",
+    "s3.amazonaws.com/allennlp/models/elmo/",
+)
+_TFHUB_PATHS = tuple(f"/google/elmo/{version}" for version in (1, 2, 3))
+
+# Matched against the whole path inside the repository.
+MODEL_FILES = (
+    *FILES, CARD_FILE,
+    "*.hdf5", "vocab*.txt", "vocab*.txt.gz",  # bilm-tf and NLPL; their options are *.json
+    "char.dic", "word.dic", "token_embedder.pkl", "encoder.pkl", "classifier.pkl",  # ELMoForManyLangs
+    "*.json",  # the latter's settings file has any name
+    "checkpoint", "*.index", "*.data-*-of-*",  # TensorFlow
+)  # fmt: skip
+# A model is at the top of its repository; `*` in the patterns above would cross folders.
+_NESTED_FILES = ("*/*",)
 
 
 def find_model(source: str | Path, *, revision: str | None = None, local_files_only: bool = False) -> Path:
@@ -94,3 +127,223 @@ def read_best(run: Path) -> tuple[float, str] | None:
             f"and elmo train --resume {run} writes it again."
         )
     return float(perplexity), name
+
+
+# --- official models
+
+
+@dataclass(frozen=True)
+class OfficialModel:
+    """One published model; `stem` names its folder on the server and its files."""
+
+    alias: str
+    stem: str
+    cell_dim: int
+    output_dim: int
+    num_highways: int
+    num_layers: int = 2
+
+    def check_options(self, path: Path) -> None:
+        """Raise CheckpointError unless `path` holds the options of this very model."""
+        check_json(path)
+        config = read_options(read_json(path), "it")
+        assert isinstance(config.encoder, EncoderConfig)
+        for name, value, expected in (
+            ("lstm.n_layers", config.encoder.num_layers, self.num_layers),
+            ("lstm.dim", config.encoder.cell_dim, self.cell_dim),
+            ("lstm.projection_dim", config.encoder.output_dim, self.output_dim),
+            ("char_cnn.n_highway", config.characters and config.characters.num_highways, self.num_highways),
+        ):
+            if value != expected:
+                raise CheckpointError(f"it has {name} {value}, but the model {self.alias!r} has {expected}")
+
+    @property
+    def options_path(self) -> str:
+        """Where the options file is below the base address."""
+        return f"{self.stem}/elmo_{self.stem}_options.json"
+
+    @property
+    def weights_path(self) -> str:
+        """Where the weights file is below the base address."""
+        return f"{self.stem}/elmo_{self.stem}_weights.hdf5"
+
+
+_OFFICIAL = (
+    OfficialModel("small", "2x1024_128_2048cnn_1xhighway", 1024, 128, 1),
+    OfficialModel("medium", "2x2048_256_2048cnn_1xhighway", 2048, 256, 1),
+    OfficialModel("original", "2x4096_512_2048cnn_2xhighway", 4096, 512, 2),
+    OfficialModel("original-5.5b", "2x4096_512_2048cnn_2xhighway_5.5B", 4096, 512, 2),
+)
+OFFICIAL = {model.alias: model for model in _OFFICIAL}
+
+
+def fetch_official(alias: str, *, cache: Path | None = None, local_files_only: bool = False) -> Path:
+    """Download an official model unless the cache has it, and return the folder with its two files."""
+    if alias not in OFFICIAL:
+        near = difflib.get_close_matches(alias, OFFICIAL, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise CheckpointError(f"No official model is called {alias!r}; {hint}known: {', '.join(OFFICIAL)}.")
+    model = OFFICIAL[alias]
+    cache = cache_folder() if cache is None else cache
+    base = (os.environ.get("ELMO_MIRROR") or BASE_ADDRESS).rstrip("/") + "/"
+    # The small file first: a wrong address shows before hundreds of megabytes are on their way.
+    for path, check in ((model.options_path, model.check_options), (model.weights_path, check_hdf5)):
+        folder = f"official/{alias}"
+        fetch_url(base + path, cache=cache, folder=folder, local_files_only=local_files_only, check=check)
+    return cache / "official" / alias
+
+
+def official_alias_of(url: str) -> str | None:
+    """Return the official model that a public address of its options, weights or TF-Hub page belongs to."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https"):
+        return None
+    host = (parts.hostname or "").removeprefix("www.")
+    if host == "tfhub.dev":
+        # The TensorFlow module has the weights of the original model.
+        return "original" if parts.path.rstrip("/") in _TFHUB_PATHS else None
+    for model in OFFICIAL.values():
+        for path in (model.options_path, model.weights_path):
+            if host + parts.path in {base + path for base in _KNOWN_BASES}:
+                return model.alias
+    return None
+
+
+def check_hdf5(path: Path) -> None:
+    """Raise CheckpointError unless `path` is an HDF5 file."""
+    import h5py
+
+    if not h5py.is_hdf5(path):
+        raise CheckpointError(f"it is not an HDF5 file but begins with {_beginning(path)!r}")
+
+
+def check_json(path: Path) -> None:
+    """Raise CheckpointError unless `path` holds one JSON object."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"it is not JSON but begins with {_beginning(path)!r}") from error
+    if not isinstance(value, dict):
+        raise CheckpointError(f"it is a JSON {type(value).__name__}, not an object")
+
+
+def _beginning(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(40).decode("utf-8", errors="replace")
+
+
+# --- the Hugging Face hub
+
+
+def fetch_from_hub(
+    repo_id: str,
+    *,
+    revision: str | None = None,
+    local_files_only: bool = False,
+    cache: Path | None = None,
+    files: Sequence[str] = MODEL_FILES,
+) -> Path:
+    """Download the model files of a hub repository, or others by pattern, and return the local folder.
+
+    They go into the hub's own cache, shared with other libraries, or with `cache` into its folder `hub`.
+    Raises CheckpointError when the repository is not available.
+    """
+    from huggingface_hub import snapshot_download
+
+    try:
+        folder = Path(
+            snapshot_download(
+                repo_id,
+                revision=revision,
+                cache_dir=None if cache is None else cache / "hub",
+                local_files_only=local_files_only,
+                allow_patterns=list(files),
+                ignore_patterns=list(_NESTED_FILES),
+            )
+        )
+    except Exception as error:  # its transport errors come from another library in each of its versions
+        raise CheckpointError(_explain_download(repo_id, revision, local_files_only, error)) from error
+    if not folder.is_dir():
+        raise CheckpointError(
+            f"The hub repository {repo_id!r} holds no model file at its top; expected config.json and "
+            "weights.safetensors, or a published ELMo's files: check the name."
+        )
+    return folder
+
+
+def push_folder(
+    folder: Path,
+    repo_id: str,
+    *,
+    private: bool = False,
+    token: str | None = None,
+    commit_message: str = "Upload an ELMo model",
+) -> str:
+    """Upload a model folder's files to a hub repository, created if necessary, and return its address.
+
+    Raises CheckpointError when the folder holds no model or the hub refuses it.
+    """
+    from huggingface_hub import HfApi
+
+    if not any(path.match(pattern) for path in folder.glob("*") for pattern in MODEL_FILES):
+        raise CheckpointError(f"{folder} holds no model file to upload; give a folder made by save_pretrained.")
+    api = HfApi(token=token)
+    try:
+        address = api.create_repo(repo_id, private=private, exist_ok=True)
+        api.upload_folder(
+            repo_id=repo_id,
+            folder_path=folder,
+            commit_message=commit_message,
+            allow_patterns=list(MODEL_FILES),
+            ignore_patterns=list(_NESTED_FILES),
+        )
+    except Exception as error:  # see fetch_from_hub
+        raise CheckpointError(_explain_upload(folder, repo_id, error)) from error
+    return str(address)
+
+
+def _explain_download(repo_id: str, revision: str | None, local_files_only: bool, error: Exception) -> str:
+    from huggingface_hub import errors
+
+    name = f"The hub repository {repo_id!r}"
+    if isinstance(error, errors.HFValidationError):
+        return f"{repo_id!r} is neither a local folder nor a hub repository name such as 'owner/model'."
+    if isinstance(error, errors.GatedRepoError):  # a subclass of RepositoryNotFoundError
+        return f"{name} is gated; ask for access on its page, then log in with `hf auth login`."
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return f"{name} does not exist or is private; check the name, or log in with `hf auth login`."
+    if isinstance(error, errors.RevisionNotFoundError):
+        return f"{name} has no revision {revision!r}; check the name of the branch, tag or commit."
+    if isinstance(error, errors.LocalEntryNotFoundError):
+        if local_files_only:
+            return (
+                f"{name} is not (or not completely) in the cache and local_files_only forbids downloading it; "
+                "allow the download once, or give a local folder."
+            )
+        return (
+            f"{name} is not (or not completely) in the cache and the hub gave no usable answer "
+            f"({first_line(error.__cause__ or error)}); check the network, or give a local folder."
+        )
+    reason = first_line(error)
+    return f"{name} cannot be downloaded ({reason}); check the network and try again, or give a local folder."
+
+
+def _explain_upload(folder: Path, repo_id: str, error: Exception) -> str:
+    from huggingface_hub import errors
+
+    response = error.response if isinstance(error, errors.HfHubHTTPError) else None
+    status = None if response is None else response.status_code
+    if isinstance(error, errors.HFValidationError):
+        return f"{repo_id!r} is not a hub repository name; expected 'owner/model'."
+    if status in (401, 403):
+        return (
+            f"The hub does not let you write to {repo_id!r} (HTTP {status}); log in with `hf auth login` or give "
+            "a token with write access."
+        )
+    return (
+        f"{folder} cannot be uploaded to the hub repository {repo_id!r} ({first_line(error)}); check the network "
+        "and try again."
+    )

@@ -13,7 +13,7 @@ from typing import IO, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from elmo.checkpoint.official import BASE_ADDRESS, OFFICIAL
+from elmo.checkpoint.source import BASE_ADDRESS, OFFICIAL
 from elmo.compat.engine import check_batch_size, open_files, open_model
 from elmo.errors import ConfigError, InputError
 from elmo.files.durable import writing_aside

@@ -8,7 +8,7 @@ import torch
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.download import fetch_url
 from elmo.checkpoint.formats.hdf5 import read_hdf5
-from elmo.checkpoint.official import OFFICIAL, check_hdf5, check_json, fetch_official, official_alias_of
+from elmo.checkpoint.source import OFFICIAL, check_hdf5, check_json, fetch_official, official_alias_of
 from elmo.errors import CheckpointError, InputError
 from elmo.inference.runtime import Runtime, run_bilm
 from elmo.model import Elmo

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from torch import Tensor, nn
 
-from elmo.checkpoint.official import official_alias_of
 from elmo.checkpoint.open import open_checkpoint
+from elmo.checkpoint.source import official_alias_of
 from elmo.compat.engine import BatchReader, is_address, open_model
 from elmo.errors import CheckpointError, InputError
 from elmo.nn.scalar_mix import ScalarMix

@@ -1,20 +1,26 @@
-"""The text of a part -> a folder with its word ids, its distinct words and their counts -> a shard of the corpus.
+"""The text of a part -> its word ids, distinct words and counts -> the word table and the shards of a corpus.
 
 Ids of a part count its own words from 1, those of a shard the words of the whole corpus; 0 is the mark before each
-sentence. A shard is divided into blocks, which a trainer shuffles: whole sentences, marks included, of about
-BLOCK_TOKENS tokens. Runs in worker processes, so it must not import torch.
+sentence. Sorted word lists are merged from disk in bounded memory, many of them in several rounds, so that few
+files are open at a time; each merged list has a map from its ranks to those of the result. A row of the word table
+is a word id: row 0 is the mark and has no bytes, words follow by code point. A shard is divided into blocks, which
+a trainer shuffles: whole sentences of about BLOCK_TOKENS tokens. Runs in worker processes, so it must not import
+torch.
 """
 
+import heapq
 import json
 import os
 import shutil
 import time
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +30,22 @@ from elmo.corpus.text import PartText, cut_sentences, cut_words
 from elmo.files.arrays import to_bytes, write_npy
 from elmo.files.durable import FileRecord, sync, write_file
 from elmo.files.work_folder import read_json
-from elmo.files.workers import Report
+from elmo.files.workers import Report, Workers
 
+# Of a part, and of a merged list.
 IDS, WORDS, COUNTS, RECORD = "ids.bin", "words.txt", "counts.bin", "record.json"
+# Of a corpus: words in UTF-8 without separators, where each begins, how often it occurs, its id in the vocabulary.
+BYTES, OFFSETS, TOTALS, TARGETS = "words.bin", "word_offsets.npy", "word_counts.npy", "word_targets.npy"
 SHARDS = "shards"
 BLOCK_TOKENS = 2048
+LISTS_AT_ONCE = 64
+_MERGED_AT_ONCE = 1 << 17
+_BYTES_AT_ONCE = 1 << 24
+_WORDS_AT_ONCE = 1 << 20
+_LINE_FEED = 10
 _SECONDS_BETWEEN_REPORTS = 0.5
+
+Ranks = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
@@ -74,8 +90,15 @@ def write_part(text: PartText, settings: TextSettings, parts: Path, identity: st
     # Numbers are assigned in the order of appearance, at the speed of C.
     numbers: defaultdict[str, int] = defaultdict(count(1).__next__)
     ids = array("I")
-    num_sentences = 0
-    progress = _PartProgress(text, report)
+    num_sentences = words_reported = bytes_reported = 0
+
+    def report_progress(share: float) -> None:
+        nonlocal words_reported, bytes_reported
+        num_words, num_bytes = len(ids) - num_sentences, int(share * text.input_bytes)
+        report(num_words - words_reported, num_bytes - bytes_reported)
+        words_reported, bytes_reported = num_words, num_bytes
+
+    next_report = time.monotonic() + _SECONDS_BETWEEN_REPORTS
     for sentence, share in cut_sentences(text, settings):
         num_before = len(ids)
         ids.append(0)
@@ -85,7 +108,9 @@ def write_part(text: PartText, settings: TextSettings, parts: Path, identity: st
             ids.pop()
         else:
             num_sentences += 1
-        progress.update(len(ids) - num_sentences, share)
+        if time.monotonic() >= next_report:
+            report_progress(share)
+            next_report = time.monotonic() + _SECONDS_BETWEEN_REPORTS
     words = sorted(numbers)  # by code point, which is also the order of the UTF-8 bytes
     rank = np.zeros(len(words) + 1, dtype=np.uint32)
     rank[np.fromiter(map(numbers.__getitem__, words), np.int64, len(words))] = np.arange(1, len(words) + 1)
@@ -100,42 +125,117 @@ def write_part(text: PartText, settings: TextSettings, parts: Path, identity: st
     aside = folder.with_name(f"{folder.name}.new-{os.getpid()}")
     aside.mkdir()
     write_file(aside / IDS, [to_bytes(sorted_ids, "<u4")])
-    write_file(aside / WORDS, _lines_of(words))
+    blocks = (words[start : start + _WORDS_AT_ONCE] for start in range(0, len(words), _WORDS_AT_ONCE))
+    write_file(aside / WORDS, ("".join(f"{word}\n" for word in block).encode("utf-8") for block in blocks))
     write_file(aside / COUNTS, [to_bytes(counts, "<i8")])
     write_file(aside / RECORD, [json.dumps(asdict(record)).encode()])
     # This also fails if the process that wants the part is gone: then nothing is left behind.
-    progress.finish(record.num_words)
+    report_progress(1.0)
     shutil.rmtree(folder, ignore_errors=True)
     aside.replace(folder)
     sync(parts)
     return record
 
 
-def _lines_of(words: list[str]) -> Iterator[bytes]:
-    for start in range(0, len(words), 1 << 16):
-        yield "".join(f"{word}\n" for word in words[start : start + (1 << 16)]).encode("utf-8")
+def merge_all(parts: Sequence[Path], folder: Path, workers: Workers, report: Report) -> Path:
+    """Merge the lists of all parts, in rounds, in folders below `folder`; return the folder of the result."""
+    shutil.rmtree(folder, ignore_errors=True)
+    lists, round_number = list(parts), 0
+    while round_number == 0 or len(lists) > 1:
+        groups = [lists[start : start + LISTS_AT_ONCE] for start in range(0, len(lists), LISTS_AT_ONCE)]
+        targets = [_merged_folder(folder, round_number, number) for number in range(len(groups))]
+        calls = [(merge_lists, (group, target)) for group, target in zip(groups, targets, strict=True)]
+        for _ in workers.run(calls, report):
+            pass
+        lists, round_number = targets, round_number + 1
+    return lists[0]
 
 
-class _PartProgress:
-    """Reports words and input bytes now and then."""
+def map_part(folder: Path, number: int, num_parts: int) -> Ranks:
+    """Return the rank in the result of merge_all for each rank in part `number` of `num_parts`."""
+    ranks: Ranks | None = None
+    round_number = 0
+    while round_number == 0 or num_parts > 1:
+        group, position = divmod(number, LISTS_AT_ONCE)
+        step = np.fromfile(_map_file(_merged_folder(folder, round_number, group), position), dtype="<u4")
+        ranks = step if ranks is None else step[ranks]
+        number, num_parts = group, -(-num_parts // LISTS_AT_ONCE)
+        round_number += 1
+    assert ranks is not None
+    return ranks
 
-    def __init__(self, text: PartText, report: Report) -> None:
-        self._text, self._report = text, report
-        self._num_words = self._num_bytes = 0
-        self._next = time.monotonic() + _SECONDS_BETWEEN_REPORTS
 
-    def update(self, num_words: int, share: float) -> None:
-        now = time.monotonic()
-        if now >= self._next:
-            self._next = now + _SECONDS_BETWEEN_REPORTS
-            self._send(num_words, int(share * self._text.input_bytes))
+def _merged_folder(folder: Path, round_number: int, group: int) -> Path:
+    return folder / f"{round_number}-{group:05d}"
 
-    def finish(self, num_words: int) -> None:
-        self._send(num_words, self._text.input_bytes)
 
-    def _send(self, num_words: int, num_bytes: int) -> None:
-        self._report(num_words - self._num_words, num_bytes - self._num_bytes)
-        self._num_words, self._num_bytes = num_words, num_bytes
+def _map_file(folder: Path, position: int) -> Path:
+    return folder / f"map-{position:02d}.bin"
+
+
+def merge_lists(sources: Sequence[Path], target: Path, report: Report) -> None:
+    """Merge sorted lists, each a folder with words and counts, into the folder `target`; write their maps."""
+    target.mkdir(parents=True)
+    with ExitStack() as stack:
+        words_file = stack.enter_context((target / WORDS).open("wb"))
+        counts_file = stack.enter_context((target / COUNTS).open("wb"))
+        map_files = [
+            stack.enter_context(_map_file(target, position).open("wb")) for position in range(len(sources))
+        ]
+        maps = [array("I") for _ in sources]
+        words: list[bytes] = []
+        counts = array("q")
+        num_flushed = num_entries = 0
+
+        def flush() -> None:
+            nonlocal num_flushed
+            num_flushed += len(words)
+            words_file.writelines(words)
+            words.clear()
+            for file, numbers in ((counts_file, counts), *zip(map_files, maps, strict=True)):
+                file.write(numbers)
+                del numbers[:]
+
+        last = None
+        streams = [_entries(folder, position) for position, folder in enumerate(sources)]
+        for word, position, count in heapq.merge(*streams):
+            if word != last:
+                if num_entries >= _MERGED_AT_ONCE:
+                    flush()
+                    report(0, num_entries)
+                    num_entries = 0
+                words.append(word + b"\n")
+                counts.append(0)
+                last = word
+            num_entries += 1
+            counts[-1] += count
+            maps[position].append(num_flushed + len(words) - 1)
+        flush()
+        report(0, num_entries)
+
+
+def _entries(folder: Path, position: int) -> Iterator[tuple[bytes, int, int]]:
+    """Yield each word of a list with the position of the list and the count of the word."""
+    with (folder / WORDS).open("rb", buffering=1 << 18) as words, (folder / COUNTS).open("rb") as counts:
+        while block := counts.read(8 << 13):
+            for count, line in zip(array("q", block), words, strict=False):
+                yield line[:-1], position, count
+
+
+def write_shard(
+    number: int, part: int, parts: Path, merged: Path, num_parts: int, folder: Path, report: Report
+) -> ShardRecord:
+    """Write shard `number` of the corpus in `folder`, from the ids of part number `part` and the merged lists."""
+    ranks = map_part(merged, part, num_parts)
+    lookup = np.zeros(len(ranks) + 1, dtype=np.uint32)  # 0, the mark, stays 0
+    lookup[1:] = ranks
+    lookup[1:] += 1
+    tokens = lookup[np.fromfile(part_folder(parts, part) / IDS, dtype="<u4")]
+    starts = find_starts(tokens)
+    token_file = write_npy(folder / tokens_name(number), "<u4", len(tokens), [tokens])
+    start_file = write_npy(folder / starts_name(number), "<i8", len(starts), [starts])
+    report(0, len(tokens))
+    return ShardRecord(number, len(tokens), len(starts), token_file, start_file)
 
 
 def tokens_name(number: int) -> str:
@@ -148,28 +248,80 @@ def starts_name(number: int) -> str:
     return f"{SHARDS}/{number:05d}.starts.npy"
 
 
-def write_shard(
-    number: int, ids: Path, ranks: npt.NDArray[np.uint32], folder: Path, report: Report
-) -> ShardRecord:
-    """Write shard `number` of the corpus in `folder`, from the ids of a part and the ranks of its words."""
-    lookup = np.zeros(len(ranks) + 1, dtype=np.uint32)  # 0, the mark, stays 0
-    lookup[1:] = ranks
-    lookup[1:] += 1
-    tokens = lookup[np.fromfile(ids, dtype="<u4")]
-    starts = find_starts(tokens)
-    record = ShardRecord(
-        number,
-        len(tokens),
-        len(starts),
-        write_npy(folder / tokens_name(number), "<u4", len(tokens), [tokens]),
-        write_npy(folder / starts_name(number), "<i8", len(starts), [starts]),
-    )
-    report(0, len(tokens))
-    return record
-
-
 def find_starts(tokens: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
     """Return where blocks begin: at the first mark from each multiple of BLOCK_TOKENS on."""
     marks = np.flatnonzero(tokens == 0)
     next_marks = np.searchsorted(marks, np.arange(0, len(tokens), BLOCK_TOKENS))
     return np.unique(marks[next_marks[next_marks < len(marks)]])
+
+
+def write_words(merged: Path, folder: Path, num_sentences: int) -> dict[str, FileRecord]:
+    """Write the bytes, offsets and counts of the words listed in the folder `merged`."""
+    counts = np.memmap(merged / COUNTS, dtype="<i8", mode="r")
+    num_rows = len(counts) + 1
+    words = merged / WORDS
+    return {
+        BYTES: write_file(folder / BYTES, (block[block != _LINE_FEED].tobytes() for block in _blocks(words))),
+        OFFSETS: write_npy(folder / OFFSETS, "<i8", num_rows + 1, _offsets(words)),
+        TOTALS: write_npy(folder / TOTALS, "<i8", num_rows, _first_then(num_sentences, [counts])),
+    }
+
+
+def write_targets(merged: Path, folder: Path, vocabulary: Sequence[str]) -> tuple[FileRecord, int]:
+    """Write the vocabulary id of each row; return also how often unknown words occur in the corpus.
+
+    The mark has the id of <S>. Words spelled like the special ones are unknown.
+    """
+    counts = np.memmap(merged / COUNTS, dtype="<i8", mode="r")
+    begin, unknown = vocabulary.index("<S>"), vocabulary.index("<UNK>")
+    ids = {word.encode("utf-8"): number for number, word in enumerate(vocabulary)}
+    for word in (b"<S>", b"</S>", b"<UNK>"):
+        del ids[word]
+    num_unknown = 0
+
+    def look_up() -> Iterator[npt.NDArray[Any]]:
+        nonlocal num_unknown
+        num_done = 0
+        with (merged / WORDS).open("rb") as lines:
+            while found := [ids.get(line[:-1], unknown) for line in islice(lines, _WORDS_AT_ONCE)]:
+                targets = np.array(found, dtype=np.uint32)
+                num_unknown += int(counts[num_done : num_done + len(found)][targets == unknown].sum())
+                num_done += len(found)
+                yield targets
+
+    record = write_npy(folder / TARGETS, "<u4", len(counts) + 1, _first_then(begin, look_up()))
+    return record, num_unknown
+
+
+def _blocks(path: Path) -> Iterator[npt.NDArray[np.uint8]]:
+    with path.open("rb") as file:
+        while block := file.read(_BYTES_AT_ONCE):
+            yield np.frombuffer(block, dtype=np.uint8)
+
+
+def _offsets(words: Path) -> Iterator[npt.NDArray[Any]]:
+    yield np.zeros(2, dtype=np.int64)  # where the mark begins, and where it ends and the first word begins
+    num_bytes = num_words = 0
+    for block in _blocks(words):
+        ends = np.flatnonzero(block == _LINE_FEED)
+        # words.bin lacks one byte, the line feed, for each word before.
+        yield num_bytes + ends - np.arange(num_words, num_words + len(ends))
+        num_bytes += len(block)
+        num_words += len(ends)
+
+
+def _first_then(first: int, rest: Iterable[npt.NDArray[Any]]) -> Iterator[npt.NDArray[Any]]:
+    yield np.array([first])
+    yield from rest
+
+
+def most_frequent(
+    counts: npt.NDArray[np.int64], *, size: int | None = None, min_count: int = 1
+) -> npt.NDArray[np.int64]:
+    """Return the rows of the highest counts, highest first, without row 0 (the mark), in bounded memory."""
+    best = np.zeros(0, dtype=np.int64)
+    for start in range(1, len(counts), _WORDS_AT_ONCE):
+        block = counts[start : start + _WORDS_AT_ONCE]
+        rows = np.concatenate([best, start + np.flatnonzero(block >= min_count)])
+        best = rows[np.lexsort((rows, -counts[rows]))][:size]
+    return best

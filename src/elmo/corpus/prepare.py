@@ -4,43 +4,28 @@ Parts are finished one by one and kept, so the same call resumes where another o
 written last. The result does not depend on the number of workers. Nothing is trained here.
 """
 
-import dataclasses
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from elmo.corpus.parts import (
-    BLOCK_TOKENS,
-    SHARDS,
-    PartRecord,
-    ShardRecord,
-    part_folder,
-    read_part_record,
-    write_part,
-)
-from elmo.corpus.prepared import CORPUS, OWN_NAMES, PARTS, VOCABULARY, PreparedCorpus
-from elmo.corpus.settings import PrepareSettings, Split, read_vocabulary
+import numpy as np
+
+from elmo.corpus import parts
+from elmo.corpus.parts import PartRecord, ShardRecord
+from elmo.corpus.prepared import CORPUS, OWN_NAMES, PARTS, VOCABULARY, PreparedCorpus, WordTable
+from elmo.corpus.settings import DEFAULT_VOCABULARY_SIZE, SPECIAL_WORDS, PrepareSettings, Split, read_vocabulary
 from elmo.corpus.text import PartText, cut_parts
-from elmo.corpus.words import (
-    TARGETS,
-    WordTable,
-    choose_vocabulary,
-    merge_all,
-    write_part_shard,
-    write_targets,
-    write_words,
-)
 from elmo.errors import InputError
-from elmo.files.durable import FileRecord, disk_full_reported, remove, sync, write_file
+from elmo.files.durable import disk_full_reported, remove, sync, write_file
 from elmo.files.sources import STDIN, InputFile, check_outside, copy_stdin, find_sources
 from elmo.files.work_folder import MANIFEST, run_parts, write_manifest
 from elmo.files.workers import Call, Workers, count_cores
-from elmo.progress import progress_bar
+from elmo.progress import StatusBar, describe
 from elmo.text.vocabulary import format_lines
 from elmo.version import __version__
 
@@ -95,24 +80,14 @@ def prepare(
         vocabulary=None if vocabulary is None else Path(vocabulary),
     )
     names = [files] if isinstance(files, str | Path) else files
-    if not progress:
-        return prepare_corpus(names, output, settings, workers=workers, force=force)
-    with _bar() as show:
+    started = time.monotonic()
+    with StatusBar(_BAR_UNITS, shown=progress) as bar:
+
+        def show(done: PrepareProgress) -> None:
+            units, seconds = int(done.fraction * _BAR_UNITS), max(1e-9, time.monotonic() - started)
+            bar.show(units, describe(done.num_words, "words", seconds, units, _BAR_UNITS))
+
         return prepare_corpus(names, output, settings, show, workers=workers, force=force)
-
-
-@contextmanager
-def _bar() -> Iterator[ProgressCallback]:
-    done_words = done_units = 0
-    with progress_bar(unit="words", num_bytes=_BAR_UNITS, prints=False) as advance:
-
-        def show(progress: PrepareProgress) -> None:
-            nonlocal done_words, done_units
-            units = int(progress.fraction * _BAR_UNITS)
-            advance(units - done_units, progress.num_words - done_words)
-            done_words, done_units = progress.num_words, units
-
-        yield show
 
 
 def prepare_corpus(
@@ -139,43 +114,28 @@ def prepare_corpus(
         copy_stdin(sources)
         meter.begin("hashing", sum(source.path.stat().st_size for source in sources))
         inputs = [InputFile.of(source, lambda size: meter.advance(0, size)) for source in sources]
-        description = _describe(inputs, settings)
-        if force or not _is_finished(output, description):
-            _clear(output, parts_too=force)
-            _Preparation(inputs, output, settings, description, num_workers, meter).run()
-    return PreparedCorpus.open(output)
-
-
-def _describe(inputs: Sequence[InputFile], settings: PrepareSettings) -> dict[str, Any]:
-    """Return the first part of the manifest: everything that decides the rest."""
-    libraries = {name: version(name) for name in ("tokenizers", "sentencex")}
-    return {
-        "format": CORPUS.format,
-        "version": CORPUS.version,
-        "made_with": {"modern-elmo": __version__, **libraries},
-        "settings": settings.to_dict(),
-        "inputs": [file.to_dict() for file in inputs],
-    }
-
-
-def _is_finished(output: Path, description: dict[str, Any]) -> bool:
-    """Return whether the folder holds this corpus; InputError if it holds another one, or is damaged."""
-    manifest = CORPUS.read_manifest(output)
-    if manifest is None:
-        return False
-    CORPUS.check_same(output, manifest, description)
-    PreparedCorpus.open(output)
-    return True
-
-
-def _clear(output: Path, *, parts_too: bool) -> None:
-    """Remove what an unfinished run, or a corpus to be replaced, left behind; finished parts only if asked."""
-    (output / MANIFEST).unlink(missing_ok=True)
-    sync(output)
-    for name in OWN_NAMES:
-        remove(output / name)
-    if parts_too:
-        remove(output / CORPUS.work / PARTS)
+        # The first part of the manifest: everything that decides the rest.
+        libraries = {name: version(name) for name in ("tokenizers", "sentencex")}
+        description = {
+            "format": CORPUS.format,
+            "version": CORPUS.version,
+            "made_with": {"modern-elmo": __version__, **libraries},
+            "settings": settings.to_dict(),
+            "inputs": [file.to_dict() for file in inputs],
+        }
+        if not force and (manifest := CORPUS.read_manifest(output)) is not None:
+            CORPUS.check_same(output, manifest, description)
+        else:
+            # Remove what an unfinished run, or a corpus to be replaced, left behind.
+            (output / MANIFEST).unlink(missing_ok=True)
+            sync(output)
+            for name in OWN_NAMES:
+                remove(output / name)
+            if force:
+                remove(output / CORPUS.work / PARTS)
+            with Workers(num_workers) as pool:
+                _write_corpus(inputs, output, settings, description, pool, meter)
+        return PreparedCorpus.open(output)
 
 
 class _Meter:
@@ -209,91 +169,102 @@ class _Meter:
         self._callback(PrepareProgress(self._stage, self._num_words, min(1.0, fraction)))
 
 
-class _Preparation:
-    """One run, from the input files to the manifest."""
+def _write_corpus(
+    inputs: Sequence[InputFile],
+    output: Path,
+    settings: PrepareSettings,
+    description: dict[str, Any],
+    workers: Workers,
+    meter: _Meter,
+) -> None:
+    """Write everything, from the parts of the text to the manifest."""
+    work = output / CORPUS.work
+    records = _write_parts(inputs, work / PARTS, settings, CORPUS.identify(description), workers, meter)
+    num_words = sum(record.num_words for record in records)
+    num_sentences = sum(record.num_sentences for record in records)
+    if not num_words:
+        raise InputError("There are no words in the input; name files that contain text.")
 
-    def __init__(
-        self,
-        inputs: Sequence[InputFile],
-        output: Path,
-        settings: PrepareSettings,
-        description: dict[str, Any],
-        num_workers: int,
-        meter: _Meter,
-    ) -> None:
-        self.inputs, self.output, self.settings, self.description = inputs, output, settings, description
-        self.workers, self.meter = Workers(num_workers), meter
-        self.parts, self.merged = output / CORPUS.work / PARTS, output / CORPUS.work / "merged"
-        self.identity = CORPUS.identify(description)
+    meter.begin("merging", sum(record.num_distinct_words for record in records))
+    folders = [parts.part_folder(work / PARTS, record.number) for record in records]
+    merged = parts.merge_all(folders, work / "merged", workers, meter.advance)
+    files = parts.write_words(merged, output, num_sentences)
+    vocabulary = choose_vocabulary(output, settings)
+    files[VOCABULARY] = write_file(output / VOCABULARY, [format_lines(vocabulary)])
+    files[parts.TARGETS], num_unknown = parts.write_targets(merged, output, vocabulary)
 
-    def run(self) -> None:
-        with self.workers:
-            records = self._write_parts()
-            num_words = sum(record.num_words for record in records)
-            num_sentences = sum(record.num_sentences for record in records)
-            if not num_words:
-                raise InputError("There are no words in the input; name files that contain text.")
-            written, vocabulary, num_unknown = self._write_words(records, num_sentences)
-            shards = self._write_shards(records, num_words + num_sentences)
-        counts = {
-            "num_words": num_words,
-            "num_sentences": num_sentences,
-            "num_tokens": num_words + num_sentences,
-            "num_distinct_words": len(WordTable(self.output)) - 1,
-            "num_unknown_words": num_unknown,
-            "unknown_rate": round(num_unknown / num_words, 6),
-            "vocabulary_size": len(vocabulary),
-        }
-        manifest = {
-            **self.description,
-            "counts": counts,
-            "block_tokens": BLOCK_TOKENS,
-            "files": {name: dataclasses.asdict(record) for name, record in sorted(written.items())},
-            "shards": [dataclasses.asdict(shard) for shard in shards],
-        }
-        write_manifest(self.output, manifest)
+    meter.begin("writing", num_words + num_sentences)
+    (output / parts.SHARDS).mkdir()
+    filled = [record.number for record in records if record.num_words]
+    places = (work / PARTS, work / "merged", len(records), output)
+    calls: list[Call] = [(parts.write_shard, (shard, part, *places)) for shard, part in enumerate(filled)]
+    found: Iterator[ShardRecord] = workers.run(calls, meter.advance)
+    shards = sorted(found, key=lambda shard: shard.number)
+    for folder in (output / parts.SHARDS, output):
+        sync(folder)
+    counts = {
+        "num_words": num_words,
+        "num_sentences": num_sentences,
+        "num_tokens": num_words + num_sentences,
+        "num_distinct_words": len(WordTable(output)) - 1,
+        "num_unknown_words": num_unknown,
+        "unknown_rate": round(num_unknown / num_words, 6),
+        "vocabulary_size": len(vocabulary),
+    }
+    manifest = {
+        **description,
+        "counts": counts,
+        "block_tokens": parts.BLOCK_TOKENS,
+        "files": {name: asdict(record) for name, record in sorted(files.items())},
+        "shards": [asdict(shard) for shard in shards],
+    }
+    write_manifest(output, manifest)
 
-    def _write_parts(self) -> list[PartRecord]:
-        """Tokenize all text that no earlier run has; return the records of all parts in order."""
-        self.parts.mkdir(exist_ok=True)
-        finished = {}
-        for folder in self.parts.iterdir():
-            if not folder.name.isdigit():
-                shutil.rmtree(folder, ignore_errors=True)  # a part that was not finished
-            elif record := read_part_record(self.parts, int(folder.name), self.identity):
-                finished[record.number] = record
-        num_finished_bytes = sum(record.input_bytes for record in finished.values())
-        self.meter.begin("reading", sum(file.num_bytes for file in self.inputs) - num_finished_bytes)
-        texts = cut_parts([file.source for file in self.inputs], self.settings, self.settings.shard_bytes)
 
-        def compute(missing: Iterator[PartText]) -> Iterator[PartRecord]:
-            calls: Iterator[Call] = (
-                (write_part, (text, self.settings, self.parts, self.identity)) for text in missing
-            )
-            return self.workers.run(calls, self.meter.advance)
+def _write_parts(
+    inputs: Sequence[InputFile],
+    folder: Path,
+    settings: PrepareSettings,
+    identity: str,
+    workers: Workers,
+    meter: _Meter,
+) -> list[PartRecord]:
+    """Tokenize all text that no earlier run has; return the records of all parts in order."""
+    folder.mkdir(exist_ok=True)
+    finished = {}
+    for entry in folder.iterdir():
+        if not entry.name.isdigit():
+            shutil.rmtree(entry, ignore_errors=True)  # a part that was not finished
+        elif record := parts.read_part_record(folder, int(entry.name), identity):
+            finished[record.number] = record
+    num_finished_bytes = sum(record.input_bytes for record in finished.values())
+    meter.begin("reading", sum(file.num_bytes for file in inputs) - num_finished_bytes)
 
-        return run_parts(texts, lambda text: finished.get(text.number), compute, self.inputs)
+    def compute(missing: Iterator[PartText]) -> Iterator[PartRecord]:
+        calls: Iterator[Call] = ((parts.write_part, (text, settings, folder, identity)) for text in missing)
+        return workers.run(calls, meter.advance)
 
-    def _write_words(
-        self, records: Sequence[PartRecord], num_sentences: int
-    ) -> tuple[dict[str, FileRecord], list[str], int]:
-        """Write the word table and the vocabulary; return the files, the vocabulary and the unknown words."""
-        self.meter.begin("merging", sum(record.num_distinct_words for record in records))
-        folders = [part_folder(self.parts, record.number) for record in records]
-        merged = merge_all(folders, self.merged, self.workers, self.meter.advance)
-        written = write_words(merged, self.output, num_sentences)
-        vocabulary = choose_vocabulary(self.output, self.settings)
-        written[VOCABULARY] = write_file(self.output / VOCABULARY, [format_lines(vocabulary)])
-        written[TARGETS], num_unknown = write_targets(merged, self.output, vocabulary)
-        return written, vocabulary, num_unknown
+    texts = cut_parts([file.source for file in inputs], settings, settings.shard_bytes)
+    return run_parts(texts, lambda text: finished.get(text.number), compute, inputs)
 
-    def _write_shards(self, records: Sequence[PartRecord], num_tokens: int) -> list[ShardRecord]:
-        self.meter.begin("writing", num_tokens)
-        (self.output / SHARDS).mkdir()
-        filled = [record.number for record in records if record.num_words]
-        places = (self.parts, self.merged, len(records), self.output)
-        calls: list[Call] = [(write_part_shard, (shard, part, *places)) for shard, part in enumerate(filled)]
-        shards = sorted(self.workers.run(calls, self.meter.advance), key=lambda shard: shard.number)
-        for folder in (self.output / SHARDS, self.output):
-            sync(folder)
-        return shards
+
+def choose_vocabulary(folder: Path, settings: PrepareSettings) -> list[str]:
+    """Return the vocabulary for the word table in `folder`: the special words, then words by falling frequency.
+
+    Words of equal frequency follow by code point, so the same text makes the same vocabulary. The order matters:
+    the sampled softmax draws rows near the top most often.
+    """
+    if settings.vocabulary is not None:
+        return read_vocabulary(settings.vocabulary)
+    counts = np.load(folder / parts.TOTALS, mmap_mode="r")
+    if settings.min_count is not None:
+        size = None
+        rows = parts.most_frequent(counts, min_count=settings.min_count)
+    else:
+        size = settings.vocabulary_size or DEFAULT_VOCABULARY_SIZE
+        # Enough rows, even if some words of the text are spelled like the special ones.
+        rows = parts.most_frequent(counts, size=size)
+    words = [word for word in WordTable(folder).words(rows) if word not in SPECIAL_WORDS]
+    if not words:
+        raise InputError(f"No word occurs {settings.min_count} times; choose a lower min_count.")
+    return [*SPECIAL_WORDS, *words][:size]

@@ -1,23 +1,20 @@
 """A prepared corpus, opened: `manifest.json` says what must be there, everything else is memory-mapped."""
 
-import functools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from elmo.corpus.parts import SHARDS, starts_name, tokens_name
-from elmo.corpus.words import BYTES, OFFSETS, TARGETS, TOTALS, WordTable
+from elmo.corpus.parts import BYTES, OFFSETS, SHARDS, TARGETS, TOTALS, starts_name, tokens_name
 from elmo.errors import InputError
 from elmo.files.work_folder import MANIFEST, FolderKind, damaged, find_damage, is_file_record
-from elmo.text.characters import Ids
+from elmo.text.characters import Ids, Utf8Alphabet
 from elmo.text.vocabulary import parse_lines
 
 VOCABULARY = "vocabulary.txt"
 PARTS = "parts"
 MARK = 0  # the id before each sentence
-_SHARDS_KEPT_OPEN = 64  # each is an open file
 _ID_BYTES = 4
 _COUNTS = (
     "num_words",
@@ -70,17 +67,59 @@ CORPUS = FolderKind(
 )
 
 
+class WordTable:
+    """The words of a prepared corpus by their ids, memory-mapped."""
+
+    def __init__(self, folder: Path) -> None:
+        self._bytes = np.memmap(folder / BYTES, dtype=np.uint8, mode="r")
+        self._offsets: npt.NDArray[np.int64] = np.load(folder / OFFSETS, mmap_mode="r")
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def words(self, ids: npt.ArrayLike) -> list[str]:
+        """Return the words of some ids; that of the mark is empty."""
+        rows = self._check(ids)
+        spans = zip(self._offsets[rows].tolist(), self._offsets[rows + 1].tolist(), strict=True)
+        return [self._bytes[start:end].tobytes().decode("utf-8") for start, end in spans]
+
+    def character_ids(self, ids: npt.ArrayLike, max_characters: int = 50) -> Ids:
+        """Return the character ids of some words, those of Utf8Alphabet, (n, max_characters); the mark is <S>."""
+        rows = self._check(ids)
+        starts = self._offsets[rows]
+        lengths = np.minimum(self._offsets[rows + 1] - starts, max_characters - 2)
+        columns = np.arange(max_characters - 2)
+        places = np.minimum(starts[:, None] + columns, len(self._bytes) - 1)  # (n, max_characters - 2)
+        content = self._bytes[places].astype(np.int64) + Utf8Alphabet.SHIFT
+        result = np.full((len(rows), max_characters), Utf8Alphabet.PADDING, dtype=np.int64)
+        result[:, 0] = Utf8Alphabet.BEGIN_WORD
+        result[:, 1:-1][columns < lengths[:, None]] = content[columns < lengths[:, None]]
+        result[np.arange(len(rows)), lengths + 1] = Utf8Alphabet.END_WORD
+        result[rows == 0] = Utf8Alphabet(max_characters).boundaries()[0]
+        return result
+
+    def _check(self, ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        rows = np.asarray(ids, dtype=np.int64)
+        if rows.size and not (rows.min() >= 0 and rows.max() < len(self)):
+            raise IndexError(f"word ids must be 0 to {len(self) - 1}; {rows.min()} to {rows.max()} were given")
+        return rows
+
+
 class PreparedCorpus:
     """Sentences as word ids. Id 0 is the mark before each sentence; ids 1 to num_distinct_words are words."""
 
     def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
         self.folder, self.manifest = folder, manifest
         self.vocabulary = tuple(parse_lines((folder / VOCABULARY).read_bytes()))
-        self._counts: dict[str, int] = manifest["counts"]
+        counts: dict[str, int] = manifest["counts"]
+        self.num_words = counts["num_words"]  # in the text, marks of sentences excluded
+        self.num_sentences = counts["num_sentences"]  # each with one mark
+        self.num_tokens = counts["num_tokens"]  # words and marks: the length of all shards together
+        self.num_distinct_words = counts["num_distinct_words"]  # the word table has one row more, for the mark
+        self.num_shards = len(manifest["shards"])
         self._table = WordTable(folder)
         self.targets: npt.NDArray[np.uint32] = np.load(folder / TARGETS, mmap_mode="r")
         self.word_counts: npt.NDArray[np.int64] = np.load(folder / TOTALS, mmap_mode="r")
-        self._open_shard = functools.lru_cache(_SHARDS_KEPT_OPEN)(self._map_shard)
         self._verified: set[int] = set()  # shards
 
     @classmethod
@@ -102,31 +141,6 @@ class PreparedCorpus:
             raise damaged(folder, faults, CORPUS.repair)
         return cls(folder, manifest)
 
-    @property
-    def num_words(self) -> int:
-        """Number of words in the text, marks of sentences excluded."""
-        return self._counts["num_words"]
-
-    @property
-    def num_sentences(self) -> int:
-        """Number of sentences, each with one mark."""
-        return self._counts["num_sentences"]
-
-    @property
-    def num_tokens(self) -> int:
-        """Number of words and marks: the length of all shards together."""
-        return self._counts["num_tokens"]
-
-    @property
-    def num_distinct_words(self) -> int:
-        """Number of distinct words; the word table has one row more, for the mark."""
-        return self._counts["num_distinct_words"]
-
-    @property
-    def num_shards(self) -> int:
-        """Number of arrays of word ids."""
-        return len(self.manifest["shards"])
-
     def word(self, number: int) -> str:
         """Return the word of an id; that of the mark is empty."""
         return self._table.words([number])[0]
@@ -136,19 +150,13 @@ class PreparedCorpus:
         return self._table.words(ids)
 
     def character_ids(self, ids: npt.ArrayLike, max_characters: int = 50) -> Ids:
-        """Return the character ids of some words as Utf8Alphabet has them, shape (n, max_characters).
-
-        Those of the mark are the beginning of a sentence.
-        """
+        """Return the character ids of some words, (n, max_characters); see WordTable."""
         return self._table.character_ids(ids, max_characters)
 
     def shard(self, number: int) -> npt.NDArray[np.uint32]:
         """Return the word ids of a shard, memory-mapped, shape (its tokens,)."""
         if not 0 <= number < self.num_shards:
             raise IndexError(f"there are shards 0 to {self.num_shards - 1}, not {number}")
-        return self._open_shard(number)
-
-    def _map_shard(self, number: int) -> npt.NDArray[np.uint32]:
         shard: npt.NDArray[np.uint32] = np.load(self.folder / tokens_name(number), mmap_mode="r")
         return shard
 

@@ -4,14 +4,18 @@ From a corpus: words that occur near each other are counted, and their positive 
 reduced by a truncated SVD. The corpus is streamed; memory is bounded by the number of pairs that are kept.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
+from elmo.checkpoint.checkpoint import ContextLayer, quantize
+from elmo.config import ContextConfig
 from elmo.corpus.prepared import MARK, PreparedCorpus
 from elmo.errors import ConfigError, InputError
 from elmo.text.word_vectors import measure_word_vectors, read_word_vectors
@@ -54,6 +58,20 @@ class StaticVectors:
         weights = _FREQUENCY / (_FREQUENCY + self.frequencies)
         return np.asarray(weights / weights.max())  # in a small corpus all words are frequent
 
+    def to_layer(self, tensors: Mapping[str, Tensor]) -> ContextLayer:
+        """Return a context layer of these vectors in 8 bits, with `tensors`, and without common directions yet."""
+        num_words, dim = self.vectors.shape
+        quantized, scales = quantize(torch.from_numpy(self.vectors))
+        own = {
+            "vectors": quantized,
+            "scales": scales,
+            "weights": torch.from_numpy(self.weights).float(),
+            "sentence_components": torch.zeros(0, dim),
+            "word_components": torch.zeros(0, len(tensors["word_mean"])),
+        }
+        config = ContextConfig(num_words, dim, lowercase=self.lowercase, num_components=0)
+        return ContextLayer(config, self.words, {**own, **tensors})
+
 
 def make_static_vectors(
     corpus: str | Path | PreparedCorpus,
@@ -69,7 +87,13 @@ def make_static_vectors(
 
     `advance` is called with the number of tokens counted. Words that never stand beside another have zeros.
     """
-    _require_sparse()
+    try:
+        import scipy.sparse  # noqa: F401
+        import sklearn  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(
+            "Static vectors need scipy and scikit-learn: pip install 'modern-elmo[fuse]'."
+        ) from error
     for name, value in (("num_words", num_words), ("dim", dim), ("window", window)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise InputError(f"{name} is {value!r}; it must be a whole number, 1 or more.")
@@ -81,7 +105,7 @@ def make_static_vectors(
             f"many dimensions, not {dim:,}; prepare more text, or ask for fewer dimensions."
         )
     pairs = count_pairs(opened, words, window=window, advance=advance)
-    return _finish(words, _reduce(pairs, dim, seed), lowercase)
+    return _finish(words, range(len(words.words)), _reduce(pairs, dim, seed), lowercase)
 
 
 def read_static_vectors(
@@ -91,22 +115,14 @@ def read_static_vectors(
     opened = corpus if isinstance(corpus, PreparedCorpus) else PreparedCorpus.open(corpus)
     words = count_words(opened, num_words=num_words, lowercase=lowercase)
     path = Path(path)
-    wanted = {*words.words, *words.forms}
-    found = read_word_vectors(path, wanted, measure_word_vectors(path))
-    rows = [row for row, (key, form) in enumerate(zip(words.words, words.forms, strict=True))
-            if key in found or form in found]  # fmt: skip
-    if len(rows) < 2:
-        raise InputError(f"{path} has vectors for {len(rows)} words of {opened.folder}; two or more are needed.")
-    kept = WordCounts(
-        tuple(words.words[row] for row in rows),
-        tuple(words.forms[row] for row in rows),
-        words.counts[rows],
-        words.num_words,
-        words.row_of_id,
-    )
-    pairs = zip(kept.words, kept.forms, strict=True)
-    vectors = np.stack([found[key] if key in found else found[form] for key, form in pairs])
-    return _finish(kept, vectors, lowercase)
+    found = read_word_vectors(path, {*words.words, *words.forms}, measure_word_vectors(path))
+    vectors = {}
+    for row, (key, form) in enumerate(zip(words.words, words.forms, strict=True)):
+        if key in found or form in found:
+            vectors[row] = found[key] if key in found else found[form]
+    if (num_found := len(vectors)) < 2:
+        raise InputError(f"{path} has vectors for {num_found} words of {opened.folder}; two or more are needed.")
+    return _finish(words, list(vectors), np.stack(list(vectors.values())), lowercase)
 
 
 def write_static_vectors(vectors: StaticVectors, path: Path) -> None:
@@ -115,17 +131,6 @@ def write_static_vectors(vectors: StaticVectors, path: Path) -> None:
         file.write(f"{len(vectors.words)} {vectors.vectors.shape[1]}\n")
         for word, vector in zip(vectors.words, vectors.vectors, strict=True):
             file.write(f"{word} {' '.join(f'{value:.5g}' for value in vector.tolist())}\n")
-
-
-def _require_sparse() -> None:
-    """Raise ConfigError that names the extra to install if scipy or scikit-learn is missing."""
-    try:
-        import scipy.sparse  # noqa: F401
-        import sklearn  # noqa: F401
-    except ImportError as error:
-        raise ConfigError(
-            "Static vectors need scipy and scikit-learn: pip install 'modern-elmo[fuse]'."
-        ) from error
 
 
 def count_words(corpus: PreparedCorpus, *, num_words: int, lowercase: bool = True) -> WordCounts:
@@ -165,7 +170,6 @@ def count_pairs(
     import scipy.sparse
 
     shape = (len(words.words), len(words.words))
-    total = scipy.sparse.csr_matrix(shape, dtype=np.float32)
     pending: list[Any] = []  # ever smaller ones; merging equals with equals keeps the work linear
     smallest = 0.0
     for ids in _read_chunks(corpus):
@@ -178,8 +182,7 @@ def count_pairs(
             pending[0].data[pending[0].data < smallest] = 0
             pending[0].eliminate_zeros()
         advance(len(ids))
-    for part in reversed(pending):
-        total = total + part
+    total = sum(reversed(pending), start=scipy.sparse.csr_matrix(shape, dtype=np.float32))
     return (total + total.T).tocsr()
 
 
@@ -233,16 +236,12 @@ def _count_chunk(
 
 
 def _reduce(pairs: Any, dim: int, seed: int) -> npt.NDArray[np.float32]:
-    """Return the vectors (V, dim): left singular vectors times the roots of the singular values."""
+    """Return the vectors (V, dim): left singular vectors times the roots of the singular values.
+
+    What is reduced is max(0, log p(word, context) / (p(word) · p(context))) of the pairs that occur.
+    """
     from sklearn.utils.extmath import randomized_svd
 
-    information = _positive_information(pairs)
-    left, values, _ = randomized_svd(information, dim, n_iter=_POWER_ITERATIONS, random_state=seed)
-    return np.asarray(left * values**_SINGULAR_VALUE_EXPONENT, dtype=np.float32)
-
-
-def _positive_information(pairs: Any) -> Any:
-    """Return max(0, log p(word, context) / (p(word) · p(context))) of the pairs that occur, as a sparse matrix."""
     matrix = pairs.copy()
     sums = np.maximum(np.asarray(matrix.sum(axis=1), dtype=np.float64).ravel(), np.finfo(np.float64).tiny)
     contexts = sums**_CONTEXT_EXPONENT
@@ -251,15 +250,22 @@ def _positive_information(pairs: Any) -> Any:
     information = np.log(matrix.data.astype(np.float64)) - np.log(sums)[rows] - log_contexts[matrix.indices]
     matrix.data = np.maximum(information, 0).astype(np.float32)
     matrix.eliminate_zeros()
-    return matrix
+    left, values, _ = randomized_svd(matrix, dim, n_iter=_POWER_ITERATIONS, random_state=seed)
+    return np.asarray(left * values**_SINGULAR_VALUE_EXPONENT, dtype=np.float32)
 
 
-def _finish(words: WordCounts, vectors: npt.NDArray[np.float32], lowercase: bool) -> StaticVectors:
-    """Centre the vectors and scale them to length 1; those of words never seen beside others stay zero."""
+def _finish(
+    words: WordCounts, rows: Sequence[int], vectors: npt.NDArray[np.float32], lowercase: bool
+) -> StaticVectors:
+    """Centre the vectors of some rows and scale them to length 1; words never seen beside others keep zeros."""
     is_zero = ~vectors.any(axis=1)
     centred = vectors - vectors[~is_zero].mean(axis=0)
     centred[is_zero] = 0
     lengths = np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), np.finfo(np.float32).tiny)
     return StaticVectors(
-        words.words, words.forms, words.counts / words.num_words, (centred / lengths).astype(np.float32), lowercase
+        words=tuple(words.words[row] for row in rows),
+        forms=tuple(words.forms[row] for row in rows),
+        frequencies=words.counts[np.array(rows)] / words.num_words,
+        vectors=(centred / lengths).astype(np.float32),
+        lowercase=lowercase,
     )

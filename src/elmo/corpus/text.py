@@ -5,12 +5,11 @@ sequence, at the end of a document. Parts are read here as bytes and decoded in 
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import BinaryIO
 
 from elmo.corpus.settings import TextSettings
 from elmo.errors import InputError
@@ -55,84 +54,60 @@ class PartText:
     input_bytes: int  # its share of the input files
 
 
-class _Cutter:
-    """Collects lines or rows, and says when they are enough for a part."""
-
-    def __init__(self, part_bytes: int) -> None:
-        self.part_bytes = part_bytes
-        self.size = self.number = 0
-        self.passages: list[Passage] = []
-
-    @property
-    def is_full(self) -> bool:
-        return self.size >= self.part_bytes
-
-    def add(self, source: Source, end: int, collected: list[bytes] | list[str]) -> None:
-        """Take what was collected of a source up to the line or row numbered `end`."""
-        if collected:
-            is_rows = isinstance(collected[0], str)
-            content = tuple(collected) if is_rows else b"".join(collected)  # type: ignore[arg-type]
-            self.passages.append(Passage(source, end - len(collected) + 1, content))  # type: ignore[arg-type]
-            collected.clear()
-
-    def cut(self, input_bytes: int) -> PartText:
-        part = PartText(self.number, tuple(self.passages), input_bytes)
-        self.passages.clear()
-        self.size, self.number = 0, self.number + 1
-        return part
+# A line or a row: its number, its content, whether a part may end after it, and a count of the bytes read so far.
+_Piece = tuple[int, bytes | str, bool, Callable[[], int]]
 
 
 def cut_parts(
     sources: Sequence[Source], settings: TextSettings, part_bytes: int = PART_BYTES
 ) -> Iterator[PartText]:
     """Read all sources in order and yield their parts: at least one, which may be empty."""
-    cutter = _Cutter(part_bytes)
-    bytes_before = bytes_cut = 0
+    passages: list[Passage] = []
+    size = number = bytes_before = bytes_cut = 0
     for source in sources:
-        collect = _collect_rows if source.kind == "parquet" else _collect_lines
-        for bytes_read in collect(source, settings, cutter):
-            yield cutter.cut(bytes_before + bytes_read - bytes_cut)
-            bytes_cut = bytes_before + bytes_read
+        collected: list[bytes | str] = []
+        first = 1
+        for last, content, may_end, bytes_read in _read_pieces(source, settings):
+            collected.append(content)
+            size += len(content)
+            if may_end and size >= part_bytes:
+                passages.append(_join_pieces(source, first, collected))
+                yield PartText(number, tuple(passages), bytes_before + bytes_read() - bytes_cut)
+                bytes_cut = bytes_before + bytes_read()
+                passages, collected, first = [], [], last + 1
+                size, number = 0, number + 1
+        if collected:
+            passages.append(_join_pieces(source, first, collected))
         bytes_before += source.path.stat().st_size
-    if cutter.passages or cutter.number == 0:
-        yield cutter.cut(bytes_before - bytes_cut)
+    if passages or number == 0:
+        yield PartText(number, tuple(passages), bytes_before - bytes_cut)
 
 
-def _collect_lines(source: Source, settings: TextSettings, cutter: _Cutter) -> Iterator[int]:
-    """Fill the cutter; whenever a part is full, yield how many bytes of the file were read."""
-    collected: list[bytes] = []
+def _join_pieces(source: Source, first: int, pieces: list[bytes | str]) -> Passage:
+    if isinstance(pieces[0], str):
+        return Passage(source, first, tuple(map(str, pieces)))
+    return Passage(source, first, b"".join(pieces))  # type: ignore[arg-type]
+
+
+def _read_pieces(source: Source, settings: TextSettings) -> Iterator[_Piece]:
+    if source.kind == "parquet":
+        yield from _read_rows(source, settings)
+        return
     by_document = source.kind == "txt" and settings.split == "none"
     document_size, document_start, number = 0, 1, 0
-    with open_stream(source) as (stream, bytes_read):
-        for number, line in enumerate(_read_byte_lines(source, stream), start=1):
-            collected.append(line)
-            cutter.size += len(line)
-            if by_document:
-                document_size += len(line)
-                if document_size > LONGEST_DOCUMENT_BYTES:
-                    raise _too_long(source, document_start)
-                if not line.isspace():
-                    continue
-                document_size, document_start = 0, number + 1
-            if cutter.is_full:
-                cutter.add(source, number, collected)
-                yield bytes_read()
-        cutter.add(source, number, collected)
-
-
-def _read_byte_lines(source: Source, stream: BinaryIO) -> Iterator[bytes]:
-    number = 0
-    with damage_reported(source, lambda: f"after line {number:,}"):
+    with open_stream(source) as (stream, bytes_read), damage_reported(source, lambda: f"after line {number:,}"):
         for line in iter(partial(stream.readline, LONGEST_DOCUMENT_BYTES + 1), b""):
             number += 1
-            if len(line) > LONGEST_DOCUMENT_BYTES:
-                raise _too_long(source, number)
-            yield line
+            document_size += len(line)
+            if document_size > LONGEST_DOCUMENT_BYTES:
+                raise _too_long(source, number if len(line) > LONGEST_DOCUMENT_BYTES else document_start)
+            may_end = not by_document or line.isspace()
+            if may_end:
+                document_size, document_start = 0, number + 1
+            yield number, line, may_end, bytes_read
 
 
-def _collect_rows(source: Source, settings: TextSettings, cutter: _Cutter) -> Iterator[int]:
-    collected: list[str] = []
-    number = 0
+def _read_rows(source: Source, settings: TextSettings) -> Iterator[_Piece]:
     with open_parquet(source) as table:
         if settings.field not in table.names:
             raise InputError(f"{source.name} {describe_missing(settings.field, table.names)}.")
@@ -140,15 +115,10 @@ def _collect_rows(source: Source, settings: TextSettings, cutter: _Cutter) -> It
         for row in table.read([settings.field]):
             if isinstance(row, BrokenRow):
                 raise Passage(source, row.number, ()).fail(row)
-            number, text = row.number, row.fields[settings.field] or ""  # a null is an empty document
+            text = row.fields[settings.field] or ""  # a null is an empty document
             if len(text) > LONGEST_DOCUMENT_BYTES:
-                raise _too_long(source, number)
-            collected.append(text)
-            cutter.size += len(text)
-            if cutter.is_full:
-                cutter.add(source, number, collected)
-                yield table.bytes_read()
-        cutter.add(source, number, collected)
+                raise _too_long(source, row.number)
+            yield row.number, text, True, table.bytes_read
 
 
 def _too_long(source: Source, number: int) -> InputError:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from elmo.checkpoint.context_layer import ContextLayer
+from elmo.checkpoint.checkpoint import ContextLayer
 
 Array = npt.NDArray[np.float32]
 EncodeWords = Callable[[list[str]], Array]  # distinct words -> their vectors in layer 0, (n, D)

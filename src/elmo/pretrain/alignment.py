@@ -7,6 +7,7 @@ and `change_basis` writes them into the weights. They shrink directions that say
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +19,7 @@ from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.derived import change_basis, check_basis
 from elmo.errors import InputError
 from elmo.model import Elmo
-from elmo.pretrain.distillation import compare_relations, find_others
-from elmo.pretrain.teacher import Teacher
+from elmo.pretrain.distillation import Teacher, compare_relations, find_others
 from elmo.progress import progress_bar
 
 SENTENCES_AT_ONCE = 128
@@ -46,8 +46,7 @@ class ReadWords:
     vectors: Tensor  # (N, E), of length 1
 
 
-@dataclass(frozen=True)
-class Agreement:
+class Agreement(NamedTuple):
     """Correlation of the cosines among occurrences of a word with the teacher's: means over held-out words."""
 
     top: float
@@ -98,12 +97,19 @@ def read_words(
     advance: Callable[[int], None] = lambda num_words: None,
 ) -> ReadWords:
     """Read sentences until there are `num_words` words; `advance` is called with the number of words read."""
+    chosen: list[Sequence[str]] = []
+    num_taken = 0
+    for sentence in sentences:
+        if sentence:
+            chosen.append(sentence)
+            num_taken += len(sentence)
+        if num_taken >= num_words:
+            break
     words: list[str] = []
     layers: list[Tensor] = []
     vectors: list[Tensor] = []
-    batch: list[Sequence[str]] = []
-
-    def read() -> None:
+    for start in range(0, len(chosen), SENTENCES_AT_ONCE):
+        batch = chosen[start : start + SENTENCES_AT_ONCE]
         pieces = teacher.cut(batch)
         found = np.concatenate(model.embed(batch, layers="all"), axis=1)[:, pieces.words.numpy()]
         layers.append(torch.from_numpy(found).half())
@@ -111,19 +117,6 @@ def read_words(
         in_order = [word for sentence in batch for word in sentence]
         words.extend(in_order[number] for number in pieces.words.tolist())
         advance(len(pieces.words))
-        batch.clear()
-
-    num_taken = 0
-    for sentence in sentences:
-        if sentence:
-            batch.append(sentence)
-            num_taken += len(sentence)
-        if len(batch) == SENTENCES_AT_ONCE:
-            read()
-        if num_taken >= num_words:
-            break
-    if batch:
-        read()
     if not words:
         raise InputError("The text has no words; give text of the kind that the model is used on.")
     return ReadWords(words, torch.cat(layers, dim=1), torch.cat(vectors))
@@ -141,8 +134,7 @@ def align(
     before = _measure(read, held_out, *matrices)
     optimizer = torch.optim.Adam(matrices, lr=LEARNING_RATE)
     for step in range(num_steps):
-        for options in optimizer.param_groups:
-            options["lr"] = LEARNING_RATE * (1 - step / num_steps)
+        optimizer.param_groups[0]["lr"] = LEARNING_RATE * (1 - step / num_steps)
         groups = [taught[number] for number in random.integers(len(taught), size=GROUPS_AT_ONCE)]
         loss = _compare(read, _choose(groups, random), matrices)
         drawn = torch.from_numpy(random.integers(len(read.words), size=(1, RANDOM_WORDS)))

@@ -7,18 +7,16 @@ beside the model and is not part of it. Words outside the table of static vector
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.checkpoint.context_layer import ContextLayer, quantize
+from elmo.checkpoint.checkpoint import ContextLayer
 from elmo.checkpoint.open import open_checkpoint
-from elmo.config import ContextConfig
 from elmo.corpus.prepared import MARK, PreparedCorpus
-from elmo.corpus.static_vectors import StaticVectors, read_static_vectors
+from elmo.corpus.static_vectors import read_static_vectors
 from elmo.errors import ConfigError
 from elmo.inference.context import Array, ContextReader
 from elmo.model import Elmo
@@ -121,7 +119,16 @@ def _drop_empty(places: Tensor, vectors: Tensor) -> ContextTargets:
 def _open_layer(settings: ContextSettings, corpus: PreparedCorpus) -> ContextLayer:
     """Open the context layer of a model, or build one from a file; words outside its table have no vector."""
     if settings.vectors is not None:
-        layer = _build_layer(read_static_vectors(Path(settings.vectors), corpus))
+        static = read_static_vectors(settings.vectors, corpus)
+        dim = static.vectors.shape[1]
+        tensors = {
+            "unknown_map": torch.zeros(1, dim),
+            "unknown_bias": torch.zeros(dim),
+            # For sentence vectors, which are not needed here.
+            "sentence_scale": torch.ones(dim),
+            "word_mean": torch.zeros(1),
+        }
+        layer = static.to_layer(tensors)
     else:
         assert settings.model is not None
         found = open_checkpoint(settings.model).context
@@ -133,22 +140,3 @@ def _open_layer(settings: ContextSettings, corpus: PreparedCorpus) -> ContextLay
         layer = found
     no_map = {name: torch.zeros_like(layer.tensors[name]) for name in ("unknown_map", "unknown_bias")}
     return replace(layer, tensors={**layer.tensors, **no_map})
-
-
-def _build_layer(static: StaticVectors) -> ContextLayer:
-    num_words, dim = static.vectors.shape
-    quantized, scales = quantize(torch.from_numpy(static.vectors))
-    tensors = {
-        "vectors": quantized,
-        "scales": scales,
-        "weights": torch.from_numpy(static.weights).float(),
-        "unknown_map": torch.zeros(1, dim),
-        "unknown_bias": torch.zeros(dim),
-        # For sentence vectors, which are not needed here.
-        "sentence_scale": torch.ones(dim),
-        "sentence_components": torch.zeros(0, dim),
-        "word_mean": torch.zeros(1),
-        "word_components": torch.zeros(0, 1),
-    }
-    config = ContextConfig(num_words, dim, lowercase=static.lowercase, num_components=0)
-    return ContextLayer(config, static.words, tensors)

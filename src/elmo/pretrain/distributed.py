@@ -73,6 +73,16 @@ class Processes:
             dist.destroy_process_group()
 
 
+def own_rank() -> int:
+    """Return the number of this process among those that train together."""
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+def count_processes() -> int:
+    """Return how many processes train together."""
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
 def average_sparse(parameters: Iterable[nn.Parameter]) -> None:
     """Average sparse gradients over processes, each row once; DistributedDataParallel averages the dense ones."""
     for parameter in parameters:

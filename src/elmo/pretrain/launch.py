@@ -29,7 +29,7 @@ from elmo.files.durable import is_vacant, writing_aside
 from elmo.heap import reuse_large_blocks
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.metrics import METRICS_FILE, TrainingReport
-from elmo.pretrain.run import Run, Validation, Watcher, count_updates, lock_run
+from elmo.pretrain.run import Run, Watcher, count_updates, lock_run
 from elmo.pretrain.settings import TrainSettings, change, read_settings
 
 FORMAT, VERSION = "modern-elmo-run", 1
@@ -119,22 +119,16 @@ def resume_training(
 
 def _train(run: Run, *, progress: bool) -> TrainingResult:
     reuse_large_blocks()
-    perplexity: float | None = None
     report = TrainingReport(run, shown=progress and run.is_first)
-
-    def on_validation(found: Validation) -> None:
-        nonlocal perplexity
-        perplexity = found.evaluation.perplexity
-        report.on_validation(found)
-
     try:
         with report, StopRequest() as stop:
-            watcher = Watcher(report.on_update, on_validation, report.on_checkpoint)
+            watcher = Watcher(report.on_update, report.on_validation, report.on_checkpoint)
             is_done = run.train(watcher, should_stop=lambda: stop.signal is not None)
     finally:
         run.close()
     stopped_by = None if is_done else stop.signal or signal.SIGTERM  # another process may have received it
-    state = run.state
+    state, validation = run.state, run.last_validation
+    perplexity = None if validation is None else validation.evaluation.perplexity
     return TrainingResult(run.folder, state.num_updates, state.num_words, perplexity, stopped_by, run.is_first)
 
 

@@ -28,23 +28,21 @@ class MetricsWriter:
     def __init__(self, run: Path, *, resumed_at: int = 0) -> None:
         self._path = run / METRICS_FILE
         kept = [line for line in read_metrics(run) if line["update"] <= resumed_at]
-        try:
+        with _writing(run):
             replace_file(self._path, "".join(f"{json.dumps(line)}\n" for line in kept).encode())
             self._file = self._path.open("a", encoding="utf-8")
-            self._board = _open_tensorboard(run / TENSORBOARD_FOLDER, resumed_at)
-        except OSError as error:
-            raise _unwritten(self._path, error) from error
+            self._board: _Events | None = None
+            with contextlib.suppress(ImportError):
+                self._board = _Events(run / TENSORBOARD_FOLDER, resumed_at)
 
     def write(self, kind: str, update: int, values: dict[str, float]) -> None:
         """Append one line: "train" (sampled losses) or "validation" (full softmax)."""
         shown = {name: value if math.isfinite(value) else None for name, value in values.items()}
-        try:
+        with _writing(self._path.parent):
             self._file.write(json.dumps({"kind": kind, "update": update, **shown}) + "\n")
             self._file.flush()
             if self._board is not None:
                 self._board.add(update, {f"{kind}/{name}": value for name, value in values.items()})
-        except OSError as error:
-            raise _unwritten(self._path, error) from error
 
     def close(self) -> None:
         """Close the files; `write` has flushed everything and raised what went wrong."""
@@ -69,11 +67,15 @@ def read_metrics(run: Path) -> Iterator[dict[str, Any]]:
             yield values
 
 
-def _unwritten(path: Path, error: OSError) -> ElmoError:
-    return ElmoError(
-        f"The metrics of the run could not be written to {path.parent} ({error.strerror or error}); its "
-        f"checkpoints are complete, so make room and resume with --resume {path.parent}."
-    )
+@contextlib.contextmanager
+def _writing(run: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ElmoError(
+            f"The metrics of the run could not be written to {run} ({error.strerror or error}); its checkpoints "
+            f"are complete, so make room and resume with --resume {run}."
+        ) from error
 
 
 class _Events:
@@ -105,13 +107,6 @@ class _Events:
 
     def close(self) -> None:
         self._file.close()
-
-
-def _open_tensorboard(folder: Path, resumed_at: int) -> _Events | None:
-    try:
-        return _Events(folder, resumed_at)
-    except ImportError:
-        return None
 
 
 class TrainingReport:

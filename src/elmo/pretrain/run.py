@@ -16,7 +16,7 @@ from elmo.build import build_bilm
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import write_json
 from elmo.checkpoint.source import BEST_FILE, CHECKPOINTS, checkpoint_folder, list_checkpoints, read_best
-from elmo.config import ModelConfig, SoftmaxConfig
+from elmo.config import SoftmaxConfig
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.errors import ConfigError
 from elmo.files.durable import holding
@@ -24,11 +24,10 @@ from elmo.inference.scoring import Evaluation, evaluate_text
 from elmo.model import Elmo
 from elmo.nn.bilm import BiLM
 from elmo.pretrain.context import ContextHead, ContextObjective
-from elmo.pretrain.distillation import Distillation
+from elmo.pretrain.distillation import Distillation, TeacherHeads
 from elmo.pretrain.distributed import Processes
-from elmo.pretrain.loop import StepReport, TrainState, build_optimizer, train_step
+from elmo.pretrain.loop import Objective, StepReport, TrainState, build_optimizer, train_step
 from elmo.pretrain.metrics import MetricsWriter, read_metrics
-from elmo.pretrain.objective import Objective
 from elmo.pretrain.saving import load_checkpoint, remove_old, save_checkpoint
 from elmo.pretrain.settings import TrainSettings
 from elmo.pretrain.stream import LMBatch, Position, WindowStream, read_ahead
@@ -36,6 +35,7 @@ from elmo.text.vocabulary import Vocabulary
 from elmo.text.word_vectors import read_word_vectors
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+MEASURED = ("perplexity", "left_to_right_perplexity", "right_to_left_perplexity", "unknown_rate")
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,15 @@ class Run:
     ) -> None:
         self.folder, self.corpus, self.settings = folder, corpus, settings
         self._validation, self._processes = validation, processes
-        self.config = _add_sizes(settings, len(corpus.vocabulary))
+        # The sizes follow from the vocabulary of the corpus.
+        config, num_words = settings.model, len(corpus.vocabulary)
+        words = replace(config.words, num_words=num_words) if config.words else None
+        softmax = SoftmaxConfig(num_words, shared=settings.share_softmax)
+        self.config = replace(config, words=words, softmax=softmax)
         self.num_updates = count_updates(settings, corpus)
         self._word_counts = _count_vocabulary(corpus)
         self._best: tuple[float, str] | None = None  # perplexity and name of the best checkpoint
+        self.last_validation: Validation | None = None  # in this process
         self._distillation = None
         if settings.teacher is not None:
             self._distillation = Distillation(corpus, settings, processes, num_updates=self.num_updates)
@@ -93,12 +98,15 @@ class Run:
         assert bilm.softmaxes is not None
         for softmax in bilm.softmaxes:
             softmax.sparse_gradient = settings.updates_touched_rows
-        heads = None
-        if self._distillation is not None:
-            heads = self._distillation.make_heads(num_layers=bilm.num_layers, vector_dim=self.config.vector_dim)
-        context_head = None
+        heads = context_head = None
+        vector_dim = self.config.vector_dim
+        if self._distillation is not None and settings.teacher is not None:
+            teacher_dim = self._distillation.teacher.dim
+            heads = TeacherHeads(
+                settings.teacher.heads, num_layers=bilm.num_layers, input_dim=vector_dim, output_dim=teacher_dim
+            ).to(processes.device)
         if self._context is not None:
-            context_head = ContextHead(self.config.vector_dim, self._context.dim).to(processes.device)
+            context_head = ContextHead(vector_dim, self._context.dim).to(processes.device)
         objective = Objective(
             bilm,
             dropout=settings.dropout,
@@ -180,16 +188,10 @@ class Run:
         settings, state = self.settings, self.state
         state.objective.train()
         metrics = MetricsWriter(self.folder, resumed_at=state.num_updates) if self.is_first else None
-        batches = self._read_batches()
+        batches, num_words = self._read_batches(), len(self.corpus.vocabulary)
         try:
             while state.num_updates < self.num_updates:
-                report = train_step(
-                    state,
-                    batches,
-                    settings,
-                    num_updates=self.num_updates,
-                    num_words=len(self.corpus.vocabulary),
-                )
+                report = train_step(state, batches, settings, num_updates=self.num_updates, num_words=num_words)
                 self._after(report, metrics, watcher)
                 if state.num_updates < self.num_updates and self._processes.any(should_stop()):
                     self._save(None, watcher)
@@ -219,10 +221,10 @@ class Run:
         )
         with closing(read_ahead(stream)) as batches:
             for batch in batches:
-                if distillation is None or batch.lesson is None:
-                    yield batch
-                else:
-                    yield replace(batch, lesson=distillation.answer(batch.lesson))
+                lesson = batch.lesson
+                if distillation is not None and lesson is not None:
+                    lesson = replace(lesson, vectors=distillation.teacher.vectors(lesson.pieces))
+                yield replace(batch, lesson=lesson)
 
     def _after(self, report: StepReport, metrics: MetricsWriter | None, watcher: Watcher) -> None:
         """Write metrics, validate and save, each where it is due after an update."""
@@ -233,10 +235,11 @@ class Run:
         if metrics is not None:
             watcher.on_update(report)
             if is_last or update % settings.log_every == 0:
-                metrics.write("train", update, _describe_step(report, sampled=settings.num_samples > 0))
+                metrics.write("train", update, report.describe(sampled=settings.num_samples > 0))
             if validates:
-                validation = self._validate(update)
-                metrics.write("validation", update, _describe_validation(validation))
+                validation = self.last_validation = self._validate(update)
+                measured = {name: getattr(validation.evaluation, name) for name in MEASURED}
+                metrics.write("validation", update, {**measured, **validation.cosines})
                 watcher.on_validation(validation)
         if is_last or validates or update % settings.checkpoint_every == 0:
             self._save(validation, watcher)
@@ -247,7 +250,7 @@ class Run:
         evaluation = evaluate_text(model, self._validation)
         cosines = {}
         heads, context_head = self.state.heads, self.state.context_head
-        if heads is not None or context_head is not None:
+        if carry and (heads is not None or context_head is not None):
             model = Elmo(self.checkpoint(), device=self._processes.device)
         if self._distillation is not None and heads is not None:
             cosines["teacher_cosine"] = self._distillation.validate(model, heads, self._validation)
@@ -297,13 +300,6 @@ def count_updates(settings: TrainSettings, corpus: PreparedCorpus) -> int:
     return updates if settings.max_updates is None else min(updates, settings.max_updates)
 
 
-def _add_sizes(settings: TrainSettings, num_words: int) -> ModelConfig:
-    """Return the model's configuration with the sizes that follow from the vocabulary of the corpus."""
-    config = settings.model
-    words = replace(config.words, num_words=num_words) if config.words else None
-    return replace(config, words=words, softmax=SoftmaxConfig(num_words, shared=settings.share_softmax))
-
-
 def _count_vocabulary(corpus: PreparedCorpus) -> tuple[int, ...]:
     """Return how often each word of the vocabulary occurs in the corpus; a boundary once per sentence."""
     counts = np.bincount(corpus.targets[1:], weights=corpus.word_counts[1:], minlength=len(corpus.vocabulary))
@@ -322,20 +318,3 @@ def _set_frequency_bias(bilm: BiLM, word_counts: Sequence[int]) -> None:
     with torch.no_grad():
         for softmax in bilm.softmaxes:
             softmax.bias.copy_(bias)
-
-
-def _describe_step(report: StepReport, *, sampled: bool) -> dict[str, float]:
-    kind = "sampled" if sampled else "full"
-    return {
-        f"left_to_right_{kind}_loss": report.left_to_right_loss,
-        f"right_to_left_{kind}_loss": report.right_to_left_loss,
-        "gradient_norm": report.gradient_norm,
-        "learning_rate": report.learning_rate,
-        "num_words": report.num_words,
-        **report.cosines,
-    }
-
-
-def _describe_validation(validation: Validation) -> dict[str, float]:
-    names = ("perplexity", "left_to_right_perplexity", "right_to_left_perplexity", "unknown_rate")
-    return {**{name: getattr(validation.evaluation, name) for name in names}, **validation.cosines}

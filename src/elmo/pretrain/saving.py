@@ -15,14 +15,14 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
 
-from elmo.checkpoint.checkpoint import Checkpoint, Weights
-from elmo.checkpoint.folder import check_content_hash, content_hash, read_folder, write_folder
+from elmo.checkpoint.checkpoint import Checkpoint, Weights, content_hash
+from elmo.checkpoint.folder import check_content_hash, read_folder, write_folder
 from elmo.checkpoint.source import CHECKPOINTS, checkpoint_folder, list_checkpoints
 from elmo.errors import CheckpointError
 from elmo.files.durable import remove
 from elmo.nn.bilm import BiLMState
+from elmo.pretrain.distributed import own_rank
 from elmo.pretrain.loop import TrainState
 from elmo.pretrain.stream import Position
 
@@ -36,15 +36,18 @@ def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
     """Write the state of all processes; each calls this, the first one writes."""
     rows = {
         "position": {"block": list(state.position.block), "offset": list(state.position.offset)},
-        "bilm_state": [tensor.cpu() for tensor in _tensors(state.bilm_state)],
+        "bilm_state": [
+            tensor.cpu()
+            for side in (state.bilm_state.left_to_right, state.bilm_state.right_to_left)
+            for tensor in side.tensors
+        ],
     }
     gathered: list[Any] = [rows]
     if dist.is_initialized():
         gathered = [None] * dist.get_world_size()
         dist.all_gather_object(gathered, rows)
     folder = checkpoint_folder(run, state.num_updates)
-    is_first = not dist.is_initialized() or dist.get_rank() == 0
-    if is_first and not folder.exists():
+    if own_rank() == 0 and not folder.exists():
         for unfinished in (run / CHECKPOINTS).glob(".update-*"):  # left by a killed process
             remove(unfinished)
         try:
@@ -92,26 +95,40 @@ def load_checkpoint(state: TrainState, folder: Path) -> None:
     """
     weights = _read_weights(folder)
     training = folder / TRAINING
-    progress = _read_progress(training / PROGRESS_FILE)
-    parts = [_load(training / f"rows-{rank}.pt") for rank in range(progress["num_processes"])]
+    with _reading(training / PROGRESS_FILE):
+        recorded = json.loads((training / PROGRESS_FILE).read_bytes())
+        names = ("num_updates", "num_words", "num_processes")
+        num_updates, num_words, num_processes = (int(recorded[name]) for name in names)
+    parts = [_load(training / f"rows-{rank}.pt") for rank in range(num_processes)]
     block = [number for part in parts for number in part["position"]["block"]]
     offset = [number for part in parts for number in part["position"]["offset"]]
     num_rows = len(state.position.block)
-    first = num_rows * (dist.get_rank() if dist.is_initialized() else 0)
-    own = slice(first, first + num_rows)
+    own = slice(num_rows * own_rank(), num_rows * (own_rank() + 1))
     state.bilm.load_state_dict(dict(weights))
     had_context = _load_optimizer(state, training / OPTIMIZER_FILE)
     if state.heads is not None:
-        _load_heads(state.heads, training / HEADS_FILE)
+        try:
+            state.heads.load_state_dict(_load(training / HEADS_FILE))
+        except RuntimeError as error:
+            raise CheckpointError(
+                f"{training / HEADS_FILE} does not fit the teacher, which is not the one the run was started with"
+                "; restore that one: with another teacher a run cannot resume exactly."
+            ) from error
     if state.context_head is not None and had_context:
-        _load_context_head(state, training / CONTEXT_FILE)
+        head = _load(training / CONTEXT_FILE)
+        if head["vectors"] != state.context_fingerprint:
+            raise CheckpointError(
+                f"The vectors of the context objective are not those that {training / CONTEXT_FILE} was trained "
+                "with; restore those: with others a run cannot resume exactly."
+            )
+        state.context_head.load_state_dict(head["weights"])
     state.position = Position(tuple(block[own]), tuple(offset[own]))
     joined = [torch.cat(tensors, dim=1) for tensors in zip(*(part["bilm_state"] for part in parts), strict=True)]
     ahead, back = state.bilm_state.left_to_right, state.bilm_state.right_to_left
     middle = len(ahead.tensors)
     saved = BiLMState(type(ahead)(*joined[:middle]), type(back)(*joined[middle:]))
     state.bilm_state = saved.rows(own).to(state.parameters[0].device)
-    state.num_updates, state.num_words = progress["num_updates"], progress["num_words"]
+    state.num_updates, state.num_words = num_updates, num_words
 
 
 def _load_optimizer(state: TrainState, path: Path) -> bool:
@@ -129,36 +146,11 @@ def _load_optimizer(state: TrainState, path: Path) -> bool:
     return all(number in saved for number in numbers)
 
 
-def _load_context_head(state: TrainState, path: Path) -> None:
-    found = _load(path)
-    if found["vectors"] != state.context_fingerprint:
-        raise CheckpointError(
-            f"The vectors of the context objective are not those that {path} was trained with; restore those: "
-            "with others a run cannot resume exactly."
-        )
-    assert state.context_head is not None
-    state.context_head.load_state_dict(found["weights"])
-
-
-def _load_heads(heads: nn.Module, path: Path) -> None:
-    try:
-        heads.load_state_dict(_load(path))
-    except RuntimeError as error:
-        raise CheckpointError(
-            f"{path} does not fit the teacher, which is not the one the run was started with; restore that one: "
-            "with another teacher a run cannot resume exactly."
-        ) from error
-
-
 def remove_old(run: Path, *, keep: int, best: str | None) -> None:
     """Delete all but the last `keep` checkpoints and the best one."""
     for folder in list_checkpoints(run)[:-keep]:
         if folder.name != best:
             shutil.rmtree(folder)
-
-
-def _tensors(state: BiLMState) -> list[Tensor]:
-    return [*state.left_to_right.tensors, *state.right_to_left.tensors]
 
 
 def _read_weights(folder: Path) -> Weights:
@@ -168,12 +160,6 @@ def _read_weights(folder: Path) -> Weights:
     except CheckpointError as error:
         raise _unusable(folder, f"cannot be used ({str(error).rstrip('.')})") from error
     return weights
-
-
-def _read_progress(path: Path) -> dict[str, int]:
-    with _reading(path):
-        progress = json.loads(path.read_bytes())
-        return {name: int(progress[name]) for name in ("num_updates", "num_words", "num_processes")}
 
 
 def _load(path: Path) -> Any:

@@ -25,6 +25,11 @@ else:
 UNKNOWN_SIZE = 1  # of a vocabulary, until the corpus is opened
 
 
+def _list_negative(settings: object, *names: str) -> list[str]:
+    values = {name: getattr(settings, name) for name in names}
+    return [f"{name} is {value}; it must be 0 or more" for name, value in values.items() if value < 0]
+
+
 @dataclass(frozen=True)
 class OptimizerSettings:
     """How weights are updated. The gradient is that of the loss per word times num_steps, as in bilm-tf."""
@@ -40,9 +45,7 @@ class OptimizerSettings:
     def faults(self) -> list[str]:
         """Return one phrase per invalid setting."""
         found = list_not_positive(self, "learning_rate", "clip_norm")
-        for name in ("warmup_steps", "cooldown_steps", "weight_decay"):
-            if getattr(self, name) < 0:
-                found.append(f"{name} is {getattr(self, name)}; it must be 0 or more")
+        found += _list_negative(self, "warmup_steps", "cooldown_steps", "weight_decay")
         if self.weight_decay and self.kind != "adamw":
             found.append(
                 f"weight_decay is {self.weight_decay}, but {self.kind} has none; use adamw or leave it out"
@@ -69,10 +72,9 @@ class TeacherSettings:
     def faults(self) -> list[str]:
         """Return one phrase per invalid setting."""
         found = list_not_positive(self, "weight", "share", "every", "max_words")
+        found += _list_negative(self, "relations")
         if not self.model.strip():
             found.append("model is empty; give the folder or the name of an encoder")
-        if self.relations < 0:
-            found.append(f"relations is {self.relations}; it must be 0 or more")
         if not self.heads:
             found.append("heads is empty; give at least one of top, each, average")
         if not 0 <= self.begin < self.end <= 1:
@@ -132,8 +134,7 @@ class TrainSettings:
             found.append(f"num_samples is {self.num_samples}; it must be 0 (the whole vocabulary) or more")
         if not 0 <= self.dropout < 1:
             found.append(f"dropout is {self.dropout}; it must be at least 0 and below 1")
-        if self.seed < 0:
-            found.append(f"seed is {self.seed}; it must be 0 or more")
+        found += _list_negative(self, "seed")
         if not math.isfinite(self.num_epochs):
             found.append(f"num_epochs is {self.num_epochs}; give a number, and max_updates to stop at")
         return found
@@ -171,18 +172,9 @@ def _list_overwritten(model: ModelConfig) -> list[str]:
     return found
 
 
-# The sizes of the paper's model and of the smaller official ones: cells, projection, highways.
-_OFFICIAL = {"small": (1024, 128, 1), "medium": (2048, 256, 1), "original": (4096, 512, 2)}
-
-
-def _official(name: str) -> TrainSettings:
-    cells, projection, highways = _OFFICIAL[name]
-    return TrainSettings(
-        model=ModelConfig(
-            encoder=EncoderConfig(cell_dim=cells, output_dim=projection),
-            characters=CharacterConfig(num_highways=highways),
-        )
-    )
+def _official(cell_dim: int, output_dim: int, num_highways: int) -> TrainSettings:
+    encoder = EncoderConfig(cell_dim=cell_dim, output_dim=output_dim)
+    return TrainSettings(model=ModelConfig(encoder=encoder, characters=CharacterConfig(num_highways=num_highways)))
 
 
 PRESETS: dict[str, TrainSettings] = {
@@ -210,7 +202,10 @@ PRESETS: dict[str, TrainSettings] = {
         precision="auto",
         num_epochs=1.0,
     ),
-    **{name: _official(name) for name in _OFFICIAL},
+    # The paper's model and the smaller official ones.
+    "small": _official(1024, 128, 1),
+    "medium": _official(2048, 256, 1),
+    "original": _official(4096, 512, 2),
 }
 
 
@@ -264,8 +259,7 @@ def change(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
-            stated: dict[str, Any] = tomllib.load(file)
-            return stated
+            return dict(tomllib.load(file))
     except OSError as error:
         raise ConfigError(f"{path} could not be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

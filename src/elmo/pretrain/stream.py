@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from elmo.corpus.prepared import MARK, PreparedCorpus
-from elmo.pretrain.teacher import Pieces
 from elmo.text.batch import BEGIN_ROW, END_ROW, FIRST_WORD_ROW
 from elmo.text.characters import Utf8Alphabet
 from elmo.text.vocabulary import Vocabulary
@@ -33,6 +32,23 @@ class Position:
 
     block: tuple[int, ...]
     offset: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PieceBatch:
+    """Sentences of similar length; `word` is -1 where a piece belongs to no word."""
+
+    ids: Tensor  # (b, t)
+    mask: Tensor  # (b, t): 1 at pieces
+    word: Tensor  # (b, t): which of the words that have pieces
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Some sentences, ready for a teacher's encoder."""
+
+    batches: tuple[PieceBatch, ...]
+    words: Tensor  # (N,): which of all words, counted through the sentences, have pieces; sorted
 
 
 @dataclass(frozen=True)
@@ -179,15 +195,23 @@ class WindowStream:
             distinct = distinct[1:]
         which = which.ravel() + FIRST_WORD_ROW - int(has_mark)
         word_index, *taught = (
-            _set_boundaries(part.reshape(ids.shape), ids)
+            _set_marks(part.reshape(ids.shape), ids, (BEGIN_ROW, END_ROW))
             for part, ids in zip(np.split(which, [inputs.size]), read, strict=False)
         )
         if lesson is not None:
             lesson = replace(lesson, word_index=torch.from_numpy(taught[0]))
         keep = (inputs[0] != MARK) if self._reset else np.ones(inputs.shape[1:], dtype=bool)
+        char_ids = word_ids = None
+        if self._max_characters is not None:
+            words = self._corpus.character_ids(distinct, self._max_characters).astype(np.int64)
+            boundaries = Utf8Alphabet(self._max_characters).boundaries()
+            char_ids = torch.from_numpy(np.concatenate([boundaries, words]))
+        if self._read_words:
+            ids = self._corpus.targets[distinct].astype(np.int64)
+            word_ids = torch.from_numpy(np.concatenate([self._boundaries, ids]))
         return LMBatch(
-            char_ids=None if self._max_characters is None else self._char_ids(distinct, self._max_characters),
-            word_ids=self._word_ids(distinct) if self._read_words else None,
+            char_ids=char_ids,
+            word_ids=word_ids,
             word_index=torch.from_numpy(word_index),
             targets=torch.from_numpy(find_targets(self._corpus, following, self._boundaries)),
             keep=torch.from_numpy(keep).float(),
@@ -196,30 +220,18 @@ class WindowStream:
             lesson=lesson,
         )
 
-    def _char_ids(self, distinct: Ids, max_characters: int) -> Tensor:
-        boundaries = Utf8Alphabet(max_characters).boundaries()
-        words = self._corpus.character_ids(distinct, max_characters)
-        return torch.from_numpy(np.concatenate([boundaries, words.astype(np.int64)]))
-
-    def _word_ids(self, distinct: Ids) -> Tensor:
-        ids = self._corpus.targets[distinct].astype(np.int64)
-        return torch.from_numpy(np.concatenate([self._boundaries, ids]))
-
 
 def find_targets(corpus: PreparedCorpus, following: Ids, boundaries: npt.ArrayLike) -> Ids:
     """Return the vocabulary ids of the words that follow, (2, ...); each direction ends at its own boundary."""
     begin, end = np.asarray(boundaries)
-    targets = corpus.targets[following].astype(np.int64)
-    for direction, boundary in enumerate((end, begin)):
-        targets[direction][following[direction] == MARK] = boundary
-    return targets
+    return _set_marks(corpus.targets[following].astype(np.int64), following, (end, begin))
 
 
-def _set_boundaries(word_index: Ids, ids: Ids) -> Ids:
-    """Let each direction read its own boundary at the mark of a sentence."""
-    for direction, boundary in enumerate((BEGIN_ROW, END_ROW)):
-        word_index[direction][ids[direction] == MARK] = boundary
-    return word_index
+def _set_marks(values: Ids, ids: Ids, boundaries: tuple[int, int]) -> Ids:
+    """Write the boundary of each direction where its id is the mark of a sentence."""
+    for direction, boundary in enumerate(boundaries):
+        values[direction][ids[direction] == MARK] = boundary
+    return values
 
 
 def read_ahead(stream: WindowStream) -> Generator[LMBatch, None, None]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.analysis import CorpusIndex, find_neighbors
-from elmo.checkpoint.fingerprint import context_fingerprint, fingerprint
+from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.checkpoint.source import DEFAULT_MODEL, DEFAULT_NAME
 from elmo.errors import ConfigError, InputError
 from elmo.inference.scoring import require_softmax

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from filelock import FileLock, Timeout
 
+from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.checkpoint.download import cache_folder
-from elmo.checkpoint.fingerprint import context_fingerprint, fingerprint
 from elmo.errors import InputError
 from elmo.files.durable import sync
 from elmo.model import Elmo

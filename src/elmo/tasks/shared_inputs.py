@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from elmo.checkpoint.fingerprint import fingerprint
+from elmo.checkpoint.checkpoint import fingerprint
 from elmo.errors import InputError
 from elmo.model import Elmo
 from elmo.tasks.examples import Words

@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from elmo.checkpoint.fingerprint import context_fingerprint, fingerprint
+from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.errors import CheckpointError, InputError, first_line
 from elmo.model import Elmo
 from elmo.notebook import html_table

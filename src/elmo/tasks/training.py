@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from elmo.checkpoint.fingerprint import context_fingerprint, fingerprint
+from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.config import parse
 from elmo.errors import CheckpointError, InputError, first_line
 from elmo.files.durable import holding, is_vacant, remove, replace_file, sha256_of

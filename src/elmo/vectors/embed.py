@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from elmo.checkpoint.fingerprint import context_fingerprint, fingerprint
+from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.errors import InputError
 from elmo.files.durable import disk_full_reported, replace_file, sha256_of
 from elmo.files.rows import to_json

@@ -53,8 +53,7 @@ def read_options(options: Mapping[str, Any], source: str, *, with_softmax: bool 
         if (stated := take("char_cnn.n_characters", 262)) not in (261, 262):
             faults.append(f"'char_cnn.n_characters' is {stated!r}, 261 or 262 was expected")
     else:
-        num_words = take("n_tokens_vocab")
-        values["words"] = {"num_words": num_words, "embedding_dim": lstm["output_dim"]}
+        values["words"] = {"num_words": take("n_tokens_vocab"), "embedding_dim": lstm["output_dim"]}
     if with_softmax:
         values["softmax"] = {"num_words": take("n_tokens_vocab")}
     if options.get("bidirectional") is False:
@@ -129,10 +128,20 @@ class Row:
 def rows(config: ModelConfig) -> Iterator[Row]:
     """Yield the table of names for a model, for import and export."""
     if config.characters:
-        yield Row("char_embed", ("tokens.characters.embedding.weight",), _add_zero_row, _drop_first_row)
+        yield Row(
+            "char_embed",
+            ("tokens.characters.embedding.weight",),
+            lambda table: [torch.cat([table.new_zeros(1, table.shape[1]), table])],
+            lambda parts: parts[0][1:],
+        )
         for number in range(len(config.characters.filters)):
             ours = f"tokens.characters.convolutions.{number}"
-            yield Row(f"CNN/W_cnn_{number}", (f"{ours}.weight",), _kernel_to_ours, _kernel_to_theirs)
+            yield Row(  # (1, width, d, channels) <-> (channels, d, width)
+                f"CNN/W_cnn_{number}",
+                (f"{ours}.weight",),
+                lambda kernel: [kernel.reshape(kernel.shape[1:]).permute(2, 1, 0).contiguous()],
+                lambda parts: parts[0].permute(2, 1, 0)[None],
+            )
             yield _same(f"CNN/b_cnn_{number}", f"{ours}.bias")
         for number in range(config.characters.num_highways):
             for theirs, our_name in (("carry", "gate"), ("transform", "transform")):
@@ -189,27 +198,17 @@ def import_weights(
             continue
         if row.theirs == "char_embed" and tensor.shape[:1] == (NUM_FILE_CHARACTERS + 1,):
             tensor = tensor[:NUM_FILE_CHARACTERS]  # trained with 262 rows, of which no id reaches the last
-        parts = _convert(row, tensor.to(torch.float32), [shapes[name] for name in row.ours])
-        if parts is None:
-            wanted = row.to_theirs([torch.empty(shapes[name], device="meta") for name in row.ours]).shape
-            faults.append(f"{row.theirs} has shape {tuple(tensor.shape)}, the options need {tuple(wanted)}")
+        wanted = row.to_theirs([torch.empty(shapes[name], device="meta") for name in row.ours]).shape
+        if tensor.shape == wanted:
+            weights.update(zip(row.ours, row.to_ours(tensor.to(torch.float32)), strict=True))
         else:
-            weights.update(zip(row.ours, parts, strict=True))
+            faults.append(f"{row.theirs} has shape {tuple(tensor.shape)}, the options need {tuple(wanted)}")
     faults += [f"{name} is in the file, but not in the options" for name in sorted(unread)]
     if faults:
         raise CheckpointError(
             f"{source} does not fit its options.json: {list_some(faults)}; use two files of one model."
         )
     return weights
-
-
-def _convert(row: Row, tensor: Tensor, shapes: list[torch.Size]) -> list[Tensor] | None:
-    """Return our weights, or None if the variable has another shape."""
-    try:
-        parts = row.to_ours(tensor)
-    except (RuntimeError, IndexError, ValueError):
-        return None
-    return parts if [part.shape for part in parts] == shapes else None
 
 
 def export_weights(config: ModelConfig, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -229,20 +228,3 @@ def _swap_gates(tensor: Tensor) -> Tensor:
     """Reorder the gates i, j, f, o to i, f, j, o along the first axis; the way back is the same step."""
     first, second, third, fourth = tensor.chunk(4)
     return torch.cat([first, third, second, fourth])
-
-
-def _add_zero_row(tensor: Tensor) -> list[Tensor]:
-    return [torch.cat([tensor.new_zeros(1, tensor.shape[1]), tensor])]
-
-
-def _drop_first_row(parts: list[Tensor]) -> Tensor:
-    return parts[0][1:]
-
-
-def _kernel_to_ours(tensor: Tensor) -> list[Tensor]:
-    # (1, width, d, channels) -> (channels, d, width)
-    return [tensor.reshape(tensor.shape[1:]).permute(2, 1, 0).contiguous()]
-
-
-def _kernel_to_theirs(parts: list[Tensor]) -> Tensor:
-    return parts[0].permute(2, 1, 0)[None]

@@ -32,7 +32,7 @@ from elmo.checkpoint.location import (
     read_file,
     read_json,
 )
-from elmo.config import ModelConfig, WordConfig
+from elmo.config import WordConfig
 from elmo.errors import CheckpointError, first_line
 from elmo.text.vocabulary import format_lines
 
@@ -60,9 +60,11 @@ def read_hdf5(options: Location, weights: Location, *, token_embeddings: Locatio
             raise CheckpointError(f"{weights} is an HDF5 file without {WEIGHTS_KEY}, so it holds no ELMo weights.")
         if token_embeddings is None and config.words and TOKEN_CACHE_KEY not in file:
             token_embeddings = _find_token_cache(weights)
-        cached = _read_token_cache(token_embeddings) if token_embeddings else None
-        if cached is not None:
-            config = _with_cached_words(config, cached, str(token_embeddings))
+        cached = None
+        if token_embeddings is not None:
+            cached = _read_token_cache(token_embeddings, config.encoder.output_dim)
+            words = WordConfig(num_words=cached.shape[0], embedding_dim=cached.shape[1])
+            config = replace(config, characters=None, words=words, token_projection=False)
         # Cached vectors replace the input, so its own variables may be there or not.
         inputs = ("CNN", "char_embed", TOKEN_CACHE_KEY) if cached is None else ()
         unread = {name for name in file.list_tensors() if name.startswith(("RNN_", *inputs))}
@@ -149,7 +151,7 @@ def _find_token_cache(weights: Location) -> Location | None:
     return None
 
 
-def _read_token_cache(path: Location) -> Tensor:
+def _read_token_cache(path: Location, dim: int) -> Tensor:
     with open_hdf5(path) as file:
         if TOKEN_CACHE_KEY not in file:
             raise CheckpointError(f"{path} has no dataset '{TOKEN_CACHE_KEY}'; it holds no cached word vectors.")
@@ -158,17 +160,11 @@ def _read_token_cache(path: Location) -> Tensor:
         raise CheckpointError(
             f"{path} has an '{TOKEN_CACHE_KEY}' of shape {tuple(table.shape)}; one vector per word was expected."
         )
-    return table
-
-
-def _with_cached_words(config: ModelConfig, cached: Tensor, source: str) -> ModelConfig:
-    if cached.shape[1] != config.encoder.output_dim:
+    if table.shape[1] != dim:
         raise CheckpointError(
-            f"{source} has vectors of {cached.shape[1]} dimensions; the words of this model have "
-            f"{config.encoder.output_dim}."
+            f"{path} has vectors of {table.shape[1]} dimensions; the words of this model have {dim}."
         )
-    words = WordConfig(num_words=cached.shape[0], embedding_dim=cached.shape[1])
-    return replace(config, characters=None, words=words, token_projection=False)
+    return table
 
 
 class Hdf5File:

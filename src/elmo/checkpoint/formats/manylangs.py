@@ -157,11 +157,13 @@ def _import_weights(
         unread.discard(name)
         return theirs.get(name)
 
-    if words is not None:
-        found["tokens.words.weight"] = _choose_rows(take(WORD_TABLE), words)
-    if characters is not None and config.characters is not None:
-        prefix = "tokens.characters"
-        found[f"{prefix}.embedding.weight"] = _choose_rows(take(CHARACTER_TABLE), characters)
+    prefix = "tokens.characters"
+    tables = (("tokens.words", WORD_TABLE, words), (f"{prefix}.embedding", CHARACTER_TABLE, characters))
+    for ours, table, entries in tables:
+        if entries is not None:
+            unread.discard(table)
+            found[f"{ours}.weight"] = theirs[table][list(entries.values())]
+    if config.characters is not None:
         for leaf in ("weight", "bias"):
             for number in range(len(config.characters.filters)):
                 found[f"{prefix}.convolutions.{number}.{leaf}"] = take(f"convolutions.{number}.{leaf}")
@@ -192,10 +194,6 @@ def _import_weights(
     if faults:
         raise CheckpointError(f"The weights in {folder} do not fit its settings: {list_some(faults)}.")
     return {name: tensor.contiguous() for name, tensor in found.items() if tensor is not None}
-
-
-def _choose_rows(table: Tensor | None, entries: Dictionary) -> Tensor | None:
-    return None if table is None else table[list(entries.values())]
 
 
 def _halve(both: Tensor | None) -> tuple[Tensor | None, Tensor | None]:

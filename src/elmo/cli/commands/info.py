@@ -67,7 +67,7 @@ def info(
 
 def _describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str, Any]:
     """Return the facts about a model as plain JSON values; `files` maps names to sizes in bytes."""
-    from elmo.checkpoint.folder import content_hash
+    from elmo.checkpoint.checkpoint import content_hash
 
     config = checkpoint.config
     parts: Counter[str] = Counter()
