@@ -176,7 +176,7 @@ def test_tags_of_chinese_entities_mark_spans():
     tagging = choose_family("tagging")
 
     tags = ("B-per", "M-per", "E-per", "O", "S-loc", "B-loc", "E-loc")
-    sentence = TaggedSentence(tuple("王小明在京上海"), tags, Place("a.conll", 1))
+    sentence = TaggedSentence(tuple("王小明在京上海"), tags, place=Place("a.conll", 1))
     labels = tagging.learn_labels([sentence], small("tagging"))
     assert (labels["marks_spans"], labels["strict"], labels["crf"]) == (True, True, True)
     found = TagPrediction(sentence.words, tags)

@@ -4,7 +4,8 @@ A target of None is to be predicted. `record` is what the reader needs to write 
 """
 
 import re
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -18,52 +19,78 @@ GIVEN = Place("the input", 0)  # of examples built from values of a program
 _MARKS = re.compile(r"</?e[12]>")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """What the examples of all families have."""
+
+    place: Place = GIVEN
+    record: Any = None
+
+
+class Reader(ABC):
+    """One open input of examples; `columns` says which part of it has which role, to read other files alike."""
+
+    columns: dict[str, str]
+    is_positional = False  # whether its columns are known by their position alone
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def first_targets(self) -> list[tuple[str, str]]:
+        """Return the targets of the first examples, which are not consumed, each with its place."""
+        return []
+
+    def begin(self) -> str:
+        """Return what stands before the first example of an output in this format."""
+        return ""
+
+    @abstractmethod
+    def write(self, example: Any, prediction: Any) -> str:
+        """Return an example that this reader read as text, with the prediction in place of its target."""
+
+    def end(self) -> str:
+        """Return what stands after the last example."""
+        return ""
+
+
 @dataclass(frozen=True)
-class TaggedSentence:
+class TaggedSentence(Example):
     """A sentence with one tag per word."""
 
     words: Words
     tags: Words | None
-    place: Place
-    record: Any = None
 
 
 @dataclass(frozen=True)
-class LabelledText:
+class LabelledText(Example):
     """A text with one label, and labels of phrases inside it if the data has them."""
 
     words: Words
     label: str | None
-    place: Place
     phrases: tuple[tuple[Span, str], ...] = ()
-    record: Any = None
 
 
 @dataclass(frozen=True)
-class SentencePair:
+class SentencePair(Example):
     """Two sentences with a label or, for similarity, a number."""
 
     first: Words
     second: Words
     target: str | float | None
-    place: Place
-    record: Any = None
 
 
 @dataclass(frozen=True)
-class MarkedPair:
+class MarkedPair(Example):
     """A sentence with two marked spans and the relation between them."""
 
     words: Words
     first: Span
     second: Span
     label: str | None
-    place: Place
-    record: Any = None
 
 
 @dataclass(frozen=True)
-class Question:
+class Question(Example):
     """A question, a passage, and answers that are pieces of the passage."""
 
     words: Words
@@ -72,8 +99,6 @@ class Question:
     offsets: tuple[Span, ...]  # characters of each passage word
     answers: tuple[str, ...]
     answer_span: Span | None  # of the first answer, in words
-    place: Place
-    record: Any = None
 
 
 @dataclass(frozen=True)
@@ -88,13 +113,11 @@ class SenseTarget:
 
 
 @dataclass(frozen=True)
-class SenseSentence:
+class SenseSentence(Example):
     """A sentence with the words whose senses are wanted."""
 
     words: Words
     targets: tuple[SenseTarget, ...]
-    place: Place
-    record: Any = None
 
 
 def entry_of(target: SenseTarget) -> str:
@@ -102,7 +125,7 @@ def entry_of(target: SenseTarget) -> str:
     return f"{target.lemma.lower()}#{target.pos.upper()}"
 
 
-def make_marked_pair(text: str, label: str | None, place: Place, record: Any = None) -> MarkedPair:
+def make_marked_pair(text: str, label: str | None, place: Place = GIVEN, record: Any = None) -> MarkedPair:
     """Build the example of a text with <e1>…</e1> and <e2>…</e2>."""
     marks = _MARKS.findall(text)
     if sorted(marks) != sorted(("<e1>", "</e1>", "<e2>", "</e2>")):
@@ -120,14 +143,14 @@ def make_marked_pair(text: str, label: str | None, place: Place, record: Any = N
     for name, (start, end) in (("e1", first), ("e2", second)):
         if start >= end:
             raise InputError(f"{_name(place)}: <{name}>…</{name}> holds no word, or ends before it begins.")
-    return MarkedPair(tuple(words), first, second, label, place, record)
+    return MarkedPair(tuple(words), first, second, label, place=place, record=record)
 
 
 def make_question(
     question: str,
     passage: str,
     answers: Sequence[tuple[str, int | None]],
-    place: Place,
+    place: Place = GIVEN,
     where: str = "",
     *,
     passage_words: Sequence[Word] | None = None,

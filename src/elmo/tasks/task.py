@@ -18,6 +18,7 @@ from elmo.tasks.folder import BILM_FOLDER, BilmReference, TaskDescription, build
 from elmo.tasks.layer_store import Values, read_layers
 from elmo.tasks.readers import PLACEHOLDERS, refuse_replacing, settings_for_labelled
 from elmo.tasks.readers.columns import TARGETS
+from elmo.tasks.settings import ReadSettings
 from elmo.tasks.shared_inputs import read_examples
 from elmo.text.tokenize import Word, split_on_spaces, tokenize
 
@@ -95,10 +96,8 @@ class Task:
         header: bool | None = None,
     ) -> list[Any]:
         """Read labelled examples like those of training, unless the format differs or options are given."""
-        trained = self.description
-        read = settings_for_labelled(
-            str(file), self.family, trained.read, format=format, columns=columns or {}, header=header
-        )
+        trained, asked = self.description, ReadSettings(format, columns or {}, header)
+        read = settings_for_labelled(str(file), self.family, trained.read, asked)
         return read_examples(str(file), self.family, read, trained.label_map)[0]
 
     def read_items(self, items: Iterable[Any]) -> list[Any]:

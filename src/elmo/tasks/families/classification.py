@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.tasks.encoder import Batcher
-from elmo.tasks.examples import GIVEN, LabelledText, Span
+from elmo.tasks.examples import LabelledText, Span
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.metrics import score_labels
 from elmo.tasks.networks import AttentionPooling, pool_ranges, span_mask
@@ -111,7 +111,7 @@ class _Classification(Family):
         return score_labels([example.label or "" for example in examples], [found.label for found in predictions])
 
     def from_python(self, item: Any) -> LabelledText:
-        return LabelledText(tuple(read_sentence(item, tokenize)), None, GIVEN)
+        return LabelledText(tuple(read_sentence(item, tokenize)), None)
 
 
 FAMILY = _Classification()

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from elmo.errors import InputError
 from elmo.tasks.encoder import Batcher
-from elmo.tasks.examples import GIVEN, SentencePair, Words
+from elmo.tasks.examples import SentencePair, Words
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.families.classification import LabelPrediction, choose_labels
 from elmo.tasks.metrics import score_labels, score_numbers
@@ -117,7 +117,7 @@ class _Pairs(Family):
         if not isinstance(item, tuple | list) or len(item) != 2:
             raise InputError(f"{item!r:.60} is not a pair of sentences, such as ('A man runs', 'Someone moves').")
         first, second = (tuple(read_sentence(sentence, tokenize)) for sentence in item)
-        return SentencePair(first, second, None, GIVEN)
+        return SentencePair(first, second, None)
 
 
 FAMILY = _Pairs()

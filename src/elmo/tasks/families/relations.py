@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from elmo.errors import InputError
 from elmo.tasks.encoder import Batcher
-from elmo.tasks.examples import GIVEN, MarkedPair, Span, make_marked_pair
+from elmo.tasks.examples import MarkedPair, Span, make_marked_pair
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.families.classification import LabelPrediction, choose_labels
 from elmo.tasks.metrics import score_relations
@@ -81,7 +81,7 @@ class _Relations(Family):
             raise InputError(
                 f"{item!r:.60} is not a text with marks, such as 'the <e1>arm</e1> of a <e2>chair</e2>'."
             )
-        return make_marked_pair(item, None, GIVEN)
+        return make_marked_pair(item, None)
 
 
 FAMILY = _Relations()

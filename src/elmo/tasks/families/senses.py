@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from elmo.errors import InputError
 from elmo.tasks.encoder import Batcher
-from elmo.tasks.examples import GIVEN, SenseSentence, SenseTarget, entry_of
+from elmo.tasks.examples import SenseSentence, SenseTarget, entry_of
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.networks import VERY_LOW, pool_mean, span_mask
 from elmo.tasks.settings import TaskSettings
@@ -159,7 +159,7 @@ class _Senses(Family):
                     f"{target!r:.60} is not (start, end, lemma, pos) of a sentence of {len(words)} words."
                 )
             targets.append(SenseTarget(str(number), (target[0], target[1]), target[2], target[3], None))
-        return SenseSentence(words, tuple(targets), GIVEN)
+        return SenseSentence(words, tuple(targets))
 
 
 FAMILY = _Senses()

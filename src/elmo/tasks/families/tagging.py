@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.tasks.encoder import Batcher
-from elmo.tasks.examples import GIVEN, TaggedSentence, Words
+from elmo.tasks.examples import TaggedSentence, Words
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.metrics import score_labels, score_spans, tag_spans
 from elmo.tasks.settings import TaskSettings
@@ -167,7 +167,7 @@ class _Tagging(Family):
         return {**score_spans(gold, tags), **accuracy} if labels["marks_spans"] else accuracy
 
     def from_python(self, item: Any) -> TaggedSentence:
-        return TaggedSentence(tuple(read_sentence(item, tokenize)), None, GIVEN)
+        return TaggedSentence(tuple(read_sentence(item, tokenize)), None)
 
 
 FAMILY = _Tagging()

@@ -14,6 +14,7 @@ from elmo.tasks.examples import (
     LabelledText,
     MarkedPair,
     Question,
+    Reader,
     SenseSentence,
     SenseTarget,
     SentencePair,
@@ -34,14 +35,14 @@ _ENDINGS = (
 )  # fmt: skip
 
 
-class PlainTextReader:
+class PlainTextReader(Reader):
     """Sentences of a text without labels; empty lines are skipped."""
 
     def __init__(
         self, lines: Lines, family: str, *, on_spaces: bool = False, sense_entries: Collection[str] = ()
     ) -> None:
         """`sense_entries` are the lemmas that a sense task knows, as in bank#NOUN."""
-        self.columns: dict[str, str] = {}
+        self.columns = {}
         self._lines, self._family, self._entries = lines, family, frozenset(sense_entries)
         self._cut = split_on_spaces if on_spaces else tokenize
 
@@ -55,31 +56,23 @@ class PlainTextReader:
             if line.strip():
                 yield make(line.strip(), self._lines.place())
 
-    def begin(self) -> str:
-        """Return nothing: there is no header."""
-        return ""
-
     def write(self, example: Any, prediction: Any) -> str:
         """Return the rows of an example, tab-separated; an empty line follows a tagged sentence."""
         rows = "".join("\t".join(cells) + "\n" for cells in prediction_rows(example, prediction))
         return rows + "\n" if isinstance(example, TaggedSentence) else rows
 
-    def end(self) -> str:
-        """Return nothing."""
-        return ""
-
     def _words(self, text: str) -> tuple[str, ...]:
         return tuple(word.text for word in self._cut(text))
 
     def _sentence(self, line: str, place: Place) -> TaggedSentence:
-        return TaggedSentence(self._words(line), None, place, record=line)
+        return TaggedSentence(self._words(line), None, place=place, record=line)
 
     def _text(self, line: str, place: Place) -> LabelledText:
-        return LabelledText(self._words(line), None, place, record=line)
+        return LabelledText(self._words(line), None, place=place, record=line)
 
     def _pair(self, line: str, place: Place) -> SentencePair:
         first, second = self._halves(line, "two sentences", "A man runs ||| Someone moves")
-        return SentencePair(self._words(first), self._words(second), None, place, record=line)
+        return SentencePair(self._words(first), self._words(second), None, place=place, record=line)
 
     def _question(self, line: str, place: Place) -> Question:
         question, passage = self._halves(
@@ -121,7 +114,7 @@ class PlainTextReader:
             targets.append(SenseTarget(shown, span, lemma, pos, None))
             words += inside
         words += self._words(line[at:])
-        return SenseSentence(tuple(words), tuple(targets), place, record=_MARK.sub(r"\1", line))
+        return SenseSentence(tuple(words), tuple(targets), place=place, record=_MARK.sub(r"\1", line))
 
     def _read_mark(self, text: str, place: Place) -> tuple[str, str, str]:
         """Return the word, its lemma and its part of speech of [banks], [bank#NOUN] or [banks|bank#NOUN]."""
