@@ -86,7 +86,8 @@ def build_network(
         features = WordFeatures(settings.words, num_learned=num_learned, pretrained=pretrained)
         return Encoder(features, _build_elmo(settings, bilm, tuned), settings, bilm, extra_dim=extra_dim)
 
-    return choose_family(family).network(make_encoder, labels, settings)
+    network: TaskNetwork = choose_family(family).network(make_encoder, labels, settings)
+    return network
 
 
 def _build_elmo(

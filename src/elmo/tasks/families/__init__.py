@@ -1,6 +1,6 @@
-"""One module per task family: its network, its predictions and their scores.
+"""The task families: their networks, their predictions and the scores of these.
 
-Each module has a FAMILY, which the rest of the package works with.
+Each module has FAMILIES by name, which the rest of the package works with.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,10 +23,6 @@ class TaskNetwork(nn.Module):
     encoder: Encoder
     remembers = False  # whether it is not trained, but shown every training example once, by `absorb`
 
-    def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
-        """Build the network with random weights."""
-        super().__init__()
-
     def loss(self, examples: Sequence[Any], batcher: Batcher) -> Tensor:
         """Return the mean loss of a batch."""
         raise NotImplementedError
@@ -44,7 +40,7 @@ class Family:
     """One kind of task. The defaults are those of examples with `words` and a `label`."""
 
     name: ClassVar[str]
-    network: ClassVar[type[TaskNetwork]]
+    network: ClassVar[type[Any]]  # a TaskNetwork, built with a MakeEncoder, Labels and TaskSettings
     main_metric: ClassVar[str] = "accuracy"
 
     def texts(self, example: Any) -> tuple[Words, ...]:
@@ -74,4 +70,5 @@ class Family:
 
 def choose_family(name: str) -> Family:
     """Return the family of a name."""
-    return cast(Family, import_module(f"elmo.tasks.families.{name}").FAMILY)
+    module = "labels" if name in ("classification", "pairs", "relations") else name
+    return cast(Family, import_module(f"elmo.tasks.families.{module}").FAMILIES[name])

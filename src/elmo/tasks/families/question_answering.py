@@ -33,7 +33,7 @@ class _AnswerNetwork(TaskNetwork):
     """
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
-        super().__init__(make_encoder, labels, settings)
+        super().__init__()
         self.encoder = make_encoder(2)
         self._max_words = labels["max_words"]
         dim, state_dim = settings.network.dim, self.encoder.output_dim
@@ -155,4 +155,4 @@ class _QuestionAnswering(Family):
         return make_question(item[0], item[1], [])
 
 
-FAMILY = _QuestionAnswering()
+FAMILIES = {"question_answering": _QuestionAnswering()}

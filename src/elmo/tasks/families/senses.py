@@ -35,7 +35,7 @@ class _SenseNetwork(TaskNetwork):
     """The words of a target, pooled -> a score for each sense of its lemma."""
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
-        super().__init__(make_encoder, labels, settings)
+        super().__init__()
         self.encoder = make_encoder(0)
         self.remembers = settings.network.method == "nearest"
         self._senses: dict[str, list[str]] = labels["senses"]
@@ -162,4 +162,4 @@ class _Senses(Family):
         return SenseSentence(words, tuple(targets))
 
 
-FAMILY = _Senses()
+FAMILIES = {"senses": _Senses()}

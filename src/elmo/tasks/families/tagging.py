@@ -38,7 +38,7 @@ class _Tagger(TaskNetwork):
     """h -> a score for each tag, then a CRF or the best of each word."""
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
-        super().__init__(make_encoder, labels, settings)
+        super().__init__()
         self.encoder = make_encoder(0)
         self._tags = labels["tags"]
         self._ids = {tag: number for number, tag in enumerate(self._tags)}
@@ -170,4 +170,4 @@ class _Tagging(Family):
         return TaggedSentence(tuple(read_sentence(item, tokenize)), None)
 
 
-FAMILY = _Tagging()
+FAMILIES = {"tagging": _Tagging()}
