@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from elmo.layer import LayerMixes
-from elmo.tasks.encoder import Batcher, BilmShape, Encoder
+from elmo.tasks.encoder import Batcher, BilmShape, Encoder, Vocabularies, WordFeatures, WordList
 from elmo.tasks.networks import (
     AttentionPooling,
     attend,
@@ -15,7 +15,6 @@ from elmo.tasks.networks import (
     span_mask,
 )
 from elmo.tasks.settings import NetworkSettings
-from elmo.tasks.word_features import Vocabularies, WordFeatures, WordList
 from tests.tasks.toys import small
 
 SENTENCES = [("a", "b", "c"), ("b",), ()]

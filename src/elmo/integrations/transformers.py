@@ -17,10 +17,10 @@ from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.config import ModelConfig
 from elmo.errors import ConfigError, InputError
 from elmo.inference.runtime import Runtime, run_bilm
-from elmo.integrations.models import Boundaries, missing_package, pad_sentences, save_model, unpad_sentences
+from elmo.integrations.models import missing_package, save_model
 from elmo.model import Elmo
 from elmo.nn.scalar_mix import ScalarMix
-from elmo.text.batch import Indexer
+from elmo.text.batch import Boundaries, Indexer, pad_sentences, unpad_sentences
 from elmo.text.characters import DictionaryAlphabet, Utf8Alphabet
 from elmo.text.tokenize import tokenize
 from elmo.text.vocabulary import Vocabulary, format_lines, parse_lines
@@ -198,6 +198,8 @@ class ElmoModel(ElmoPreTrainedModel):
 class _Head(ElmoPreTrainedModel):
     """A learned mix of all layers, dropout and a linear classifier."""
 
+    output_class: Any  # of transformers
+
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__(config)
         self.elmo = ElmoModel(config)
@@ -207,20 +209,6 @@ class _Head(ElmoPreTrainedModel):
         self.post_init()
         self.elmo.freeze()
 
-    def _mix_layers(
-        self, input_ids: Tensor, attention_mask: Tensor | None, word_input_ids: Tensor | None
-    ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
-        """Return the vectors (B, T, 2D), the mask (B, T) and all layers."""
-        output = self.elmo(input_ids, attention_mask, word_input_ids, output_hidden_states=True, return_dict=True)
-        mask = (
-            torch.ones(input_ids.shape[:2], device=input_ids.device) if attention_mask is None else attention_mask
-        )
-        return self.mix(torch.stack(output.hidden_states), mask.bool()), mask, output.hidden_states
-
-
-class ElmoForTokenClassification(_Head):
-    """A label per word."""
-
     def forward(
         self,
         input_ids: Tensor,
@@ -230,42 +218,45 @@ class ElmoForTokenClassification(_Head):
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
     ) -> Any:
-        """Return the logits (B, T, labels), and the loss if labels (B, T) are given; -100 is no label."""
-        vectors, _, layers = self._mix_layers(input_ids, attention_mask, word_input_ids)
-        logits = self.classifier(self.dropout(vectors))
-        loss = None
-        if labels is not None:
-            loss = nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
-        output = TokenClassifierOutput(
-            loss=loss, logits=logits, hidden_states=layers if output_hidden_states else None
+        """Return the logits of words (B, T, labels) or sentences (B, labels), and the loss if labels are given."""
+        if attention_mask is None:
+            attention_mask = torch.ones(input_ids.shape[:2], dtype=torch.long, device=input_ids.device)
+        layers = self.elmo(
+            input_ids, attention_mask, word_input_ids, output_hidden_states=True, return_dict=True
+        ).hidden_states
+        vectors = self.mix(torch.stack(layers), attention_mask.bool())
+        logits = self.classifier(self.dropout(self._pool(vectors, attention_mask)))
+        output = self.output_class(
+            loss=None if labels is None else self._loss(logits, labels),
+            logits=logits,
+            hidden_states=layers if output_hidden_states else None,
         )
         return output if _wants_object(return_dict, self.config) else output.to_tuple()
+
+    def _pool(self, vectors: Tensor, mask: Tensor) -> Tensor:
+        return vectors
+
+    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(logits.flatten(0, -2), labels.flatten())
+
+
+class ElmoForTokenClassification(_Head):
+    """A label per word; -100 is no label."""
+
+    output_class = TokenClassifierOutput
 
 
 class ElmoForSequenceClassification(_Head):
     """A label per sentence, by the mean of its words' vectors; with one label, a number (regression)."""
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        word_input_ids: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
-    ) -> Any:
-        """Return the logits (B, labels), and the loss if labels are given: as transformers chooses it."""
-        vectors, mask, layers = self._mix_layers(input_ids, attention_mask, word_input_ids)
+    output_class = SequenceClassifierOutput
+
+    def _pool(self, vectors: Tensor, mask: Tensor) -> Tensor:
         weights = mask.to(vectors.dtype)[..., None]
-        mean = (vectors * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
-        logits = self.classifier(self.dropout(mean))
-        loss = None if labels is None else self._loss(logits, labels)
-        output = SequenceClassifierOutput(
-            loss=loss, logits=logits, hidden_states=layers if output_hidden_states else None
-        )
-        return output if _wants_object(return_dict, self.config) else output.to_tuple()
+        return (vectors * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss that transformers would choose."""
         if self.config.problem_type == "multi_label_classification":
             return nn.functional.binary_cross_entropy_with_logits(logits, labels.float())
         if self.config.problem_type == "regression" or self.config.num_labels == 1:

@@ -12,7 +12,6 @@ from elmo.errors import InputError
 from elmo.files.sources import Lines, Place
 from elmo.tasks.examples import (
     LabelledText,
-    MarkedPair,
     Question,
     Reader,
     SenseSentence,
@@ -47,14 +46,9 @@ class PlainTextReader(Reader):
         self._cut = split_on_spaces if on_spaces else tokenize
 
     def __iter__(self) -> Iterator[Any]:
-        makers = {
-            "tagging": self._sentence, "classification": self._text, "pairs": self._pair,
-            "relations": self._relation, "question_answering": self._question, "senses": self._senses,
-        }  # fmt: skip
-        make = makers[self._family]
         for line in self._lines:
             if line.strip():
-                yield make(line.strip(), self._lines.place())
+                yield self._example(line.strip(), self._lines.place())
 
     def write(self, example: Any, prediction: Any) -> str:
         """Return the rows of an example, tab-separated; an empty line follows a tagged sentence."""
@@ -64,21 +58,21 @@ class PlainTextReader(Reader):
     def _words(self, text: str) -> tuple[str, ...]:
         return tuple(word.text for word in self._cut(text))
 
-    def _sentence(self, line: str, place: Place) -> TaggedSentence:
-        return TaggedSentence(self._words(line), None, place=place, record=line)
-
-    def _text(self, line: str, place: Place) -> LabelledText:
-        return LabelledText(self._words(line), None, place=place, record=line)
-
-    def _pair(self, line: str, place: Place) -> SentencePair:
-        first, second = self._halves(line, "two sentences", "A man runs ||| Someone moves")
-        return SentencePair(self._words(first), self._words(second), None, place=place, record=line)
-
-    def _question(self, line: str, place: Place) -> Question:
-        question, passage = self._halves(
-            line, "a question and its passage", "Who came? ||| Ann came to Paris by train."
-        )
-        return make_question(question, passage, [], place, record=line)
+    def _example(self, line: str, place: Place) -> Any:
+        if self._family == "tagging":
+            return TaggedSentence(self._words(line), None, place=place, record=line)
+        if self._family == "classification":
+            return LabelledText(self._words(line), None, place=place, record=line)
+        if self._family == "relations":
+            return make_marked_pair(line, None, place, line)
+        if self._family == "pairs":
+            first, second = self._halves(line, "two sentences", "A man runs ||| Someone moves")
+            return SentencePair(self._words(first), self._words(second), None, place=place, record=line)
+        if self._family == "question_answering":
+            instance = "Who came? ||| Ann came to Paris by train."
+            question, passage = self._halves(line, "a question and its passage", instance)
+            return make_question(question, passage, [], place, record=line)
+        return self._senses(line, place)
 
     def _halves(self, line: str, what: str, instance: str) -> tuple[str, str]:
         separator = next((each for each in PAIR_SEPARATORS if each in line), "\t")
@@ -89,9 +83,6 @@ class PlainTextReader(Reader):
                 "say what the input is with --format."
             )
         return halves[0], halves[1]
-
-    def _relation(self, line: str, place: Place) -> MarkedPair:
-        return make_marked_pair(line, None, place, line)
 
     def _senses(self, line: str, place: Place) -> SenseSentence:
         marks = list(_MARK.finditer(line))
@@ -127,11 +118,8 @@ class PlainTextReader(Reader):
             known = sorted(each for each in self._entries if each.rpartition("#")[0] == candidate)
             if len(known) > 1:
                 parts = ", ".join(each.rpartition("#")[2] for each in known)
-                raise InputError(
-                    f"{place}: [{text}] may be {parts}; say which, as in [{shown}|{known[0]}]."
-                    if shown.lower() != candidate
-                    else f"{place}: [{text}] may be {parts}; say which, as in [{known[0]}]."
-                )
+                instance = known[0] if shown.lower() == candidate else f"{shown}|{known[0]}"
+                raise InputError(f"{place}: [{text}] may be {parts}; say which, as in [{instance}].")
             if known:
                 return shown, candidate, known[0].rpartition("#")[2]
         return shown, lemma, ""

@@ -9,7 +9,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -18,8 +18,6 @@ from elmo.files.rows import Record, read_cells, read_json_array, read_json_lines
 from elmo.files.sources import BrokenRow, Lines, Place
 from elmo.tasks.examples import (
     LabelledText,
-    MarkedPair,
-    Question,
     Reader,
     SentencePair,
     TaggedSentence,
@@ -183,15 +181,14 @@ class TableReader(Reader):
     def __init__(self, table: Table, family: str, settings: ReadSettings, *, labelled: bool) -> None:
         """`labelled`: whether every row must have its target."""
         self.table, self._family, self._labelled = table, family, labelled
-        pair_target, on_spaces, has_integers = (
-            settings.pair_target, settings.split_on_spaces, settings.integer_labels
-        )  # fmt: skip
+        pair_target, on_spaces = settings.pair_target, settings.split_on_spaces
         self.columns = find_columns(
             table, family, settings.columns, labelled=labelled, prefers_scores=pair_target == "score"
         )
         self.is_positional = table.is_positional
         self._target = self.columns.get(TARGETS[family])
         targets = [get_field(row.fields, self._target or "") for row in table.first_rows] if labelled else []
+        has_integers = settings.integer_labels
         if labelled and table.is_json:
             has_integers = all(type(value) is int for value in targets)
         if family == "pairs" and pair_target == "auto" and labelled:
@@ -215,11 +212,7 @@ class TableReader(Reader):
         if "sentence" in self.columns:
             yield from map(self._tagged_rows, self._sentences())
             return
-        makers: dict[str, Callable[[Record], Any]] = {
-            "tagging": self._tagged, "classification": self._text, "pairs": self._pair,
-            "relations": self._relation, "question_answering": self._question,
-        }  # fmt: skip
-        yield from map(makers[self._family], self.table)
+        yield from map(self._example, self.table)
 
     def first_targets(self) -> list[tuple[str, str]]:
         """Return the targets of the first rows if nothing but their position says that they are."""
@@ -322,24 +315,23 @@ class TableReader(Reader):
         known = None if tags is None else tuple(map(str, tags))
         return TaggedSentence(words, known, place=self.table.place(record), record=record)
 
-    def _text(self, record: Record) -> LabelledText:
-        words, label = self._words(record, "text"), self._label(record)
-        return LabelledText(words, label, place=self.table.place(record), record=record)
-
-    def _pair(self, record: Record) -> SentencePair:
-        target: str | float | None = self._label(record)
-        if target is not None and self.settings.pair_target == "score":
-            target = self._read_score(str(target), record)
+    def _example(self, record: Record) -> Any:
+        family, place = self._family, self.table.place(record)
+        if family == "tagging":
+            return self._tagged(record)
+        if family == "question_answering":
+            question, passage = str(self._field(record, "question")), str(self._field(record, "passage"))
+            return make_question(question, passage, self._answers(record), place, record=record)
+        label = self._label(record)
+        if family == "relations":
+            return make_marked_pair(str(self._field(record, "text")), label, place, record)
+        if family == "classification":
+            return LabelledText(self._words(record, "text"), label, place=place, record=record)
+        target: str | float | None = label
+        if label is not None and self.settings.pair_target == "score":
+            target = self._read_score(label, record)
         first, second = self._words(record, "first"), self._words(record, "second")
-        return SentencePair(first, second, target, place=self.table.place(record), record=record)
-
-    def _relation(self, record: Record) -> MarkedPair:
-        text, label = str(self._field(record, "text")), self._label(record)
-        return make_marked_pair(text, label, self.table.place(record), record)
-
-    def _question(self, record: Record) -> Question:
-        question, passage = str(self._field(record, "question")), str(self._field(record, "passage"))
-        return make_question(question, passage, self._answers(record), self.table.place(record), record=record)
+        return SentencePair(first, second, target, place=place, record=record)
 
     def _answers(self, record: Record) -> list[tuple[str, int | None]]:
         value = self._field(record, "answer")
@@ -371,13 +363,12 @@ class TableReader(Reader):
 
 
 def _target_of(prediction: Any, *, is_json: bool) -> Any:
-    for name in ("tags", "label", "score", "text"):
-        value = getattr(prediction, name, None)
-        if value is not None:
-            if name == "tags":
-                return list(value) if is_json else " ".join(value)
-            return round(value, 4) if name == "score" else value
-    raise AssertionError(f"{type(prediction).__name__} has nothing to write")
+    if (tags := getattr(prediction, "tags", None)) is not None:
+        return list(tags) if is_json else " ".join(tags)
+    score = getattr(prediction, "score", None)
+    if score is not None:
+        return round(score, 4)
+    return prediction.label if hasattr(prediction, "label") else prediction.text
 
 
 def _are_scores(values: list[str]) -> bool:
