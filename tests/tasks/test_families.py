@@ -215,8 +215,8 @@ def test_questions_without_an_answer_are_learned_and_count(bilm_folder, tmp_path
 
 
 def test_a_network_without_unanswered_questions_is_as_it_was(toy_inputs):
-    from elmo.tasks.encoder import Vocabularies, WordList
     from elmo.tasks.families import choose_family
+    from elmo.tasks.networks import Vocabularies, WordList
     from elmo.tasks.task import build_network
 
     examples, _ = read_examples(toy_inputs("question_answering").train, "question_answering", ReadSettings())

@@ -4,9 +4,14 @@ import pytest
 import torch
 
 from elmo.layer import LayerMixes
-from elmo.tasks.encoder import Batcher, BilmShape, Encoder, Vocabularies, WordFeatures, WordList
 from elmo.tasks.networks import (
     AttentionPooling,
+    Batcher,
+    BilmShape,
+    Encoder,
+    Vocabularies,
+    WordFeatures,
+    WordList,
     attend,
     build_sequence_encoder,
     pool_max,

@@ -9,10 +9,10 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict, get_args
+from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 import torch
@@ -48,6 +48,7 @@ DEFAULT_WEIGHT_FILE = BASE_ADDRESS + OFFICIAL["original"].weights_path
 DEFAULT_BATCH_SIZE = 64
 LAYER_NORM_EPSILON = 1e-13
 LITERAL_BOUNDARIES = ("<S>", "</S>")
+_BOUNDARY_ROWS = Boundaries(None, torch.tensor([BEGIN_ROW, END_ROW]))  # of cached words
 _LITERAL = Indexer(Utf8Alphabet(), None, literal_boundaries=LITERAL_BOUNDARIES)
 # The entries of a state dict that AllenNLP saved, and their names here.
 _SAVED_NAMES = (
@@ -172,7 +173,7 @@ class Elmo(nn.Module):
         elif word_inputs is not None:
             ids = _flatten(word_inputs, 2, "word_inputs", "(sentences, words)")
             if not ids.numel() or 0 <= int(ids.min()) <= int(ids.max()) < self._num_cached_words:
-                return _batch_of_words(ids), word_inputs.shape[:-1]
+                return _unpad(ids + FIRST_WORD_ROW, ids > 0, _BOUNDARY_ROWS), word_inputs.shape[:-1]
             if inputs is None:
                 raise InputError(
                     f"word_inputs has ids from {int(ids.min())} to {int(ids.max())}, but vocab_to_cache has "
@@ -182,11 +183,6 @@ class Elmo(nn.Module):
             raise InputError("inputs is None; give character ids, or word_inputs to a model with vocab_to_cache.")
         ids = _flatten(inputs, 3, "inputs", "(sentences, words, 50), as batch_to_ids makes it")
         return _batch_of_characters(ids, self._alphabet, self._num_characters), inputs.shape[:-2]
-
-
-def _read_saved_names(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    assert isinstance(module, Elmo)
-    _rename_saved_entries(module._layer, state, prefix)
 
 
 def _read_mixing_weights(weights: Any) -> list[float] | None:
@@ -269,11 +265,6 @@ def _batch_of_characters(ids: Tensor, alphabet: Alphabet, num_characters: int) -
     return _unpad(ids, (ids > 0).any(dim=-1), Boundaries(torch.from_numpy(alphabet.boundaries()), None))
 
 
-def _batch_of_words(ids: Tensor) -> CharBatch:
-    """Return the batch of distinct words for (B, T) ids of cached words; the id 0 is padding."""
-    return _unpad(ids + FIRST_WORD_ROW, ids > 0, Boundaries(None, torch.tensor([BEGIN_ROW, END_ROW])))
-
-
 def _unpad(ids: Tensor, mask: Tensor, boundaries: Boundaries) -> CharBatch:
     # A row of padding only still reads both boundaries, as in the original.
     if bool((mask[:, 1:] & ~mask[:, :-1]).any()):
@@ -306,8 +297,10 @@ class _SavedMix:
         return self._mix.parameters()
 
 
-def _rename_saved_entries(layer: ElmoLayer, state: dict[str, Any], prefix: str) -> None:
-    """Replace AllenNLP's entries under `prefix` by those of `layer`; a strict load names the unknown ones."""
+def _read_saved_names(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Replace AllenNLP's entries under `prefix` by ours; a strict load names the unknown ones."""
+    assert isinstance(module, Elmo)
+    layer = module._layer
     for number, mix in enumerate(layer.mixes):
         assert isinstance(mix, ScalarMix)
         _rename_mix(f"{prefix}scalar_mix_{number}", f"{prefix}_layer.mixes.{number}", len(mix.weights), state)
@@ -419,7 +412,12 @@ class ElmoEmbedder(OldEmbedder):
         `sentence_to_index` holds a JSON object from sentence to name, the last one of equal sentences.
         `use_sentence_keys` names datasets by their sentences.
         """
-        if output_format not in get_args(OutputFormat):
+        choose: dict[str, Callable[[Array], Array]] = {
+            "all": lambda array: array,
+            "top": lambda array: array[-1],
+            "average": lambda array: array.mean(axis=0),
+        }
+        if output_format not in choose:
             raise InputError(f"output_format is {output_format!r}; choose 'all', 'top' or 'average'.")
         check_batch_size(batch_size)
         sentences = _read_lines(input_file)
@@ -431,7 +429,7 @@ class ElmoEmbedder(OldEmbedder):
         arrays = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)
         _write_sentences(
             Path(output_file_path),
-            zip(names, (_choose(array, output_format) for array in arrays), strict=True),
+            zip(names, map(choose[output_format], arrays), strict=True),
             None if forget_sentences or use_sentence_keys else dict(zip(sentences, names, strict=True)),
         )
         if not isinstance(input_file, str | Path):
@@ -468,17 +466,8 @@ def _read_lines(file: IO[str] | str | Path) -> list[str]:
     return sentences
 
 
-def _choose(array: Array, output_format: OutputFormat) -> Array:
-    if output_format == "all":
-        return array
-    chosen: Array = array[-1] if output_format == "top" else array.mean(axis=0)
-    return chosen
-
-
 def _write_sentences(
-    path: Path,
-    vectors: Iterable[tuple[str, Array]],
-    sentence_to_index: Mapping[str, str] | None,
+    path: Path, vectors: Iterable[tuple[str, Array]], sentence_to_index: Mapping[str, str] | None
 ) -> None:
     """Write each array under its name, and the JSON index if there is one; a failure leaves no file."""
     import h5py

@@ -32,11 +32,7 @@ class ElmoModel(OldEmbedder):
         self.n_layers: int | None = None
 
     def load(
-        self,
-        directory: str | Path,
-        max_batch_size: int = 32,
-        limit: int = DEFAULT_LIMIT,
-        full: bool = False,
+        self, directory: str | Path, max_batch_size: int = 32, limit: int = DEFAULT_LIMIT, full: bool = False
     ) -> str:
         """Open a folder or a zip archive; `full` opens its TensorFlow checkpoint, with the softmax."""
         if not isinstance(directory, str | Path):

@@ -6,7 +6,7 @@ read and have a vector of zeros. Where a component has set sentence boundaries, 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, Union, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -138,7 +138,7 @@ def make_pipe(
     device: str,
 ) -> ElmoPipe:
     """Make the component that `nlp.add_pipe("elmo")` adds."""
-    return ElmoPipe(name, model=model, layers=_as_layers(layers), precision=precision, device=device)
+    return ElmoPipe(name, model=model, layers=cast(Layers, layers), precision=precision, device=device)
 
 
 def set_vectors(doc: Doc, vectors: Array) -> None:
@@ -236,12 +236,12 @@ def _initialize(layer: Any, X: Any = None, Y: Any = None) -> None:  # noqa: N803
             layer.set_param("weights", layer.ops.alloc1f(elmo.num_layers))
             layer.set_param("gamma", layer.ops.alloc1f(1) + 1)
     else:
-        layer.set_dim("nO", vector_length(elmo, _as_layers(layers)))
+        layer.set_dim("nO", vector_length(elmo, layers))
 
 
 def _forward(layer: Any, docs: list[Doc], is_train: bool) -> tuple[list[Any], Callable[[list[Any]], list[Doc]]]:
     learned = layer.attrs["layers"] == "learned"
-    arrays = embed_docs(layer.shims[0].elmo, docs, "all" if learned else _as_layers(layer.attrs["layers"]))
+    arrays = embed_docs(layer.shims[0].elmo, docs, "all" if learned else layer.attrs["layers"])
     inputs = [layer.ops.asarray(array) for array in arrays]
     outputs = inputs
     if learned:
@@ -271,7 +271,3 @@ def _forward(layer: Any, docs: list[Doc], is_train: bool) -> tuple[list[Any], Ca
 def _softmax(xp: Any, weights: Any) -> Any:
     raised = xp.exp(weights - weights.max())
     return raised / raised.sum()
-
-
-def _as_layers(layers: LayerSetting) -> Layers:
-    return layers  # type: ignore[return-value]  # Elmo checks the name and says which there are

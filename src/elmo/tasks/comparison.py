@@ -81,19 +81,19 @@ def compare(
     *,
     kind: str,
     output: str | Path,
+    comparison: ComparisonSettings | None = None,
+    keep_runs: bool = False,
+    progress: bool = False,
     dev: str | Path | None = None,
     test: str | Path | None = None,
     model: str | Path | None = None,
     settings: Settings | None = None,
     options: TaskOptions | None = None,
-    comparison: ComparisonSettings | None = None,
-    keep_runs: bool = False,
-    progress: bool = False,
 ) -> list[Row]:
     """Train variants of a task on the same seeds and fractions of the data; return a row per variant and fraction.
 
-    The arguments are those of `train`. The folder `output` keeps the scores of every run, and with `keep_runs`
-    each run as a task to load; the same call resumes a comparison that was stopped.
+    The other arguments are those of `train`. The folder `output` keeps the scores of every run, and with
+    `keep_runs` each run as a task to load; the same call resumes a comparison that was stopped.
     """
     inputs, chosen = resolve_inputs(train_file, kind, dev, test, model, settings, options)
     with TaskReport(chosen.fit.num_epochs, shown=progress) as report:
@@ -164,10 +164,7 @@ def summarize(results: Sequence[dict[str, Any]]) -> list[Row]:
 
 def format_table(rows: Sequence[Row]) -> str:
     """Return the table in Markdown."""
-    lines = [
-        "| variant | data | score | spread | error reduction | s_j | γ |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    lines = ["| variant | data | score | spread | error reduction | s_j | γ |", "|---|---|---|---|---|---|---|"]
     for row in rows:
         cells = (
             row.variant,

@@ -88,6 +88,27 @@ class MarkedPair(Example):
     second: Span
     label: str | None
 
+    @classmethod
+    def parse(cls, text: str, label: str | None, place: Place = GIVEN, record: Any = None) -> "MarkedPair":
+        """Build the example of a text with <e1>…</e1> and <e2>…</e2>."""
+        marks = _MARKS.findall(text)
+        if sorted(marks) != sorted(("<e1>", "</e1>", "<e2>", "</e2>")):
+            raise InputError(
+                f"{_name(place)}: the marks are {', '.join(marks) or 'missing'}; one <e1>…</e1> and one "
+                "<e2>…</e2> were expected."
+            )
+        # The text around a mark is tokenized separately, so that a mark is always a border between words.
+        words: list[str] = []
+        at: dict[str, int] = {}
+        for piece, mark in zip(_MARKS.split(text), [*marks, ""], strict=True):
+            words += (word.text for word in tokenize(piece))
+            at[mark] = len(words)
+        first, second = (at["<e1>"], at["</e1>"]), (at["<e2>"], at["</e2>"])
+        for name, (start, end) in (("e1", first), ("e2", second)):
+            if start >= end:
+                raise InputError(f"{_name(place)}: <{name}>…</{name}> holds no word, or ends before it begins.")
+        return cls(tuple(words), first, second, label, place=place, record=record)
+
 
 @dataclass(frozen=True)
 class Question(Example):
@@ -99,6 +120,36 @@ class Question(Example):
     offsets: tuple[Span, ...]  # characters of each passage word
     answers: tuple[str, ...]
     answer_span: Span | None  # of the first answer, in words
+
+    @classmethod
+    def parse(
+        cls,
+        question: str,
+        passage: str,
+        answers: Sequence[tuple[str, int | None]],
+        place: Place = GIVEN,
+        where: str = "",
+        *,
+        passage_words: Sequence[Word] | None = None,
+        record: Any = None,
+    ) -> "Question":
+        """Build the example of a question; `answers` are texts with the character each starts at, if known.
+
+        If all texts are empty, the passage has no answer. `where` names the question in messages.
+        """
+        answers = answers if any(text for text, _ in answers) else ()
+        words = tokenize(passage) if passage_words is None else passage_words
+        spans = [_find_answer(passage, text, start, f"{place}: {where}") for text, start in answers]
+        return cls(
+            tuple(word.text for word in tokenize(question)),
+            passage,
+            tuple(word.text for word in words),
+            tuple((word.start, word.end) for word in words),
+            tuple(text for text, _ in answers),
+            _covered_words(words, spans[0]) if spans else None,
+            place=place,
+            record=record,
+        )
 
 
 @dataclass(frozen=True)
@@ -123,56 +174,6 @@ class SenseSentence(Example):
 def entry_of(target: SenseTarget) -> str:
     """Return the lemma with its part of speech, as in bank#NOUN."""
     return f"{target.lemma.lower()}#{target.pos.upper()}"
-
-
-def make_marked_pair(text: str, label: str | None, place: Place = GIVEN, record: Any = None) -> MarkedPair:
-    """Build the example of a text with <e1>…</e1> and <e2>…</e2>."""
-    marks = _MARKS.findall(text)
-    if sorted(marks) != sorted(("<e1>", "</e1>", "<e2>", "</e2>")):
-        raise InputError(
-            f"{_name(place)}: the marks are {', '.join(marks) or 'missing'}; one <e1>…</e1> and one <e2>…</e2> "
-            "were expected."
-        )
-    # The text around a mark is tokenized separately, so that a mark is always a border between words.
-    words: list[str] = []
-    at: dict[str, int] = {}
-    for piece, mark in zip(_MARKS.split(text), [*marks, ""], strict=True):
-        words += (word.text for word in tokenize(piece))
-        at[mark] = len(words)
-    first, second = (at["<e1>"], at["</e1>"]), (at["<e2>"], at["</e2>"])
-    for name, (start, end) in (("e1", first), ("e2", second)):
-        if start >= end:
-            raise InputError(f"{_name(place)}: <{name}>…</{name}> holds no word, or ends before it begins.")
-    return MarkedPair(tuple(words), first, second, label, place=place, record=record)
-
-
-def make_question(
-    question: str,
-    passage: str,
-    answers: Sequence[tuple[str, int | None]],
-    place: Place = GIVEN,
-    where: str = "",
-    *,
-    passage_words: Sequence[Word] | None = None,
-    record: Any = None,
-) -> Question:
-    """Build the example of a question; `answers` are texts with the character each starts at, if that is known.
-
-    If all texts are empty, the passage has no answer. `where` names the question in messages.
-    """
-    answers = answers if any(text for text, _ in answers) else ()
-    words = tokenize(passage) if passage_words is None else passage_words
-    spans = [_find_answer(passage, text, start, f"{place}: {where}") for text, start in answers]
-    return Question(
-        words=tuple(word.text for word in tokenize(question)),
-        passage=passage,
-        passage_words=tuple(word.text for word in words),
-        offsets=tuple((word.start, word.end) for word in words),
-        answers=tuple(text for text, _ in answers),
-        answer_span=_covered_words(words, spans[0]) if spans else None,
-        place=place,
-        record=record,
-    )
 
 
 def _name(place: Place) -> str:

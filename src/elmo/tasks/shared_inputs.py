@@ -15,10 +15,10 @@ import numpy.typing as npt
 from elmo.checkpoint.fingerprint import fingerprint
 from elmo.errors import InputError
 from elmo.model import Elmo
-from elmo.tasks.encoder import WordList, read_pretrained
 from elmo.tasks.examples import Words
 from elmo.tasks.families import choose_family
 from elmo.tasks.layer_store import LayerStore
+from elmo.tasks.networks import WordList, read_pretrained
 from elmo.tasks.readers import open_reader
 from elmo.tasks.readers.datasets import read_first_senses
 from elmo.tasks.settings import FitSettings, ReadSettings, TaskInputs

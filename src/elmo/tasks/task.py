@@ -27,11 +27,11 @@ from elmo.files.durable import writing_files
 from elmo.layer import ElmoLayer, LayerMixes
 from elmo.model import Elmo
 from elmo.notebook import html_table
-from elmo.tasks.encoder import FIRST_WORD, Batcher, BilmShape, Encoder, Vocabularies, WordFeatures, WordList
 from elmo.tasks.examples import Words
 from elmo.tasks.families import Labels, TaskNetwork, choose_family
 from elmo.tasks.fit import Predictor
 from elmo.tasks.layer_store import Values, read_layers
+from elmo.tasks.networks import FIRST_WORD, Batcher, BilmShape, Encoder, Vocabularies, WordFeatures, WordList
 from elmo.tasks.readers import PLACEHOLDERS, refuse_replacing, settings_for_labelled
 from elmo.tasks.readers.columns import TARGETS
 from elmo.tasks.settings import FAMILY_NAMES, KINDS, ReadSettings, TaskSettings

@@ -28,8 +28,8 @@ from elmo.files.durable import holding, is_vacant, remove, replace_file, sha256_
 from elmo.model import Elmo
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.progress import StatusBar
-from elmo.tasks.encoder import Batcher, BilmShape, Vocabularies, WordList, choose_words
 from elmo.tasks.fit import FitState, Predictor, Watcher, fit
+from elmo.tasks.networks import Batcher, BilmShape, Vocabularies, WordList, choose_words
 from elmo.tasks.settings import TaskInputs, TaskOptions, TaskSettings, find_family, make_settings
 from elmo.tasks.shared_inputs import SharedInputs
 from elmo.tasks.task import (

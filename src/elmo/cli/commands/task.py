@@ -40,8 +40,7 @@ BilmPlace = Annotated[
     typer.Option("--bilm", metavar="MODEL", help="Where the task's biLM is now, if not where it was in training."),
 ]
 Precision = Annotated[
-    str | None,
-    typer.Option("--precision", show_default="that of training", help="Precision of the frozen biLM."),
+    str | None, typer.Option("--precision", show_default="that of training", help="Precision of the frozen biLM.")
 ]
 
 

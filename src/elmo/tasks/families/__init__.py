@@ -9,8 +9,8 @@ from typing import Any, ClassVar, cast
 
 from torch import Tensor, nn
 
-from elmo.tasks.encoder import Batcher, Encoder
 from elmo.tasks.examples import Words
+from elmo.tasks.networks import Batcher, Encoder
 from elmo.tasks.settings import TaskSettings
 
 Labels = dict[str, Any]  # what was learned about the targets, as JSON

@@ -12,12 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.errors import InputError
-from elmo.tasks.encoder import Batcher
-from elmo.tasks.examples import LabelledText, MarkedPair, SentencePair, Span, Words, make_marked_pair
+from elmo.tasks.examples import LabelledText, MarkedPair, SentencePair, Span, Words
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.metrics import score_labels, score_numbers, score_relations
 from elmo.tasks.networks import (
     AttentionPooling,
+    Batcher,
     attend,
     build_sequence_encoder,
     pool_max,
@@ -292,7 +292,7 @@ class _Relations(Family):
             raise InputError(
                 f"{item!r:.60} is not a text with marks, such as 'the <e1>arm</e1> of a <e2>chair</e2>'."
             )
-        return make_marked_pair(item, None)
+        return MarkedPair.parse(item, None)
 
 
 FAMILIES = {"classification": _Classification(), "pairs": _Pairs(), "relations": _Relations()}

@@ -9,11 +9,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.errors import InputError
-from elmo.tasks.encoder import Batcher
-from elmo.tasks.examples import Question, Words, make_question
+from elmo.tasks.examples import Question, Words
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.metrics import score_answers
-from elmo.tasks.networks import VERY_LOW, AttentionPooling, build_sequence_encoder, masked_softmax, pool_max
+from elmo.tasks.networks import (
+    VERY_LOW,
+    AttentionPooling,
+    Batcher,
+    build_sequence_encoder,
+    masked_softmax,
+    pool_max,
+)
 from elmo.tasks.settings import TaskSettings
 
 
@@ -152,7 +158,7 @@ class _QuestionAnswering(Family):
             raise InputError(f"{item!r:.60} is not (question, passage), two strings.")
         if not item[1].strip():
             raise InputError("The passage is empty, so no piece of it can be the answer.")
-        return make_question(item[0], item[1], [])
+        return Question.parse(item[0], item[1], [])
 
 
 FAMILIES = {"question_answering": _QuestionAnswering()}

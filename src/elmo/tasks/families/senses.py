@@ -15,10 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.errors import InputError
-from elmo.tasks.encoder import Batcher
 from elmo.tasks.examples import SenseSentence, SenseTarget, entry_of
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
-from elmo.tasks.networks import VERY_LOW, pool_mean, span_mask
+from elmo.tasks.networks import VERY_LOW, Batcher, pool_mean, span_mask
 from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import read_sentence
 from elmo.text.tokenize import tokenize

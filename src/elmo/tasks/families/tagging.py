@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.tasks.encoder import Batcher
 from elmo.tasks.examples import TaggedSentence, Words
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.metrics import score_labels, score_spans, tag_spans
+from elmo.tasks.networks import Batcher
 from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import read_sentence
 from elmo.text.tokenize import tokenize

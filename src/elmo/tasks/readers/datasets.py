@@ -9,17 +9,7 @@ from typing import Any, cast
 
 from elmo.errors import InputError
 from elmo.files.sources import STDIN, Lines, Place
-from elmo.tasks.examples import (
-    LabelledText,
-    MarkedPair,
-    Question,
-    Reader,
-    SenseSentence,
-    SenseTarget,
-    Span,
-    make_marked_pair,
-    make_question,
-)
+from elmo.tasks.examples import LabelledText, MarkedPair, Question, Reader, SenseSentence, SenseTarget, Span
 from elmo.text.tokenize import tokenize
 
 _TREE_TOKEN = re.compile(r"\(|\)|[^()]+")
@@ -107,7 +97,7 @@ class SemevalReader(_DatasetReader):
             raise InputError(f'{place}: {block[0]!r:.50} is not a number, a tab and a quoted "sentence".')
         if self._labelled and len(block) < 2:
             raise InputError(f"{place}: the line with the relation is missing after the sentence.")
-        return make_marked_pair(match[2], block[1].strip() if len(block) > 1 else None, place, block)
+        return MarkedPair.parse(match[2], block[1].strip() if len(block) > 1 else None, place, block)
 
 
 class SquadReader(_DatasetReader):
@@ -131,7 +121,7 @@ class SquadReader(_DatasetReader):
                 words = tokenize(passage)
                 for qa in self._part(paragraph, "qas", list):
                     question = self._part(qa, "question", str)
-                    yield make_question(
+                    yield Question.parse(
                         question, passage, self._answers(qa), self._place(qa), f"question {qa.get('id', '')}",
                         passage_words=words, record=qa,
                     )  # fmt: skip

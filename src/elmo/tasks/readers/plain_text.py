@@ -12,14 +12,13 @@ from elmo.errors import InputError
 from elmo.files.sources import Lines, Place
 from elmo.tasks.examples import (
     LabelledText,
+    MarkedPair,
     Question,
     Reader,
     SenseSentence,
     SenseTarget,
     SentencePair,
     TaggedSentence,
-    make_marked_pair,
-    make_question,
 )
 from elmo.text.tokenize import split_on_spaces, tokenize
 
@@ -64,14 +63,14 @@ class PlainTextReader(Reader):
         if self._family == "classification":
             return LabelledText(self._words(line), None, place=place, record=line)
         if self._family == "relations":
-            return make_marked_pair(line, None, place, line)
+            return MarkedPair.parse(line, None, place, line)
         if self._family == "pairs":
             first, second = self._halves(line, "two sentences", "A man runs ||| Someone moves")
             return SentencePair(self._words(first), self._words(second), None, place=place, record=line)
         if self._family == "question_answering":
             instance = "Who came? ||| Ann came to Paris by train."
             question, passage = self._halves(line, "a question and its passage", instance)
-            return make_question(question, passage, [], place, record=line)
+            return Question.parse(question, passage, [], place, record=line)
         return self._senses(line, place)
 
     def _halves(self, line: str, what: str, instance: str) -> tuple[str, str]:

@@ -16,14 +16,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from elmo.errors import InputError
 from elmo.files.rows import Record, read_cells, read_json_array, read_json_lines
 from elmo.files.sources import BrokenRow, Lines, Place
-from elmo.tasks.examples import (
-    LabelledText,
-    Reader,
-    SentencePair,
-    TaggedSentence,
-    make_marked_pair,
-    make_question,
-)
+from elmo.tasks.examples import LabelledText, MarkedPair, Question, Reader, SentencePair, TaggedSentence
 from elmo.tasks.readers.columns import COLUMN_NAMES, MOST_NAME_WORDS, TARGETS, find_columns, get_field
 from elmo.tasks.settings import ReadSettings
 from elmo.text.tokenize import split_on_spaces, tokenize
@@ -321,10 +314,10 @@ class TableReader(Reader):
             return self._tagged(record)
         if family == "question_answering":
             question, passage = str(self._field(record, "question")), str(self._field(record, "passage"))
-            return make_question(question, passage, self._answers(record), place, record=record)
+            return Question.parse(question, passage, self._answers(record), place, record=record)
         label = self._label(record)
         if family == "relations":
-            return make_marked_pair(str(self._field(record, "text")), label, place, record)
+            return MarkedPair.parse(str(self._field(record, "text")), label, place, record)
         if family == "classification":
             return LabelledText(self._words(record, "text"), label, place=place, record=record)
         target: str | float | None = label
