@@ -245,7 +245,7 @@ def _forward(layer: Any, docs: list[Doc], is_train: bool) -> tuple[list[Any], Ca
     inputs = [layer.ops.asarray(array) for array in arrays]
     outputs = inputs
     if learned:
-        weights, gamma = _softmax(layer.ops.xp, layer.get_param("weights")), layer.get_param("gamma")
+        weights, gamma = layer.ops.softmax(layer.get_param("weights")), layer.get_param("gamma")
         mixed = [layer.ops.xp.tensordot(weights, array, axes=1) for array in inputs]
         outputs = [gamma * array for array in mixed]
     rate = layer.attrs["dropout_rate"] if is_train else 0.0
@@ -266,8 +266,3 @@ def _forward(layer: Any, docs: list[Doc], is_train: bool) -> tuple[list[Any], Ca
         return docs
 
     return outputs, backprop
-
-
-def _softmax(xp: Any, weights: Any) -> Any:
-    raised = xp.exp(weights - weights.max())
-    return raised / raised.sum()

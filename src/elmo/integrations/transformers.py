@@ -22,6 +22,7 @@ from elmo.model import Elmo
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.text.batch import Boundaries, Indexer, pad_sentences, unpad_sentences
 from elmo.text.characters import DictionaryAlphabet, Utf8Alphabet
+from elmo.text.sentence_input import as_plain
 from elmo.text.tokenize import tokenize
 from elmo.text.vocabulary import Vocabulary, format_lines, parse_lines
 
@@ -106,16 +107,14 @@ class ElmoPreTrainedModel(PreTrainedModel):
 
     @classmethod
     def _from_elmo(cls, source: str | Path | None, **options: Any) -> Any:
-        asked = {name: options.pop(name) for name in _OPENING if options.get(name) is not None}
-        config = options.pop("config", None)
         for name in ("dtype", "torch_dtype"):
-            if options.pop(name, None) not in (None, "auto", "float32", torch.float32):
+            if options.get(name) not in (None, "auto", "float32", torch.float32):
                 raise ConfigError(f"{name} was given, but ELMo is trained and run in float32 here; leave it out.")
+        checkpoint = _open_checkpoint(source, options)
+        config = options.get("config")
         if config is None:
             named = ("dropout", "tune_bilm", "num_labels", "id2label", "label2id", "problem_type")
-            settings = {name: options.pop(name) for name in named if name in options}
-        checkpoint = Elmo.from_pretrained(source, **asked).checkpoint()
-        if config is None:
+            settings = {name: options[name] for name in named if name in options}
             config = ElmoConfig(model=checkpoint.config.to_dict(), **settings)
         model = cls(config)
         model.base_model.load_checkpoint(checkpoint)
@@ -292,8 +291,7 @@ class ElmoTokenizer(PreTrainedTokenizer):
         """Open the tokenizer of a model of any format, or what `save_pretrained` wrote."""
         if source is not None and (Path(source) / "tokenizer_config.json").is_file():
             return super().from_pretrained(source, *arguments, **options)
-        asked = {name: options[name] for name in _OPENING if options.get(name) is not None}
-        checkpoint = Elmo.from_pretrained(source, **asked).checkpoint()
+        checkpoint = _open_checkpoint(source, options)
         tokenizer = cls(checkpoint.config.to_dict())
         if checkpoint.config.words:
             tokenizer._lists[VOCABULARY_FILE] = list(checkpoint.vocabulary or ())
@@ -347,9 +345,7 @@ class ElmoTokenizer(PreTrainedTokenizer):
         truncation: bool | str = False,
         max_length: int | None = None,
         return_tensors: str | None = None,
-        return_attention_mask: bool | None = None,
         pad_to_multiple_of: int | None = None,
-        add_special_tokens: bool = True,
         return_offsets_mapping: bool = False,
         return_special_tokens_mask: bool = False,
         **_: Any,
@@ -397,7 +393,6 @@ class ElmoTokenizer(PreTrainedTokenizer):
         padding: bool | str = True,
         max_length: int | None = None,
         pad_to_multiple_of: int | None = None,
-        return_attention_mask: bool | None = None,
         return_tensors: str | None = None,
         **_: Any,
     ) -> Any:
@@ -406,7 +401,7 @@ class ElmoTokenizer(PreTrainedTokenizer):
         if not isinstance(features, Sequence):
             names = list(features)
             features = [dict(zip(names, values, strict=True)) for values in zip(*features.values(), strict=True)]
-        features = [{name: _as_list(value) for name, value in feature.items()} for feature in features]
+        features = [{name: as_plain(value) for name, value in feature.items()} for feature in features]
         num_words = [len(feature["input_ids"]) for feature in features]
         length = max(num_words) if max_length is None or padding != "max_length" else max_length
         if pad_to_multiple_of:
@@ -436,16 +431,17 @@ class ElmoTokenizer(PreTrainedTokenizer):
         return self.tokenize(text)
 
 
+def _open_checkpoint(source: str | Path | None, options: dict[str, Any]) -> Checkpoint:
+    asked = {name: options[name] for name in _OPENING if options.get(name) is not None}
+    return Elmo.from_pretrained(source, **asked).checkpoint()
+
+
 def _wants_object(return_dict: bool | None, config: Any) -> bool:
     return bool(getattr(config, "return_dict", True) if return_dict is None else return_dict)
 
 
 def _read_list(path: str | None) -> list[str]:
     return [] if path is None else parse_lines(Path(path).read_bytes())
-
-
-def _as_list(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _is_saved_by_transformers(source: str | Path) -> bool:

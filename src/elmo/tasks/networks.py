@@ -184,21 +184,8 @@ def spell(sentences: Sequence[Sequence[str]], length: int) -> Characters:
     return Characters(torch.from_numpy(ids), torch.tensor(rows, dtype=torch.int64))
 
 
-class SequenceEncoder(nn.Module):
-    """Vectors (B, T, D) and their mask -> h (B, T, dim)."""
-
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        self.dim = dim
-
-    if TYPE_CHECKING:
-
-        def __call__(self, inputs: Tensor, mask: Tensor) -> Tensor:
-            """Encode (B, T, D) with the mask (B, T)."""
-
-
-def build_sequence_encoder(settings: NetworkSettings, input_dim: int) -> SequenceEncoder:
-    """Build the network that the settings name."""
+def build_sequence_encoder(settings: NetworkSettings, input_dim: int) -> nn.Module:
+    """Build the network that the settings name: vectors (B, T, D) and their mask -> h (B, T, dim)."""
     if settings.kind == "bilstm":
         return _BiLstm(input_dim, settings.dim, settings.num_layers)
     if settings.kind == "cnn":
@@ -206,11 +193,11 @@ def build_sequence_encoder(settings: NetworkSettings, input_dim: int) -> Sequenc
     return _Linear(input_dim, settings.dim)
 
 
-class _BiLstm(SequenceEncoder):
+class _BiLstm(nn.Module):
     """LSTMs in both directions, half of `dim` each."""
 
     def __init__(self, input_dim: int, dim: int, num_layers: int) -> None:
-        super().__init__(dim)
+        super().__init__()
         sizes = [input_dim, *[dim] * (num_layers - 1)]
         self.left_to_right = nn.ModuleList(nn.LSTM(size, dim // 2, batch_first=True) for size in sizes)
         self.right_to_left = nn.ModuleList(nn.LSTM(size, dim // 2, batch_first=True) for size in sizes)
@@ -228,11 +215,11 @@ class _BiLstm(SequenceEncoder):
         return states
 
 
-class _Cnn(SequenceEncoder):
+class _Cnn(nn.Module):
     """Layers of filters over `width` words, each added to the one below."""
 
     def __init__(self, input_dim: int, dim: int, num_layers: int, width: int) -> None:
-        super().__init__(dim)
+        super().__init__()
         self.filters = nn.ModuleList(
             nn.Conv1d(input_dim if layer == 0 else dim, dim, width, padding=width // 2)
             for layer in range(num_layers)
@@ -247,11 +234,11 @@ class _Cnn(SequenceEncoder):
         return states.transpose(1, 2)
 
 
-class _Linear(SequenceEncoder):
+class _Linear(nn.Module):
     """A linear map of each word's vector."""
 
     def __init__(self, input_dim: int, dim: int) -> None:
-        super().__init__(dim)
+        super().__init__()
         self.projection = nn.Linear(input_dim, dim)
 
     def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:

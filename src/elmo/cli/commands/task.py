@@ -364,7 +364,8 @@ def predict(
     )  # fmt: skip
     is_guessed = reader.is_positional and TARGETS[opened.family] not in asked.columns
     ahead, examples = tee(opened.check_replaced(reader) if is_guessed else reader)
-    is_painted = output is None and not as_json and read.format == "text" and _has_colours()
+    has_colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    is_painted = output is None and not as_json and read.format == "text" and has_colours
     form = _to_json if as_json else _paint if is_painted else reader.write
     with _writing(output) as write:
         write("" if as_json else reader.begin())
@@ -383,10 +384,6 @@ def _to_json(example: Any, prediction: Any) -> str:
     if isinstance(prediction, TagPrediction):
         found["spans"] = [{"type": kind, "start": start, "end": end} for kind, start, end in prediction.spans]
     return json.dumps(found, ensure_ascii=False) + "\n"
-
-
-def _has_colours() -> bool:
-    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
 def _paint(example: Any, prediction: Any) -> str:

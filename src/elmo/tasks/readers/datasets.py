@@ -216,12 +216,15 @@ class WsdReader(_DatasetReader):
 
 
 def _read_keys(path: str, *, labelled: bool) -> dict[str, tuple[str, ...]]:
-    found = None if path == STDIN else _find_key_file(Path(path))
+    name = Path(path).name
+    for compression in _COMPRESSIONS[1:]:
+        name = name.removesuffix(compression)
+    stem = name.removesuffix(".xml").removesuffix(".data")
+    names = (Path(path).with_name(f"{stem}.gold.key.txt{compression}") for compression in _COMPRESSIONS)
+    found = None if path == STDIN else next((name for name in names if name.exists()), None)
+    if found is None and labelled:
+        raise InputError(f"{path} has no key file; its senses were expected in X.gold.key.txt beside X.data.xml.")
     if found is None:
-        if labelled:
-            raise InputError(
-                f"{path} has no key file; its senses were expected in X.gold.key.txt beside X.data.xml."
-            )
         return {}
     keys: dict[str, tuple[str, ...]] = {}
     lines = Lines(found)
@@ -232,15 +235,6 @@ def _read_keys(path: str, *, labelled: bool) -> dict[str, tuple[str, ...]]:
         if identifier:
             keys[identifier] = tuple(senses)
     return keys
-
-
-def _find_key_file(path: Path) -> Path | None:
-    name = path.name
-    for compression in _COMPRESSIONS[1:]:
-        name = name.removesuffix(compression)
-    stem = name.removesuffix(".xml").removesuffix(".data")
-    names = (path.with_name(f"{stem}.gold.key.txt{compression}") for compression in _COMPRESSIONS)
-    return next((name for name in names if name.exists()), None)
 
 
 def read_first_senses(path: str | Path) -> dict[str, str]:
