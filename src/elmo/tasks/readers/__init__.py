@@ -7,7 +7,7 @@ for one row of CoNLL or of a table; what could be either is refused.
 import csv
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -108,6 +108,8 @@ def _detect_labelled(lines: Lines, family: str) -> str:
     first = ahead[0].lstrip()
     if (format := _detect_by_name(lines, ahead) or _detect_json(ahead, family)) is not None:
         return format
+    if first.startswith(("[", "{")):
+        return "json" if first.startswith("[") else "jsonl"  # whose reader says what is wrong with it
     if family == "tagging":
         return "conllu" if looks_like_conllu(ahead) else "conll"
     if family == "classification" and first.startswith("(") and first.rstrip().endswith(")"):
@@ -164,7 +166,7 @@ def _adapt(trained: ReadSettings, format: str | None, asked: ReadSettings) -> Re
 
 
 def _check_targets(reader: Reader, name: str, role: str, known: Collection[str], given: Mapping[str, str]) -> None:
-    """Raise InputError if predictions would overwrite an unnamed column that holds something else."""
+    """Raise InputError if predictions would overwrite an unnamed column, most of which holds something else."""
     if isinstance(reader, ConllReader) and "word" not in given and reader.num_columns > 1:
         words = reader.first_words
         if all(word.isdecimal() for word in words):
@@ -173,13 +175,7 @@ def _check_targets(reader: Reader, name: str, role: str, known: Collection[str],
                 f"({', '.join(words[:3])}); name the column of the words with --column word=NUMBER, or write "
                 "--format text if each line is a sentence."
             )
-    if role not in given:
-        _check_known(reader.first_targets(), known, role)
-
-
-def _check_known(values: Iterable[tuple[str, str]], known: Collection[str], role: str) -> None:
-    """Raise InputError if most of the values, each with its place, are not targets of the task."""
-    found = [(where, value.strip()) for where, value in values]
+    found = [] if role in given else [(where, value.strip()) for where, value in reader.first_targets()]
     foreign = [(where, value) for where, value in found if value not in known and value not in PLACEHOLDERS]
     if known and 2 * len(foreign) > len(found):
         raise refuse_replacing(*foreign[0], role)
