@@ -272,18 +272,11 @@ class Task:
         """Return the examples that `predict` builds from its items; InputError for an item of another form."""
         if isinstance(items, str | bytes):
             raise InputError("predict takes a list of items; put the one text in a list.")
-        if self.description.read.split_on_spaces:
-            items = map(self._split, items)
-        return [self._predictor.family.from_python(item) for item in items]
+        return [self._predictor.family.from_python(item, self.tokenize) for item in items]
 
     def texts(self, example: Any) -> tuple[Words, ...]:
         """Return the words of each text of an example."""
         return self._predictor.family.texts(example)
-
-    def _split(self, item: Any) -> Any:
-        if self.family == "pairs" and isinstance(item, tuple | list):
-            return list(map(_split_text, item))
-        return _split_text(item) if self.family in ("tagging", "classification") else item
 
     def predict_examples(self, examples: Iterable[Any]) -> Iterator[Any]:
         """Yield the predictions of examples in their order; memory is bounded."""
@@ -316,10 +309,6 @@ class Task:
             if unknown and len(unknown) >= num_tags:
                 raise refuse_replacing(str(example.place), unknown[0], TARGETS[self.family])
             yield example
-
-
-def _split_text(text: Any) -> Any:
-    return [word.text for word in split_on_spaces(text)] if isinstance(text, str) else text
 
 
 class RecentLayers:

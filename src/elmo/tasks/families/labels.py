@@ -26,7 +26,7 @@ from elmo.tasks.networks import (
     span_mask,
 )
 from elmo.tasks.settings import TaskSettings
-from elmo.text.sentence_input import read_sentence
+from elmo.text.sentence_input import Tokenizer, read_sentence
 from elmo.text.tokenize import tokenize
 
 MAX_DISTANCE = 30
@@ -149,8 +149,8 @@ class _Classification(Family):
     ) -> dict[str, float]:
         return score_labels([example.label or "" for example in examples], [found.label for found in predictions])
 
-    def from_python(self, item: Any) -> LabelledText:
-        return LabelledText(tuple(read_sentence(item, tokenize)), None)
+    def from_python(self, item: Any, tokenizer: Tokenizer = tokenize, **origin: Any) -> LabelledText:
+        return LabelledText(tuple(read_sentence(item, tokenizer)), None, **origin)
 
 
 class _PairNetwork(_LabelNetwork):
@@ -235,11 +235,11 @@ class _Pairs(Family):
         numbers = [prediction.score for prediction in predictions if isinstance(prediction, ScorePrediction)]
         return score_numbers([float(example.target or 0) for example in examples], numbers)
 
-    def from_python(self, item: Any) -> SentencePair:
+    def from_python(self, item: Any, tokenizer: Tokenizer = tokenize, **origin: Any) -> SentencePair:
         if not isinstance(item, tuple | list) or len(item) != 2:
             raise InputError(f"{item!r:.60} is not a pair of sentences, such as ('A man runs', 'Someone moves').")
-        first, second = (tuple(read_sentence(sentence, tokenize)) for sentence in item)
-        return SentencePair(first, second, None)
+        first, second = (tuple(read_sentence(sentence, tokenizer)) for sentence in item)
+        return SentencePair(first, second, None, **origin)
 
 
 class _RelationNetwork(_LabelNetwork):
@@ -287,12 +287,12 @@ class _Relations(Family):
         gold = [example.label or "" for example in examples]
         return score_relations(gold, [found.label for found in predictions])
 
-    def from_python(self, item: Any) -> MarkedPair:
+    def from_python(self, item: Any, tokenizer: Tokenizer = tokenize, **origin: Any) -> MarkedPair:
         if not isinstance(item, str):
             raise InputError(
                 f"{item!r:.60} is not a text with marks, such as 'the <e1>arm</e1> of a <e2>chair</e2>'."
             )
-        return MarkedPair.parse(item, None)
+        return MarkedPair.parse(item, None, **origin)
 
 
 FAMILIES = {"classification": _Classification(), "pairs": _Pairs(), "relations": _Relations()}

@@ -13,7 +13,7 @@ from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.metrics import score_labels, score_spans, tag_spans
 from elmo.tasks.networks import Batcher
 from elmo.tasks.settings import TaskSettings
-from elmo.text.sentence_input import read_sentence
+from elmo.text.sentence_input import Tokenizer, read_sentence
 from elmo.text.tokenize import tokenize
 
 _OUTSIDE, _PREFIXES = "O", tuple("BIMELSU")  # of IOB, IOB2, IOBES, BMES and BILOU
@@ -166,8 +166,8 @@ class _Tagging(Family):
         accuracy = score_labels([tag for row in gold for tag in row], [tag for row in tags for tag in row])
         return {**score_spans(gold, tags), **accuracy} if labels["marks_spans"] else accuracy
 
-    def from_python(self, item: Any) -> TaggedSentence:
-        return TaggedSentence(tuple(read_sentence(item, tokenize)), None)
+    def from_python(self, item: Any, tokenizer: Tokenizer = tokenize, **origin: Any) -> TaggedSentence:
+        return TaggedSentence(tuple(read_sentence(item, tokenizer)), None, **origin)
 
 
 FAMILIES = {"tagging": _Tagging()}

@@ -10,20 +10,17 @@ from typing import Any
 
 from elmo.errors import InputError
 from elmo.files.sources import Lines, Place
-from elmo.tasks.examples import (
-    LabelledText,
-    MarkedPair,
-    Question,
-    Reader,
-    SenseSentence,
-    SenseTarget,
-    SentencePair,
-    TaggedSentence,
-)
+from elmo.tasks.examples import Question, Reader, SenseSentence, SenseTarget, SentencePair, TaggedSentence
+from elmo.tasks.families import choose_family
 from elmo.text.tokenize import split_on_spaces, tokenize
 
 PAIR_SEPARATORS = ("\t", "|||")
 NO_SENSE = "-"
+# What a line of two texts holds, with an instance.
+_HALVES = {
+    "pairs": ("two sentences", "A man runs ||| Someone moves"),
+    "question_answering": ("a question and its passage", "Who came? ||| Ann came to Paris by train."),
+}
 _MARK = re.compile(r"\[([^\[\]]+)\]")
 # WordNet's detachment rules: the ending of an inflected word and that of its lemma.
 _ENDINGS = (
@@ -42,7 +39,7 @@ class PlainTextReader(Reader):
         """`sense_entries` are the lemmas that a sense task knows, as in bank#NOUN."""
         self.columns = {}
         self._lines, self._family, self._entries = lines, family, frozenset(sense_entries)
-        self._cut = split_on_spaces if on_spaces else tokenize
+        self._tokenizer = split_on_spaces if on_spaces else tokenize
 
     def __iter__(self) -> Iterator[Any]:
         for line in self._lines:
@@ -55,23 +52,13 @@ class PlainTextReader(Reader):
         return rows + "\n" if isinstance(example, TaggedSentence) else rows
 
     def _words(self, text: str) -> tuple[str, ...]:
-        return tuple(word.text for word in self._cut(text))
+        return tuple(word.text for word in self._tokenizer(text))
 
     def _example(self, line: str, place: Place) -> Any:
-        if self._family == "tagging":
-            return TaggedSentence(self._words(line), None, place=place, record=line)
-        if self._family == "classification":
-            return LabelledText(self._words(line), None, place=place, record=line)
-        if self._family == "relations":
-            return MarkedPair.parse(line, None, place, line)
-        if self._family == "pairs":
-            first, second = self._halves(line, "two sentences", "A man runs ||| Someone moves")
-            return SentencePair(self._words(first), self._words(second), None, place=place, record=line)
-        if self._family == "question_answering":
-            instance = "Who came? ||| Ann came to Paris by train."
-            question, passage = self._halves(line, "a question and its passage", instance)
-            return Question.parse(question, passage, [], place, record=line)
-        return self._senses(line, place)
+        if self._family == "senses":
+            return self._senses(line, place)
+        item = self._halves(line, *_HALVES[self._family]) if self._family in _HALVES else line
+        return choose_family(self._family).from_python(item, self._tokenizer, place=place, record=line)
 
     def _halves(self, line: str, what: str, instance: str) -> tuple[str, str]:
         separator = next((each for each in PAIR_SEPARATORS if each in line), "\t")
