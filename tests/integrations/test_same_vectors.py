@@ -89,8 +89,8 @@ def through_flair(folder):
 def through_onnx(folder):
     import onnxruntime
 
-    from elmo.integrations.models import pad_sentences
     from elmo.integrations.onnx import export_onnx
+    from elmo.text.batch import pad_sentences
 
     model = Elmo.from_pretrained(folder)
     export_onnx(model, folder / "model.onnx")

@@ -9,11 +9,10 @@ import torch
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError
 from elmo.tasks import load
-from elmo.tasks.encoder import Batcher, BilmShape
-from elmo.tasks.folder import build_network
 from elmo.tasks.layer_store import LayerStore, read_layers
+from elmo.tasks.networks import Batcher, BilmShape, Vocabularies, WordList
 from elmo.tasks.settings import make_settings
-from elmo.tasks.word_features import Vocabularies, WordList
+from elmo.tasks.task import build_network
 from tests.tasks.toys import small
 
 SENTENCES = [("the", "river", "bank"), ("the", "bank"), ()]

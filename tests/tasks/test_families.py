@@ -176,7 +176,7 @@ def test_tags_of_chinese_entities_mark_spans():
     tagging = choose_family("tagging")
 
     tags = ("B-per", "M-per", "E-per", "O", "S-loc", "B-loc", "E-loc")
-    sentence = TaggedSentence(tuple("王小明在京上海"), tags, Place("a.conll", 1))
+    sentence = TaggedSentence(tuple("王小明在京上海"), tags, place=Place("a.conll", 1))
     labels = tagging.learn_labels([sentence], small("tagging"))
     assert (labels["marks_spans"], labels["strict"], labels["crf"]) == (True, True, True)
     found = TagPrediction(sentence.words, tags)
@@ -216,8 +216,8 @@ def test_questions_without_an_answer_are_learned_and_count(bilm_folder, tmp_path
 
 def test_a_network_without_unanswered_questions_is_as_it_was(toy_inputs):
     from elmo.tasks.families import choose_family
-    from elmo.tasks.folder import build_network
-    from elmo.tasks.word_features import Vocabularies, WordList
+    from elmo.tasks.networks import Vocabularies, WordList
+    from elmo.tasks.task import build_network
 
     examples, _ = read_examples(toy_inputs("question_answering").train, "question_answering", ReadSettings())
     settings = small("question_answering", elmo__where="none")

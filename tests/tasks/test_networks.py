@@ -4,9 +4,14 @@ import pytest
 import torch
 
 from elmo.layer import LayerMixes
-from elmo.tasks.encoder import Batcher, BilmShape, Encoder
 from elmo.tasks.networks import (
     AttentionPooling,
+    Batcher,
+    BilmShape,
+    Encoder,
+    Vocabularies,
+    WordFeatures,
+    WordList,
     attend,
     build_sequence_encoder,
     pool_max,
@@ -15,7 +20,6 @@ from elmo.tasks.networks import (
     span_mask,
 )
 from elmo.tasks.settings import NetworkSettings
-from elmo.tasks.word_features import Vocabularies, WordFeatures, WordList
 from tests.tasks.toys import small
 
 SENTENCES = [("a", "b", "c"), ("b",), ()]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from elmo import InputError
-from elmo.tasks.word_features import CharacterCnn, read_pretrained, spell
+from elmo.tasks.networks import CharacterCnn, read_pretrained, spell
 
 SENTENCES = [("The", "cat"), ("Zebra",)]
 

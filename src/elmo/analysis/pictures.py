@@ -21,7 +21,7 @@ from elmo.files.durable import writing_aside
 from elmo.pretrain.launch import read_run_file
 from elmo.pretrain.metrics import read_metrics
 from elmo.tasks.comparison import RESULTS_FILE, Row
-from elmo.tasks.folder import read_json, read_task
+from elmo.tasks.task import read_json, read_task
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,32 +4,52 @@
 allennlp.modules.elmo and allennlp.commands.elmo.
 """
 
+import itertools
+import json
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict
 
+import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.compat.allennlp_embedder import ElmoEmbedder
-from elmo.compat.engine import BatchReader, open_files, open_model
+from elmo.checkpoint.source import BASE_ADDRESS, OFFICIAL
+from elmo.compat.engine import Array, BatchReader, OldEmbedder, check_batch_size, open_files, open_model
 from elmo.errors import CheckpointError, ConfigError, InputError
+from elmo.files.durable import writing_aside
 from elmo.inference.runtime import WORDS_AT_ONCE
 from elmo.layer import ElmoLayer
 from elmo.nn.bilm import BiLM, TokenEncoder
 from elmo.nn.scalar_mix import ScalarMix
-from elmo.text.batch import BEGIN_ROW, END_ROW, FIRST_WORD_ROW, CharBatch
+from elmo.text.batch import (
+    BEGIN_ROW,
+    END_ROW,
+    FIRST_WORD_ROW,
+    Boundaries,
+    CharBatch,
+    Indexer,
+    pad_sentences,
+    unpad_sentences,
+)
 from elmo.text.characters import Alphabet, Utf8Alphabet
 from elmo.text.sentence_input import as_plain, check_words, read_word_lists
 
 __all__ = ["Elmo", "ElmoEmbedder", "ElmoRepresentations", "batch_to_ids"]
 
+OutputFormat = Literal["all", "top", "average"]
+
+DEFAULT_OPTIONS_FILE = BASE_ADDRESS + OFFICIAL["original"].options_path
+DEFAULT_WEIGHT_FILE = BASE_ADDRESS + OFFICIAL["original"].weights_path
+DEFAULT_BATCH_SIZE = 64
 LAYER_NORM_EPSILON = 1e-13
 LITERAL_BOUNDARIES = ("<S>", "</S>")
+_BOUNDARY_ROWS = Boundaries(None, torch.tensor([BEGIN_ROW, END_ROW]))  # of cached words
+_LITERAL = Indexer(Utf8Alphabet(), None, literal_boundaries=LITERAL_BOUNDARIES)
 # The entries of a state dict that AllenNLP saved, and their names here.
 _SAVED_NAMES = (
     (r"_token_embedder\._char_embedding_weights", "tokens.characters.embedding.weight"),
@@ -153,7 +173,7 @@ class Elmo(nn.Module):
         elif word_inputs is not None:
             ids = _flatten(word_inputs, 2, "word_inputs", "(sentences, words)")
             if not ids.numel() or 0 <= int(ids.min()) <= int(ids.max()) < self._num_cached_words:
-                return _batch_of_words(ids), word_inputs.shape[:-1]
+                return _unpad(ids + FIRST_WORD_ROW, ids > 0, _BOUNDARY_ROWS), word_inputs.shape[:-1]
             if inputs is None:
                 raise InputError(
                     f"word_inputs has ids from {int(ids.min())} to {int(ids.max())}, but vocab_to_cache has "
@@ -163,11 +183,6 @@ class Elmo(nn.Module):
             raise InputError("inputs is None; give character ids, or word_inputs to a model with vocab_to_cache.")
         ids = _flatten(inputs, 3, "inputs", "(sentences, words, 50), as batch_to_ids makes it")
         return _batch_of_characters(ids, self._alphabet, self._num_characters), inputs.shape[:-2]
-
-
-def _read_saved_names(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    assert isinstance(module, Elmo)
-    _rename_saved_entries(module._layer, state, prefix)
 
 
 def _read_mixing_weights(weights: Any) -> list[float] | None:
@@ -206,7 +221,7 @@ class _CachedTokenEncoder(TokenEncoder):
 
 
 def _with_cached_words(bilm: BiLM, words: Sequence[str]) -> BiLM:
-    ids = _encode_literally([*LITERAL_BOUNDARIES, *words])
+    ids = batch_to_ids([[*LITERAL_BOUNDARIES, *words]])[0]
     with torch.no_grad():
         vectors = torch.cat([bilm.tokens(part, None) for part in torch.split(ids, WORDS_AT_ONCE)])
     learned = any(parameter.requires_grad for parameter in bilm.parameters())
@@ -228,22 +243,11 @@ def _flatten(ids: Tensor, rank: int, name: str, expected: str) -> Tensor:
 
 
 def batch_to_ids(batch: Iterable[Sequence[str]]) -> Tensor:
-    """Return the character ids of sentences that are lists of words, (B, T, 50), zero where padded."""
-    sentences = read_word_lists(batch)
-    num_words = [len(words) for words in sentences]
-    ids = _encode_literally([word for words in sentences for word in words])
-    width = max(num_words)
-    return torch.stack([F.pad(rows, (0, 0, 0, width - len(rows))) for rows in torch.split(ids, num_words)])
+    """Return the character ids of sentences that are lists of words, (B, T, 50), zero where padded.
 
-
-def _encode_literally(words: Sequence[str]) -> Tensor:
-    """Return the ids of words, (U, 50); the literal words <S> and </S> become boundaries, as in the original."""
-    alphabet = Utf8Alphabet()
-    ids, boundaries = alphabet.encode(words), alphabet.boundaries()
-    for number, word in enumerate(words):
-        if word in LITERAL_BOUNDARIES:
-            ids[number] = boundaries[LITERAL_BOUNDARIES.index(word)]
-    return torch.from_numpy(ids)
+    The literal words <S> and </S> become boundaries, as in the original.
+    """
+    return pad_sentences(_LITERAL, read_word_lists(batch))["input_ids"]
 
 
 def _batch_of_characters(ids: Tensor, alphabet: Alphabet, num_characters: int) -> CharBatch:
@@ -258,41 +262,15 @@ def _batch_of_characters(ids: Tensor, alphabet: Alphabet, num_characters: int) -
             f"inputs has ids from {int(ids.min())} to {int(ids.max())}; character ids are 0 to "
             f"{num_characters - 1}, so make them with batch_to_ids."
         )
-    mask = (ids > 0).any(dim=-1)
-    distinct, which = torch.unique(ids[mask], dim=0, return_inverse=True)
-    boundaries = torch.from_numpy(alphabet.boundaries()).to(ids.device)
-    return _between_boundaries(mask, which, char_ids=torch.cat([boundaries, distinct]), word_ids=None)
+    return _unpad(ids, (ids > 0).any(dim=-1), Boundaries(torch.from_numpy(alphabet.boundaries()), None))
 
 
-def _batch_of_words(ids: Tensor) -> CharBatch:
-    """Return the batch of distinct words for (B, T) ids of cached words; the id 0 is padding."""
-    mask = ids > 0
-    distinct, which = torch.unique(ids[mask], return_inverse=True)
-    boundaries = torch.tensor([BEGIN_ROW, END_ROW], device=ids.device)
-    word_ids = torch.cat([boundaries, distinct + FIRST_WORD_ROW])
-    return _between_boundaries(mask, which, char_ids=None, word_ids=word_ids)
-
-
-def _between_boundaries(
-    mask: Tensor, which: Tensor, *, char_ids: Tensor | None, word_ids: Tensor | None
-) -> CharBatch:
-    num_rows, num_positions = mask.shape
-    num_words = mask.sum(dim=1)
+def _unpad(ids: Tensor, mask: Tensor, boundaries: Boundaries) -> CharBatch:
+    # A row of padding only still reads both boundaries, as in the original.
     if bool((mask[:, 1:] & ~mask[:, :-1]).any()):
         row = int((mask[:, 1:] & ~mask[:, :-1]).any(dim=1).nonzero()[0])
         raise InputError(f"Sentence {row} has padding before a word; padding may only follow the words.")
-    word_index = mask.new_zeros((num_rows, num_positions + 2), dtype=torch.int64)
-    word_index[:, 1:-1][mask] = which + FIRST_WORD_ROW
-    word_index[:, 0] = BEGIN_ROW
-    word_index[torch.arange(num_rows, device=mask.device), num_words + 1] = END_ROW
-    # A row of padding only still reads both boundaries, as in the original.
-    return CharBatch(
-        char_ids=char_ids,
-        word_ids=word_ids,
-        word_index=word_index,
-        lengths=num_words.cpu() + 2,
-        order=tuple(range(num_rows)),
-    )
+    return unpad_sentences(boundaries, ids, mask)
 
 
 # State dicts that AllenNLP saved
@@ -319,8 +297,10 @@ class _SavedMix:
         return self._mix.parameters()
 
 
-def _rename_saved_entries(layer: ElmoLayer, state: dict[str, Any], prefix: str) -> None:
-    """Replace AllenNLP's entries under `prefix` by those of `layer`; a strict load names the unknown ones."""
+def _read_saved_names(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Replace AllenNLP's entries under `prefix` by ours; a strict load names the unknown ones."""
+    assert isinstance(module, Elmo)
+    layer = module._layer
     for number, mix in enumerate(layer.mixes):
         assert isinstance(mix, ScalarMix)
         _rename_mix(f"{prefix}scalar_mix_{number}", f"{prefix}_layer.mixes.{number}", len(mix.weights), state)
@@ -367,3 +347,152 @@ def _convert_saved(bilm: BiLM, theirs: str, saved: Tensor) -> dict[str, Tensor]:
     for their_leaf, our_leaf in _SAVED_LSTM_NAMES.items():
         name = name.replace(their_leaf, our_leaf)
     return {name: saved} if name else {}
+
+
+# ElmoEmbedder
+
+
+class ElmoEmbedder(OldEmbedder):
+    """All layers of sentences that are lists of words.
+
+    `stateful=False` starts every sentence from a zero state, so that it gets the same vectors each time.
+    """
+
+    def __init__(
+        self,
+        options_file: str | Path = DEFAULT_OPTIONS_FILE,
+        weight_file: str | Path = DEFAULT_WEIGHT_FILE,
+        cuda_device: int = -1,
+        *,
+        stateful: bool = True,
+    ) -> None:
+        if not isinstance(cuda_device, int):
+            raise ConfigError(f"cuda_device is {cuda_device!r}; give the number of a GPU, or -1 for none.")
+        self.cuda_device = cuda_device
+        device = "cpu" if cuda_device < 0 else f"cuda:{cuda_device}"
+        super().__init__(stateful=stateful)
+        self._open(open_files(options_file, weight_file), device)
+
+    def embed_sentence(self, sentence: Sequence[str]) -> Array:
+        """Return all layers of one sentence, (L+1, T, 2D)."""
+        return self.embed_batch([sentence])[0]
+
+    def embed_batch(self, batch: Iterable[Sequence[str]]) -> list[Array]:
+        """Return all layers of each sentence, (L+1, T, 2D); of an empty one, (L+1, 0, 2D)."""
+        sentences = read_word_lists(batch)
+        if not any(sentences):
+            # The original does not run its network here, so the state stays as it is.
+            empty = np.zeros((self._model.num_layers, 0, self._model.dim), dtype=np.float32)
+            return [empty.copy() for _ in sentences]
+        arrays: list[Array] = self._model.embed(sentences, layers="all")
+        return arrays
+
+    def embed_sentences(
+        self, sentences: Iterable[Sequence[str]], batch_size: int = DEFAULT_BATCH_SIZE
+    ) -> Iterator[Array]:
+        """Yield all layers of each sentence; `batch_size` sentences are computed at a time."""
+        check_batch_size(batch_size)
+        remaining = iter(sentences)
+        while batch := list(itertools.islice(remaining, batch_size)):
+            yield from self.embed_batch(batch)
+
+    def embed_file(
+        self,
+        input_file: IO[str] | str | Path,
+        output_file_path: str | Path,
+        output_format: OutputFormat = "all",
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        forget_sentences: bool = False,
+        use_sentence_keys: bool = False,
+    ) -> None:
+        """Write the vectors of a file with one sentence per line, words separated by spaces, to an HDF5 file.
+
+        The input is an open text file, which is closed at the end, or the path of a UTF-8 file. Datasets are named
+        by line number, "0", "1", ...; that of a blank line is empty. Unless `forget_sentences`, the dataset
+        `sentence_to_index` holds a JSON object from sentence to name, the last one of equal sentences.
+        `use_sentence_keys` names datasets by their sentences.
+        """
+        choose: dict[str, Callable[[Array], Array]] = {
+            "all": lambda array: array,
+            "top": lambda array: array[-1],
+            "average": lambda array: array.mean(axis=0),
+        }
+        if output_format not in choose:
+            raise InputError(f"output_format is {output_format!r}; choose 'all', 'top' or 'average'.")
+        check_batch_size(batch_size)
+        sentences = _read_lines(input_file)
+        if not sentences:
+            raise InputError("The input file has no lines; give a file with one sentence per line.")
+        if use_sentence_keys:
+            _check_sentence_keys(sentences)
+        names = sentences if use_sentence_keys else [str(number) for number in range(len(sentences))]
+        arrays = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)
+        _write_sentences(
+            Path(output_file_path),
+            zip(names, map(choose[output_format], arrays), strict=True),
+            None if forget_sentences or use_sentence_keys else dict(zip(sentences, names, strict=True)),
+        )
+        if not isinstance(input_file, str | Path):
+            input_file.close()
+
+
+def _read_lines(file: IO[str] | str | Path) -> list[str]:
+    if isinstance(file, str | Path):
+        try:
+            with Path(file).open(encoding="utf-8") as opened:
+                return _read_lines(opened)
+        except OSError as error:
+            raise InputError(f"input_file is {str(file)!r}, which cannot be read: {error.strerror}.") from error
+    if not isinstance(file, Iterable) or not hasattr(file, "close"):
+        raise InputError(
+            f"input_file is of type {type(file).__name__}; give an open text file or the path of one."
+        )
+    sentences: list[str] = []
+    try:
+        for line in file:
+            if not isinstance(line, str):
+                raise InputError(
+                    f"Line {len(sentences)} of the input file is bytes; open the file as text: open(path, "
+                    "encoding='utf-8')."
+                )
+            sentences.append(line.strip())
+    except UnicodeDecodeError as error:
+        # The error is somewhere in a block of lines that were decoded together.
+        number = len(sentences) + error.object[: error.start].count(b"\n")
+        raise InputError(
+            f"Line {number} of the input file, counted from 0, has bytes that are not {error.encoding}: "
+            f"{error.reason}."
+        ) from error
+    return sentences
+
+
+def _write_sentences(
+    path: Path, vectors: Iterable[tuple[str, Array]], sentence_to_index: Mapping[str, str] | None
+) -> None:
+    """Write each array under its name, and the JSON index if there is one; a failure leaves no file."""
+    import h5py
+
+    try:
+        with writing_aside(path) as aside, h5py.File(aside, "w") as file:
+            for name, array in vectors:
+                file.create_dataset(name, data=array, dtype="float32")
+            if sentence_to_index is not None:
+                index = file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
+                index[0] = json.dumps(sentence_to_index)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error}.") from error
+
+
+def _check_sentence_keys(sentences: Sequence[str]) -> None:
+    """Raise InputError for sentences that cannot each name a dataset."""
+    times = Counter(sentences)
+    for number, sentence in enumerate(sentences):
+        if sentence in ("", ".") or "/" in sentence or "\0" in sentence:
+            fault = "which HDF5 does not allow as a name (no '/', and neither empty nor '.')"
+        elif times[sentence] > 1:
+            fault = f"which occurs {times[sentence]} times, so it cannot name one dataset"
+        else:
+            continue
+        raise InputError(
+            f"Line {number} is {sentence!r:.80}, {fault}; leave use_sentence_keys out to name datasets by number."
+        )

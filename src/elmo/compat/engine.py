@@ -1,8 +1,10 @@
 """Shared by the old names: opening their models, and running batches with a carried or zero state."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from elmo.checkpoint.checkpoint import Checkpoint
@@ -10,10 +12,13 @@ from elmo.checkpoint.download import fetch_url
 from elmo.checkpoint.formats.hdf5 import read_hdf5
 from elmo.checkpoint.source import OFFICIAL, check_hdf5, check_json, fetch_official, official_alias_of
 from elmo.errors import CheckpointError, InputError
+from elmo.inference.layers import Layers
 from elmo.inference.runtime import Runtime, run_bilm
 from elmo.model import Elmo
 from elmo.nn.bilm import BiLM, LayerStates
 from elmo.text.batch import CharBatch
+
+Array = npt.NDArray[np.float32]
 
 
 def open_model(checkpoint: Checkpoint, *, stateful: bool, device: str = "cpu") -> Elmo:
@@ -55,16 +60,39 @@ def is_address(source: str | Path) -> bool:
     return isinstance(source, str) and source.startswith(("http://", "https://"))
 
 
-def cut_batches(sentences: Sequence[list[str]], batch_size: int) -> Iterator[Sequence[list[str]]]:
-    """Yield batches of sentences in their order."""
-    for start in range(0, len(sentences), batch_size):
-        yield sentences[start : start + batch_size]
-
-
 def check_batch_size(batch_size: int, name: str = "batch_size") -> None:
     """Raise InputError for a batch size that is not a number of sentences."""
     if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
         raise InputError(f"{name} is {batch_size!r}; it must be a whole number of sentences, 1 or more.")
+
+
+class OldEmbedder:
+    """What the old embedders share: a model, whose state is kept from call to call if it is `stateful`."""
+
+    def __init__(self, *, stateful: bool) -> None:
+        self._stateful = stateful
+        self._opened: Elmo | None = None
+
+    @property
+    def _model(self) -> Elmo:
+        if self._opened is None:
+            raise InputError("No model is loaded; call load(directory) first.")
+        return self._opened
+
+    def _open(self, checkpoint: Checkpoint, device: str = "cpu") -> None:
+        self._opened = open_model(checkpoint, stateful=self._stateful, device=device)
+
+    def reset_state(self) -> None:
+        """Set the LSTM state to zero."""
+        if self._stateful and self._opened is not None:
+            self._opened.reset_state()
+
+    def _embed(self, sentences: Sequence[list[str]], batch_size: int, layers: Layers) -> list[Array]:
+        """Return the vectors of sentences, `batch_size` at a time in their order."""
+        arrays: list[Array] = []
+        for start in range(0, len(sentences), batch_size):
+            arrays += self._model.embed(sentences[start : start + batch_size], layers=layers)
+        return arrays
 
 
 class BatchReader:

@@ -7,20 +7,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from elmo.checkpoint.open import open_checkpoint
-from elmo.compat.engine import check_batch_size, cut_batches, open_model
+from elmo.compat.engine import Array, OldEmbedder, check_batch_size
 from elmo.errors import InputError
 from elmo.inference.layers import Layers
 from elmo.text.sentence_input import read_word_lists
 
-Array = npt.NDArray[np.float32]
 AVERAGE, ALL_LAYERS = -1, -2
 
 
-class Embedder:
+class Embedder(OldEmbedder):
     """Vectors of sentences by a model of one of the 44 languages.
 
     Longest sentences first, `batch_size` at a time, each batch from the final state of the previous one; the
@@ -34,14 +32,8 @@ class Embedder:
         check_batch_size(batch_size)
         self.model_dir = model_dir
         self.batch_size = batch_size
-        self._stateful = stateful
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        self._model = open_model(open_checkpoint(model_dir), stateful=stateful, device=device)
-
-    def reset_state(self) -> None:
-        """Set the LSTM state to zero."""
-        if self._stateful:
-            self._model.reset_state()
+        super().__init__(stateful=stateful)
+        self._open(open_checkpoint(model_dir), "cuda" if torch.cuda.is_available() else "cpu")
 
     def sents2elmo(self, sents: Iterable[Sequence[str]], output_layer: int = AVERAGE) -> list[Array]:
         """Return one array per sentence, in the order given.
@@ -51,9 +43,7 @@ class Embedder:
         layers = self._choose(output_layer)
         sentences = read_word_lists(sents)
         order = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
-        arrays: list[Array] = []
-        for batch in cut_batches([sentences[number] for number in order], self.batch_size):
-            arrays += self._model.embed(batch, layers=layers)
+        arrays = self._embed([sentences[number] for number in order], self.batch_size, layers)
         return [arrays[place] for place in np.argsort(order)]
 
     def _choose(self, output_layer: int) -> Layers:

@@ -5,41 +5,34 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from elmo.checkpoint.open import open_checkpoint
-from elmo.compat.engine import check_batch_size, cut_batches, open_model
+from elmo.compat.engine import Array, OldEmbedder, check_batch_size
 from elmo.errors import InputError
-from elmo.model import Elmo
 from elmo.text.sentence_input import read_word_lists
 
-Array = npt.NDArray[np.float32]
+Texts: TypeAlias = Iterable[Sequence[str]]
 LayerChoice = Literal["average", "top", "all"]
 
 DEFAULT_LIMIT = 100
 PREFERRED_WEIGHTS = "model.hdf5"
 
 
-class ElmoModel:
+class ElmoModel(OldEmbedder):
     """Vectors of a model that `load` opens. `stateful=False` starts every sentence from a zero state."""
 
     def __init__(self, *, stateful: bool = True) -> None:
-        self._stateful = stateful
-        self._model: Elmo | None = None
+        super().__init__(stateful=stateful)
         self.batch_size: int | None = None
         self.max_chars: int | None = None
         self.vector_size: int | None = None
         self.n_layers: int | None = None
 
     def load(
-        self,
-        directory: str | Path,
-        max_batch_size: int = 32,
-        limit: int = DEFAULT_LIMIT,
-        full: bool = False,
+        self, directory: str | Path, max_batch_size: int = 32, limit: int = DEFAULT_LIMIT, full: bool = False
     ) -> str:
         """Open a folder or a zip archive; `full` opens its TensorFlow checkpoint, with the softmax."""
         if not isinstance(directory, str | Path):
@@ -52,8 +45,7 @@ class ElmoModel:
             )
         path = Path(directory) / PREFERRED_WEIGHTS
         source = path if path.is_file() and not full else directory
-        checkpoint = open_checkpoint(source, format="tensorflow" if full else None)
-        self._model = open_model(checkpoint, stateful=self._stateful)
+        self._open(open_checkpoint(source, format="tensorflow" if full else None))
         characters = self._model.config.characters
         self.batch_size = max_batch_size
         self.max_chars = characters.max_characters if characters else None
@@ -61,24 +53,15 @@ class ElmoModel:
         self.n_layers = self._model.num_layers
         return "The model is now loaded."
 
-    def reset_state(self) -> None:
-        """Set the LSTM state to zero."""
-        if self._stateful and self._model is not None:
-            self._model.reset_state()
-
     def get_elmo_vectors(
-        self,
-        texts: Iterable[Sequence[str]],
-        warmup: bool = True,
-        layers: LayerChoice = "average",
-        session: None = None,
+        self, texts: Texts, warmup: bool = True, layers: LayerChoice = "average", session: None = None
     ) -> Array:
         """Return (N, T, 2D), or (N, L+1, T, 2D) for layers="all", zero after a sentence's last word.
 
         `warmup` runs the first batch once for its state only; without a carried state it has no effect and is
         skipped.
         """
-        arrays = self._embed(texts, warmup, layers, session)
+        arrays = self._embed_texts(texts, warmup, layers, session)
         width = max(array.shape[-2] for array in arrays)
         padded = np.zeros((len(arrays), *arrays[0].shape[:-2], width, arrays[0].shape[-1]), dtype=np.float32)
         for row, array in zip(padded, arrays, strict=True):
@@ -86,26 +69,19 @@ class ElmoModel:
         return padded
 
     def get_elmo_vector_average(
-        self,
-        texts: Iterable[Sequence[str]],
-        warmup: bool = True,
-        layers: LayerChoice = "average",
-        session: None = None,
+        self, texts: Texts, warmup: bool = True, layers: LayerChoice = "average", session: None = None
     ) -> Array:
         """Return the mean over the words of each sentence, scaled to length 1: (N, 2D).
 
         With layers="all" (N, L+1, 2D), all layers of a sentence scaled together. An empty sentence has zeros.
         """
-        arrays = self._embed(texts, warmup, layers, session)
+        arrays = self._embed_texts(texts, warmup, layers, session)
         means = [array.sum(axis=-2) / max(1, array.shape[-2]) for array in arrays]
         lengths = [float(np.linalg.norm(mean)) or 1.0 for mean in means]
         return np.stack([mean / length for mean, length in zip(means, lengths, strict=True)])
 
-    def _embed(
-        self, texts: Iterable[Sequence[str]], warmup: bool, layers: LayerChoice, session: None
-    ) -> list[Array]:
-        if self._model is None or self.batch_size is None:
-            raise InputError("No model is loaded; call load(directory) first.")
+    def _embed_texts(self, texts: Texts, warmup: bool, layers: LayerChoice, session: None) -> list[Array]:
+        model, batch_size = self._model, self.batch_size or 1
         if session is not None:
             raise InputError(
                 "session was given, but there are no TensorFlow sessions here; leave it out (the state is carried "
@@ -115,8 +91,5 @@ class ElmoModel:
             raise InputError(f"layers is {layers!r}; choose 'average', 'top' or 'all'.")
         sentences = read_word_lists(texts)
         if warmup and self._stateful:
-            self._model.embed(sentences[: self.batch_size], layers="top")
-        arrays: list[Array] = []
-        for batch in cut_batches(sentences, self.batch_size):
-            arrays += self._model.embed(batch, layers=layers)
-        return arrays
+            model.embed(sentences[:batch_size], layers="top")
+        return self._embed(sentences, batch_size, layers)

@@ -71,10 +71,7 @@ class Module(nn.Module):
         self._reader.reset_state()
 
     def forward(
-        self,
-        inputs: Inputs,
-        signature: str = "default",
-        as_dict: bool = False,
+        self, inputs: Inputs, signature: str = "default", as_dict: bool = False
     ) -> Tensor | dict[str, Tensor]:
         """Embed sentences: strings that are split on spaces, or {"tokens": ..., "sequence_len": ...}.
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from elmo.errors import InputError
 from elmo.files.durable import output_file
-from elmo.integrations.models import Boundaries
 from elmo.model import Elmo
+from elmo.text.batch import Boundaries
 from elmo.version import __version__
 
 OPSET, IR_VERSION = 17, 9  # what onnxruntime 1.14 and later read

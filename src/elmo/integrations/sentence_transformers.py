@@ -9,16 +9,10 @@ import safetensors.torch
 from torch import Tensor
 
 from elmo.errors import InputError
-from elmo.integrations.models import (
-    Boundaries,
-    ModelSource,
-    missing_package,
-    pad_sentences,
-    save_model,
-    unpad_sentences,
-)
+from elmo.integrations.models import ModelSource, missing_package, save_model
 from elmo.layer import ElmoLayer
 from elmo.model import Elmo
+from elmo.text.batch import Boundaries, pad_sentences, unpad_sentences
 
 try:
     from sentence_transformers.base.modules import Module

@@ -29,7 +29,7 @@ class _Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def fit(self, texts: Any, y: Any = None) -> Any:
         """Open the model; nothing is learned from the data."""
-        self._n_features_out = self._count_features(self._open())
+        self._open()
         return self
 
     def _open(self) -> Elmo:
@@ -37,6 +37,7 @@ class _Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if getattr(self, "_opened", (None, None))[0] != asked:
             model = open_shared(self.model, precision=self.precision, device=self.device)
             self._opened = (asked, model)
+        self._n_features_out = self._count_features(self._opened[1])
         return self._opened[1]
 
     @abstractmethod
@@ -85,9 +86,7 @@ class ElmoVectorizer(_Transformer):
 
     def transform(self, texts: Iterable[str | Sequence[str]]) -> Array:
         """Return the vectors (N, dimensions) of texts or lists of words."""
-        model = self._open()
-        self._n_features_out = self._count_features(model)
-        return model.encode(
+        return self._open().encode(
             _check_column(texts),
             pooling=self.pooling,
             layers=self.layers,
@@ -137,7 +136,6 @@ class ElmoFeaturizer(_Transformer):
     def transform(self, rows: Iterable[tuple[str | Sequence[str], int]]) -> Array:
         """Return the vectors (N, dimensions) of words; each distinct sentence is read once."""
         model = self._open()
-        self._n_features_out = self._count_features(model)
         numbers: dict[Any, int] = {}
         places = []
         for position, row in enumerate(_check_column(rows)):

@@ -6,7 +6,7 @@ read and have a vector of zeros. Where a component has set sentence boundaries, 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, Union, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -56,7 +56,25 @@ def embed_docs(model: Elmo, docs: Sequence[Doc], layers: Layers) -> list[Array]:
     return found
 
 
-class ElmoPipe(Pipe):
+class _LazyModel:
+    """A model that is opened when it is first needed, or taken from bytes."""
+
+    _source: ModelSource
+    precision: str
+    device: str
+
+    @property
+    def elmo(self) -> Elmo:
+        """The model, opened if it was not yet; not `model`, which spaCy looks at in every component it adds."""
+        if not isinstance(self._source, Elmo):
+            self._source = open_shared(self._source, precision=self.precision, device=self.device)
+        return self._source
+
+    def _take(self, archive: bytes) -> None:
+        self._source = model_from_bytes(archive, precision=self.precision, device=self.device)
+
+
+class ElmoPipe(_LazyModel, Pipe):
     """Sets `doc.tensor`, and by hooks the vectors and similarities of documents, spans and tokens.
 
     The model is opened when the first document comes. `to_disk` and `to_bytes` carry it along.
@@ -67,15 +85,7 @@ class ElmoPipe(Pipe):
     ) -> None:
         self.name = name
         self.layers, self.precision, self.device = layers, precision, device
-        self._source: ModelSource = model
-
-    @property
-    def elmo(self) -> Elmo:
-        """The model, opened if it was not yet; not `model`, which spaCy looks at in every component it adds."""
-        if not isinstance(self._source, Elmo):
-            self._source = open_shared(self._source, precision=self.precision, device=self.device)
-            vector_length(self._source, self.layers)
-        return self._source
+        self._source = model
 
     def __call__(self, doc: Doc) -> Doc:
         """Set the vectors of one document."""
@@ -87,6 +97,7 @@ class ElmoPipe(Pipe):
         for docs in minibatch(stream, size=batch_size):
             batch = list(docs)
             try:
+                vector_length(self.elmo, self.layers)
                 for doc, vectors in zip(batch, embed_docs(self.elmo, batch, self.layers), strict=True):
                     set_vectors(doc, vectors)
             except Exception as error:
@@ -109,8 +120,7 @@ class ElmoPipe(Pipe):
 
     def from_bytes(self, content: bytes, *, exclude: Iterable[str] = ()) -> "ElmoPipe":
         """Use the model that to_bytes returned."""
-        archive = srsly.msgpack_loads(content)["model"]
-        self._source = model_from_bytes(archive, precision=self.precision, device=self.device)
+        self._take(srsly.msgpack_loads(content)["model"])
         return self
 
 
@@ -128,7 +138,7 @@ def make_pipe(
     device: str,
 ) -> ElmoPipe:
     """Make the component that `nlp.add_pipe("elmo")` adds."""
-    return ElmoPipe(name, model=model, layers=_as_layers(layers), precision=precision, device=device)
+    return ElmoPipe(name, model=model, layers=cast(Layers, layers), precision=precision, device=device)
 
 
 def set_vectors(doc: Doc, vectors: Array) -> None:
@@ -167,23 +177,16 @@ def _similarity(part: Doc | Span | Token, other: Any) -> float:
     return float(np.dot(one, two)) / scale if scale else 0.0
 
 
-class ElmoShim(Shim):
+class ElmoShim(_LazyModel, Shim):
     """The frozen model inside a thinc layer: opened when first needed, saved with the layer's weights."""
 
     def __init__(self, source: ModelSource, precision: str, device: str) -> None:
         super().__init__(None)
-        self._source, self._precision, self._device = source, precision, device
-
-    @property
-    def elmo(self) -> Elmo:
-        """The model, opened if it was not yet."""
-        if not isinstance(self._source, Elmo):
-            self._source = open_shared(self._source, precision=self._precision, device=self._device)
-        return self._source
+        self._source, self.precision, self.device = source, precision, device
 
     def copy(self) -> "ElmoShim":
         """Return a layer's copy, which shares the model."""
-        return ElmoShim(self._source, self._precision, self._device)
+        return ElmoShim(self._source, self.precision, self.device)
 
     def finish_update(self, optimizer: Any) -> None:
         """Change nothing: the model is frozen."""
@@ -197,7 +200,7 @@ class ElmoShim(Shim):
 
     def from_bytes(self, data: bytes) -> "ElmoShim":
         """Use the model that to_bytes returned."""
-        self._source = model_from_bytes(data, precision=self._precision, device=self._device)
+        self._take(data)
         return self
 
 
@@ -233,16 +236,16 @@ def _initialize(layer: Any, X: Any = None, Y: Any = None) -> None:  # noqa: N803
             layer.set_param("weights", layer.ops.alloc1f(elmo.num_layers))
             layer.set_param("gamma", layer.ops.alloc1f(1) + 1)
     else:
-        layer.set_dim("nO", vector_length(elmo, _as_layers(layers)))
+        layer.set_dim("nO", vector_length(elmo, layers))
 
 
 def _forward(layer: Any, docs: list[Doc], is_train: bool) -> tuple[list[Any], Callable[[list[Any]], list[Doc]]]:
     learned = layer.attrs["layers"] == "learned"
-    arrays = embed_docs(layer.shims[0].elmo, docs, "all" if learned else _as_layers(layer.attrs["layers"]))
+    arrays = embed_docs(layer.shims[0].elmo, docs, "all" if learned else layer.attrs["layers"])
     inputs = [layer.ops.asarray(array) for array in arrays]
     outputs = inputs
     if learned:
-        weights, gamma = _softmax(layer.ops.xp, layer.get_param("weights")), layer.get_param("gamma")
+        weights, gamma = layer.ops.softmax(layer.get_param("weights")), layer.get_param("gamma")
         mixed = [layer.ops.xp.tensordot(weights, array, axes=1) for array in inputs]
         outputs = [gamma * array for array in mixed]
     rate = layer.attrs["dropout_rate"] if is_train else 0.0
@@ -263,12 +266,3 @@ def _forward(layer: Any, docs: list[Doc], is_train: bool) -> tuple[list[Any], Ca
         return docs
 
     return outputs, backprop
-
-
-def _softmax(xp: Any, weights: Any) -> Any:
-    raised = xp.exp(weights - weights.max())
-    return raised / raised.sum()
-
-
-def _as_layers(layers: LayerSetting) -> Layers:
-    return layers  # type: ignore[return-value]  # Elmo checks the name and says which there are

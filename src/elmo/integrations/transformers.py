@@ -17,11 +17,12 @@ from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.config import ModelConfig
 from elmo.errors import ConfigError, InputError
 from elmo.inference.runtime import Runtime, run_bilm
-from elmo.integrations.models import Boundaries, missing_package, pad_sentences, save_model, unpad_sentences
+from elmo.integrations.models import missing_package, save_model
 from elmo.model import Elmo
 from elmo.nn.scalar_mix import ScalarMix
-from elmo.text.batch import Indexer
+from elmo.text.batch import Boundaries, Indexer, pad_sentences, unpad_sentences
 from elmo.text.characters import DictionaryAlphabet, Utf8Alphabet
+from elmo.text.sentence_input import as_plain
 from elmo.text.tokenize import tokenize
 from elmo.text.vocabulary import Vocabulary, format_lines, parse_lines
 
@@ -106,16 +107,14 @@ class ElmoPreTrainedModel(PreTrainedModel):
 
     @classmethod
     def _from_elmo(cls, source: str | Path | None, **options: Any) -> Any:
-        asked = {name: options.pop(name) for name in _OPENING if options.get(name) is not None}
-        config = options.pop("config", None)
         for name in ("dtype", "torch_dtype"):
-            if options.pop(name, None) not in (None, "auto", "float32", torch.float32):
+            if options.get(name) not in (None, "auto", "float32", torch.float32):
                 raise ConfigError(f"{name} was given, but ELMo is trained and run in float32 here; leave it out.")
+        checkpoint = _open_checkpoint(source, options)
+        config = options.get("config")
         if config is None:
             named = ("dropout", "tune_bilm", "num_labels", "id2label", "label2id", "problem_type")
-            settings = {name: options.pop(name) for name in named if name in options}
-        checkpoint = Elmo.from_pretrained(source, **asked).checkpoint()
-        if config is None:
+            settings = {name: options[name] for name in named if name in options}
             config = ElmoConfig(model=checkpoint.config.to_dict(), **settings)
         model = cls(config)
         model.base_model.load_checkpoint(checkpoint)
@@ -198,6 +197,8 @@ class ElmoModel(ElmoPreTrainedModel):
 class _Head(ElmoPreTrainedModel):
     """A learned mix of all layers, dropout and a linear classifier."""
 
+    output_class: Any  # of transformers
+
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__(config)
         self.elmo = ElmoModel(config)
@@ -207,20 +208,6 @@ class _Head(ElmoPreTrainedModel):
         self.post_init()
         self.elmo.freeze()
 
-    def _mix_layers(
-        self, input_ids: Tensor, attention_mask: Tensor | None, word_input_ids: Tensor | None
-    ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
-        """Return the vectors (B, T, 2D), the mask (B, T) and all layers."""
-        output = self.elmo(input_ids, attention_mask, word_input_ids, output_hidden_states=True, return_dict=True)
-        mask = (
-            torch.ones(input_ids.shape[:2], device=input_ids.device) if attention_mask is None else attention_mask
-        )
-        return self.mix(torch.stack(output.hidden_states), mask.bool()), mask, output.hidden_states
-
-
-class ElmoForTokenClassification(_Head):
-    """A label per word."""
-
     def forward(
         self,
         input_ids: Tensor,
@@ -230,42 +217,45 @@ class ElmoForTokenClassification(_Head):
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
     ) -> Any:
-        """Return the logits (B, T, labels), and the loss if labels (B, T) are given; -100 is no label."""
-        vectors, _, layers = self._mix_layers(input_ids, attention_mask, word_input_ids)
-        logits = self.classifier(self.dropout(vectors))
-        loss = None
-        if labels is not None:
-            loss = nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
-        output = TokenClassifierOutput(
-            loss=loss, logits=logits, hidden_states=layers if output_hidden_states else None
+        """Return the logits of words (B, T, labels) or sentences (B, labels), and the loss if labels are given."""
+        if attention_mask is None:
+            attention_mask = torch.ones(input_ids.shape[:2], dtype=torch.long, device=input_ids.device)
+        layers = self.elmo(
+            input_ids, attention_mask, word_input_ids, output_hidden_states=True, return_dict=True
+        ).hidden_states
+        vectors = self.mix(torch.stack(layers), attention_mask.bool())
+        logits = self.classifier(self.dropout(self._pool(vectors, attention_mask)))
+        output = self.output_class(
+            loss=None if labels is None else self._loss(logits, labels),
+            logits=logits,
+            hidden_states=layers if output_hidden_states else None,
         )
         return output if _wants_object(return_dict, self.config) else output.to_tuple()
+
+    def _pool(self, vectors: Tensor, mask: Tensor) -> Tensor:
+        return vectors
+
+    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(logits.flatten(0, -2), labels.flatten())
+
+
+class ElmoForTokenClassification(_Head):
+    """A label per word; -100 is no label."""
+
+    output_class = TokenClassifierOutput
 
 
 class ElmoForSequenceClassification(_Head):
     """A label per sentence, by the mean of its words' vectors; with one label, a number (regression)."""
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        word_input_ids: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
-    ) -> Any:
-        """Return the logits (B, labels), and the loss if labels are given: as transformers chooses it."""
-        vectors, mask, layers = self._mix_layers(input_ids, attention_mask, word_input_ids)
+    output_class = SequenceClassifierOutput
+
+    def _pool(self, vectors: Tensor, mask: Tensor) -> Tensor:
         weights = mask.to(vectors.dtype)[..., None]
-        mean = (vectors * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
-        logits = self.classifier(self.dropout(mean))
-        loss = None if labels is None else self._loss(logits, labels)
-        output = SequenceClassifierOutput(
-            loss=loss, logits=logits, hidden_states=layers if output_hidden_states else None
-        )
-        return output if _wants_object(return_dict, self.config) else output.to_tuple()
+        return (vectors * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss that transformers would choose."""
         if self.config.problem_type == "multi_label_classification":
             return nn.functional.binary_cross_entropy_with_logits(logits, labels.float())
         if self.config.problem_type == "regression" or self.config.num_labels == 1:
@@ -301,8 +291,7 @@ class ElmoTokenizer(PreTrainedTokenizer):
         """Open the tokenizer of a model of any format, or what `save_pretrained` wrote."""
         if source is not None and (Path(source) / "tokenizer_config.json").is_file():
             return super().from_pretrained(source, *arguments, **options)
-        asked = {name: options[name] for name in _OPENING if options.get(name) is not None}
-        checkpoint = Elmo.from_pretrained(source, **asked).checkpoint()
+        checkpoint = _open_checkpoint(source, options)
         tokenizer = cls(checkpoint.config.to_dict())
         if checkpoint.config.words:
             tokenizer._lists[VOCABULARY_FILE] = list(checkpoint.vocabulary or ())
@@ -356,9 +345,7 @@ class ElmoTokenizer(PreTrainedTokenizer):
         truncation: bool | str = False,
         max_length: int | None = None,
         return_tensors: str | None = None,
-        return_attention_mask: bool | None = None,
         pad_to_multiple_of: int | None = None,
-        add_special_tokens: bool = True,
         return_offsets_mapping: bool = False,
         return_special_tokens_mask: bool = False,
         **_: Any,
@@ -406,7 +393,6 @@ class ElmoTokenizer(PreTrainedTokenizer):
         padding: bool | str = True,
         max_length: int | None = None,
         pad_to_multiple_of: int | None = None,
-        return_attention_mask: bool | None = None,
         return_tensors: str | None = None,
         **_: Any,
     ) -> Any:
@@ -415,7 +401,7 @@ class ElmoTokenizer(PreTrainedTokenizer):
         if not isinstance(features, Sequence):
             names = list(features)
             features = [dict(zip(names, values, strict=True)) for values in zip(*features.values(), strict=True)]
-        features = [{name: _as_list(value) for name, value in feature.items()} for feature in features]
+        features = [{name: as_plain(value) for name, value in feature.items()} for feature in features]
         num_words = [len(feature["input_ids"]) for feature in features]
         length = max(num_words) if max_length is None or padding != "max_length" else max_length
         if pad_to_multiple_of:
@@ -445,16 +431,17 @@ class ElmoTokenizer(PreTrainedTokenizer):
         return self.tokenize(text)
 
 
+def _open_checkpoint(source: str | Path | None, options: dict[str, Any]) -> Checkpoint:
+    asked = {name: options[name] for name in _OPENING if options.get(name) is not None}
+    return Elmo.from_pretrained(source, **asked).checkpoint()
+
+
 def _wants_object(return_dict: bool | None, config: Any) -> bool:
     return bool(getattr(config, "return_dict", True) if return_dict is None else return_dict)
 
 
 def _read_list(path: str | None) -> list[str]:
     return [] if path is None else parse_lines(Path(path).read_bytes())
-
-
-def _as_list(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _is_saved_by_transformers(source: str | Path) -> bool:

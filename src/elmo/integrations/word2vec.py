@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from elmo.errors import InputError
 from elmo.files.durable import output_file
 from elmo.model import Elmo
@@ -35,13 +33,9 @@ def write_word2vec(
             part = chosen[start : start + WORDS_AT_ONCE]
             for word, vector in zip(part, model.word_vectors(part), strict=True):
                 name = word.encode("utf-8", "replace") + b" "
-                numbers = vector.astype("<f4").tobytes() if binary else _format(vector)
+                numbers = vector.astype("<f4").tobytes() if binary else " ".join(map(str, vector)).encode()
                 file.write(name + numbers + b"\n")
     return len(chosen)
-
-
-def _format(vector: "np.typing.NDArray[np.float32]") -> bytes:
-    return " ".join(map(str, vector)).encode()
 
 
 def _is_writable(word: str) -> bool:

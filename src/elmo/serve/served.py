@@ -14,7 +14,7 @@ from elmo.serve.errors import Problem
 from elmo.serve.schemas import ModelEntry, ServedIndex
 from elmo.serve.settings import Settings
 from elmo.tasks import Task, load
-from elmo.tasks.folder import read_task
+from elmo.tasks.task import read_task
 
 FIRST_MODEL = "default"  # an alias of the first model, whatever its name
 

@@ -2,8 +2,8 @@ from .comparison import ComparisonSettings as ComparisonSettings
 from .comparison import Row as Row
 from .comparison import compare as compare
 from .comparison import format_table as format_table
-from .families.classification import LabelPrediction as LabelPrediction
-from .families.pairs import ScorePrediction as ScorePrediction
+from .families.labels import LabelPrediction as LabelPrediction
+from .families.labels import ScorePrediction as ScorePrediction
 from .families.question_answering import AnswerPrediction as AnswerPrediction
 from .families.senses import SensePrediction as SensePrediction
 from .families.tagging import TagPrediction as TagPrediction

@@ -6,19 +6,18 @@ where it stopped.
 
 import json
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from elmo.config import parse
-from elmo.errors import CheckpointError, ConfigError, InputError, first_line
+from elmo.errors import ConfigError, InputError
 from elmo.files.durable import holding, is_vacant, replace_file
 from elmo.tasks.fit import Watcher
-from elmo.tasks.folder import read_json
-from elmo.tasks.settings import TaskInputs, TaskOptions, TaskSettings, make_settings
+from elmo.tasks.settings import TaskOptions, TaskSettings, make_settings
 from elmo.tasks.shared_inputs import SharedInputs
+from elmo.tasks.task import read_json
 from elmo.tasks.training import (
     SCORES_FILE,
     Settings,
@@ -27,6 +26,7 @@ from elmo.tasks.training import (
     finish,
     is_done,
     is_started,
+    read_record,
     resolve_inputs,
     train_task,
 )
@@ -81,27 +81,26 @@ def compare(
     *,
     kind: str,
     output: str | Path,
+    comparison: ComparisonSettings | None = None,
+    keep_runs: bool = False,
+    progress: bool = False,
     dev: str | Path | None = None,
     test: str | Path | None = None,
     model: str | Path | None = None,
     settings: Settings | None = None,
     options: TaskOptions | None = None,
-    comparison: ComparisonSettings | None = None,
-    keep_runs: bool = False,
-    progress: bool = False,
 ) -> list[Row]:
     """Train variants of a task on the same seeds and fractions of the data; return a row per variant and fraction.
 
-    The arguments are those of `train`. The folder `output` keeps the scores of every run, and with `keep_runs`
-    each run as a task to load; the same call resumes a comparison that was stopped.
+    The other arguments are those of `train`. The folder `output` keeps the scores of every run, and with
+    `keep_runs` each run as a task to load; the same call resumes a comparison that was stopped.
     """
     inputs, chosen = resolve_inputs(train_file, kind, dev, test, model, settings, options)
     with TaskReport(chosen.fit.num_epochs, shown=progress) as report:
-        shared = SharedInputs(inputs, on_words=report.on_words)
-        report.say(*shared.splits.notes)
         return run_comparison(
-            shared, chosen, Path(output), comparison or ComparisonSettings(), keep=keep_runs, on_run=report.watcher
-        )
+            report.open(inputs), chosen, Path(output), comparison or ComparisonSettings(), keep=keep_runs,
+            on_run=report.watcher,
+        )  # fmt: skip
 
 
 def run_comparison(
@@ -116,36 +115,26 @@ def run_comparison(
     """Do every run that is not done yet and write results.json; `on_run` gets the name of each run that begins."""
     _check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    wanted = list(product(sorted(comparison.fractions), comparison.variants, comparison.seeds))
+    results = []
     with holding(folder, f"Another process is comparing in {folder}; wait for it, or stop it first."):
         _check_same(shared, settings, folder)
         _check_same_bilm(shared, folder, comparison)
-        results = list(_run_all(shared, settings, folder, comparison, keep, on_run))
+        for number, (fraction, variant, seed) in enumerate(wanted, start=1):
+            name = f"{variant}-{fraction:g}-{seed}"
+            run = folder / RUNS / name
+            if is_done(run):
+                result = finish(run)
+            else:
+                changes = {**VARIANTS[variant], "fit.seed": seed, "fit.fraction": fraction}
+                changed = make_settings(shared.inputs.family, {**settings.to_dict(), **changes})
+                watcher = on_run(f"{name} ({number} of {len(wanted)}), ")
+                result = train_task(shared, changed, run, watcher=watcher, keep=keep, is_new=not is_started(run))
+            results.append({"variant": variant, "fraction": fraction, "seed": seed, **result.to_dict()})
         rows = summarize(results)
         content = {"rows": [asdict(row) for row in rows], "runs": results}
         replace_file(folder / RESULTS_FILE, json.dumps(content, indent=1).encode())
     return rows
-
-
-def _run_all(
-    shared: SharedInputs,
-    settings: TaskSettings,
-    folder: Path,
-    comparison: ComparisonSettings,
-    keep: bool,
-    on_run: Callable[[str], Watcher],
-) -> Iterator[dict[str, Any]]:
-    wanted = list(product(sorted(comparison.fractions), comparison.variants, comparison.seeds))
-    for number, (fraction, variant, seed) in enumerate(wanted, start=1):
-        name = f"{variant}-{fraction:g}-{seed}"
-        run = folder / RUNS / name
-        if is_done(run):
-            result = finish(run)
-        else:
-            changes = {**VARIANTS[variant], "fit.seed": seed, "fit.fraction": fraction}
-            changed = make_settings(shared.inputs.family, {**_flatten(settings.to_dict()), **changes})
-            watcher = on_run(f"{name} ({number} of {len(wanted)}), ")
-            result = train_task(shared, changed, run, watcher=watcher, keep=keep, is_new=not is_started(run))
-        yield {"variant": variant, "fraction": fraction, "seed": seed, **result.to_dict()}
 
 
 def summarize(results: Sequence[dict[str, Any]]) -> list[Row]:
@@ -175,10 +164,7 @@ def summarize(results: Sequence[dict[str, Any]]) -> list[Row]:
 
 def format_table(rows: Sequence[Row]) -> str:
     """Return the table in Markdown."""
-    lines = [
-        "| variant | data | score | spread | error reduction | s_j | γ |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    lines = ["| variant | data | score | spread | error reduction | s_j | γ |", "|---|---|---|---|---|---|---|"]
     for row in rows:
         cells = (
             row.variant,
@@ -222,15 +208,9 @@ def _check_same(shared: SharedInputs, settings: TaskSettings, folder: Path) -> N
         _check_folder(folder)
         replace_file(path, json.dumps(now, indent=1).encode())
         return
-    record = read_json(path)
-    try:  # as this version would write it; earlier ones had fewer settings, and another name of a family
-        then = {
-            "inputs": TaskInputs.from_dict(record["inputs"]).to_dict(),
-            "settings": parse(TaskSettings, record["settings"], f"{path}").to_dict(),
-            "data": record["data"],
-        }
-    except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
-        raise CheckpointError(f"{path} is damaged ({first_line(error)}); choose a new folder.") from error
+    inputs, known_settings, data = read_record(path, "choose a new folder")
+    # As this version would write it; earlier ones had fewer settings, and another name of a family.
+    then = {"inputs": inputs.to_dict(), "settings": known_settings.to_dict(), "data": data}
     if different := [name for name in now if then[name] != now[name]]:
         raise InputError(
             f"{folder} holds a comparison with other {' and '.join(different)}; choose a new folder, or the same "
@@ -246,12 +226,3 @@ def _check_same_bilm(shared: SharedInputs, folder: Path, comparison: ComparisonS
             f"{folder} holds runs with another biLM than {shared.inputs.model or 'the default model'} is now; "
             "choose a new folder."
         )
-
-
-def _flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        found.update(
-            _flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
-        )
-    return found

@@ -4,7 +4,8 @@ A target of None is to be predicted. `record` is what the reader needs to write 
 """
 
 import re
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -18,52 +19,99 @@ GIVEN = Place("the input", 0)  # of examples built from values of a program
 _MARKS = re.compile(r"</?e[12]>")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """What the examples of all families have."""
+
+    place: Place = GIVEN
+    record: Any = None
+
+
+class Reader(ABC):
+    """One open input of examples; `columns` says which part of it has which role, to read other files alike."""
+
+    columns: dict[str, str]
+    is_positional = False  # whether its columns are known by their position alone
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def first_targets(self) -> list[tuple[str, str]]:
+        """Return the targets of the first examples, which are not consumed, each with its place."""
+        return []
+
+    def begin(self) -> str:
+        """Return what stands before the first example of an output in this format."""
+        return ""
+
+    @abstractmethod
+    def write(self, example: Any, prediction: Any) -> str:
+        """Return an example that this reader read as text, with the prediction in place of its target."""
+
+    def end(self) -> str:
+        """Return what stands after the last example."""
+        return ""
+
+
 @dataclass(frozen=True)
-class TaggedSentence:
+class TaggedSentence(Example):
     """A sentence with one tag per word."""
 
     words: Words
     tags: Words | None
-    place: Place
-    record: Any = None
 
 
 @dataclass(frozen=True)
-class LabelledText:
+class LabelledText(Example):
     """A text with one label, and labels of phrases inside it if the data has them."""
 
     words: Words
     label: str | None
-    place: Place
     phrases: tuple[tuple[Span, str], ...] = ()
-    record: Any = None
 
 
 @dataclass(frozen=True)
-class SentencePair:
+class SentencePair(Example):
     """Two sentences with a label or, for similarity, a number."""
 
     first: Words
     second: Words
     target: str | float | None
-    place: Place
-    record: Any = None
 
 
 @dataclass(frozen=True)
-class MarkedPair:
+class MarkedPair(Example):
     """A sentence with two marked spans and the relation between them."""
 
     words: Words
     first: Span
     second: Span
     label: str | None
-    place: Place
-    record: Any = None
+
+    @classmethod
+    def parse(cls, text: str, label: str | None, place: Place = GIVEN, record: Any = None) -> "MarkedPair":
+        """Build the example of a text with <e1>…</e1> and <e2>…</e2>."""
+        marks = _MARKS.findall(text)
+        if sorted(marks) != sorted(("<e1>", "</e1>", "<e2>", "</e2>")):
+            raise InputError(
+                f"{_name(place)}: the marks are {', '.join(marks) or 'missing'}; one <e1>…</e1> and one "
+                "<e2>…</e2> were expected."
+            )
+        # The text around a mark is tokenized separately, so that a mark is always a border between words.
+        words: list[str] = []
+        at: dict[str, int] = {}
+        for piece, mark in zip(_MARKS.split(text), [*marks, ""], strict=True):
+            words += (word.text for word in tokenize(piece))
+            at[mark] = len(words)
+        first, second = (at["<e1>"], at["</e1>"]), (at["<e2>"], at["</e2>"])
+        for name, (start, end) in (("e1", first), ("e2", second)):
+            if start >= end:
+                raise InputError(f"{_name(place)}: <{name}>…</{name}> holds no word, or ends before it begins.")
+        return cls(tuple(words), first, second, label, place=place, record=record)
 
 
 @dataclass(frozen=True)
-class Question:
+class Question(Example):
     """A question, a passage, and answers that are pieces of the passage."""
 
     words: Words
@@ -72,8 +120,36 @@ class Question:
     offsets: tuple[Span, ...]  # characters of each passage word
     answers: tuple[str, ...]
     answer_span: Span | None  # of the first answer, in words
-    place: Place
-    record: Any = None
+
+    @classmethod
+    def parse(
+        cls,
+        question: str,
+        passage: str,
+        answers: Sequence[tuple[str, int | None]],
+        place: Place = GIVEN,
+        where: str = "",
+        *,
+        passage_words: Sequence[Word] | None = None,
+        record: Any = None,
+    ) -> "Question":
+        """Build the example of a question; `answers` are texts with the character each starts at, if known.
+
+        If all texts are empty, the passage has no answer. `where` names the question in messages.
+        """
+        answers = answers if any(text for text, _ in answers) else ()
+        words = tokenize(passage) if passage_words is None else passage_words
+        spans = [_find_answer(passage, text, start, f"{place}: {where}") for text, start in answers]
+        return cls(
+            tuple(word.text for word in tokenize(question)),
+            passage,
+            tuple(word.text for word in words),
+            tuple((word.start, word.end) for word in words),
+            tuple(text for text, _ in answers),
+            _covered_words(words, spans[0]) if spans else None,
+            place=place,
+            record=record,
+        )
 
 
 @dataclass(frozen=True)
@@ -88,68 +164,16 @@ class SenseTarget:
 
 
 @dataclass(frozen=True)
-class SenseSentence:
+class SenseSentence(Example):
     """A sentence with the words whose senses are wanted."""
 
     words: Words
     targets: tuple[SenseTarget, ...]
-    place: Place
-    record: Any = None
 
 
 def entry_of(target: SenseTarget) -> str:
     """Return the lemma with its part of speech, as in bank#NOUN."""
     return f"{target.lemma.lower()}#{target.pos.upper()}"
-
-
-def make_marked_pair(text: str, label: str | None, place: Place, record: Any = None) -> MarkedPair:
-    """Build the example of a text with <e1>…</e1> and <e2>…</e2>."""
-    marks = _MARKS.findall(text)
-    if sorted(marks) != sorted(("<e1>", "</e1>", "<e2>", "</e2>")):
-        raise InputError(
-            f"{_name(place)}: the marks are {', '.join(marks) or 'missing'}; one <e1>…</e1> and one <e2>…</e2> "
-            "were expected."
-        )
-    # The text around a mark is tokenized separately, so that a mark is always a border between words.
-    words: list[str] = []
-    at: dict[str, int] = {}
-    for piece, mark in zip(_MARKS.split(text), [*marks, ""], strict=True):
-        words += (word.text for word in tokenize(piece))
-        at[mark] = len(words)
-    first, second = (at["<e1>"], at["</e1>"]), (at["<e2>"], at["</e2>"])
-    for name, (start, end) in (("e1", first), ("e2", second)):
-        if start >= end:
-            raise InputError(f"{_name(place)}: <{name}>…</{name}> holds no word, or ends before it begins.")
-    return MarkedPair(tuple(words), first, second, label, place, record)
-
-
-def make_question(
-    question: str,
-    passage: str,
-    answers: Sequence[tuple[str, int | None]],
-    place: Place,
-    where: str = "",
-    *,
-    passage_words: Sequence[Word] | None = None,
-    record: Any = None,
-) -> Question:
-    """Build the example of a question; `answers` are texts with the character each starts at, if that is known.
-
-    If all texts are empty, the passage has no answer. `where` names the question in messages.
-    """
-    answers = answers if any(text for text, _ in answers) else ()
-    words = tokenize(passage) if passage_words is None else passage_words
-    spans = [_find_answer(passage, text, start, f"{place}: {where}") for text, start in answers]
-    return Question(
-        words=tuple(word.text for word in tokenize(question)),
-        passage=passage,
-        passage_words=tuple(word.text for word in words),
-        offsets=tuple((word.start, word.end) for word in words),
-        answers=tuple(text for text, _ in answers),
-        answer_span=_covered_words(words, spans[0]) if spans else None,
-        place=place,
-        record=record,
-    )
 
 
 def _name(place: Place) -> str:

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from elmo.errors import InputError
 from elmo.layer import ElmoLayer
-from elmo.tasks.encoder import Batcher
 from elmo.tasks.families import Family, Labels, TaskNetwork
+from elmo.tasks.networks import Batcher
 from elmo.tasks.settings import TaskSettings
 
 logger = logging.getLogger(__name__)

@@ -1,35 +1,191 @@
-"""The bricks of task networks, tensors in and out: sequence encoders, pooling and attention.
+"""The bricks of task networks: word vectors without context, sequence encoders with ELMo, pooling and attention.
 
-Masks (B, T) are True for real words; padded positions are zero and change nothing.
+Words -> x, read from a file, learned, or made from characters -> [x; ELMo] -> a sequence encoder -> h, where
+ELMo may enter once more. Masks (B, T) are True for real words; padded positions are zero and change nothing.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.tasks.settings import NetworkSettings
+from elmo.errors import InputError
+from elmo.layer import ElmoLayer, LayerMixes
+from elmo.tasks.examples import Words
+from elmo.tasks.settings import NetworkSettings, TaskSettings, WordSettings
+from elmo.text.word_vectors import read_word_vectors
 
+PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
+MAX_CHARACTERS = 30
+NUM_BYTES = 256
+Vectors = dict[str, npt.NDArray[np.float32]]
+LayersOf = Callable[[Words], npt.NDArray[np.float16]]  # a sentence -> its values (T, BilmShape.num_values)
 VERY_LOW = -1e9
 
 
-class SequenceEncoder(nn.Module):
-    """Vectors (B, T, D) and their mask -> h (B, T, dim)."""
+class WordList:
+    """Words with ids; a word that is missing is looked up in lower case, then becomes the unknown word."""
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, words: Sequence[str] = ()) -> None:
+        self.words = tuple(words)
+        self._ids = {word: number + FIRST_WORD for number, word in enumerate(words)}
+
+    def __len__(self) -> int:
+        return len(self.words) + FIRST_WORD
+
+    def ids(self, words: Iterable[str]) -> list[int]:
+        """Return the id of each word."""
+        known = self._ids
+        return [known.get(word) or known.get(word.lower()) or UNKNOWN for word in words]
+
+
+@dataclass(frozen=True)
+class Vocabularies:
+    """The words with learned and with pretrained vectors; `pretrained_dim` is 0 if there are none."""
+
+    learned: WordList
+    pretrained: WordList
+    pretrained_dim: int
+
+
+def choose_words(sentences: Iterable[Sequence[str]], *, min_count: int) -> WordList:
+    """Return the words that are frequent enough for a learned vector."""
+    counts = Counter(word for words in sentences for word in words)
+    return WordList(sorted(word for word, count in counts.items() if count >= min_count))
+
+
+def read_pretrained(
+    path: Path, sentences: Iterable[Sequence[str]], *, num_kept: int
+) -> tuple[WordList, npt.NDArray[np.float32]]:
+    """Return the vectors of the data's words and of the file's first ones, after rows for padding and unknown.
+
+    The file is text as GloVe or word2vec write it, or word2vec's .bin, which gensim reads if it is installed.
+    """
+    wanted = {word for words in sentences for word in words}
+    wanted |= {word.lower() for word in wanted}
+    found = _read_binary(path, wanted, num_kept) if path.suffix == ".bin" else _read_text(path, wanted, num_kept)
+    words = sorted(found)
+    vectors = np.stack([found[word] for word in words])
+    unknown = vectors.mean(axis=0)
+    return WordList(words), np.concatenate([np.zeros_like(unknown)[None], unknown[None], vectors])
+
+
+def _read_text(path: Path, wanted: set[str], num_kept: int) -> Vectors:
+    dim = 0
+    first: list[str] = []
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                pieces = line.rstrip().split(" ")
+                if not first and len(pieces) == 2 and all(piece.isdigit() for piece in pieces):
+                    continue  # word2vec's two counts
+                dim = dim or len(pieces) - 1
+                if len(first) >= num_kept:
+                    break
+                first.append(" ".join(pieces[:-dim]) if dim else line.strip())
+    except OSError as error:
+        raise InputError(f"{path} could not be read: {error.strerror}.") from error
+    if dim < 1:
+        raise InputError(f"{path} is not a file of word vectors; a word and its numbers per line were expected.")
+    return read_word_vectors(path, wanted.union(first), dim)
+
+
+def _read_binary(path: Path, wanted: set[str], num_kept: int) -> Vectors:
+    try:
+        from gensim.models import KeyedVectors
+    except ImportError as error:
+        raise InputError(
+            f"{path} is a binary file of word vectors, which gensim reads; install gensim or give a text file."
+        ) from error
+    try:
+        vectors = KeyedVectors.load_word2vec_format(str(path), binary=True)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"{path} could not be read as word2vec's binary format: {error}.") from error
+    keys = [key for number, key in enumerate(vectors.index_to_key) if number < num_kept or key in wanted]
+    return {key: np.asarray(vectors[key], dtype=np.float32) for key in keys}
+
+
+@dataclass(frozen=True)
+class Characters:
+    """The characters of a batch: those of the distinct words (U, C), and which word is where (B, T)."""
+
+    distinct: Tensor
+    where: Tensor
+
+
+class WordFeatures(nn.Module):
+    """Ids of words (B, T), or their characters, -> x (B, T, dim): the vectors of all kinds side by side."""
+
+    def __init__(self, settings: WordSettings, *, num_learned: int, pretrained: Tensor | None) -> None:
+        """`pretrained`: one row per word, as read_pretrained returns them."""
         super().__init__()
-        self.dim = dim
+        self.learned = nn.Embedding(num_learned, settings.dim, padding_idx=PADDING) if num_learned else None
+        self.pretrained: nn.Embedding | None = None
+        if pretrained is not None:
+            self.pretrained = nn.Embedding(pretrained.shape[0], pretrained.shape[1], padding_idx=PADDING)
+            self.pretrained.weight.data.copy_(pretrained)
+            self.pretrained.requires_grad_(settings.tune)
+        self.characters = CharacterCnn(settings.character_filters) if "characters" in settings.kinds else None
+        self.dim = (
+            (settings.dim if self.learned is not None else 0)
+            + (0 if pretrained is None else pretrained.shape[1])
+            + (settings.character_filters if self.characters is not None else 0)
+        )
 
-    if TYPE_CHECKING:
+    def forward(self, learned_ids: Tensor, pretrained_ids: Tensor, characters: Characters | None) -> Tensor:
+        """Look up or compute each kind of vector."""
+        parts = []
+        if self.learned is not None:
+            parts.append(self.learned(learned_ids))
+        if self.pretrained is not None:
+            parts.append(self.pretrained(pretrained_ids))
+        if self.characters is not None and characters is not None:
+            parts.append(self.characters(characters))
+        return torch.cat(parts, dim=-1) if parts else learned_ids.new_zeros(*learned_ids.shape, 0).float()
 
-        def __call__(self, inputs: Tensor, mask: Tensor) -> Tensor:
-            """Encode (B, T, D) with the mask (B, T)."""
+
+class CharacterCnn(nn.Module):
+    """A word as the maxima of filters over its UTF-8 bytes."""
+
+    def __init__(self, num_filters: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(NUM_BYTES + 1, 16, padding_idx=0)
+        self.filters = nn.Conv1d(16, num_filters, kernel_size=3, padding=1)
+
+    def forward(self, characters: Characters) -> Tensor:
+        """Return the vectors (B, T, num_filters)."""
+        features = self.filters(self.embedding(characters.distinct).transpose(1, 2)).amax(dim=2).tanh()
+        return F.embedding(characters.where, features)
 
 
-def build_sequence_encoder(settings: NetworkSettings, input_dim: int) -> SequenceEncoder:
-    """Build the network that the settings name."""
+def spell(sentences: Sequence[Sequence[str]], length: int) -> Characters:
+    """Spell each distinct word once; sentences are padded to `length` with the empty word.
+
+    A word is its bytes plus 1 with at least two zeros behind them, so that a filter of three bytes sees nothing
+    but zeros somewhere in every word, whatever the longest one is.
+    """
+    numbers = {"": 0}
+    rows = [
+        [numbers.setdefault(word, len(numbers)) for word in words] + [0] * (length - len(words))
+        for words in sentences
+    ]
+    contents = [word.encode("utf-8", "surrogatepass")[:MAX_CHARACTERS] for word in numbers]
+    ids = np.zeros((len(contents), max(map(len, contents)) + 2), dtype=np.int64)
+    for row, encoded in zip(ids, contents, strict=True):
+        row[: len(encoded)] = np.frombuffer(encoded, dtype=np.uint8)
+        row[: len(encoded)] += 1
+    return Characters(torch.from_numpy(ids), torch.tensor(rows, dtype=torch.int64))
+
+
+def build_sequence_encoder(settings: NetworkSettings, input_dim: int) -> nn.Module:
+    """Build the network that the settings name: vectors (B, T, D) and their mask -> h (B, T, dim)."""
     if settings.kind == "bilstm":
         return _BiLstm(input_dim, settings.dim, settings.num_layers)
     if settings.kind == "cnn":
@@ -37,11 +193,11 @@ def build_sequence_encoder(settings: NetworkSettings, input_dim: int) -> Sequenc
     return _Linear(input_dim, settings.dim)
 
 
-class _BiLstm(SequenceEncoder):
+class _BiLstm(nn.Module):
     """LSTMs in both directions, half of `dim` each."""
 
     def __init__(self, input_dim: int, dim: int, num_layers: int) -> None:
-        super().__init__(dim)
+        super().__init__()
         sizes = [input_dim, *[dim] * (num_layers - 1)]
         self.left_to_right = nn.ModuleList(nn.LSTM(size, dim // 2, batch_first=True) for size in sizes)
         self.right_to_left = nn.ModuleList(nn.LSTM(size, dim // 2, batch_first=True) for size in sizes)
@@ -59,11 +215,11 @@ class _BiLstm(SequenceEncoder):
         return states
 
 
-class _Cnn(SequenceEncoder):
+class _Cnn(nn.Module):
     """Layers of filters over `width` words, each added to the one below."""
 
     def __init__(self, input_dim: int, dim: int, num_layers: int, width: int) -> None:
-        super().__init__(dim)
+        super().__init__()
         self.filters = nn.ModuleList(
             nn.Conv1d(input_dim if layer == 0 else dim, dim, width, padding=width // 2)
             for layer in range(num_layers)
@@ -78,16 +234,164 @@ class _Cnn(SequenceEncoder):
         return states.transpose(1, 2)
 
 
-class _Linear(SequenceEncoder):
+class _Linear(nn.Module):
     """A linear map of each word's vector."""
 
     def __init__(self, input_dim: int, dim: int) -> None:
-        super().__init__(dim)
+        super().__init__()
         self.projection = nn.Linear(input_dim, dim)
 
     def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:
         projected: Tensor = self.projection(inputs)
         return projected * mask[..., None]
+
+
+@dataclass(frozen=True)
+class BilmShape:
+    """The layers of a biLM that a task reads, their dimensions, and those of its context layer (0: not read)."""
+
+    num_layers: int
+    dim: int
+    context_dim: int = 0
+
+    @property
+    def num_values(self) -> int:
+        """The values of one word: all layers, then the context vector."""
+        return self.num_layers * self.dim + self.context_dim
+
+
+@dataclass(frozen=True)
+class WordBatch:
+    """Sentences ready for an Encoder. T is at least 1, even if all are empty."""
+
+    sentences: tuple[Words, ...]
+    mask: Tensor  # (B, T)
+    learned_ids: Tensor  # (B, T)
+    pretrained_ids: Tensor  # (B, T)
+    characters: Characters | None
+    layers: Tensor | None  # (L+1, B, T, 2D) of a frozen biLM
+    context: Tensor | None  # (B, T, d) of its context layer
+
+
+class Batcher:
+    """Builds batches of words: ids, characters if the settings use them, and the layers of a frozen biLM."""
+
+    def __init__(
+        self,
+        settings: TaskSettings,
+        words: Vocabularies,
+        bilm: BilmShape | None = None,
+        layers_of: LayersOf | None = None,
+    ) -> None:
+        """`layers_of` returns the values of a sentence; None if no frozen biLM is read."""
+        self._words, self._bilm, self._layers_of = words, bilm, layers_of
+        self._spells = "characters" in settings.words.kinds
+
+    def __call__(self, sentences: Sequence[Words]) -> WordBatch:
+        """Build one batch of the sentences, in the order given."""
+        length = max(1, *(len(words) for words in sentences))
+        lengths = torch.tensor([len(words) for words in sentences])
+        layers, context = self._stack(sentences, length)
+        return WordBatch(
+            tuple(sentences),
+            torch.arange(length) < lengths[:, None],
+            _pad([self._words.learned.ids(words) for words in sentences], length),
+            _pad([self._words.pretrained.ids(words) for words in sentences], length),
+            spell(sentences, length) if self._spells else None,
+            layers,
+            context,
+        )
+
+    def _stack(self, sentences: Sequence[Words], length: int) -> tuple[Tensor | None, Tensor | None]:
+        if self._bilm is None or self._layers_of is None:
+            return None, None
+        shape = self._bilm
+        stacked = np.zeros((len(sentences), length, shape.num_values), dtype=np.float32)
+        for row, words in zip(stacked, sentences, strict=True):
+            row[: len(words)] = self._layers_of(words)
+        values = torch.from_numpy(stacked)
+        layers = values[..., : shape.num_layers * shape.dim].view(*values.shape[:2], shape.num_layers, shape.dim)
+        context = values[..., shape.num_layers * shape.dim :] if shape.context_dim else None
+        return layers.permute(2, 0, 1, 3), context
+
+
+class Encoder(nn.Module):
+    """[x; ELMo] -> sequence encoder -> [h; ELMo], as far as the settings put ELMo there."""
+
+    def __init__(
+        self,
+        words: WordFeatures,
+        elmo: LayerMixes | ElmoLayer | None,
+        settings: TaskSettings,
+        bilm: BilmShape | None = None,
+        *,
+        extra_dim: int = 0,
+    ) -> None:
+        """`elmo` mixes given layers or, tuned, reads the words itself; `extra_dim`: further features of words."""
+        super().__init__()
+        self.words = words
+        self.elmo = elmo
+        self._where, self._context = settings.elmo.where, settings.elmo.context
+        elmo_dim = 0 if elmo is None else elmo.output_dim
+        if self._context == "concat" and bilm is not None:
+            elmo_dim += bilm.context_dim
+        self.input_dim = words.dim + extra_dim + (elmo_dim if self._where in ("input", "both") else 0)
+        # Dropped features are the same at every word of a sentence (B, D, T), as suits a recurrent network.
+        self.input_dropout = nn.Dropout1d(settings.words.dropout)
+        self.output_dropout = nn.Dropout(settings.network.dropout)
+        self.between = build_sequence_encoder(settings.network, self.input_dim)  # its name in saved weights
+        self.output_dim = settings.network.dim + (elmo_dim if self._where in ("output", "both") else 0)
+        if self._context == "mix" and bilm is not None:
+            self.context_layer = nn.Linear(bilm.context_dim, bilm.dim, bias=False)
+
+    if TYPE_CHECKING:
+
+        def __call__(self, batch: WordBatch, extra: Tensor | None = None) -> Tensor:
+            """Return h; nn.Module's own signature would hide the result's type."""
+
+    def forward(self, batch: WordBatch, extra: Tensor | None = None) -> Tensor:
+        """Return h (B, T, output_dim), zero where padded; `extra` (B, T, extra_dim) enters with the words."""
+        mixes = self._mix(batch)
+        inputs = self._inputs(batch, mixes, extra)
+        states = self.between(self.input_dropout(inputs.transpose(1, 2)).transpose(1, 2), batch.mask)
+        if self._where in ("output", "both"):
+            states = torch.cat([states, mixes[-1]], dim=-1)
+        dropped: Tensor = self.output_dropout(states)
+        return dropped * batch.mask[..., None]
+
+    def read_inputs(self, batch: WordBatch) -> Tensor:
+        """Return what enters the sequence encoder (B, T, input_dim), before its dropout."""
+        return self._inputs(batch, self._mix(batch), None)
+
+    @property
+    def mixes(self) -> LayerMixes | None:
+        """The module that mixes the layers, if ELMo enters at all."""
+        return self.elmo.mixes if isinstance(self.elmo, ElmoLayer) else self.elmo
+
+    def _mix(self, batch: WordBatch) -> tuple[Tensor, ...]:
+        if self.elmo is None:
+            return ()
+        if isinstance(self.elmo, ElmoLayer):
+            mixed = self.elmo([list(words) for words in batch.sentences]).mixes
+            return tuple(F.pad(mix, (0, 0, 0, batch.mask.shape[1] - mix.shape[1])) for mix in mixed)
+        layers, context = batch.layers, batch.context
+        assert layers is not None
+        if self._context == "none" or context is None:
+            return self.elmo(layers, batch.mask)
+        if self._context == "mix":
+            return self.elmo(torch.cat([layers, self.context_layer(context)[None]]), batch.mask)
+        dropped = F.dropout(context, self.elmo.dropout, self.training)
+        return tuple(torch.cat([mix, dropped], dim=-1) for mix in self.elmo(layers, batch.mask))
+
+    def _inputs(self, batch: WordBatch, mixes: tuple[Tensor, ...], extra: Tensor | None) -> Tensor:
+        parts = [self.words(batch.learned_ids, batch.pretrained_ids, batch.characters)]
+        parts += [] if extra is None else [extra]
+        parts += [mixes[0]] if self._where in ("input", "both") else []
+        return torch.cat(parts, dim=-1)
+
+
+def _pad(rows: list[list[int]], length: int) -> Tensor:
+    return torch.tensor([row + [0] * (length - len(row)) for row in rows], dtype=torch.int64)
 
 
 def pool_max(states: Tensor, mask: Tensor) -> Tensor:

@@ -18,10 +18,10 @@ from elmo.model import Elmo
 from elmo.tasks.examples import Words
 from elmo.tasks.families import choose_family
 from elmo.tasks.layer_store import LayerStore
+from elmo.tasks.networks import WordList, read_pretrained
 from elmo.tasks.readers import open_reader
 from elmo.tasks.readers.datasets import read_first_senses
 from elmo.tasks.settings import FitSettings, ReadSettings, TaskInputs
-from elmo.tasks.word_features import WordList, read_pretrained
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ def read_examples(
 ) -> tuple[list[Any], ReadSettings]:
     """Read all labelled examples of a file, and return them with how they were read."""
     reader, settings = open_reader(path, family, read)
-    examples = list(map_labels(reader, label_map or {}))
+    examples = list(map_labels(reader, label_map) if label_map else reader)
     if family == "pairs":
         examples = _leave_out_disputed(examples, path)
     if not examples:
@@ -95,9 +95,6 @@ def read_examples(
 def map_labels(examples: Iterable[Any], label_map: Mapping[str, str]) -> Iterator[Any]:
     """Rename labels; an example or a phrase whose label becomes empty is left out."""
     for example in examples:
-        if not label_map:
-            yield example
-            continue
         name = "target" if hasattr(example, "target") else "label"
         if not hasattr(example, name):
             raise InputError("--map-label is for labels of texts, pairs and relations; these examples have none.")

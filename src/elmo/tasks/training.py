@@ -23,18 +23,26 @@ import torch
 
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.config import parse
-from elmo.errors import CheckpointError, InputError, first_line
+from elmo.errors import CheckpointError, ConfigError, InputError, first_line
 from elmo.files.durable import holding, is_vacant, remove, replace_file, sha256_of
 from elmo.model import Elmo
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.progress import StatusBar
-from elmo.tasks.encoder import Batcher, BilmShape
 from elmo.tasks.fit import FitState, Predictor, Watcher, fit
-from elmo.tasks.folder import BILM_FOLDER, BilmReference, TaskDescription, build_network, read_json, write_task
+from elmo.tasks.networks import Batcher, BilmShape, Vocabularies, WordList, choose_words
 from elmo.tasks.settings import TaskInputs, TaskOptions, TaskSettings, find_family, make_settings
 from elmo.tasks.shared_inputs import SharedInputs
-from elmo.tasks.task import BILM_PREFIX, Task, load
-from elmo.tasks.word_features import Vocabularies, WordList, choose_words
+from elmo.tasks.task import (
+    BILM_FOLDER,
+    BILM_PREFIX,
+    BilmReference,
+    Task,
+    TaskDescription,
+    build_network,
+    load,
+    read_json,
+    write_task,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -105,9 +113,7 @@ def run(
     if is_new:
         check_new(folder)
     with TaskReport(settings.fit.num_epochs, shown=progress) as report:
-        shared = SharedInputs(inputs, on_words=report.on_words)
-        report.say(*shared.splits.notes)
-        return train_task(shared, settings, folder, watcher=report.watcher(), is_new=is_new)
+        return train_task(report.open(inputs), settings, folder, watcher=report.watcher(), is_new=is_new)
 
 
 def resolve_inputs(
@@ -257,40 +263,35 @@ class _Run:
         )
 
     def write(self, folder: Path, state: FitState) -> None:
-        """Write the task."""
-        reference = self._refer()
-        if reference is not None and reference.is_carried and self._model is not None:
-            self._model.save_pretrained(folder / BILM_FOLDER)
-        predictor, inputs = self._predictor, self._shared.inputs
+        """Write the task, with its biLM if that was tuned or is to be carried."""
+        inputs, is_tuned = self._shared.inputs, self._settings.elmo.tune
+        reference = None
+        if self._model is not None and self._shape is not None and self._fingerprint is not None:
+            reference = BilmReference(
+                _absolute(inputs.model),
+                fingerprint(self._model) if is_tuned else self._fingerprint,
+                self._shape.num_layers,
+                self._shape.dim,
+                is_tuned or inputs.options.carry_bilm,
+                inputs.options.precision,
+                self._shape.context_dim,
+                context_fingerprint(self._model) if self._shape.context_dim else None,
+            )
+            if reference.is_carried:
+                self._model.save_pretrained(folder / BILM_FOLDER)
         description = TaskDescription(
-            inputs.family, self._settings, predictor.labels, self._shared.splits.read, reference,
+            inputs.family, self._settings, self._predictor.labels, self._shared.splits.read, reference,
             inputs.options.label_map,
         )  # fmt: skip
         # A tuned biLM has a folder of its own.
         weights = {name: each for name, each in state.best_weights.items() if not name.startswith(BILM_PREFIX)}
         write_task(folder, description, self._words, weights)
 
-    def _refer(self) -> BilmReference | None:
-        model, shape, inputs = self._model, self._shape, self._shared.inputs
-        if model is None or shape is None or self._fingerprint is None:
-            return None
-        is_tuned = self._settings.elmo.tune
-        return BilmReference(
-            _absolute(inputs.model),
-            fingerprint(model) if is_tuned else self._fingerprint,
-            shape.num_layers,
-            shape.dim,
-            is_tuned or inputs.options.carry_bilm,
-            inputs.options.precision,
-            shape.context_dim,
-            context_fingerprint(model) if shape.context_dim else None,
-        )
-
 
 def _absolute(path: str | None) -> str | None:
     """Return the absolute path of something that exists; other names as they are."""
-    is_path = path is not None and Path(path).expanduser().exists()
-    return str(Path(path).expanduser().resolve()) if path is not None and is_path else path
+    found = None if path is None else Path(path).expanduser()
+    return path if found is None or not found.exists() else str(found.resolve())
 
 
 # --- the folder of a run
@@ -332,15 +333,21 @@ def read_run(folder: Path) -> tuple[TaskInputs, TaskSettings]:
     path = folder / TRAINING / RUN_FILE
     if not is_started(folder):
         raise InputError(f"{folder} is not a run that can be resumed: it has no {TRAINING}/{RUN_FILE}.")
-    record = read_json(path)
-    try:
-        inputs, data, settings = TaskInputs.from_dict(record["inputs"]), dict(record["data"]), record["settings"]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CheckpointError(f"{path} is damaged ({first_line(error)}); start a new run.") from error
+    inputs, settings, data = read_record(path, "start a new run")
     for name, known in data.items():
         if _hash_file(name) != known:
             raise InputError(f"{name} has changed since the run in {folder} began; start a new run.")
-    return inputs, parse(TaskSettings, settings, f"{path}")
+    return inputs, settings
+
+
+def read_record(path: Path, advice: str) -> tuple[TaskInputs, TaskSettings, dict[str, str]]:
+    """Read what describe_inputs returned: inputs, settings and checksums."""
+    record = read_json(path)
+    try:
+        settings = parse(TaskSettings, record["settings"], f"{path}")
+        return TaskInputs.from_dict(record["inputs"]), settings, dict(record["data"])
+    except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
+        raise CheckpointError(f"{path} is damaged ({first_line(error)}); {advice}.") from error
 
 
 def holding_run(folder: Path) -> AbstractContextManager[None]:
@@ -402,7 +409,7 @@ class TaskReport:
     def __init__(self, num_epochs: int, *, shown: bool = True) -> None:
         self._num_epochs, self._shown = num_epochs, shown
         self._bar = StatusBar(1, shown=shown)
-        self._name, self._epoch, self._started = "", 0, time.monotonic()
+        self._name, self._phase, self._started = "", 0, time.monotonic()
 
     def __enter__(self) -> "TaskReport":
         self._bar.__enter__()
@@ -413,25 +420,26 @@ class TaskReport:
 
     def watcher(self, name: str = "") -> Watcher:
         """Return what a run calls; `name` begins its lines."""
-        self._name, self._epoch = name, 0
+        self._name, self._phase = name, 0
         return Watcher(self._on_batch, self._on_epoch)
+
+    def open(self, inputs: TaskInputs) -> SharedInputs:
+        """Read the examples, say what was decided about them, and return the inputs of the runs to report on."""
+        shared = SharedInputs(inputs, on_words=self._on_words)
+        self.say(*shared.splits.notes)
+        return shared
 
     def say(self, *lines: str) -> None:
         """Print lines that stay above the bar."""
         for line in lines if self._shown else ():
             self._bar.say(line)
 
-    def on_words(self, done: int, total: int) -> None:
-        """Show how many words the frozen biLM has read."""
-        if self._epoch >= 0:
-            self._epoch, self._started = -1, time.monotonic()
-        self._show(done, total, "biLM layers: {done:,} of {total:,} words, {left} left")
+    def _on_words(self, done: int, total: int) -> None:
+        self._show(-1, done, total, f"biLM layers: {done:,} of {total:,} words", "left")
 
     def _on_batch(self, epoch: int, done: int, total: int) -> None:
-        if epoch != self._epoch:
-            self._epoch, self._started = epoch, time.monotonic()
         name = f"{self._name}epoch {epoch} of at most {self._num_epochs}"
-        self._show(done, total, name + ": batch {done:,} of {total:,}, {left} left in this epoch")
+        self._show(epoch, done, total, f"{name}: batch {done:,} of {total:,}", "left in this epoch")
 
     def _on_epoch(self, record: dict[str, Any]) -> None:
         listed = ", ".join(f"{name} {value:.2f}" for name, value in record["dev"].items())
@@ -443,7 +451,9 @@ class TaskReport:
             f"({seconds:.1f} s; at most {at_most} more)"
         )
 
-    def _show(self, done: int, total: int, text: str) -> None:
+    def _show(self, phase: int, done: int, total: int, text: str, of_what: str) -> None:
+        if phase != self._phase:
+            self._phase, self._started = phase, time.monotonic()
         elapsed_seconds = time.monotonic() - self._started
         left = timedelta(seconds=round(elapsed_seconds / max(1, done) * (total - done)))
-        self._bar.show(done / max(1, total), text.format(done=done, total=total, left=left))
+        self._bar.show(done / max(1, total), f"{text}, {left} {of_what}")

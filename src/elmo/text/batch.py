@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from elmo.errors import InputError
 from elmo.text.characters import Alphabet
 from elmo.text.vocabulary import Vocabulary
 
@@ -121,3 +122,64 @@ def pack(
         order = by_length[start : start + num_sentences]
         yield indexer.batch([sentences[number] for number in order], order)
         start += len(order)
+
+
+@dataclass(frozen=True)
+class Boundaries:
+    """The ids of the begin and the end of a sentence: of characters (2, C), of words (2,), or both."""
+
+    characters: Tensor | None
+    words: Tensor | None
+
+    @classmethod
+    def of(cls, indexer: Indexer) -> "Boundaries":
+        """Return those of what turns words into ids."""
+        alphabet, vocabulary = indexer.alphabet, indexer.vocabulary
+        return cls(
+            None if alphabet is None else torch.from_numpy(alphabet.boundaries()),
+            None if vocabulary is None else torch.from_numpy(vocabulary.boundaries()),
+        )
+
+
+def pad_sentences(indexer: Indexer, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
+    """Return `input_ids` and `attention_mask` (B, T), words only, zero where padded.
+
+    `input_ids` are characters (B, T, C), or words (B, T) for a model that reads words only; a model that reads
+    both has its words in `word_input_ids`.
+    """
+    batch = indexer.batch(sentences)
+    mask = batch.mask[:, 2:]
+    places = batch.word_index[:, 1:-1]
+    words = None if batch.word_ids is None else batch.word_ids[places] * mask
+    tensors = {"attention_mask": mask.long()}
+    if batch.char_ids is None:
+        assert words is not None
+        return {"input_ids": words, **tensors}
+    tensors = {"input_ids": batch.char_ids[places] * mask[..., None], **tensors}
+    return tensors if words is None else {**tensors, "word_input_ids": words}
+
+
+def unpad_sentences(
+    boundaries: Boundaries, input_ids: Tensor, attention_mask: Tensor, word_input_ids: Tensor | None = None
+) -> CharBatch:
+    """Return the batch of padded sentences, each distinct word once; the inverse of pad_sentences."""
+    mask = attention_mask.bool()
+    num_sentences, num_steps = mask.shape
+    lengths = mask.sum(dim=1)
+    if not torch.equal(mask, torch.arange(num_steps, device=mask.device) < lengths[:, None]):
+        raise InputError("attention_mask has a 0 before a 1; pad sentences on the right, as the tokenizer does.")
+    given = [ids[mask] for ids in (input_ids, word_input_ids) if ids is not None]
+    rows = torch.cat([ids if ids.ndim == 2 else ids[:, None] for ids in given], dim=1)
+    places = torch.zeros(len(rows), dtype=torch.long, device=rows.device)
+    if len(rows):
+        rows, places = torch.unique(rows, dim=0, return_inverse=True)
+    word_index = torch.full((num_sentences, num_steps + 2), BEGIN_ROW, device=mask.device)
+    word_index[:, 1:-1][mask] = places + FIRST_WORD_ROW
+    word_index.scatter_(1, lengths[:, None] + 1, END_ROW)
+    char_ids, word_ids = None, None
+    if boundaries.characters is not None:
+        num_characters = boundaries.characters.shape[1]
+        char_ids = torch.cat([boundaries.characters.to(rows.device), rows[:, :num_characters]])
+    if boundaries.words is not None:
+        word_ids = torch.cat([boundaries.words.to(rows.device), rows[:, -1]])
+    return CharBatch(char_ids, word_ids, word_index, lengths.cpu() + 2, tuple(range(num_sentences)))

@@ -81,7 +81,7 @@ def probe(
       elmo probe similarity --train sts-train.csv --test sts-test.csv
     """
     from elmo.analysis.probes import probe as run_probe
-    from elmo.cli.task_options import read_pairs
+    from elmo.cli.commands.task import read_pairs
 
     columns = read_pairs(column, "--column")
     found = run_probe(

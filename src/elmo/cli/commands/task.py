@@ -1,6 +1,7 @@
 """`elmo task train|evaluate|predict`: ELMo in a task of the user's own."""
 
 import dataclasses
+import inspect
 import json
 import os
 import sys
@@ -8,28 +9,29 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from elmo.cli import options
 from elmo.cli.commands.train import read_changes
 from elmo.cli.run import resumable
-from elmo.cli.task_options import GIGABYTE, read_pairs, with_options
 from elmo.cli.terminal import measure, pad
 from elmo.errors import InputError
 from elmo.files.durable import output_file
 from elmo.files.sources import STDIN, Lines, check_text
 from elmo.heap import reuse_large_blocks
-from elmo.tasks.settings import ReadSettings, TaskOptions, TaskSettings
+from elmo.tasks.settings import DEFAULTS, ReadSettings, TaskOptions, TaskSettings
 
 if TYPE_CHECKING:
     from elmo.tasks import TaskResult
 
+GIGABYTE = 2**30
 VARIANTS, NUM_SEEDS = "baseline,top,learned,tuned", 3
 _READ = ("format", "columns", "header")
 _QUIET_TAGS = ("O", "PUNCT", ".", ",", ":")
 _WIDEST_COLUMN = 30
+FunctionT = TypeVar("FunctionT", bound=Callable[..., None])
 
 task = typer.Typer(rich_markup_mode=None)  # its help is in elmo.cli.app
 TaskFolder = Annotated[str, typer.Argument(metavar="TASK", help="A folder that `elmo task train` wrote.")]
@@ -38,9 +40,61 @@ BilmPlace = Annotated[
     typer.Option("--bilm", metavar="MODEL", help="Where the task's biLM is now, if not where it was in training."),
 ]
 Precision = Annotated[
-    str | None,
-    typer.Option("--precision", show_default="that of training", help="Precision of the frozen biLM."),
+    str | None, typer.Option("--precision", show_default="that of training", help="Precision of the frozen biLM.")
 ]
+
+
+def with_options(*classes: type, only: tuple[str, ...] = ()) -> Callable[[FunctionT], FunctionT]:
+    """Add the options that dataclasses declare to a command, which takes them as `**given`.
+
+    They are named by the path of their field, as in `elmo__where`, and None unless the user gave them.
+    """
+
+    def decorate(function: FunctionT) -> FunctionT:
+        signature = inspect.signature(function)
+        own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        derived = [each for cls in classes for each in _derive(cls, "", only)]
+        function.__signature__ = signature.replace(parameters=[*own, *derived])  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def _derive(cls: type, path: str, only: tuple[str, ...]) -> Iterator[inspect.Parameter]:
+    for field in dataclasses.fields(cls):
+        name = f"{path}{field.name}"
+        if dataclasses.is_dataclass(field.type):
+            yield from _derive(field.type, f"{name}__", only)  # type: ignore[arg-type]
+        elif "help" in field.metadata and (not only or field.name in only):
+            flag = field.metadata["flag"] or "--" + field.name.replace("_", "-")
+            declared = typer.Option(
+                f"{flag}/--no-{flag[2:]}" if field.type == bool | None else flag,
+                metavar=field.metadata["metavar"],
+                help=field.metadata["help"],
+                show_default=_describe_default(field, name.replace("__", ".")),
+            )
+            kind: Any = Annotated[_option_type(field) | None, declared]
+            yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+
+
+def _option_type(field: Any) -> Any:
+    if field.name == "cache_bytes":
+        return float  # in gigabytes
+    if field.default_factory is dict:
+        return list[str]
+    if field.type == bool | None:
+        return bool
+    return type(field.default) if isinstance(field.default, int) else str
+
+
+def _describe_default(field: Any, name: str) -> str | bool:
+    if any(name in changes for changes in DEFAULTS.values()):
+        return "depends on the family"
+    if field.name == "cache_bytes":
+        return f"{field.default // GIGABYTE}"
+    if isinstance(field.default, tuple):
+        return ",".join(field.default)
+    return str(field.default) if isinstance(field.default, str | int) and field.default is not False else False
 
 
 @task.command("train")
@@ -186,6 +240,17 @@ def _read_options(given: dict[str, Any]) -> TaskOptions:
     return TaskOptions(**values, read=ReadSettings(**read))
 
 
+def read_pairs(given: list[str] | None, option: str, *, may_be_empty: bool = False) -> dict[str, str]:
+    """Return what NAME=VALUE arguments say."""
+    found: dict[str, str] = {}
+    for item in given or ():
+        name, equals, value = item.partition("=")
+        if not equals or not name.strip() or not (value.strip() or may_be_empty):
+            raise InputError(f"{option} {item!r} is not NAME=VALUE.")
+        found[name.strip()] = value.strip()
+    return found
+
+
 def _read_fractions(given: str) -> tuple[float, ...]:
     try:
         fractions = tuple(sorted({float(part) for part in given.split(",")}))
@@ -279,7 +344,7 @@ def predict(
       echo '{"text": "a great film"}' | elmo task predict sentiment
     """
     from elmo.tasks import load
-    from elmo.tasks.readers import check_targets, is_positional, open_reader, settings_for_input
+    from elmo.tasks.readers import FILE_ADVICE, open_input
     from elmo.tasks.readers.columns import TARGETS
 
     if text and file is not None:
@@ -289,18 +354,18 @@ def predict(
     path = file or STDIN
     if output is not None and not text and path != STDIN and output.exists() and output.samefile(path):
         raise InputError(f"{path} is both input and output; give --output another name.")
-    columns = read_pairs(given.pop("columns"), "--column")
+    asked = ReadSettings(columns=read_pairs(given.pop("columns"), "--column"), **given)
     opened = load(task, bilm=bilm, precision=precision, device=device)
     if not text and path == STDIN and sys.stdin is not None and sys.stdin.isatty():
         print("elmo: reading standard input; write one sentence per line, then Ctrl-D.", file=sys.stderr)
-    lines = Lines(path, texts=text or None, advice="name a file of examples")
-    trained, targets = opened.description.read, opened.targets
-    read = settings_for_input(lines, opened.family, trained, targets, columns=columns, **given)
-    reader, _ = open_reader(lines, opened.family, read, labelled=False, sense_entries=opened.sense_entries)
-    check_targets(reader, lines.name, opened.family, targets, columns)
-    is_guessed = is_positional(reader) and TARGETS[opened.family] not in columns
+    reader, read = open_input(
+        Lines(path, texts=text or None, advice=FILE_ADVICE), opened.family, opened.description.read, asked,
+        known=opened.targets, sense_entries=opened.sense_entries,
+    )  # fmt: skip
+    is_guessed = reader.is_positional and TARGETS[opened.family] not in asked.columns
     ahead, examples = tee(opened.check_replaced(reader) if is_guessed else reader)
-    is_painted = output is None and not as_json and read.format == "text" and _has_colours()
+    has_colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    is_painted = output is None and not as_json and read.format == "text" and has_colours
     form = _to_json if as_json else _paint if is_painted else reader.write
     with _writing(output) as write:
         write("" if as_json else reader.begin())
@@ -319,10 +384,6 @@ def _to_json(example: Any, prediction: Any) -> str:
     if isinstance(prediction, TagPrediction):
         found["spans"] = [{"type": kind, "start": start, "end": end} for kind, start, end in prediction.spans]
     return json.dumps(found, ensure_ascii=False) + "\n"
-
-
-def _has_colours() -> bool:
-    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
 def _paint(example: Any, prediction: Any) -> str:

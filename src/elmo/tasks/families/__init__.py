@@ -1,6 +1,6 @@
-"""One module per task family: its network, its predictions and their scores.
+"""The task families: their networks, their predictions and the scores of these.
 
-Each module has a FAMILY, which the rest of the package works with.
+Each module has FAMILIES by name, which the rest of the package works with.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,9 +9,11 @@ from typing import Any, ClassVar, cast
 
 from torch import Tensor, nn
 
-from elmo.tasks.encoder import Batcher, Encoder
 from elmo.tasks.examples import Words
+from elmo.tasks.networks import Batcher, Encoder
 from elmo.tasks.settings import TaskSettings
+from elmo.text.sentence_input import Tokenizer
+from elmo.text.tokenize import tokenize
 
 Labels = dict[str, Any]  # what was learned about the targets, as JSON
 MakeEncoder = Callable[[int], Encoder]  # takes the number of extra features per word
@@ -22,10 +24,6 @@ class TaskNetwork(nn.Module):
 
     encoder: Encoder
     remembers = False  # whether it is not trained, but shown every training example once, by `absorb`
-
-    def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
-        """Build the network with random weights."""
-        super().__init__()
 
     def loss(self, examples: Sequence[Any], batcher: Batcher) -> Tensor:
         """Return the mean loss of a batch."""
@@ -44,7 +42,7 @@ class Family:
     """One kind of task. The defaults are those of examples with `words` and a `label`."""
 
     name: ClassVar[str]
-    network: ClassVar[type[TaskNetwork]]
+    network: ClassVar[type[Any]]  # a TaskNetwork, built with a MakeEncoder, Labels and TaskSettings
     main_metric: ClassVar[str] = "accuracy"
 
     def texts(self, example: Any) -> tuple[Words, ...]:
@@ -67,11 +65,15 @@ class Family:
         """Return all scores, in percent."""
         raise NotImplementedError
 
-    def from_python(self, item: Any) -> Any:
-        """Build an example without a target from a value of a program; InputError if it is none."""
+    def from_python(self, item: Any, tokenizer: Tokenizer = tokenize, **origin: Any) -> Any:
+        """Build an example without a target from a value of a program; InputError if it is none.
+
+        `origin` is the place and the record of an example that a reader builds.
+        """
         raise NotImplementedError
 
 
 def choose_family(name: str) -> Family:
     """Return the family of a name."""
-    return cast(Family, import_module(f"elmo.tasks.families.{name}").FAMILY)
+    module = "labels" if name in ("classification", "pairs", "relations") else name
+    return cast(Family, import_module(f"elmo.tasks.families.{module}").FAMILIES[name])

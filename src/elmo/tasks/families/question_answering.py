@@ -9,12 +9,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.errors import InputError
-from elmo.tasks.encoder import Batcher
-from elmo.tasks.examples import GIVEN, Question, Words, make_question
+from elmo.tasks.examples import Question, Words
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.metrics import score_answers
-from elmo.tasks.networks import VERY_LOW, AttentionPooling, build_sequence_encoder, masked_softmax, pool_max
+from elmo.tasks.networks import (
+    VERY_LOW,
+    AttentionPooling,
+    Batcher,
+    build_sequence_encoder,
+    masked_softmax,
+    pool_max,
+)
 from elmo.tasks.settings import TaskSettings
+from elmo.text.sentence_input import Tokenizer
+from elmo.text.tokenize import tokenize
 
 
 @dataclass(frozen=True)
@@ -33,7 +41,7 @@ class _AnswerNetwork(TaskNetwork):
     """
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
-        super().__init__(make_encoder, labels, settings)
+        super().__init__()
         self.encoder = make_encoder(2)
         self._max_words = labels["max_words"]
         dim, state_dim = settings.network.dim, self.encoder.output_dim
@@ -146,13 +154,13 @@ class _QuestionAnswering(Family):
     ) -> dict[str, float]:
         return score_answers([example.answers for example in examples], [found.text for found in predictions])
 
-    def from_python(self, item: Any) -> Question:
+    def from_python(self, item: Any, tokenizer: Tokenizer = tokenize, **origin: Any) -> Question:
         is_pair = isinstance(item, tuple | list) and len(item) == 2
         if not is_pair or not all(isinstance(text, str) for text in item):
             raise InputError(f"{item!r:.60} is not (question, passage), two strings.")
         if not item[1].strip():
             raise InputError("The passage is empty, so no piece of it can be the answer.")
-        return make_question(item[0], item[1], [], GIVEN)
+        return Question.parse(item[0], item[1], [], **origin)
 
 
-FAMILY = _QuestionAnswering()
+FAMILIES = {"question_answering": _QuestionAnswering()}

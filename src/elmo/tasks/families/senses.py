@@ -15,12 +15,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.errors import InputError
-from elmo.tasks.encoder import Batcher
-from elmo.tasks.examples import GIVEN, SenseSentence, SenseTarget, entry_of
+from elmo.tasks.examples import SenseSentence, SenseTarget, entry_of
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
-from elmo.tasks.networks import VERY_LOW, pool_mean, span_mask
+from elmo.tasks.networks import VERY_LOW, Batcher, pool_mean, span_mask
 from elmo.tasks.settings import TaskSettings
-from elmo.text.sentence_input import read_sentence
+from elmo.text.sentence_input import Tokenizer, read_sentence
 from elmo.text.tokenize import tokenize
 
 
@@ -35,7 +34,7 @@ class _SenseNetwork(TaskNetwork):
     """The words of a target, pooled -> a score for each sense of its lemma."""
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
-        super().__init__(make_encoder, labels, settings)
+        super().__init__()
         self.encoder = make_encoder(0)
         self.remembers = settings.network.method == "nearest"
         self._senses: dict[str, list[str]] = labels["senses"]
@@ -147,7 +146,7 @@ class _Senses(Family):
         total = max(1, total)
         return {"f1": 100 * right / total, "first_sense": 100 * first_right / total, "known": 100 * known / total}
 
-    def from_python(self, item: Any) -> SenseSentence:
+    def from_python(self, item: Any, tokenizer: Tokenizer = tokenize, **origin: Any) -> SenseSentence:
         if not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[1], tuple | list):
             raise InputError(f"{item!r:.60} is not (sentence, [(start, end, lemma, pos), …]).")
         words = tuple(read_sentence(item[0], tokenize))
@@ -159,7 +158,7 @@ class _Senses(Family):
                     f"{target!r:.60} is not (start, end, lemma, pos) of a sentence of {len(words)} words."
                 )
             targets.append(SenseTarget(str(number), (target[0], target[1]), target[2], target[3], None))
-        return SenseSentence(words, tuple(targets), GIVEN)
+        return SenseSentence(words, tuple(targets), **origin)
 
 
-FAMILY = _Senses()
+FAMILIES = {"senses": _Senses()}

@@ -8,12 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.tasks.encoder import Batcher
-from elmo.tasks.examples import GIVEN, TaggedSentence, Words
+from elmo.tasks.examples import TaggedSentence, Words
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.metrics import score_labels, score_spans, tag_spans
+from elmo.tasks.networks import Batcher
 from elmo.tasks.settings import TaskSettings
-from elmo.text.sentence_input import read_sentence
+from elmo.text.sentence_input import Tokenizer, read_sentence
 from elmo.text.tokenize import tokenize
 
 _OUTSIDE, _PREFIXES = "O", tuple("BIMELSU")  # of IOB, IOB2, IOBES, BMES and BILOU
@@ -38,7 +38,7 @@ class _Tagger(TaskNetwork):
     """h -> a score for each tag, then a CRF or the best of each word."""
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
-        super().__init__(make_encoder, labels, settings)
+        super().__init__()
         self.encoder = make_encoder(0)
         self._tags = labels["tags"]
         self._ids = {tag: number for number, tag in enumerate(self._tags)}
@@ -166,8 +166,8 @@ class _Tagging(Family):
         accuracy = score_labels([tag for row in gold for tag in row], [tag for row in tags for tag in row])
         return {**score_spans(gold, tags), **accuracy} if labels["marks_spans"] else accuracy
 
-    def from_python(self, item: Any) -> TaggedSentence:
-        return TaggedSentence(tuple(read_sentence(item, tokenize)), None, GIVEN)
+    def from_python(self, item: Any, tokenizer: Tokenizer = tokenize, **origin: Any) -> TaggedSentence:
+        return TaggedSentence(tuple(read_sentence(item, tokenizer)), None, **origin)
 
 
-FAMILY = _Tagging()
+FAMILIES = {"tagging": _Tagging()}

@@ -7,14 +7,15 @@ for one row of CoNLL or of a table; what could be either is refused.
 import csv
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, cast
 
 from elmo.errors import InputError
 from elmo.files.rows import SeparatedRows
 from elmo.files.sources import STDIN, Lines
-from elmo.tasks.readers.columns import COLUMN_NAMES, MOST_NAME_WORDS, TARGETS, get_field
+from elmo.tasks.examples import Reader
+from elmo.tasks.readers.columns import COLUMN_NAMES, MOST_NAME_WORDS, TARGETS
 from elmo.tasks.readers.conll import ConllReader, looks_like_conllu
 from elmo.tasks.readers.datasets import SemevalReader, SquadReader, TreeReader, WsdReader
 from elmo.tasks.readers.plain_text import PlainTextReader
@@ -42,29 +43,7 @@ _LINES_LOOKED_AT = 1000
 _MOST_PIECES_OF_A_WORD = 3
 _TAG_LIKE = re.compile(r"[^a-z]+|[A-Z]+-\S+|[*(][^\s]*")
 _COMMENT = re.compile(r"#|-DOCSTART-")
-_FILE_ADVICE = "name a file of examples"
-
-
-class Reader(Protocol):
-    """One open input. `columns` says which part of it has which role, for reading other files alike."""
-
-    columns: dict[str, str]
-
-    def __iter__(self) -> Iterator[Any]:
-        """Yield the examples."""
-        ...
-
-    def begin(self) -> str:
-        """Return what stands before the first example of an output in this format."""
-        ...
-
-    def write(self, example: Any, prediction: Any) -> str:
-        """Return an example that this reader read as text, with the prediction in place of its target."""
-        ...
-
-    def end(self) -> str:
-        """Return what stands after the last example."""
-        ...
+FILE_ADVICE = "name a file of examples"
 
 
 class OpenedReader(NamedTuple):
@@ -86,7 +65,7 @@ def open_reader(
 
     `sense_entries` are the lemmas that a sense task knows, for marked words of plain text.
     """
-    lines = source if isinstance(source, Lines) else Lines(source, advice=_FILE_ADVICE)
+    lines = source if isinstance(source, Lines) else Lines(source, advice=FILE_ADVICE)
     detected = _detect_labelled(lines, family)  # reports an empty file too
     format = settings.format or detected
     choices = [name for name in ("text", *FORMATS[family]) if not labelled or name != "text"]
@@ -96,55 +75,41 @@ def open_reader(
         raise InputError(f"{lines.name} is plain text, which has no labels; choose one of {', '.join(choices)}.")
     if format not in choices:
         raise InputError(f"{lines.name} is {format}, but {family} reads {', '.join(choices)}; set --format.")
-    if format == "text":
-        plain = PlainTextReader(lines, family, on_spaces=settings.split_on_spaces, sense_entries=sense_entries)
-        return OpenedReader(plain, replace(settings, format=format, columns={}))
     if settings.columns and format in _DATASETS:
         raise InputError(f"--column was given, but {lines.name} is {format}, which has no columns to choose from.")
-    if format in _DATASETS:
-        return OpenedReader(_DATASETS[format](lines, labelled=labelled), replace(settings, format=format))
-    if format in ("conll", "conllu"):
-        conll = ConllReader(lines, is_conllu=format == "conllu", columns=settings.columns, labelled=labelled)
-        return OpenedReader(conll, replace(settings, format=format, columns=conll.columns))
-    return _open_table(lines, family, format, settings, labelled=labelled)
+    reader: Reader
+    found = replace(settings, format=format)
+    if format == "text":
+        reader = PlainTextReader(lines, family, on_spaces=settings.split_on_spaces, sense_entries=sense_entries)
+    elif format in _DATASETS:
+        reader = _DATASETS[format](lines, labelled=labelled)
+    elif format in ("conll", "conllu"):
+        reader = ConllReader(lines, is_conllu=format == "conllu", columns=settings.columns, labelled=labelled)
+    else:
+        reader = TableReader(Table(lines, cast(TableKind, format), settings), family, settings, labelled=labelled)
+        found = reader.settings
+    return OpenedReader(reader, replace(found, columns=reader.columns))
 
 
-def _open_table(lines: Lines, family: str, format: Any, settings: ReadSettings, *, labelled: bool) -> OpenedReader:
-    table = Table(lines, format, header=settings.header, delimiter=settings.delimiter)
-    if settings.num_columns is not None and not table.has_header and len(table.names) > settings.num_columns:
-        # The end of a text would be lost.
-        raise InputError(
-            f"{lines.name}, line 1: {len(table.names)} columns, but the table that training read has "
-            f"{settings.num_columns}; put quotes around a text that holds {table.delimiter!r}."
-        )
-    reader = TableReader(table, family, settings, labelled=labelled)
-    # A file of the same kind is read in the same way, even if detection would differ.
-    found = replace(
-        settings,
-        format=format,
-        columns=reader.columns,
-        header=None if table.is_json else table.has_header,
-        pair_target=reader.pair_target,
-        split_on_spaces=reader.on_spaces,
-        integer_labels=reader.has_integer_labels,
-        delimiter=table.delimiter if table.is_positional else None,
-        num_columns=len(table.names) if table.is_positional else None,
-    )
-    return OpenedReader(reader, found)
+def _look_ahead(lines: Lines, num_lines: int, expected: str) -> list[str]:
+    ahead = [line for line in lines.peek(num_lines) if line.strip()]
+    if not ahead:
+        raise InputError(f"{lines.name} is empty; {expected} were expected.")
+    return ahead
+
+
+def _detect_by_name(lines: Lines, ahead: Sequence[str]) -> str | None:
+    format = SUFFIXES.get(lines.suffix)
+    return "conllu" if format == "conll" and looks_like_conllu(ahead) else format
 
 
 def _detect_labelled(lines: Lines, family: str) -> str:
-    ahead = [line for line in lines.peek(100) if line.strip()]
-    if not ahead:
-        raise InputError(f"{lines.name} is empty; examples were expected.")
+    ahead = _look_ahead(lines, 100, "examples")
     first = ahead[0].lstrip()
-    if (format := SUFFIXES.get(lines.suffix)) is not None:
-        return "conllu" if format == "conll" and looks_like_conllu(ahead) else format
-    if first.startswith("["):
-        return "json"
-    if first.startswith("{"):
-        is_squad = '"data"' in first[:2000] or not first.rstrip().endswith("}")
-        return "squad" if family == "question_answering" and is_squad else "jsonl"
+    if (format := _detect_by_name(lines, ahead) or _detect_json(ahead, family)) is not None:
+        return format
+    if first.startswith(("[", "{")):
+        return "json" if first.startswith("[") else "jsonl"  # whose reader says what is wrong with it
     if family == "tagging":
         return "conllu" if looks_like_conllu(ahead) else "conll"
     if family == "classification" and first.startswith("(") and first.rstrip().endswith(")"):
@@ -159,93 +124,58 @@ def _detect_labelled(lines: Lines, family: str) -> str:
 # --- input of a trained task
 
 
-def settings_for_labelled(
-    path: str,
-    family: str,
-    trained: ReadSettings,
-    *,
-    format: str | None,
-    columns: Mapping[str, str],
-    header: bool | None,
-) -> ReadSettings:
-    """Return how to read a labelled file: as in training if it has the same format, else as the options say."""
-    detected = None if path == STDIN else _detect_labelled(Lines(path, advice=_FILE_ADVICE), family)
-    return _change(trained, format or detected or trained.format, columns, header, set_format=format)
+def settings_for_labelled(path: str, family: str, trained: ReadSettings, asked: ReadSettings) -> ReadSettings:
+    """Return how to read a labelled file: as in training if it has the same format, else as `asked`."""
+    detected = None if path == STDIN else _detect_labelled(Lines(path, advice=FILE_ADVICE), family)
+    return _adapt(trained, asked.format or detected or trained.format, asked)
 
 
-def settings_for_input(
+def open_input(
     lines: Lines,
     family: str,
     trained: ReadSettings,
+    asked: ReadSettings,
+    *,
     known: Collection[str],
-    *,
-    format: str | None,
-    columns: Mapping[str, str],
-    header: bool | None,
-) -> ReadSettings:
-    """Return how to read an input to predict: as the options say, else as it looks, else as in training.
+    sense_entries: Collection[str],
+) -> OpenedReader:
+    """Open an input to predict: as `asked`, else as it looks, else as in training.
 
-    `known` are the labels or tags of the task.
+    `known` are the labels or tags of the task, `sense_entries` the lemmas that a sense task knows.
     """
-    if format is None and (columns or header is not None):
+    format, names_columns = asked.format, bool(asked.columns) or asked.header is not None
+    if format is None and names_columns:
         format = SUFFIXES.get(lines.suffix) or _detect_with_columns(lines, family, trained)
-    named = format or _detect(lines, family, trained, known)
-    if named == "text":
-        if columns or header is not None:
-            raise InputError("--column and --header are for tables, but the input is plain text.")
-        return replace(trained, format="text", columns={}, header=None, delimiter=None, num_columns=None)
-    return _change(trained, named, columns, header, set_format=named)
+    format = format or _detect(lines, family, trained, known)
+    if format == "text" and names_columns:
+        raise InputError("--column and --header are for tables, but the input is plain text.")
+    settings = _adapt(trained, format, asked)
+    opened = open_reader(lines, family, settings, labelled=False, sense_entries=sense_entries)
+    _check_targets(opened.reader, lines.name, TARGETS.get(family, ""), known, asked.columns)
+    return opened
 
 
-def _change(
-    trained: ReadSettings,
-    format: str | None,
-    columns: Mapping[str, str],
-    header: bool | None,
-    *,
-    set_format: str | None,
-) -> ReadSettings:
+def _adapt(trained: ReadSettings, format: str | None, asked: ReadSettings) -> ReadSettings:
     if format != trained.format:
         return replace(
-            trained, format=set_format, columns=columns, header=header, delimiter=None, num_columns=None
+            trained, format=format, columns=asked.columns, header=asked.header, delimiter=None, num_columns=None
         )
-    kept = {role: name for role, name in trained.columns.items() if name not in columns.values()}
-    header = trained.header if header is None else header
-    return replace(trained, format=set_format or trained.format, columns={**kept, **columns}, header=header)
+    kept = {role: name for role, name in trained.columns.items() if name not in asked.columns.values()}
+    header = trained.header if asked.header is None else asked.header
+    return replace(trained, columns={**kept, **asked.columns}, header=header)
 
 
-def check_targets(
-    reader: Reader, name: str, family: str, known: Collection[str], given: Mapping[str, str]
-) -> None:
-    """Raise InputError if predictions would overwrite an unnamed column that holds something else."""
-    if isinstance(reader, ConllReader):
-        words, tags = reader.first_words, reader.first_tags
-        if "word" not in given and reader.num_columns > 1 and all(word.isdecimal() for word in words):
+def _check_targets(reader: Reader, name: str, role: str, known: Collection[str], given: Mapping[str, str]) -> None:
+    """Raise InputError if predictions would overwrite an unnamed column, most of which holds something else."""
+    if isinstance(reader, ConllReader) and "word" not in given and reader.num_columns > 1:
+        words = reader.first_words
+        if all(word.isdecimal() for word in words):
             raise InputError(
                 f"{name}: column {reader.columns['word']} should hold the words, but it holds numbers only "
                 f"({', '.join(words[:3])}); name the column of the words with --column word=NUMBER, or write "
                 "--format text if each line is a sentence."
             )
-        if "tag" not in given:
-            _check_known(((f"{name}, column {reader.columns['tag']}", tag) for tag in tags), known, "tag")
-    elif isinstance(reader, TableReader) and reader.table.is_positional:
-        role, table = TARGETS[family], reader.table
-        column = reader.columns.get(role)
-        if column is not None and role not in given:
-            rows = ((str(table.place(row)), get_field(row.fields, column)) for row in table.first_rows)
-            _check_known(((place, str(value or "")) for place, value in rows), known, role)
-
-
-def is_positional(reader: Reader) -> bool:
-    """Return whether a reader knows its columns by their position alone."""
-    if isinstance(reader, TableReader):
-        return reader.table.is_positional
-    return isinstance(reader, ConllReader) and reader.is_positional
-
-
-def _check_known(values: Iterable[tuple[str, str]], known: Collection[str], role: str) -> None:
-    """Raise InputError if most of the values, each with its place, are not targets of the task."""
-    found = [(where, value.strip()) for where, value in values]
+    found = [] if role in given else [(where, value.strip()) for where, value in reader.first_targets()]
     foreign = [(where, value) for where, value in found if value not in known and value not in PLACEHOLDERS]
     if known and 2 * len(foreign) > len(found):
         raise refuse_replacing(*foreign[0], role)
@@ -272,15 +202,11 @@ def _detect_with_columns(lines: Lines, family: str, trained: ReadSettings) -> st
 
 
 def _detect(lines: Lines, family: str, trained: ReadSettings, known: Collection[str]) -> str:
-    ahead = [line for line in lines.peek(_LINES_LOOKED_AT) if line.strip()]
-    if not ahead:
-        raise InputError(f"{lines.name} is empty; text or examples were expected.")
+    ahead = _look_ahead(lines, _LINES_LOOKED_AT, "text or examples")
     if lines.path == lines.GIVEN:
         return "text"
-    if (format := SUFFIXES.get(lines.suffix)) is not None:
-        return "conllu" if format == "conll" and looks_like_conllu(ahead) else format
-    if (found := _detect_json(ahead, family)) is not None:
-        return found
+    if (format := _detect_by_name(lines, ahead) or _detect_json(ahead, family)) is not None:
+        return format
     if _has_header(ahead, trained):
         return "tsv" if "\t" in ahead[0] else "csv"
     if family == "tagging":
@@ -320,7 +246,7 @@ def _has_header(ahead: Sequence[str], trained: ReadSettings) -> bool:
 
 
 def _detect_tagging(name: str, ahead: Sequence[str], known: Collection[str]) -> str:
-    if looks_like_conllu(list(ahead)):
+    if looks_like_conllu(ahead):
         return "conllu"
     rows = [line for line in ahead if not _COMMENT.match(line)] or list(ahead)
     if any("\t" in line for line in rows):

@@ -19,15 +19,8 @@ _LABELS = (
     "score", "gold", "tag", "type", "similarity", "relatedness_score",
 )  # fmt: skip
 _SCORES = (
-    "score",
-    "similarity",
-    "similarity_score",
-    "relatedness_score",
-    "relatedness",
-    "label",
-    "gold",
-    "target",
-)
+    "score", "similarity", "similarity_score", "relatedness_score", "relatedness", "label", "gold", "target",
+)  # fmt: skip
 _TEXTS = (
     "text", "sentence", "review", "content", "body", "document", "utterance", "comment", "tweet", "message",
     "query", "question", "description", "headline", "title", "words", "tokens",
@@ -61,9 +54,7 @@ ROLES: dict[str, tuple[Role, ...]] = {
     "tagging": (
         Role("sentence", _SENTENCES, needed=False),  # of a table with one word per row
         Role("word", ("words", "tokens", "token", "word", "form", "text", "sentence")),
-        Role(
-            "tag", ("tags", "labels", "ner_tags", "pos_tags", "upos", "ner", "pos", "tag", "label", "chunk_tags")
-        ),
+        Role("tag", _TAGS),
     ),
     "classification": (Role("text", _TEXTS), Role("label", _LABELS)),
     "pairs": (Role("first"), Role("second"), Role("label", _LABELS)),

@@ -5,12 +5,12 @@ nodes of CoNLL-U) are kept for writing, each in its place, and not read as words
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from elmo.errors import InputError
 from elmo.files.sources import Lines, Place
-from elmo.tasks.examples import TaggedSentence
+from elmo.tasks.examples import Reader, TaggedSentence
 
 CONLLU_NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _CONLLU_ROW = re.compile(r"(?:\d+|\d+-\d+|\d+\.\d+)\t")
@@ -19,13 +19,13 @@ _MAYBE_COMMENT = re.compile(r"# |#(?:begin|end)\b")  # or the word #, or a hasht
 _Block: TypeAlias = list[tuple[str, list[str] | None]]  # lines with the cells of those that are words
 
 
-def looks_like_conllu(lines: list[str]) -> bool:
+def looks_like_conllu(lines: Sequence[str]) -> bool:
     """Return whether all rows have the ten columns of CoNLL-U, the first of them a number."""
     rows = [line for line in lines if line.strip() and not line.startswith("#")]
     return bool(rows) and all(_CONLLU_ROW.match(row) and row.count("\t") == 9 for row in rows)
 
 
-class ConllReader:
+class ConllReader(Reader):
     """Sentences of a CoNLL or CoNLL-U file; roles `word` and `tag`."""
 
     def __init__(self, lines: Lines, *, is_conllu: bool, columns: Mapping[str, str], labelled: bool) -> None:
@@ -72,14 +72,10 @@ class ConllReader:
         """The words of the first rows, which are not consumed."""
         return [cells[self._word] for cells in self._ahead if self._word < len(cells)]
 
-    @property
-    def first_tags(self) -> list[str]:
-        """The tags that the first rows already have."""
-        return [cells[self._tag] for cells in self._ahead if self._tag < len(cells)]
-
-    def begin(self) -> str:
-        """Return nothing: there is no header."""
-        return ""
+    def first_targets(self) -> list[tuple[str, str]]:
+        """Return the tags that the first rows already have."""
+        where = f"{self._lines.name}, column {self._tag + 1}"
+        return [(where, cells[self._tag]) for cells in self._ahead if self._tag < len(cells)]
 
     def write(self, example: TaggedSentence, prediction: Any) -> str:
         """Return the lines of the sentence with the predicted tags in their column."""
@@ -102,7 +98,7 @@ class ConllReader:
         rows = [cells for _, cells in block if cells is not None]
         tags = tuple(cells[self._tag] for cells in rows) if self._tag < self.num_columns else None
         place = Place(self._lines.name, first)
-        return TaggedSentence(tuple(cells[self._word] for cells in rows), tags, place, block)
+        return TaggedSentence(tuple(cells[self._word] for cells in rows), tags, place=place, record=block)
 
     def _split(self, line: str) -> list[str]:
         cells = self._cut(line)

@@ -9,16 +9,7 @@ from typing import Any, cast
 
 from elmo.errors import InputError
 from elmo.files.sources import STDIN, Lines, Place
-from elmo.tasks.examples import (
-    LabelledText,
-    MarkedPair,
-    Question,
-    SenseSentence,
-    SenseTarget,
-    Span,
-    make_marked_pair,
-    make_question,
-)
+from elmo.tasks.examples import LabelledText, MarkedPair, Question, Reader, SenseSentence, SenseTarget, Span
 from elmo.text.tokenize import tokenize
 
 _TREE_TOKEN = re.compile(r"\(|\)|[^()]+")
@@ -28,20 +19,12 @@ _COMPRESSIONS = ("", ".xz", ".gz", ".bz2")
 _PARTS_OF_SPEECH = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
 
 
-class _DatasetReader:
-    """What these formats share: no columns, and nothing before or after the examples."""
+class _DatasetReader(Reader):
+    """What these formats share: no columns."""
 
     def __init__(self, lines: Lines, *, labelled: bool) -> None:
         self._lines, self._labelled = lines, labelled
-        self.columns: dict[str, str] = {}
-
-    def begin(self) -> str:
-        """Return what stands before the first example."""
-        return ""
-
-    def end(self) -> str:
-        """Return what stands after the last example."""
-        return ""
+        self.columns = {}
 
 
 class TreeReader(_DatasetReader):
@@ -51,7 +34,9 @@ class TreeReader(_DatasetReader):
         for line in self._lines:
             if line.strip():
                 words, phrases = self._parse(line.strip())
-                yield LabelledText(words, phrases[-1][1], self._lines.place(), tuple(phrases), line.strip())
+                yield LabelledText(
+                    words, phrases[-1][1], tuple(phrases), place=self._lines.place(), record=line.strip()
+                )
 
     def write(self, example: LabelledText, prediction: Any) -> str:
         """Return the tree with the predicted label at its root."""
@@ -112,7 +97,7 @@ class SemevalReader(_DatasetReader):
             raise InputError(f'{place}: {block[0]!r:.50} is not a number, a tab and a quoted "sentence".')
         if self._labelled and len(block) < 2:
             raise InputError(f"{place}: the line with the relation is missing after the sentence.")
-        return make_marked_pair(match[2], block[1].strip() if len(block) > 1 else None, place, block)
+        return MarkedPair.parse(match[2], block[1].strip() if len(block) > 1 else None, place, block)
 
 
 class SquadReader(_DatasetReader):
@@ -128,45 +113,30 @@ class SquadReader(_DatasetReader):
         if not isinstance(self._data, dict) or not isinstance(self._data.get("data"), list):
             raise InputError(f"{lines.name}, line 1: no list 'data' at the top; SQuAD's JSON was expected.")
         self._at, self._line = 0, 1
-        self._open: tuple[int, int] | None = None
 
     def __iter__(self) -> Iterator[Question]:
-        for article_number, article in enumerate(self._data["data"]):
-            for paragraph_number, paragraph in enumerate(self._part(article, "paragraphs", list)):
+        for article in self._data["data"]:
+            for paragraph in self._part(article, "paragraphs", list):
                 passage = self._part(paragraph, "context", str)
                 words = tokenize(passage)
                 for qa in self._part(paragraph, "qas", list):
                     question = self._part(qa, "question", str)
-                    yield make_question(
+                    yield Question.parse(
                         question, passage, self._answers(qa), self._place(qa), f"question {qa.get('id', '')}",
-                        passage_words=words, record=(article_number, paragraph_number, qa),
+                        passage_words=words, record=qa,
                     )  # fmt: skip
 
-    def begin(self) -> str:
-        """Return the head of the file."""
-        return f'{{"version": {json.dumps(self._data.get("version", "1.1"))}, "data": ['
-
     def write(self, example: Question, prediction: Any) -> str:
-        """Return the question with the predicted answer, after the parts of its article that begin with it."""
-        article, paragraph, qa = example.record
-        before = "" if self._open is None else ", "
-        if self._open != (article, paragraph):
-            head = f'{{"context": {json.dumps(example.passage, ensure_ascii=False)}, "qas": ['
-            if self._open is None or self._open[0] != article:
-                title = json.dumps(self._data["data"][article].get("title", ""), ensure_ascii=False)
-                head = f'{{"title": {title}, "paragraphs": [{head}'
-                before = "" if self._open is None else "]}]}, "
-            else:
-                before = "]}, "
-            before += head
-            self._open = (article, paragraph)
-        answers = [{"text": prediction.text, "answer_start": prediction.start}] if prediction.text else []
-        changes = {"is_impossible": not answers} if "is_impossible" in qa else {}
-        return before + json.dumps({**qa, "answers": answers, **changes}, ensure_ascii=False)
+        """Set the answer of the question; the whole file is written at the end."""
+        qa = example.record
+        qa["answers"] = [{"text": prediction.text, "answer_start": prediction.start}] if prediction.text else []
+        if "is_impossible" in qa:
+            qa["is_impossible"] = not qa["answers"]
+        return ""
 
     def end(self) -> str:
-        """Close what is open."""
-        return ("" if self._open is None else "]}]}") + "]}\n"
+        """Return the file as it was read, with the predicted answers."""
+        return json.dumps(self._data, ensure_ascii=False) + "\n"
 
     def _answers(self, qa: dict[str, Any]) -> list[tuple[str, int | None]]:
         if not qa.get("answers") and (qa.get("is_impossible") is True or not self._labelled):
@@ -231,7 +201,7 @@ class WsdReader(_DatasetReader):
             elif part.tag != "wf":
                 raise InputError(f"{place}: <{part.tag}> in a sentence; <wf> or <instance> was expected.")
             words += text
-        return SenseSentence(tuple(words), tuple(targets), place)
+        return SenseSentence(tuple(words), tuple(targets), place=place)
 
     def _target(self, part: ElementTree.Element, span: Span, place: Place) -> SenseTarget:
         identifier = part.get("id")
@@ -246,12 +216,15 @@ class WsdReader(_DatasetReader):
 
 
 def _read_keys(path: str, *, labelled: bool) -> dict[str, tuple[str, ...]]:
-    found = None if path == STDIN else _find_key_file(Path(path))
+    name = Path(path).name
+    for compression in _COMPRESSIONS[1:]:
+        name = name.removesuffix(compression)
+    stem = name.removesuffix(".xml").removesuffix(".data")
+    names = (Path(path).with_name(f"{stem}.gold.key.txt{compression}") for compression in _COMPRESSIONS)
+    found = None if path == STDIN else next((name for name in names if name.exists()), None)
+    if found is None and labelled:
+        raise InputError(f"{path} has no key file; its senses were expected in X.gold.key.txt beside X.data.xml.")
     if found is None:
-        if labelled:
-            raise InputError(
-                f"{path} has no key file; its senses were expected in X.gold.key.txt beside X.data.xml."
-            )
         return {}
     keys: dict[str, tuple[str, ...]] = {}
     lines = Lines(found)
@@ -262,15 +235,6 @@ def _read_keys(path: str, *, labelled: bool) -> dict[str, tuple[str, ...]]:
         if identifier:
             keys[identifier] = tuple(senses)
     return keys
-
-
-def _find_key_file(path: Path) -> Path | None:
-    name = path.name
-    for compression in _COMPRESSIONS[1:]:
-        name = name.removesuffix(compression)
-    stem = name.removesuffix(".xml").removesuffix(".data")
-    names = (path.with_name(f"{stem}.gold.key.txt{compression}") for compression in _COMPRESSIONS)
-    return next((name for name in names if name.exists()), None)
 
 
 def read_first_senses(path: str | Path) -> dict[str, str]:

@@ -10,21 +10,17 @@ from typing import Any
 
 from elmo.errors import InputError
 from elmo.files.sources import Lines, Place
-from elmo.tasks.examples import (
-    LabelledText,
-    MarkedPair,
-    Question,
-    SenseSentence,
-    SenseTarget,
-    SentencePair,
-    TaggedSentence,
-    make_marked_pair,
-    make_question,
-)
+from elmo.tasks.examples import Question, Reader, SenseSentence, SenseTarget, SentencePair, TaggedSentence
+from elmo.tasks.families import choose_family
 from elmo.text.tokenize import split_on_spaces, tokenize
 
 PAIR_SEPARATORS = ("\t", "|||")
 NO_SENSE = "-"
+# What a line of two texts holds, with an instance.
+_HALVES = {
+    "pairs": ("two sentences", "A man runs ||| Someone moves"),
+    "question_answering": ("a question and its passage", "Who came? ||| Ann came to Paris by train."),
+}
 _MARK = re.compile(r"\[([^\[\]]+)\]")
 # WordNet's detachment rules: the ending of an inflected word and that of its lemma.
 _ENDINGS = (
@@ -34,58 +30,35 @@ _ENDINGS = (
 )  # fmt: skip
 
 
-class PlainTextReader:
+class PlainTextReader(Reader):
     """Sentences of a text without labels; empty lines are skipped."""
 
     def __init__(
         self, lines: Lines, family: str, *, on_spaces: bool = False, sense_entries: Collection[str] = ()
     ) -> None:
         """`sense_entries` are the lemmas that a sense task knows, as in bank#NOUN."""
-        self.columns: dict[str, str] = {}
+        self.columns = {}
         self._lines, self._family, self._entries = lines, family, frozenset(sense_entries)
-        self._cut = split_on_spaces if on_spaces else tokenize
+        self._tokenizer = split_on_spaces if on_spaces else tokenize
 
     def __iter__(self) -> Iterator[Any]:
-        makers = {
-            "tagging": self._sentence, "classification": self._text, "pairs": self._pair,
-            "relations": self._relation, "question_answering": self._question, "senses": self._senses,
-        }  # fmt: skip
-        make = makers[self._family]
         for line in self._lines:
             if line.strip():
-                yield make(line.strip(), self._lines.place())
-
-    def begin(self) -> str:
-        """Return nothing: there is no header."""
-        return ""
+                yield self._example(line.strip(), self._lines.place())
 
     def write(self, example: Any, prediction: Any) -> str:
         """Return the rows of an example, tab-separated; an empty line follows a tagged sentence."""
         rows = "".join("\t".join(cells) + "\n" for cells in prediction_rows(example, prediction))
         return rows + "\n" if isinstance(example, TaggedSentence) else rows
 
-    def end(self) -> str:
-        """Return nothing."""
-        return ""
-
     def _words(self, text: str) -> tuple[str, ...]:
-        return tuple(word.text for word in self._cut(text))
+        return tuple(word.text for word in self._tokenizer(text))
 
-    def _sentence(self, line: str, place: Place) -> TaggedSentence:
-        return TaggedSentence(self._words(line), None, place, record=line)
-
-    def _text(self, line: str, place: Place) -> LabelledText:
-        return LabelledText(self._words(line), None, place, record=line)
-
-    def _pair(self, line: str, place: Place) -> SentencePair:
-        first, second = self._halves(line, "two sentences", "A man runs ||| Someone moves")
-        return SentencePair(self._words(first), self._words(second), None, place, record=line)
-
-    def _question(self, line: str, place: Place) -> Question:
-        question, passage = self._halves(
-            line, "a question and its passage", "Who came? ||| Ann came to Paris by train."
-        )
-        return make_question(question, passage, [], place, record=line)
+    def _example(self, line: str, place: Place) -> Any:
+        if self._family == "senses":
+            return self._senses(line, place)
+        item = self._halves(line, *_HALVES[self._family]) if self._family in _HALVES else line
+        return choose_family(self._family).from_python(item, self._tokenizer, place=place, record=line)
 
     def _halves(self, line: str, what: str, instance: str) -> tuple[str, str]:
         separator = next((each for each in PAIR_SEPARATORS if each in line), "\t")
@@ -96,9 +69,6 @@ class PlainTextReader:
                 "say what the input is with --format."
             )
         return halves[0], halves[1]
-
-    def _relation(self, line: str, place: Place) -> MarkedPair:
-        return make_marked_pair(line, None, place, line)
 
     def _senses(self, line: str, place: Place) -> SenseSentence:
         marks = list(_MARK.finditer(line))
@@ -121,7 +91,7 @@ class PlainTextReader:
             targets.append(SenseTarget(shown, span, lemma, pos, None))
             words += inside
         words += self._words(line[at:])
-        return SenseSentence(tuple(words), tuple(targets), place, record=_MARK.sub(r"\1", line))
+        return SenseSentence(tuple(words), tuple(targets), place=place, record=_MARK.sub(r"\1", line))
 
     def _read_mark(self, text: str, place: Place) -> tuple[str, str, str]:
         """Return the word, its lemma and its part of speech of [banks], [bank#NOUN] or [banks|bank#NOUN]."""
@@ -134,11 +104,8 @@ class PlainTextReader:
             known = sorted(each for each in self._entries if each.rpartition("#")[0] == candidate)
             if len(known) > 1:
                 parts = ", ".join(each.rpartition("#")[2] for each in known)
-                raise InputError(
-                    f"{place}: [{text}] may be {parts}; say which, as in [{shown}|{known[0]}]."
-                    if shown.lower() != candidate
-                    else f"{place}: [{text}] may be {parts}; say which, as in [{known[0]}]."
-                )
+                instance = known[0] if shown.lower() == candidate else f"{shown}|{known[0]}"
+                raise InputError(f"{place}: [{text}] may be {parts}; say which, as in [{instance}].")
             if known:
                 return shown, candidate, known[0].rpartition("#")[2]
         return shown, lemma, ""

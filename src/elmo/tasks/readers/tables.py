@@ -9,26 +9,20 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from elmo.errors import InputError
 from elmo.files.rows import Record, read_cells, read_json_array, read_json_lines
 from elmo.files.sources import BrokenRow, Lines, Place
-from elmo.tasks.examples import (
-    LabelledText,
-    MarkedPair,
-    Question,
-    SentencePair,
-    TaggedSentence,
-    make_marked_pair,
-    make_question,
-)
+from elmo.tasks.examples import LabelledText, MarkedPair, Question, Reader, SentencePair, TaggedSentence
 from elmo.tasks.readers.columns import COLUMN_NAMES, MOST_NAME_WORDS, TARGETS, find_columns, get_field
-from elmo.tasks.settings import PairTarget, ReadSettings
+from elmo.tasks.settings import ReadSettings
 from elmo.text.tokenize import split_on_spaces, tokenize
 
 TableKind: TypeAlias = Literal["csv", "tsv", "jsonl", "json"]
+RowT = TypeVar("RowT", Record, tuple[int, list[str]])
 ROWS_LOOKED_AT = 200
 _DELIMITERS = (",", ";", "\t", "|")
 _NAME_LIKE = re.compile(r"[^\W\d][\w.:#/-]{0,39}")
@@ -37,22 +31,26 @@ _NAME_LIKE = re.compile(r"[^\W\d][\w.:#/-]{0,39}")
 class Table:
     """Records of a table, one by one; `first_rows` are known before."""
 
-    def __init__(
-        self, lines: Lines, kind: TableKind, *, header: bool | None = None, delimiter: str | None = None
-    ) -> None:
-        """`header`: whether the first row names the columns; `delimiter`: of CSV. None detects it."""
+    def __init__(self, lines: Lines, kind: TableKind, settings: ReadSettings) -> None:
+        """The header and the delimiter of CSV are detected unless `settings` state them."""
         self._lines, self.kind, self.name = lines, kind, lines.name
         self.is_json = kind in ("json", "jsonl")
-        self.delimiter = "\t" if kind == "tsv" else delimiter
+        self.delimiter = "\t" if kind == "tsv" else settings.delimiter
         self.has_header = False
         self._num_written = 0
-        rows = self._read_json() if self.is_json else self._read_separated(header)
+        rows = self._read_json() if self.is_json else self._read_separated(settings.header)
         self.first_rows = list(itertools.islice(rows, ROWS_LOOKED_AT))
         if not self.first_rows:
             where = " below its first one, which is taken for the names of the columns" if self.has_header else ""
             raise InputError(f"{self.name} has no rows{where}; a table of examples was expected.")
         self.names = list(dict.fromkeys(name for row in self.first_rows for name in row.fields))
         self._rows = itertools.chain(self.first_rows, rows)
+        most = settings.num_columns
+        if most is not None and self.is_positional and len(self.names) > most:  # the end of a text would be lost
+            raise InputError(
+                f"{self.name}, line 1: {len(self.names)} columns, but the table that training read has {most}; "
+                f"put quotes around a text that holds {self.delimiter!r}."
+            )
 
     def __iter__(self) -> Iterator[Record]:
         return self._rows
@@ -98,17 +96,21 @@ class Table:
 
     def _read_json(self) -> Iterator[Record]:
         if self.kind == "json":
-            yield from read_json_array("\n".join(self._lines), self.name)
-            return
-        for record in read_json_lines(self._lines):
-            if isinstance(record, BrokenRow):
-                raise record.to_error(self.name)
-            yield record
+            return read_json_array("\n".join(self._lines), self.name)
+        return self._unbroken(read_json_lines(self._lines))
+
+    def _unbroken(self, rows: Iterator[RowT | BrokenRow]) -> Iterator[RowT]:
+        for row in rows:
+            if isinstance(row, BrokenRow):
+                raise row.to_error(self.name)
+            yield row
 
     def _read_separated(self, header: bool | None) -> Iterator[Record]:
         if self.delimiter is None:
             self.delimiter = _find_delimiter(self._lines.peek(ROWS_LOOKED_AT))
-        rows = self._read_rows(self.delimiter)
+        lines = (line + "\n" for line in self._lines)
+        cells_of_rows = self._unbroken(read_cells(lines, self.delimiter, quoted=self.kind == "csv"))
+        rows = (row for row in cells_of_rows if any(cell.strip() for cell in row[1]))
         ahead = list(itertools.islice(rows, ROWS_LOOKED_AT + 1))
         if not ahead:
             raise InputError(f"{self.name} is empty; a table of examples was expected.")
@@ -124,14 +126,6 @@ class Table:
                     "row must have the same number."
                 )
             yield Record(line, dict(zip(names, cells, strict=True)))
-
-    def _read_rows(self, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-        lines = (line + "\n" for line in self._lines)
-        for row in read_cells(lines, delimiter, quoted=self.kind == "csv"):
-            if isinstance(row, BrokenRow):
-                raise row.to_error(self.name)
-            if any(cell.strip() for cell in row[1]):
-                yield row
 
 
 def _find_delimiter(lines: list[str]) -> str:
@@ -174,36 +168,51 @@ def _with_field(fields: Mapping[str, Any], name: str, value: Any) -> dict[str, A
     return {**fields, name: value}
 
 
-class TableReader:
+class TableReader(Reader):
     """The examples of a table."""
 
     def __init__(self, table: Table, family: str, settings: ReadSettings, *, labelled: bool) -> None:
         """`labelled`: whether every row must have its target."""
         self.table, self._family, self._labelled = table, family, labelled
-        self.pair_target: PairTarget = settings.pair_target
+        pair_target, on_spaces = settings.pair_target, settings.split_on_spaces
         self.columns = find_columns(
-            table, family, settings.columns, labelled=labelled, prefers_scores=self.pair_target == "score"
+            table, family, settings.columns, labelled=labelled, prefers_scores=pair_target == "score"
         )
+        self.is_positional = table.is_positional
         self._target = self.columns.get(TARGETS[family])
         targets = [get_field(row.fields, self._target or "") for row in table.first_rows] if labelled else []
-        self.has_integer_labels = settings.integer_labels
+        has_integers = settings.integer_labels
         if labelled and table.is_json:
-            self.has_integer_labels = all(type(value) is int for value in targets)
-        if family == "pairs" and self.pair_target == "auto" and labelled:
-            self.pair_target = "score" if _are_scores([str(value or "") for value in targets]) else "label"
-        self.on_spaces = settings.split_on_spaces
-        if family == "tagging" and labelled and not self.on_spaces and "sentence" not in self.columns:
-            self.on_spaces = all(map(self._is_split_already, table.first_rows))
+            has_integers = all(type(value) is int for value in targets)
+        if family == "pairs" and pair_target == "auto" and labelled:
+            pair_target = "score" if _are_scores([str(value or "") for value in targets]) else "label"
+        if family == "tagging" and labelled and not on_spaces and "sentence" not in self.columns:
+            on_spaces = all(map(self._is_split_already, table.first_rows))
+        # A file of the same kind is read in the same way, even if detection would differ.
+        self.settings = replace(
+            settings,
+            format=table.kind,
+            header=None if table.is_json else table.has_header,
+            pair_target=pair_target,
+            split_on_spaces=on_spaces,
+            integer_labels=has_integers,
+            delimiter=table.delimiter if table.is_positional else None,
+            num_columns=len(table.names) if table.is_positional else None,
+        )
+        self._tokenize = split_on_spaces if on_spaces else tokenize
 
     def __iter__(self) -> Iterator[Any]:
         if "sentence" in self.columns:
             yield from map(self._tagged_rows, self._sentences())
             return
-        makers: dict[str, Callable[[Record], Any]] = {
-            "tagging": self._tagged, "classification": self._text, "pairs": self._pair,
-            "relations": self._relation, "question_answering": self._question,
-        }  # fmt: skip
-        yield from map(makers[self._family], self.table)
+        yield from map(self._example, self.table)
+
+    def first_targets(self) -> list[tuple[str, str]]:
+        """Return the targets of the first rows if nothing but their position says that they are."""
+        if not self.is_positional or self._target is None:
+            return []
+        rows = self.table.first_rows
+        return [(str(self.table.place(row)), str(get_field(row.fields, self._target) or "")) for row in rows]
 
     def begin(self) -> str:
         """Return the header, with the target's column even if the input had none."""
@@ -220,7 +229,7 @@ class TableReader:
             rows = zip(example.record, prediction.tags, strict=True)
             return "".join(self.table.write(row, {self._target: tag}) for row, tag in rows)
         target = _target_of(prediction, is_json=self.table.is_json)
-        if self.has_integer_labels and self.table.is_json and str(target).removeprefix("-").isdecimal():
+        if self.settings.integer_labels and self.table.is_json and str(target).removeprefix("-").isdecimal():
             target = int(target)  # --map-label may have given it a name
         if isinstance(get_field(example.record.fields, self._target), dict):  # answers as on the hub
             found = [(prediction.text, prediction.start)] if prediction.text else []
@@ -256,7 +265,7 @@ class TableReader:
             return tuple(value)
         if not isinstance(value, str):
             raise self._fail(record, f"the {role} is {value!r:.60}; a text or a list of words was expected.")
-        return tuple(word.text for word in (split_on_spaces if self.on_spaces else tokenize)(value))
+        return tuple(word.text for word in self._tokenize(value))
 
     def _label(self, record: Record) -> str | None:
         value = self._field(record, "label")
@@ -287,7 +296,7 @@ class TableReader:
         if self._labelled and (empty := next((row for row, tag in zip(rows, tags, strict=True) if not tag), None)):
             raise self._fail(empty, "the tag is empty; add it, or remove the sentence.")
         known = tuple(map(str, tags)) if all(tags) else None
-        return TaggedSentence(words, known, self.table.place(rows[0]), record=rows)
+        return TaggedSentence(words, known, place=self.table.place(rows[0]), record=rows)
 
     def _tagged(self, record: Record) -> TaggedSentence:
         words, tags = self._words(record, "word"), self._field(record, "tag")
@@ -297,26 +306,25 @@ class TableReader:
             count = f"{len(tags)} tags" if isinstance(tags, list) else f"{tags!r:.40}"
             raise self._fail(record, f"{count} for {len(words)} words; one tag per word was expected.")
         known = None if tags is None else tuple(map(str, tags))
-        return TaggedSentence(words, known, self.table.place(record), record=record)
+        return TaggedSentence(words, known, place=self.table.place(record), record=record)
 
-    def _text(self, record: Record) -> LabelledText:
-        words, label = self._words(record, "text"), self._label(record)
-        return LabelledText(words, label, self.table.place(record), record=record)
-
-    def _pair(self, record: Record) -> SentencePair:
-        target: str | float | None = self._label(record)
-        if target is not None and self.pair_target == "score":
-            target = self._read_score(str(target), record)
+    def _example(self, record: Record) -> Any:
+        family, place = self._family, self.table.place(record)
+        if family == "tagging":
+            return self._tagged(record)
+        if family == "question_answering":
+            question, passage = str(self._field(record, "question")), str(self._field(record, "passage"))
+            return Question.parse(question, passage, self._answers(record), place, record=record)
+        label = self._label(record)
+        if family == "relations":
+            return MarkedPair.parse(str(self._field(record, "text")), label, place, record)
+        if family == "classification":
+            return LabelledText(self._words(record, "text"), label, place=place, record=record)
+        target: str | float | None = label
+        if label is not None and self.settings.pair_target == "score":
+            target = self._read_score(label, record)
         first, second = self._words(record, "first"), self._words(record, "second")
-        return SentencePair(first, second, target, self.table.place(record), record=record)
-
-    def _relation(self, record: Record) -> MarkedPair:
-        text, label = str(self._field(record, "text")), self._label(record)
-        return make_marked_pair(text, label, self.table.place(record), record)
-
-    def _question(self, record: Record) -> Question:
-        question, passage = str(self._field(record, "question")), str(self._field(record, "passage"))
-        return make_question(question, passage, self._answers(record), self.table.place(record), record=record)
+        return SentencePair(first, second, target, place=place, record=record)
 
     def _answers(self, record: Record) -> list[tuple[str, int | None]]:
         value = self._field(record, "answer")
@@ -348,13 +356,12 @@ class TableReader:
 
 
 def _target_of(prediction: Any, *, is_json: bool) -> Any:
-    for name in ("tags", "label", "score", "text"):
-        value = getattr(prediction, name, None)
-        if value is not None:
-            if name == "tags":
-                return list(value) if is_json else " ".join(value)
-            return round(value, 4) if name == "score" else value
-    raise AssertionError(f"{type(prediction).__name__} has nothing to write")
+    if (tags := getattr(prediction, "tags", None)) is not None:
+        return list(tags) if is_json else " ".join(tags)
+    score = getattr(prediction, "score", None)
+    if score is not None:
+        return round(score, 4)
+    return prediction.label if hasattr(prediction, "label") else prediction.text
 
 
 def _are_scores(values: list[str]) -> bool:

@@ -1,0 +1,298 @@
+"""Families whose answer is a label: of a text (classification), of two sentences, or of two marked spans.
+
+A pair may have a number instead of a label, and a text labels of the phrases inside it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from elmo.errors import InputError
+from elmo.tasks.examples import LabelledText, MarkedPair, SentencePair, Span, Words
+from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
+from elmo.tasks.metrics import score_labels, score_numbers, score_relations
+from elmo.tasks.networks import (
+    AttentionPooling,
+    Batcher,
+    attend,
+    build_sequence_encoder,
+    pool_max,
+    pool_mean,
+    pool_ranges,
+    span_mask,
+)
+from elmo.tasks.settings import TaskSettings
+from elmo.text.sentence_input import Tokenizer, read_sentence
+from elmo.text.tokenize import tokenize
+
+MAX_DISTANCE = 30
+POSITION_DIM = 10
+
+
+@dataclass(frozen=True)
+class LabelPrediction:
+    """The most probable label, and the probability of each."""
+
+    label: str
+    probabilities: dict[str, float]
+
+
+@dataclass(frozen=True)
+class ScorePrediction:
+    """A number on the scale of the training data."""
+
+    score: float
+
+
+class _LabelNetwork(TaskNetwork):
+    """Examples -> a score for each label, by `_score`."""
+
+    def __init__(self, make_encoder: MakeEncoder, labels: Labels, *, extra_dim: int = 0) -> None:
+        super().__init__()
+        self.encoder = make_encoder(extra_dim)
+        self._labels: list[str] = labels.get("labels", [])
+
+    def loss(self, examples: Sequence[Any], batcher: Batcher) -> Tensor:
+        """Return the cross entropy of the labels."""
+        return self._label_loss(self._score(examples, batcher), [example.label for example in examples])
+
+    @torch.no_grad()
+    def predict(self, examples: Sequence[Any], batcher: Batcher) -> Sequence[LabelPrediction | ScorePrediction]:
+        rows = torch.softmax(self._score(examples, batcher), dim=-1).tolist()
+        return [
+            LabelPrediction(
+                self._labels[max(range(len(row)), key=row.__getitem__)], dict(zip(self._labels, row, strict=True))
+            )
+            for row in rows
+        ]
+
+    def _score(self, examples: Sequence[Any], batcher: Batcher) -> Tensor:
+        raise NotImplementedError
+
+    def _label_loss(self, scores: Tensor, labels: Sequence[Any]) -> Tensor:
+        ids = {label: number for number, label in enumerate(self._labels)}
+        return F.cross_entropy(scores, torch.tensor([ids[label] for label in labels]))
+
+
+class _Classifier(_LabelNetwork):
+    """h -> pooled over the words -> a score for each label.
+
+    A phrase is pooled over its words after the whole text was encoded, so its label costs no further reading.
+    """
+
+    def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
+        super().__init__(make_encoder, labels)
+        dim = self.encoder.output_dim
+        self.attention = AttentionPooling(dim) if settings.network.pooling == "attention" else None
+        self.hidden = nn.Linear(dim if self.attention is not None else 2 * dim, settings.network.dim)
+        self.dropout = nn.Dropout(settings.network.dropout)
+        self.scores = nn.Linear(settings.network.dim, len(self._labels))
+        # Most phrases are short and neutral, unlike texts; scores of their own leave those of texts alone.
+        has_phrases = settings.network.phrases and labels["has_phrases"]
+        self.phrase_scores = nn.Linear(settings.network.dim, len(self._labels)) if has_phrases else None
+
+    def loss(self, examples: Sequence[LabelledText], batcher: Batcher) -> Tensor:
+        """Return the loss of the texts, plus the mean loss of their phrases."""
+        states = self._encode(examples, batcher)
+        loss = self._label_loss(self._score_texts(states, examples), [example.label for example in examples])
+        phrases = [
+            (row, span, label)
+            for row, example in enumerate(examples)
+            for span, label in example.phrases
+            if span != (0, len(example.words))
+        ]
+        if self.phrase_scores is not None and phrases:
+            rows, spans, labels = zip(*phrases, strict=True)
+            loss = loss + self._label_loss(self.phrase_scores(self._pool(states, rows, spans)), labels)
+        return loss
+
+    def _encode(self, examples: Sequence[LabelledText], batcher: Batcher) -> Tensor:
+        return self.encoder(batcher([example.words for example in examples]))
+
+    def _score(self, examples: Sequence[LabelledText], batcher: Batcher) -> Tensor:
+        return self._score_texts(self._encode(examples, batcher), examples)
+
+    def _score_texts(self, states: Tensor, examples: Sequence[LabelledText]) -> Tensor:
+        wholes = [(0, len(example.words)) for example in examples]
+        scores: Tensor = self.scores(self._pool(states, range(len(examples)), wholes))
+        return scores
+
+    def _pool(self, states: Tensor, rows: Sequence[int], spans: Sequence[Span]) -> Tensor:
+        """Return the features (N, dim) of spans in rows of the states."""
+        numbers = torch.tensor(rows)
+        if self.attention is not None:
+            pooled = self.attention(states[numbers], span_mask(spans, states.shape[1]))
+        else:
+            pooled = pool_ranges(states, numbers, spans)
+        hidden: Tensor = self.dropout(F.relu(self.hidden(pooled)))
+        return hidden
+
+
+class _Classification(Family):
+    """Sentiment, topic."""
+
+    name = "classification"
+    network = _Classifier
+
+    def learn_labels(self, examples: Sequence[LabelledText], settings: TaskSettings) -> Labels:
+        labels = {example.label for example in examples if example.label is not None}
+        if settings.network.phrases:
+            labels |= {label for example in examples for _, label in example.phrases}
+        return {"labels": sorted(labels), "has_phrases": any(example.phrases for example in examples)}
+
+    def score(
+        self, examples: Sequence[LabelledText], predictions: Sequence[LabelPrediction], labels: Labels
+    ) -> dict[str, float]:
+        return score_labels([example.label or "" for example in examples], [found.label for found in predictions])
+
+    def from_python(self, item: Any, tokenizer: Tokenizer = tokenize, **origin: Any) -> LabelledText:
+        return LabelledText(tuple(read_sentence(item, tokenizer)), None, **origin)
+
+
+class _PairNetwork(_LabelNetwork):
+    """Both sentences -> attention between them -> compared word by word -> pooled -> scores."""
+
+    def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
+        super().__init__(make_encoder, labels)
+        self._low, self._high = labels.get("low", 0.0), labels.get("high", 1.0)
+        dim = settings.network.dim
+        self.compare = nn.Linear(4 * self.encoder.output_dim, dim)
+        self.compose = build_sequence_encoder(settings.network, dim)
+        self.dropout = nn.Dropout(settings.network.dropout)
+        self.hidden = nn.Linear(8 * dim, dim)
+        self.scores = nn.Linear(dim, len(self._labels) or 1)
+
+    def loss(self, examples: Sequence[SentencePair], batcher: Batcher) -> Tensor:
+        """Return the cross entropy of labels, or the squared error on a scale from 0 to 1."""
+        scores = self._score(examples, batcher)
+        if self._labels:
+            return self._label_loss(scores, [str(example.target) for example in examples])
+        targets = torch.tensor([float(example.target or 0) for example in examples])
+        return F.mse_loss(torch.sigmoid(scores[:, 0]), (targets - self._low) / (self._high - self._low))
+
+    @torch.no_grad()
+    def predict(
+        self, examples: Sequence[SentencePair], batcher: Batcher
+    ) -> Sequence[LabelPrediction | ScorePrediction]:
+        if self._labels:
+            return super().predict(examples, batcher)
+        shares = torch.sigmoid(self._score(examples, batcher)[:, 0])
+        return [ScorePrediction(number) for number in (self._low + shares * (self._high - self._low)).tolist()]
+
+    def _score(self, examples: Sequence[SentencePair], batcher: Batcher) -> Tensor:
+        batch = batcher([example.first for example in examples] + [example.second for example in examples])
+        states = self.encoder(batch)
+        half = len(examples)
+        other = torch.cat([states[half:], states[:half]])
+        other_mask = torch.cat([batch.mask[half:], batch.mask[:half]])
+        aligned = attend(states, other, other_mask)
+        together = torch.cat([states, aligned, states - aligned, states * aligned], dim=-1)
+        composed = self.compose(self.dropout(F.relu(self.compare(together))), batch.mask)
+        pooled = torch.cat([pool_max(composed, batch.mask), pool_mean(composed, batch.mask)], dim=-1)
+        one, two = pooled[:half], pooled[half:]
+        features = torch.cat([one, two, (one - two).abs(), one * two], dim=-1)
+        scores: Tensor = self.scores(self.dropout(F.relu(self.hidden(self.dropout(features)))))
+        return scores
+
+
+class _Pairs(Family):
+    """Textual entailment and semantic similarity."""
+
+    name = "pairs"
+    network = _PairNetwork
+
+    def texts(self, example: SentencePair) -> tuple[Words, ...]:
+        return (example.first, example.second)
+
+    def learn_labels(self, examples: Sequence[SentencePair], settings: TaskSettings) -> Labels:
+        """Return the labels, or the ends of the scale."""
+        targets = [example.target for example in examples]
+        if isinstance(targets[0], float):
+            numbers = [float(target) for target in targets if target is not None]
+            return {"low": min(numbers), "high": max(max(numbers), min(numbers) + 1e-6)}
+        return {"labels": sorted({str(target) for target in targets})}
+
+    def unknown_targets(self, example: SentencePair, labels: Labels) -> list[str]:
+        is_known = "labels" not in labels or example.target is None or example.target in labels["labels"]
+        return [] if is_known else [str(example.target)]
+
+    def metric(self, labels: Labels) -> str:
+        return "accuracy" if "labels" in labels else "pearson"
+
+    def score(
+        self,
+        examples: Sequence[SentencePair],
+        predictions: Sequence[LabelPrediction | ScorePrediction],
+        labels: Labels,
+    ) -> dict[str, float]:
+        if "labels" in labels:
+            found = [prediction.label for prediction in predictions if isinstance(prediction, LabelPrediction)]
+            return score_labels([str(example.target) for example in examples], found)
+        numbers = [prediction.score for prediction in predictions if isinstance(prediction, ScorePrediction)]
+        return score_numbers([float(example.target or 0) for example in examples], numbers)
+
+    def from_python(self, item: Any, tokenizer: Tokenizer = tokenize, **origin: Any) -> SentencePair:
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            raise InputError(f"{item!r:.60} is not a pair of sentences, such as ('A man runs', 'Someone moves').")
+        first, second = (tuple(read_sentence(sentence, tokenizer)) for sentence in item)
+        return SentencePair(first, second, None, **origin)
+
+
+class _RelationNetwork(_LabelNetwork):
+    """Words with their distances to both spans -> h -> the spans and the sentence, pooled -> scores."""
+
+    def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
+        super().__init__(make_encoder, labels, extra_dim=2 * POSITION_DIM)
+        self.distance = nn.Embedding(2 * MAX_DISTANCE + 1, POSITION_DIM)
+        self.dropout = nn.Dropout(settings.network.dropout)
+        self.hidden = nn.Linear(4 * self.encoder.output_dim, settings.network.dim)
+        self.scores = nn.Linear(settings.network.dim, len(self._labels))
+
+    def _score(self, examples: Sequence[MarkedPair], batcher: Batcher) -> Tensor:
+        batch = batcher([example.words for example in examples])
+        length = batch.mask.shape[1]
+        sides = [[example.first for example in examples], [example.second for example in examples]]
+        distances = [self.distance(_distances(spans, length)) for spans in sides]
+        states = self.encoder(batch, torch.cat(distances, dim=-1))
+        one, two = (pool_mean(states, span_mask(spans, length)) for spans in sides)
+        outer = [(min(a[0], b[0]), max(a[1], b[1])) for a, b in zip(*sides, strict=True)]
+        from_one_to_two = pool_max(states, span_mask(outer, length))
+        pooled = torch.cat([one, two, from_one_to_two, pool_max(states, batch.mask)], dim=-1)
+        scores: Tensor = self.scores(self.dropout(F.relu(self.hidden(self.dropout(pooled)))))
+        return scores
+
+
+def _distances(spans: Sequence[Span], length: int) -> Tensor:
+    """Return (B, length): below MAX_DISTANCE before the span, equal to it inside, above it behind."""
+    bounds, positions = torch.tensor(spans), torch.arange(length)
+    before = (positions - bounds[:, :1]).clamp(-MAX_DISTANCE, 0)
+    behind = (positions - bounds[:, 1:] + 1).clamp(0, MAX_DISTANCE)
+    return before + behind + MAX_DISTANCE
+
+
+class _Relations(Family):
+    """The relation between two nominals."""
+
+    name = "relations"
+    network = _RelationNetwork
+    main_metric = "macro_f1"
+
+    def score(
+        self, examples: Sequence[MarkedPair], predictions: Sequence[LabelPrediction], labels: Labels
+    ) -> dict[str, float]:
+        gold = [example.label or "" for example in examples]
+        return score_relations(gold, [found.label for found in predictions])
+
+    def from_python(self, item: Any, tokenizer: Tokenizer = tokenize, **origin: Any) -> MarkedPair:
+        if not isinstance(item, str):
+            raise InputError(
+                f"{item!r:.60} is not a text with marks, such as 'the <e1>arm</e1> of a <e2>chair</e2>'."
+            )
+        return MarkedPair.parse(item, None, **origin)
+
+
+FAMILIES = {"classification": _Classification(), "pairs": _Pairs(), "relations": _Relations()}
