@@ -21,22 +21,24 @@ from elmo.files.work_folder import run_parts, write_manifest
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
 from elmo.progress import Advance, progress_bar
-from elmo.vectors.embedding import make_layout
 from elmo.vectors.folder import (
     REJECTS,
     VECTORS,
+    PartRecord,
     begin,
     check_same_job,
     describe_part,
     find_faults,
+    list_rejects,
     read_manifest,
+    read_part_record,
+    read_part_records,
 )
 from elmo.vectors.formats import open_format
-from elmo.vectors.parts import Part, PartRecord, cut_parts, list_rejects, read_part_record, read_part_records
 from elmo.vectors.reading import Vectors, open_folder
-from elmo.vectors.rows import Columns, RowStream, find_inputs
+from elmo.vectors.rows import Columns, Part, RowStream, cut_parts, find_inputs
 from elmo.vectors.settings import Pooling, VectorSettings
-from elmo.vectors.writing import Engine, PartJob
+from elmo.vectors.writing import Engine, PartJob, make_layout
 from elmo.version import __version__
 
 logger = logging.getLogger(__name__)
