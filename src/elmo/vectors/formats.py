@@ -329,7 +329,7 @@ class _ParquetReader(PartReader):
         return row, {name: array[offsets[place] : offsets[place + 1]] for name, array in arrays.items()}
 
     def _decode(self, number: int) -> tuple[Any, Array, dict[str, Array]]:
-        """Return the rows of a group, where the vectors of each begin, and their arrays, views of Arrow's memory."""
+        """Return the rows of a group, where the vectors of each begin, and views of Arrow's memory as arrays."""
         table = self._file.read_row_group(number, use_threads=False).combine_chunks()
         offsets, arrays = np.arange(table.num_rows + 1), {}
         for name, (_, shape) in self.layout.arrays.items():
