@@ -7,7 +7,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -37,24 +37,21 @@ _SENTENCES_AT_ONCE = 256
 _SEARCH_FACTOR = 3
 
 
-@dataclass(frozen=True)
-class Neighbor:
+class Neighbor(NamedTuple):
     """An occurrence and its cosine with the query."""
 
     occurrence: Occurrence
     cosine: float
 
 
-@dataclass(frozen=True)
-class StaticNeighbor:
+class StaticNeighbor(NamedTuple):
     """A word without a sentence and its cosine with the query."""
 
     word: str
     cosine: float
 
 
-@dataclass(frozen=True)
-class LayerNeighbors:
+class LayerNeighbors(NamedTuple):
     """The nearest occurrences by one layer, best first."""
 
     layer: LayerKey
@@ -165,24 +162,17 @@ def search_index(
                 vector, key, word=query.word, words=words, corpus_filter=corpus_filter,
                 top_k=_SEARCH_FACTOR * top_k,
             )  # fmt: skip
-            nearest = (Neighbor(occurrence, cosine) for occurrence, cosine in found)
-            layers.append(LayerNeighbors(key, _drop_repeated(query, nearest, top_k)))
+            # The first of equal sentences is kept, and none that equals the query's.
+            kept = {_place(query): Neighbor(query, 1.0)}
+            for occurrence, cosine in found:
+                kept.setdefault(_place(occurrence), Neighbor(occurrence, cosine))
+            layers.append(LayerNeighbors(key, tuple(kept.values())[1 : top_k + 1]))
     static = corpus.search_words(vectors[0], word=query.word, top_k=top_k)
-    return Neighbors(
-        query, tuple(layers), tuple(StaticNeighbor(*each) for each in static), corpus.count(corpus_filter)
-    )
+    return Neighbors(query, tuple(layers), tuple(map(StaticNeighbor._make, static)), corpus.count(corpus_filter))
 
 
-def _drop_repeated(query: Occurrence, found: Iterable[Neighbor], top_k: int) -> tuple[Neighbor, ...]:
-    """Keep the first of equal sentences, and none that equals the query's."""
-    seen = {(tuple(query.sentence.words), query.start)}
-    kept = []
-    for each in found:
-        place = (tuple(each.occurrence.sentence.words), each.occurrence.start)
-        if place not in seen:
-            seen.add(place)
-            kept.append(each)
-    return tuple(kept[:top_k])
+def _place(occurrence: Occurrence) -> tuple[tuple[str, ...], int]:
+    return tuple(occurrence.sentence.words), occurrence.start
 
 
 class _Scan:
@@ -193,7 +183,7 @@ class _Scan:
         # Heaps with the worst on top; of equal cosines the earlier one, with the higher number, is better.
         self._best: dict[LayerKey, list[tuple[float, int, Occurrence]]] = {key: [] for key in vectors if key != 0}
         self._static: dict[str, float] = {}
-        self._seen = {(tuple(query.sentence.words), query.start)}
+        self._seen = {_place(query)}
         self._num_occurrences = 0
         self._numbers = itertools.count(0, -1)
 
