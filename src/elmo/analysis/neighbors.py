@@ -5,7 +5,7 @@ An index is searched (index.py); text files are read and embedded from end to en
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -19,16 +19,13 @@ from elmo.analysis.occurrences import (
     CorpusSentence,
     Occurrence,
     TextSettings,
-    count_bytes,
-    find_corpus,
     is_same_word,
-    read_corpus,
     read_query,
+    reading_corpus,
 )
 from elmo.errors import InputError
 from elmo.model import Elmo
 from elmo.notebook import html_table
-from elmo.progress import progress_bar
 from elmo.text.sentence_input import Sentence, WordIndex
 
 Match: TypeAlias = Literal["any", "same", "other"]
@@ -131,11 +128,8 @@ def find_neighbors(
     if isinstance(corpus, CorpusIndex):
         return search_index(corpus, query, vectors, words=words, corpus_filter=corpus_filter, top_k=top_k)
     scan = _Scan(query, vectors, words=words, top_k=top_k)
-    num_bytes = count_bytes(find_corpus(corpus))
-    with progress_bar(unit="sentences", num_bytes=num_bytes, shown=progress) as advance:
-        sentences = read_corpus(corpus, reading, lambda num_bytes: advance(num_bytes, 0))
-        chosen = (each for each in sentences if corpus_filter is None or each in corpus_filter)
-        scan.read(model, chosen, lambda num_sentences: advance(0, num_sentences))
+    with reading_corpus(corpus, reading, corpus_filter, progress=progress) as sentences:
+        scan.read(model, sentences)
     return scan.result()
 
 
@@ -187,17 +181,15 @@ class _Scan:
         self._num_occurrences = 0
         self._numbers = itertools.count(0, -1)
 
-    def read(self, model: Elmo, sentences: Iterable[CorpusSentence], advance: Callable[[int], None]) -> None:
+    def read(self, model: Elmo, sentences: Iterator[CorpusSentence]) -> None:
         """Compare the words of sentences; a sentence without a word to compare is not embedded."""
-        remaining = iter(sentences)
-        while window := list(itertools.islice(remaining, _SENTENCES_AT_ONCE)):
+        while window := list(itertools.islice(sentences, _SENTENCES_AT_ONCE)):
             self._compare_static(model, window)
             chosen = [sentence for sentence in window if self._places(sentence.words)]
             embedded = embed_layers(model, [sentence.words for sentence in chosen], list(self._best))
             for sentence, vectors in zip(chosen, embedded, strict=True):
                 self._compare(sentence, vectors)
             self._num_occurrences += sum(len(sentence.offsets) for sentence in window)
-            advance(len(window))
 
     def result(self) -> Neighbors:
         layers = tuple(
