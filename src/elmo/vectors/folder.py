@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from elmo.files.durable import remove, replace_file, sync
+from elmo.files.durable import remove, replace_file, sha256_of, sync
 from elmo.files.sources import BrokenRow
 from elmo.files.work_folder import MANIFEST, FolderKind, damaged, find_damage, is_file_record, read_json
 from elmo.vectors.formats import Layout, part_stem
@@ -42,6 +42,11 @@ class WrittenFile:
     name: str
     num_bytes: int
     sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> "WrittenFile":
+        """Read a file."""
+        return cls(path.name, path.stat().st_size, sha256_of(path))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.errors import InputError
-from elmo.files.durable import sha256_of, sync
+from elmo.files.durable import sync
 from elmo.files.sources import BrokenRow, Source
 from elmo.files.workers import Call, RayWorkers, Report, Workers, check_cluster, count_cores
 from elmo.inference.layers import Layers
@@ -206,7 +206,7 @@ class PartWriter:
     def _finish(self, aside: Path, record: PartRecord) -> PartRecord:
         try:
             paths = sorted(aside.iterdir())
-            files = tuple(WrittenFile(path.name, path.stat().st_size, sha256_of(path)) for path in paths)
+            files = tuple(map(WrittenFile.of, paths))
             for path in paths:
                 sync(path)
             # The record first: a file in the folder is known as ours from the moment it is there.
