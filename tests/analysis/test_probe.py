@@ -12,8 +12,7 @@ from elmo.analysis.linear_probe import (
     read_features,
     train_linear_probe,
 )
-from elmo.analysis.probes import Score
-from elmo.analysis.sense_probe import SenseMemory, learn_mix
+from elmo.analysis.probes import Score, SenseMemory, learn_mix
 from elmo.tasks.examples import SenseTarget
 from elmo.tasks.readers.datasets import read_first_senses
 

@@ -10,8 +10,7 @@ from elmo.errors import InputError
 from elmo.files.rows import LONGEST_ROW_BYTES
 from elmo.files.sources import BrokenRow
 from elmo.vectors.embed import open_inputs
-from elmo.vectors.parts import cut_parts
-from elmo.vectors.rows import Columns, RowStream, find_inputs
+from elmo.vectors.rows import Columns, RowStream, cut_parts, find_inputs
 
 
 def read(path, kind=None, **columns):

@@ -34,7 +34,7 @@ from elmo.analysis.occurrences import (
 )
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.config import parse
-from elmo.errors import CheckpointError, ConfigError, ElmoError, InputError, first_line
+from elmo.errors import CheckpointError, ConfigError, InputError, first_line
 from elmo.files.durable import LOCK, holding, is_vacant, remove, replace_file, writing_aside
 from elmo.files.sources import InputFile, Source
 from elmo.model import Elmo
@@ -91,20 +91,22 @@ class Manifest:
         version = _VERSION if self.context_hash is None else _MEANING_VERSION
         return {"format": _FORMAT, "version": version, **content}
 
-    def check(self) -> None:
-        """Raise ValueError for values that no index has."""
-        is_model = isinstance(self.model, str | None) and isinstance(self.model_hash, str)
-        if not is_model or not all(type(size) is int and size > 0 for size in (self.num_layers, self.dim)):
-            raise ValueError("it does not describe the model")
-        known = (*range(1, self.num_layers), "average", "meaning")
-        if wrong := [layer for layer in self.layers if isinstance(layer, bool) or layer not in known]:
+    @classmethod
+    def of(cls, content: dict[str, Any]) -> "Manifest":
+        """Read the JSON object without its format and version; an error for values that no index has."""
+        layers = tuple(content["layers"])  # numbers and names, which `parse` does not mix
+        manifest = dataclasses.replace(parse(cls, {**content, "layers": ()}, "it"), layers=layers)
+        known = (*range(1, manifest.num_layers), "average", "meaning")
+        if wrong := [layer for layer in layers if isinstance(layer, bool) or layer not in known]:
             raise ValueError(f"the model has no layer {wrong[0]!r:.40}")
-        if isinstance(self.context_hash, str) != ("meaning" in self.layers):
+        if isinstance(manifest.context_hash, str) != ("meaning" in layers):
             raise ValueError("it does not describe the context layer")
-        if not all(isinstance(name, str) and _SEGMENT_NAME.fullmatch(name) for name in self.segments):
-            raise ValueError(f"{self.segments!r:.80} are not names of segments")
-        if any(min(source.num_sentences, source.num_words) < 0 for source in self.sources):
-            raise ValueError("a source has a negative number of words")
+        if not all(_SEGMENT_NAME.fullmatch(name) for name in manifest.segments):
+            raise ValueError(f"{manifest.segments!r:.80} are not names of segments")
+        counts = [count for source in manifest.sources for count in (source.num_sentences, source.num_words)]
+        if min(manifest.num_layers - 1, manifest.dim - 1, *counts, 0) < 0:
+            raise ValueError("a size or a number of words is too small")
+        return manifest
 
 
 def is_index(path: str | Path) -> bool:
@@ -122,28 +124,20 @@ def read_manifest(folder: Path) -> Manifest:
         )
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content.get("format") != _FORMAT:
+        found, version = content.pop("format", None), content.pop("version", None)
+        if found != _FORMAT:
+            other = _OTHER_FORMATS.get(found, "something else")
             raise CheckpointError(
-                f"{folder} is not an index of occurrences but "
-                f"{_OTHER_FORMATS.get(content.get('format'), 'something else')}; build an index of text with "
+                f"{folder} is not an index of occurrences but {other}; build an index of text with "
                 "elmo neighbors --build INDEX --corpus FILE."
             )
-        if content.pop("format") != _FORMAT or content.pop("version") not in (_VERSION, _MEANING_VERSION):
+        if version not in (_VERSION, _MEANING_VERSION):
             raise CheckpointError(
                 f"{path} has an unknown version ({_VERSION} and {_MEANING_VERSION} are known); build the index "
                 "again."
             )
-        content["reading"] = parse(TextSettings, content["reading"], "reading")
-        content["sources"] = tuple(parse(SourceRecord, source, "a source") for source in content["sources"])
-        content["layers"], content["segments"] = tuple(content["layers"]), tuple(content["segments"])
-        manifest = Manifest(**content)
-        manifest.check()
-        return manifest
-    except ConfigError as error:
-        raise CheckpointError(f"{path} is damaged ({error}); build the index again.") from error
-    except ElmoError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return Manifest.of(content)
+    except (ConfigError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path} is damaged ({first_line(error)}); build the index again.") from error
 
 

@@ -6,8 +6,9 @@ each other. Each layer is first scaled to mean 0 and deviation 1 per dimension, 
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,16 +39,14 @@ class LabelledSentence:
     answers: tuple[dict[str, str], ...]  # one for each word, or one for the whole text
 
 
-@dataclass(frozen=True)
-class LabelledVectors:
+class LabelledVectors(NamedTuple):
     """Vectors (N, L+1, D) and the labels (N, H) of H questions, NO_LABEL where a question does not apply."""
 
     vectors: npt.NDArray[np.float16]
     labels: npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class LinearScores:
+class LinearScores(NamedTuple):
     """Accuracy in percent (L+3, H) of each layer, the average and the mix; and the weights of the mix."""
 
     accuracy: Floats
@@ -141,11 +140,6 @@ def _moments(vectors: Tensor, rows_at_once: int = 4096) -> tuple[Tensor, Tensor]
     return mean.float(), (squares / len(vectors) - mean.square()).float()
 
 
-def read_tags(tags: Sequence[str]) -> tuple[dict[str, str], ...]:
-    """Return each word's tag as its only answer."""
-    return tuple({"tag": tag} for tag in tags)
-
-
 def read_features(tags: Sequence[str]) -> tuple[dict[str, str], ...]:
     """Return each feature of a word, as in Number=Sing|Person=3, as an answer."""
     found = []
@@ -167,9 +161,10 @@ def read_sentences(path: str, kind: str, read: ReadSettings) -> list[LabelledSen
         return [LabelledSentence(each.words, ({"label": each.label},)) for each in examples]
     if kind == "features" and "tag" not in read.columns:
         read = ReadSettings(read.format, {**read.columns, "tag": "feats"})
-    examples, _ = read_examples(path, "tagging", read)
-    take = read_features if kind == "features" else read_tags
-    return [LabelledSentence(each.words, take(each.tags)) for each in examples if each.words]
+    examples = [each for each in read_examples(path, "tagging", read)[0] if each.words]
+    if kind == "features":
+        return [LabelledSentence(each.words, read_features(each.tags)) for each in examples]
+    return [LabelledSentence(each.words, tuple({"tag": tag} for tag in each.tags)) for each in examples]
 
 
 def probe_linear(
@@ -193,12 +188,12 @@ def probe_linear(
             "There is nothing to classify: no label has two values in the training data and one in the test data."
         )
     train_rows = _embed(model, train, wanted, questions, advance)
-    test_vectors = _stack([rows for _, rows in _embed(model, test, tested, questions, advance).items()])
-    by_seed = []
-    for seed, numbers in zip(seeds, drawn, strict=True):
-        train_vectors = _stack([train_rows[number] for number in numbers])
-        counts = [len(classes) for classes in questions.values()]
-        by_seed.append(train_linear_probe(train_vectors, test_vectors, counts, seed))
+    test_vectors = _stack(_embed(model, test, tested, questions, advance).values())
+    class_counts = [len(classes) for classes in questions.values()]
+    by_seed = [
+        train_linear_probe(_stack(train_rows[number] for number in numbers), test_vectors, class_counts, seed)
+        for seed, numbers in zip(seeds, drawn, strict=True)
+    ]
     rows = [
         ProbeRow(name, _name_scores(questions, [found.accuracy[kind_number] for found in by_seed]))
         for kind_number, name in enumerate(name_rows(model.num_layers))
@@ -236,22 +231,22 @@ def _choose_questions(
     train: Sequence[LabelledSentence], test: Sequence[LabelledSentence]
 ) -> dict[str, dict[str, int]]:
     """Return the questions that can be probed, each with the numbers of its classes."""
-    counts: dict[str, Counter[str]] = {}
-    for name, answer in _all_answers(train):
-        counts.setdefault(name, Counter())[answer] += 1
-    tested = Counter(name for name, _ in _all_answers(test))
+    counts, tested = _count_answers(train), _count_answers(test)
     fewest = _FEWEST_EXAMPLES if len(counts) > 1 else 2
     return {
         name: {answer: number for number, answer in enumerate(sorted(answers))}
         for name, answers in sorted(counts.items())
-        if len(answers) > 1 and answers.total() >= fewest and tested[name]
+        if len(answers) > 1 and answers.total() >= fewest and name in tested
     }
 
 
-def _all_answers(sentences: Sequence[LabelledSentence]) -> Iterator[tuple[str, str]]:
+def _count_answers(sentences: Sequence[LabelledSentence]) -> dict[str, Counter[str]]:
+    counts: dict[str, Counter[str]] = {}
     for sentence in sentences:
         for answers in sentence.answers:
-            yield from answers.items()
+            for name, answer in answers.items():
+                counts.setdefault(name, Counter())[answer] += 1
+    return counts
 
 
 def _embed(
@@ -268,11 +263,8 @@ def _embed(
         sentence = sentences[number]
         vectors = array.transpose(1, 0, 2)  # (T, L+1, 2D)
         if len(sentence.answers) != len(sentence.words):
-            vectors = (
-                vectors.mean(axis=0, keepdims=True)
-                if len(vectors)
-                else np.zeros_like(vectors, shape=(1, *vectors.shape[1:]))
-            )
+            # The mean; that of a text without words is zero.
+            vectors = vectors.sum(axis=0, keepdims=True) / max(1, len(vectors))
         labels = np.full((len(vectors), len(questions)), NO_LABEL, dtype=np.int64)
         for row, answers in enumerate(sentence.answers):
             for column, (name, classes) in enumerate(questions.items()):
@@ -284,25 +276,17 @@ def _embed(
     return found
 
 
-def _stack(parts: Sequence[LabelledVectors]) -> LabelledVectors:
-    return LabelledVectors(
-        np.concatenate([part.vectors for part in parts]), np.concatenate([part.labels for part in parts])
-    )
+def _stack(parts: Iterable[LabelledVectors]) -> LabelledVectors:
+    return LabelledVectors(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _majority(
     questions: dict[str, dict[str, int]], train: Sequence[LabelledSentence], test: Sequence[LabelledSentence]
 ) -> Floats:
-    counts = {name: Counter[str]() for name in questions}
-    for name, answer in _all_answers(train):
-        if name in counts:
-            counts[name][answer] += 1
-    best = {name: found.most_common(1)[0][0] for name, found in counts.items()}
-    right, asked = Counter[str](), Counter[str]()
-    for name, answer in _all_answers(test):
-        asked[name] += 1
-        right[name] += best.get(name) == answer
-    return np.asarray([100 * right[name] / asked[name] for name in questions])
+    """Return the accuracy of the most frequent answer to each question."""
+    counts, tested = _count_answers(train), _count_answers(test)
+    best = {name: counts[name].most_common(1)[0][0] for name in questions}
+    return np.asarray([100 * tested[name][best[name]] / tested[name].total() for name in questions])
 
 
 def _name_scores(questions: dict[str, dict[str, int]], by_seed: Sequence[Floats]) -> dict[str, Score]:

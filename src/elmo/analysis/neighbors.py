@@ -5,9 +5,9 @@ An index is searched (index.py); text files are read and embedded from end to en
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -19,16 +19,13 @@ from elmo.analysis.occurrences import (
     CorpusSentence,
     Occurrence,
     TextSettings,
-    count_bytes,
-    find_corpus,
     is_same_word,
-    read_corpus,
     read_query,
+    reading_corpus,
 )
 from elmo.errors import InputError
 from elmo.model import Elmo
 from elmo.notebook import html_table
-from elmo.progress import progress_bar
 from elmo.text.sentence_input import Sentence, WordIndex
 
 Match: TypeAlias = Literal["any", "same", "other"]
@@ -37,24 +34,21 @@ _SENTENCES_AT_ONCE = 256
 _SEARCH_FACTOR = 3
 
 
-@dataclass(frozen=True)
-class Neighbor:
+class Neighbor(NamedTuple):
     """An occurrence and its cosine with the query."""
 
     occurrence: Occurrence
     cosine: float
 
 
-@dataclass(frozen=True)
-class StaticNeighbor:
+class StaticNeighbor(NamedTuple):
     """A word without a sentence and its cosine with the query."""
 
     word: str
     cosine: float
 
 
-@dataclass(frozen=True)
-class LayerNeighbors:
+class LayerNeighbors(NamedTuple):
     """The nearest occurrences by one layer, best first."""
 
     layer: LayerKey
@@ -134,11 +128,8 @@ def find_neighbors(
     if isinstance(corpus, CorpusIndex):
         return search_index(corpus, query, vectors, words=words, corpus_filter=corpus_filter, top_k=top_k)
     scan = _Scan(query, vectors, words=words, top_k=top_k)
-    num_bytes = count_bytes(find_corpus(corpus))
-    with progress_bar(unit="sentences", num_bytes=num_bytes, shown=progress) as advance:
-        sentences = read_corpus(corpus, reading, lambda num_bytes: advance(num_bytes, 0))
-        chosen = (each for each in sentences if corpus_filter is None or each in corpus_filter)
-        scan.read(model, chosen, lambda num_sentences: advance(0, num_sentences))
+    with reading_corpus(corpus, reading, corpus_filter, progress=progress) as sentences:
+        scan.read(model, sentences)
     return scan.result()
 
 
@@ -165,24 +156,17 @@ def search_index(
                 vector, key, word=query.word, words=words, corpus_filter=corpus_filter,
                 top_k=_SEARCH_FACTOR * top_k,
             )  # fmt: skip
-            nearest = (Neighbor(occurrence, cosine) for occurrence, cosine in found)
-            layers.append(LayerNeighbors(key, _drop_repeated(query, nearest, top_k)))
+            # The first of equal sentences is kept, and none that equals the query's.
+            kept = {_place(query): Neighbor(query, 1.0)}
+            for occurrence, cosine in found:
+                kept.setdefault(_place(occurrence), Neighbor(occurrence, cosine))
+            layers.append(LayerNeighbors(key, tuple(kept.values())[1 : top_k + 1]))
     static = corpus.search_words(vectors[0], word=query.word, top_k=top_k)
-    return Neighbors(
-        query, tuple(layers), tuple(StaticNeighbor(*each) for each in static), corpus.count(corpus_filter)
-    )
+    return Neighbors(query, tuple(layers), tuple(map(StaticNeighbor._make, static)), corpus.count(corpus_filter))
 
 
-def _drop_repeated(query: Occurrence, found: Iterable[Neighbor], top_k: int) -> tuple[Neighbor, ...]:
-    """Keep the first of equal sentences, and none that equals the query's."""
-    seen = {(tuple(query.sentence.words), query.start)}
-    kept = []
-    for each in found:
-        place = (tuple(each.occurrence.sentence.words), each.occurrence.start)
-        if place not in seen:
-            seen.add(place)
-            kept.append(each)
-    return tuple(kept[:top_k])
+def _place(occurrence: Occurrence) -> tuple[tuple[str, ...], int]:
+    return tuple(occurrence.sentence.words), occurrence.start
 
 
 class _Scan:
@@ -193,21 +177,19 @@ class _Scan:
         # Heaps with the worst on top; of equal cosines the earlier one, with the higher number, is better.
         self._best: dict[LayerKey, list[tuple[float, int, Occurrence]]] = {key: [] for key in vectors if key != 0}
         self._static: dict[str, float] = {}
-        self._seen = {(tuple(query.sentence.words), query.start)}
+        self._seen = {_place(query)}
         self._num_occurrences = 0
         self._numbers = itertools.count(0, -1)
 
-    def read(self, model: Elmo, sentences: Iterable[CorpusSentence], advance: Callable[[int], None]) -> None:
+    def read(self, model: Elmo, sentences: Iterator[CorpusSentence]) -> None:
         """Compare the words of sentences; a sentence without a word to compare is not embedded."""
-        remaining = iter(sentences)
-        while window := list(itertools.islice(remaining, _SENTENCES_AT_ONCE)):
+        while window := list(itertools.islice(sentences, _SENTENCES_AT_ONCE)):
             self._compare_static(model, window)
             chosen = [sentence for sentence in window if self._places(sentence.words)]
             embedded = embed_layers(model, [sentence.words for sentence in chosen], list(self._best))
             for sentence, vectors in zip(chosen, embedded, strict=True):
                 self._compare(sentence, vectors)
             self._num_occurrences += sum(len(sentence.offsets) for sentence in window)
-            advance(len(window))
 
     def result(self) -> Neighbors:
         layers = tuple(

@@ -7,6 +7,7 @@ the XML of the word-sense evaluation framework, or lines of a label, a tab and a
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
@@ -30,8 +31,7 @@ _CHUNK_BYTES = 1 << 20
 _MARK = re.compile(r"\[([^\[\]]+)\]")
 
 
-@dataclass(frozen=True)
-class CorpusSentence:
+class CorpusSentence(NamedTuple):
     """A sentence as it stands in its source, and the character range of each of its words."""
 
     text: str
@@ -197,6 +197,28 @@ def read_corpus(
         yield from read_source(source, settings or TextSettings(), advance)
 
 
+@contextmanager
+def reading_corpus(
+    names: Sequence[str],
+    settings: TextSettings | None,
+    corpus_filter: CorpusFilter | None,
+    *,
+    progress: bool,
+    prints: bool = True,
+) -> Iterator[Iterator[CorpusSentence]]:
+    """Yield the sentences of all files that pass a filter, with a progress bar."""
+    num_bytes = count_bytes(find_corpus(names))
+    with progress_bar(unit="sentences", num_bytes=num_bytes, prints=prints, shown=progress) as advance:
+
+        def read() -> Iterator[CorpusSentence]:
+            for sentence in read_corpus(names, settings, lambda num_bytes: advance(num_bytes, 0)):
+                if corpus_filter is None or sentence in corpus_filter:
+                    yield sentence
+                    advance(0, 1)
+
+        yield read()
+
+
 def find_occurrences(
     corpus: Corpus,
     word: str,
@@ -218,19 +240,8 @@ def find_occurrences(
             word, max_occurrences=max_occurrences, corpus_filter=corpus_filter, seed=seed
         )
     else:
-        num_bytes = count_bytes(find_corpus(corpus))
-        with progress_bar(unit="sentences", num_bytes=num_bytes, prints=False, shown=progress) as advance:
-            found = sample_occurrences(
-                (
-                    sentence
-                    for sentence in read_corpus(corpus, reading, lambda num_bytes: advance(num_bytes, 0))
-                    if corpus_filter is None or sentence in corpus_filter
-                ),
-                word,
-                max_occurrences=max_occurrences,
-                seed=seed,
-                advance=lambda num_sentences: advance(0, num_sentences),
-            )
+        with reading_corpus(corpus, reading, corpus_filter, progress=progress, prints=False) as sentences:
+            found = sample_occurrences(sentences, word, max_occurrences=max_occurrences, seed=seed)
     if not found.num_found:
         if len(word.split()) > 1:
             raise InputError(f"{word!r} is several words, but occurrences of one word are found; name one.")
@@ -244,27 +255,22 @@ def sample_occurrences(
     *,
     max_occurrences: int,
     seed: int = 0,
-    advance: Callable[[int], None] = lambda num_sentences: None,
 ) -> Occurrences:
     """Return the occurrences of a word in sentences, or a random sample of them in order (reservoir sampling)."""
-    kept: list[tuple[int, Occurrence]] = []
+    kept: dict[int, tuple[int, Occurrence]] = {}  # by the place in the reservoir
     count = 0
     draw = random.Random(seed)
     folded = word.casefold()
     for sentence in sentences:
-        advance(1)
         if folded not in sentence.text.casefold():
             continue
         for place, each in enumerate(sentence.words):
-            if not is_same_word(each, word):
-                continue
-            occurrence = (count, Occurrence(sentence, place, place + 1))
-            count += 1
-            if len(kept) < max_occurrences:
-                kept.append(occurrence)
-            elif (slot := draw.randrange(count)) < max_occurrences:
-                kept[slot] = occurrence
-    return Occurrences([occurrence for _, occurrence in sorted(kept, key=lambda each: each[0])], count)
+            if is_same_word(each, word):
+                slot = count if count < max_occurrences else draw.randrange(count + 1)
+                if slot < max_occurrences:
+                    kept[slot] = (count, Occurrence(sentence, place, place + 1))
+                count += 1
+    return Occurrences([occurrence for _, occurrence in sorted(kept.values(), key=lambda each: each[0])], count)
 
 
 def read_labelled(path: str | Path, word: str | None = None) -> dict[str, list[Occurrence]]:

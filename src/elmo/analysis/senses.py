@@ -10,7 +10,7 @@ import random
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -49,8 +49,7 @@ class Clusters:
         return int(self.numbers.max()) + 1 if len(self.numbers) else 0
 
 
-@dataclass(frozen=True)
-class Substitute:
+class Substitute(NamedTuple):
     """A word that would fit, and its mean probability at the typical occurrences of a sense."""
 
     word: str
@@ -64,6 +63,12 @@ class Sense:
     num_occurrences: int
     typical: tuple[Occurrence, ...]
     substitutes: tuple[Substitute, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        fitting = [{"word": word, "probability": round(share, 6)} for word, share in self.substitutes]
+        typical = [each.to_dict() for each in self.typical]
+        return {"num_occurrences": self.num_occurrences, "substitutes": fitting, "typical": typical}
 
 
 @dataclass(frozen=True)
@@ -110,23 +115,12 @@ class WordSenses:
             "num_clustered": len(self.occurrences),
             "silhouette": self.silhouette,
             "expected_silhouette": self.expected_silhouette,
-            "senses": [
-                {
-                    "num_occurrences": sense.num_occurrences,
-                    "substitutes": [
-                        {"word": each.word, "probability": round(each.probability, 6)}
-                        for each in sense.substitutes
-                    ],
-                    "typical": [each.to_dict() for each in sense.typical],
-                }
-                for sense in self.senses
-            ],
+            "senses": [sense.to_dict() for sense in self.senses],
             "scores": None if self.scores is None else self.scores.to_dict(),
         }
 
 
-@dataclass(frozen=True)
-class WordScores:
+class WordScores(NamedTuple):
     """How well the senses of one word were found."""
 
     word: str
@@ -186,17 +180,12 @@ def induce_senses(
         Sense(count, tuple(typical[:num_typical]), own)
         for count, typical, own in zip(counts, ranked, substitutes, strict=True)
     )
-    labels = [occurrence.label for occurrence in occurrences]
-    is_labelled = all(label is not None for label in labels)
+    numbers, scores = clusters.numbers.tolist(), None
+    if all(occurrence.label is not None for occurrence in occurrences):
+        scores = score_clusters([str(occurrence.label) for occurrence in occurrences], numbers, seed)
+    num_found = len(occurrences) if num_found is None else num_found
     return WordSenses(
-        word,
-        len(occurrences) if num_found is None else num_found,
-        tuple(occurrences),
-        tuple(clusters.numbers.tolist()),
-        senses,
-        clusters.silhouette,
-        clusters.expected,
-        score_clusters([str(label) for label in labels], clusters.numbers.tolist(), seed) if is_labelled else None,
+        word, num_found, tuple(occurrences), tuple(numbers), senses, clusters.silhouette, clusters.expected, scores
     )
 
 
@@ -222,10 +211,9 @@ def evaluate_induction(
     # All at once, because many sentences have several of the words.
     everything = [each for word in chosen for each in sampled[word]]
     vectors = embed_occurrences(model, everything, key, progress=progress)
-    found, start = [], 0
-    for word, occurrences in sampled.items():
-        own = vectors[start : start + len(occurrences)]
-        start += len(occurrences)
+    ends = np.cumsum([len(occurrences) for occurrences in sampled.values()])
+    found = []
+    for (word, occurrences), own in zip(sampled.items(), np.split(vectors, ends[:-1]), strict=True):
         numbers = find_clusters(own, seed=seed).numbers.tolist()
         labels = [str(occurrence.label) for occurrence in occurrences]
         found.append(WordScores(word, len(occurrences), score_clusters(labels, numbers, seed)))
@@ -239,18 +227,13 @@ def score_clusters(labels: Sequence[str], numbers: Sequence[int], seed: int = 0)
     from sklearn.metrics import adjusted_rand_score, v_measure_score
 
     draw = np.random.default_rng(seed)
-    cuts = [draw.permutation(np.asarray(numbers)) for _ in range(_RANDOM_CUTS)]
-    whole = [0] * len(labels)
-    return SenseScores(
-        len(set(labels)),
-        len(set(numbers)),
-        float(adjusted_rand_score(labels, numbers)),
-        float(v_measure_score(labels, numbers)),
-        float(adjusted_rand_score(labels, whole)),
-        float(v_measure_score(labels, whole)),
-        statistics.mean(float(adjusted_rand_score(labels, cut)) for cut in cuts),
-        statistics.mean(float(v_measure_score(labels, cut)) for cut in cuts),
-    )
+    random_cuts = [draw.permutation(np.asarray(numbers)) for _ in range(_RANDOM_CUTS)]
+    measures = [
+        statistics.mean(float(measure(labels, cut)) for cut in cuts)
+        for cuts in ([numbers], [[0] * len(labels)], random_cuts)
+        for measure in (adjusted_rand_score, v_measure_score)
+    ]
+    return SenseScores(len(set(labels)), len(set(numbers)), *measures)
 
 
 def find_clusters(vectors: Array, *, num_clusters: int | None = None, seed: int = 0) -> Clusters:
@@ -276,10 +259,8 @@ def reduce(vectors: Array, num_components: int = _COMPONENTS) -> Array:
     """Return the principal components (N, ≤ num_components) of vectors scaled to length 1."""
     from sklearn.decomposition import PCA
 
-    if len(vectors) < 2:
-        return np.zeros((len(vectors), 1), dtype=np.float32)
     scaled = normalize(vectors)
-    if np.allclose(scaled, scaled[0], atol=1e-6):
+    if len(vectors) < 2 or np.allclose(scaled, scaled[0], atol=1e-6):
         return np.zeros((len(vectors), 1), dtype=np.float32)
     size = min(num_components, len(vectors) - 1, vectors.shape[1])
     found = PCA(size, svd_solver="full" if len(vectors) < 500 else "randomized", random_state=0)
@@ -332,9 +313,7 @@ def _cut(points: Array, num_clusters: int, seed: int) -> tuple[npt.NDArray[np.in
 
 
 def _number_by_size(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    order = np.argsort(-np.bincount(numbers), kind="stable")
-    ranks = np.empty_like(order)
-    ranks[order] = np.arange(len(order))
+    ranks = np.argsort(np.argsort(-np.bincount(numbers), kind="stable"))
     return np.asarray(ranks[numbers], dtype=np.int64)
 
 
@@ -357,8 +336,8 @@ def _own_substitutes(
         return [() for _ in typical]
     means = [_mean_substitutes(model, each) for each in typical]
     found = []
-    for number, own in enumerate(means):
-        others = [each for place, each in enumerate(means) if place != number]
+    for own in means:
+        others = [each for each in means if each is not own]
         margins = {
             substitute: probability - max((other.get(substitute, 0.0) for other in others), default=0.0)
             for substitute, probability in own.items()

@@ -15,7 +15,8 @@ from elmo.errors import InputError
 from elmo.inference.layers import Layers, cosine
 from elmo.model import Elmo
 from elmo.notebook import html_table
-from elmo.text.sentence_input import Sentence
+from elmo.text.sentence_input import Sentence, read_sentences
+from elmo.text.tokenize import tokenize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,12 +102,10 @@ def compare_texts(model: Elmo, texts: Sequence[Sentence]) -> WordSimilarities:
     """Compare two or more whole sentences by the cosine of their vectors, those of Elmo.encode."""
     if len(texts) < 2:
         raise InputError("One sentence was given; give two or more.")
-    read = []
-    for text in texts:
-        words = [word.text for word in model.tokenize(text)] if isinstance(text, str) else list(text)
-        read.append(Occurrence(join_words(words, QUERY_SOURCE, 0), 0, len(words)))
-    vectors = model.encode(list(texts))
-    return WordSimilarities(tuple(read), np.asarray(cosine(vectors[:, None], vectors[None]), dtype=np.float64))
+    read = read_sentences(texts, tokenize)
+    vectors = model.encode(read)
+    words = tuple(Occurrence(join_words(each, QUERY_SOURCE, 0), 0, len(each)) for each in read)
+    return WordSimilarities(words, np.asarray(cosine(vectors[:, None], vectors[None]), dtype=np.float64))
 
 
 def compare_sentences(
@@ -115,10 +114,7 @@ def compare_sentences(
     """Compare every word of two sentences, by each of the layers; by default by meaning, else by the average."""
     wanted: Sequence[str | int | None] = layers or [None]
     keys = list(dict.fromkeys(choose_layer(layer, model, default="average") for layer in wanted))
-    words = [
-        [word.text for word in model.tokenize(each)] if isinstance(each, str) else list(each)
-        for each in (first, second)
-    ]
+    words = read_sentences((first, second), tokenize)
     for name, each in zip(("first", "second"), words, strict=True):
         if not 1 <= len(each) <= MOST_WORDS:
             raise InputError(f"The {name} sentence has {len(each)} words; 1 to {MOST_WORDS} can be compared.")

@@ -51,8 +51,13 @@ def to_json(value: Any) -> str:
 
 def describe_missing(column: str, names: Collection[str], option: str = "--column") -> str:
     """Return the reason why a row or a table without a column cannot be read."""
+    return f"has no column {column!r}{describe_names(names, option)}"
+
+
+def describe_names(names: Collection[str], option: str = "--column") -> str:
+    """Return the end of that reason: which columns there are, and the option that chooses one."""
     there = ", ".join(map(repr, list(names)[:8])) or "none"
-    return f"has no column {column!r}, only {there}; choose one with {option}"
+    return f", only {there}; choose one with {option}"
 
 
 def describe_surrogate(text: str) -> str | None:

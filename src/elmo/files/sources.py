@@ -278,16 +278,11 @@ def decompress(packed: BinaryIO, compression: Compression | None) -> BinaryIO:
     """Return a stream of the uncompressed bytes."""
     if compression is None:
         return packed
-    raw: Any
-    if compression == "gz":
-        raw = gzip.GzipFile(fileobj=packed)
-    elif compression == "xz":
-        raw = lzma.LZMAFile(packed)  # noqa: SIM115 - closed by the reader around it
-    elif compression == "bz2":
-        raw = bz2.BZ2File(packed)
-    else:
-        raw = _ZstdReader(packed)
-    return cast(BinaryIO, io.BufferedReader(raw, _BUFFER_BYTES))
+    readers: dict[Compression, Callable[[BinaryIO], Any]] = {
+        "gz": lambda packed: gzip.GzipFile(fileobj=packed), "xz": lzma.LZMAFile, "bz2": bz2.BZ2File,
+        "zst": _ZstdReader,
+    }  # fmt: skip
+    return cast(BinaryIO, io.BufferedReader(readers[compression](packed), _BUFFER_BYTES))
 
 
 class _ZstdError(Exception):

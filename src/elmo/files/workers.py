@@ -4,6 +4,7 @@ The processes share nothing with this one, not even its main module, so that the
 themselves, and work the same in a script, a notebook or a thread. One that dies is reported with its cause.
 """
 
+import itertools
 import logging
 import os
 import pickle
@@ -18,7 +19,6 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from types import TracebackType
 from typing import Any, TypeAlias
 
 from elmo.errors import ElmoError, InputError
@@ -60,9 +60,7 @@ class Workers:
     def __enter__(self) -> "Workers":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def run(self, calls: Iterable[Call], report: Report) -> Iterator[Any]:
@@ -71,16 +69,15 @@ class Workers:
             for function, arguments in calls:
                 yield function(*arguments, report)
             return
+        waiting = iter(calls)
         pending: set[Future[Any]] = set()
         with ThreadPoolExecutor(self.num_workers) as threads:
             try:
-                for call in calls:
-                    pending.add(threads.submit(self._work, call, report))
-                    while len(pending) > self.num_workers:
-                        finished, pending = wait(pending, return_when=FIRST_COMPLETED)
-                        for future in finished:
-                            yield future.result()
-                while pending:
+                while True:
+                    for call in itertools.islice(waiting, self.num_workers + 1 - len(pending)):
+                        pending.add(threads.submit(self._work, call, report))
+                    if not pending:
+                        return
                     finished, pending = wait(pending, return_when=FIRST_COMPLETED)
                     for future in finished:
                         yield future.result()
@@ -156,13 +153,10 @@ class _Worker:
         code = self._process.wait()
         self._complaints.seek(0)
         complaint = self._complaints.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
-        if code < 0:
-            cause = f"killed by {signal.Signals(-code).name}"
-            if -code == signal.SIGKILL:
-                cause += ", perhaps because memory ran out"
-        else:
-            cause = f"exit code {code}" + (f": {complaint}" if complaint else "")
-        return cause
+        if code >= 0:
+            return f"exit code {code}" + (f": {complaint}" if complaint else "")
+        reason = ", perhaps because memory ran out" if -code == signal.SIGKILL else ""
+        return f"killed by {signal.Signals(-code).name}{reason}"
 
     def close(self) -> None:
         self._process.kill()

@@ -1,5 +1,5 @@
 from .embed import embed_files as embed_files
-from .reading import VectorRow as VectorRow
+from .formats import VectorRow as VectorRow
 from .reading import Vectors as Vectors
 from .reading import open as open
 from .settings import VectorSettings as VectorSettings

@@ -6,37 +6,41 @@ The same call resumes where another one was stopped. The result depends neither 
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.errors import InputError
-from elmo.files.durable import disk_full_reported, replace_file, sha256_of
+from elmo.files.durable import disk_full_reported, replace_file
 from elmo.files.rows import to_json
 from elmo.files.sources import STDIN, InputFile, Kind, Source, check_outside, copy_stdin
 from elmo.files.work_folder import run_parts, write_manifest
+from elmo.files.workers import Report
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
-from elmo.progress import Advance, progress_bar
-from elmo.vectors.embedding import make_layout
+from elmo.progress import progress_bar
 from elmo.vectors.folder import (
     REJECTS,
     VECTORS,
+    PartRecord,
+    WrittenFile,
     begin,
     check_same_job,
     describe_part,
     find_faults,
+    list_rejects,
     read_manifest,
+    read_part_record,
+    read_part_records,
 )
 from elmo.vectors.formats import open_format
-from elmo.vectors.parts import Part, PartRecord, cut_parts, list_rejects, read_part_record, read_part_records
 from elmo.vectors.reading import Vectors, open_folder
-from elmo.vectors.rows import Columns, RowStream, find_inputs
+from elmo.vectors.rows import Columns, Part, RowStream, cut_parts, find_inputs
 from elmo.vectors.settings import Pooling, VectorSettings
-from elmo.vectors.writing import Engine, PartJob
+from elmo.vectors.writing import Engine, PartJob, make_layout
 from elmo.version import __version__
 
 logger = logging.getLogger(__name__)
@@ -91,7 +95,7 @@ def embed_files(
     names = [files] if isinstance(files, str | Path) else files
     sources = find_inputs([str(name) for name in names], output / VECTORS.work / "stdin", kind=input_format)
     check_outside((source.path for source in sources if source.name != STDIN), output)
-    with disk_full_reported(output), VECTORS.locked(output), _shown(progress) as callback:
+    with disk_full_reported(output), VECTORS.locked(output):
         inputs = open_inputs(sources)
         description = _describe(model, inputs, settings)
         if not force:
@@ -100,7 +104,7 @@ def embed_files(
             begin(output, description, replace=force or read_manifest(output) is not None)
             identity = VECTORS.identify(description)
             job = PartJob(output.resolve(), settings, identity, tuple(sources), on_error == "stop")
-            _run(job, inputs, description, chosen, model, callback)
+            _run(job, inputs, description, chosen, model, progress)
     return open_folder(output)
 
 
@@ -114,24 +118,19 @@ def open_inputs(sources: Sequence[Source]) -> list[InputFile]:
 
 
 @contextmanager
-def _shown(progress: bool | ProgressCallback) -> Iterator[ProgressCallback]:
-    """Yield the function to report to, which may be called by several threads."""
+def _reporting(progress: bool | ProgressCallback, left_bytes: int) -> Iterator[Report]:
+    """Yield the function that words and bytes are reported to, by several threads."""
     lock = threading.Lock()
-    with ExitStack() as stack:
-        advance: Advance | None = None
+    with progress_bar(unit="words", num_bytes=left_bytes, prints=False, shown=progress is True) as advance:
 
-        def show(done: EmbedProgress) -> None:
-            nonlocal advance
+        def report(num_words: int, num_bytes: int) -> None:
             with lock:
                 if callable(progress):
-                    progress(done)
-                    return
-                if advance is None:  # the first call comes before any work
-                    bar = progress_bar(unit="words", num_bytes=done.left_bytes, prints=False)
-                    advance = stack.enter_context(bar)
-                advance(done.num_bytes, done.num_words)
+                    progress(EmbedProgress(num_words, num_bytes, left_bytes))
+                else:
+                    advance(num_bytes, num_words)
 
-        yield show if progress else lambda done: None
+        yield report
 
 
 def _resolve(settings: VectorSettings, model: Elmo) -> VectorSettings:
@@ -179,28 +178,22 @@ def _run(
     description: dict[str, Any],
     engine: Engine,
     model: Elmo,
-    progress: ProgressCallback,
+    progress: bool | ProgressCallback,
 ) -> None:
     settings = job.settings
     stream = RowStream(job.inputs, Columns(settings.column, settings.id_column, settings.spans))
     finished = (record for record in read_part_records(job.output) if record.identity == job.identity)
     left_bytes = sum(file.num_bytes for file in inputs) - sum(record.input_bytes for record in finished)
 
-    def report(num_words: int, num_bytes: int) -> None:
-        progress(EmbedProgress(num_words, num_bytes, left_bytes))
-
     def find_record(part: Part) -> PartRecord | None:
         record = read_part_record(job.output, job.identity, part)
         job.check(list_rejects(part.entries) if record is None else record.rejects)
         return record
 
-    report(0, 0)
-    records = run_parts(
-        cut_parts(stream, settings.part_bytes),
-        find_record,
-        lambda missing: engine.run(missing, job, model, report),
-        inputs,
-    )
+    parts = cut_parts(stream, settings.part_bytes)
+    with _reporting(progress, left_bytes) as report:
+        report(0, 0)
+        records = run_parts(parts, find_record, lambda missing: engine.run(missing, job, model, report), inputs)
     _finish(job, description, records, stream.num_rows)
 
 
@@ -224,7 +217,7 @@ def _finish(
         )
         path = job.output / REJECTS
         replace_file(path, "".join(f"{line}\n" for line in lines).encode())
-        rejected = {"name": REJECTS, "num_bytes": path.stat().st_size, "sha256": sha256_of(path)}
+        rejected = asdict(WrittenFile.of(path))
     counts = {name: sum(getattr(record, name) for record in records) for name in _SUMS}
     described = zip(description["inputs"], rows_of_files, strict=True)
     manifest = {

@@ -1,25 +1,70 @@
-"""A vector folder as a resumable folder: its own files, its plan and manifest, whether it is complete.
+"""A vector folder as a resumable folder: its own files, its plan, records and manifest, whether it is complete.
 
-While a job runs, `plan.json` in the work folder says which job it is. An earlier job that is being replaced is
-listed in `replaced.json` until its files are gone, so that a killed run still knows them as its own.
+While a job runs, `plan.json` in the work folder says which job it is, and there is a record of each finished part.
+An earlier job that is being replaced is listed in `replaced.json` until its files are gone, so that a killed run
+still knows them as its own.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from elmo.files.durable import remove, replace_file, sync
+from elmo.files.durable import remove, replace_file, sha256_of, sync
+from elmo.files.sources import BrokenRow
 from elmo.files.work_folder import MANIFEST, FolderKind, damaged, find_damage, is_file_record, read_json
-from elmo.vectors.formats import Layout
-from elmo.vectors.parts import WORK, PartRecord, WrittenFile, read_part_records
+from elmo.vectors.formats import Layout, part_stem
+from elmo.vectors.rows import Entry, Part
 from elmo.vectors.settings import DType, FileFormat, Unit
 
+WORK = ".job"  # the work folder
 PLAN, REPLACED, REJECTS = "plan.json", "replaced.json", "rejects.jsonl"
 _KEPT_IN_WORK = (PLAN, "lock", REPLACED)
 _PART_FIELDS = ("number", "first_index", "num_rows", "num_written", "num_words", "num_vectors")
+
+
+@dataclass(frozen=True)
+class Reject:
+    """A broken row."""
+
+    index: int
+    source: int  # number of its file
+    number: int  # of its line or row there
+    reason: str
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """The name, size and checksum of a file of a part."""
+
+    name: str
+    num_bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> "WrittenFile":
+        """Read a file."""
+        return cls(path.name, path.stat().st_size, sha256_of(path))
+
+
+@dataclass(frozen=True)
+class PartRecord:
+    """What is known of a finished part; `identity` is that of the job."""
+
+    identity: str
+    number: int
+    first_index: int
+    num_rows: int
+    num_written: int
+    num_without_span: int
+    num_words: int
+    num_vectors: int
+    input_bytes: int
+    input_sha256: str
+    files: tuple[WrittenFile, ...]
+    rejects: tuple[Reject, ...]
 
 
 @dataclass(frozen=True)
@@ -65,10 +110,54 @@ class Manifest:
             yield WrittenFile(**self.values["rejects"])
 
 
+def list_rejects(entries: Iterable[Entry]) -> tuple[Reject, ...]:
+    """Return the broken rows among some."""
+    return tuple(
+        Reject(entry.index, entry.source, entry.row.number, entry.row.reason)
+        for entry in entries
+        if isinstance(entry.row, BrokenRow)
+    )
+
+
+def write_part_record(output: Path, record: PartRecord) -> None:
+    """Keep the record of a part, which is finished when its files are in the folder too."""
+    replace_file(_record_path(output, record.number), json.dumps(asdict(record)).encode())
+
+
+def read_part_record(output: Path, identity: str, part: Part) -> PartRecord | None:
+    """Return the record of this very part if it is finished and its files are there, or None."""
+    record = _parse(_record_path(output, part.number))
+    if record is None or (record.identity, record.input_sha256) != (identity, part.sha256):
+        return None
+    files = {file.name: vars(file) for file in record.files}
+    return None if find_damage(output, files, checksums=False) else record
+
+
+def read_part_records(output: Path) -> Iterator[PartRecord]:
+    """Yield all records of an unfinished job, whatever job it is."""
+    for path in (output / WORK).glob("part-*.json"):
+        if record := _parse(path):
+            yield record
+
+
+def _record_path(output: Path, number: int) -> Path:
+    return output / WORK / f"{part_stem(number)}.json"
+
+
+def _parse(path: Path) -> PartRecord | None:
+    try:
+        values = read_json(path) or {}
+        files = tuple(WrittenFile(**file) for file in values.pop("files"))
+        rejects = tuple(Reject(**reject) for reject in values.pop("rejects"))
+        return PartRecord(**values, files=files, rejects=rejects)
+    except (TypeError, KeyError):
+        return None
+
+
 def describe_part(record: PartRecord) -> dict[str, Any]:
     """Return the JSON object of a part."""
-    files = [{"name": file.name, "num_bytes": file.num_bytes, "sha256": file.sha256} for file in record.files]
-    return {**{name: getattr(record, name) for name in _PART_FIELDS}, "files": files}
+    values = asdict(record)
+    return {name: values[name] for name in (*_PART_FIELDS, "files")}
 
 
 def _is_valid(values: dict[str, Any]) -> bool:

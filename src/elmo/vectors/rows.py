@@ -1,10 +1,12 @@
-"""Files of any kind -> sentences, numbered through all files: a text or its words, an id, spans.
+"""Files of any kind -> sentences, numbered through all files -> parts, cut by the size of the text alone.
 
-A row that cannot be read is passed on as a BrokenRow with its reason.
+A sentence is a text or its words, an id and spans; a row that cannot be read is a BrokenRow with its reason. The
+parts are the same in every run, for any number of workers.
 """
 
+import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +18,7 @@ from elmo.files.rows import (
     LONGEST_ROW_BYTES,
     Record,
     describe_missing,
+    describe_names,
     describe_surrogate,
     open_parquet,
     read_cells,
@@ -62,9 +65,8 @@ class Columns:
         if self.find_content(names) is None:
             if self.content is not None:
                 return describe_missing(self.content, names)
-            there = ", ".join(map(repr, list(names)[:8])) or "none"
             usual = ", ".join(CONTENT_COLUMNS)
-            return f"has no column with one of the usual names ({usual}), only {there}; choose one with --column"
+            return f"has no column with one of the usual names ({usual}){describe_names(names)}"
         for option, name in (("--id-column", self.id), ("--spans", self.spans)):
             if name is not None and name not in names:
                 return describe_missing(name, names, option)
@@ -100,6 +102,16 @@ class Entry:
     row: Row | BrokenRow
 
 
+@dataclass(frozen=True)
+class Part:
+    """Consecutive rows, readable or broken."""
+
+    number: int
+    entries: tuple[Entry, ...]
+    input_bytes: int  # its share of the input files
+    sha256: str  # of what was read
+
+
 class RowStream:
     """All rows of some files in order; knows how much was read."""
 
@@ -124,6 +136,30 @@ class RowStream:
                     index += 1
             self._bytes_of_file = lambda: 0
             self._bytes_before += source.path.stat().st_size
+
+
+def cut_parts(stream: RowStream, part_bytes: int) -> Iterator[Part]:
+    """Read all rows and yield them in parts of at least `part_bytes` of text, except for the last one."""
+    number = bytes_before = 0
+    for entries, digest in _collect(stream, part_bytes):
+        yield Part(number, tuple(entries), stream.bytes_read - bytes_before, digest)
+        bytes_before, number = stream.bytes_read, number + 1
+
+
+def _collect(stream: RowStream, part_bytes: int) -> Iterator[tuple[list[Entry], str]]:
+    entries: list[Entry] = []
+    size, digest = 0, hashlib.sha256()
+    for entry in stream:
+        row = entry.row
+        held = row.reason if isinstance(row, BrokenRow) else (row.content, row.id, row.spans)
+        entries.append(entry)
+        size += len(row.reason) if isinstance(row, BrokenRow) else row.num_bytes
+        digest.update(f"{entry.index} {entry.source} {row.number} {held!r}\n".encode("utf-8", "surrogatepass"))
+        if size >= part_bytes:
+            yield entries, digest.hexdigest()
+            entries, size, digest = [], 0, hashlib.sha256()
+    if entries:
+        yield entries, digest.hexdigest()
 
 
 def find_inputs(names: Sequence[str], stdin_copy: Path, *, kind: Kind | None = None) -> list[Source]:
@@ -211,57 +247,48 @@ def _read_record(record: Record | BrokenRow, columns: Columns) -> Row | BrokenRo
     """Make a row of named values, each of which may be anything."""
     if isinstance(record, BrokenRow):
         return record
-    row = _make_row(record.number, record.fields, columns)
-    return BrokenRow(record.number, row) if isinstance(row, str) else row
+    try:
+        return _make_row(record, columns)
+    except ValueError as reason:
+        return BrokenRow(record.number, str(reason))
 
 
-def _make_row(number: int, fields: Mapping[str, Any], columns: Columns) -> Row | str:
-    """Return the row, or the reason why there is none."""
+def _make_row(record: Record, columns: Columns) -> Row:
+    """Return the row; ValueError with the reason why there is none."""
+    fields = record.fields
     if missing := columns.describe_missing(fields.keys()):
-        return missing
+        raise ValueError(missing)
     content_name, id_name = columns.find_content(fields), columns.find_id(fields)
     assert content_name is not None
     content = "" if fields[content_name] is None else fields[content_name]
     if isinstance(content, list):
         if not all(isinstance(word, str) for word in content):
-            return f"has {content!r:.40} in {content_name!r}; every word must be a string"
+            raise ValueError(f"has {content!r:.40} in {content_name!r}; every word must be a string")
     elif not isinstance(content, str):
-        return f"has {content!r:.40} in {content_name!r}; text or a list of words was expected"
+        raise ValueError(f"has {content!r:.40} in {content_name!r}; text or a list of words was expected")
     given_id = None if id_name is None else fields[id_name]
     if isinstance(given_id, float | list | dict | bool):
-        return f"has {given_id!r:.40} in {id_name!r}; a text or a whole number was expected"
-    spans = None
-    if columns.spans is not None:
-        spans = _read_spans(fields[columns.spans])
-        if spans is None:
-            return (
-                f"has {fields[columns.spans]!r:.40} in {columns.spans!r}; a list of ranges of words such as "
-                "[[2, 4]] was expected"
-            )
-    row = Row(number, content, None if given_id is None else str(given_id), spans)
+        raise ValueError(f"has {given_id!r:.40} in {id_name!r}; a text or a whole number was expected")
+    spans = None if columns.spans is None else _read_spans(fields[columns.spans], columns.spans)
+    row = Row(record.number, content, None if given_id is None else str(given_id), spans)
     for text in [row.id or "", *([content] if isinstance(content, str) else content)]:
         if reason := describe_surrogate(text):
-            return reason
+            raise ValueError(reason)
     if row.num_bytes > LONGEST_ROW_BYTES:
-        return too_long(number, LONGEST_ROW_BYTES).reason
+        raise ValueError(too_long(record.number, LONGEST_ROW_BYTES).reason)
     return row
 
 
-def _read_spans(value: Any) -> list[tuple[int, int]] | None:
-    if isinstance(value, str):  # a table of plain text holds them as JSON
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return None
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        return None
-    spans = []
-    for span in value:
-        if not isinstance(span, list) or len(span) != 2 or not all(type(end) is int for end in span):
-            return None
-        spans.append((span[0], span[1]))
+def _read_spans(value: Any, column: str) -> list[tuple[int, int]]:
+    try:
+        ranges = json.loads(value) if isinstance(value, str) else value  # tables of text hold them as JSON
+        spans = [(start, end) for start, end in ranges or []]
+        if not isinstance(ranges, list | None) or not all(type(end) is int for span in spans for end in span):
+            raise ValueError
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"has {value!r:.40} in {column!r}; a list of ranges of words such as [[2, 4]] was expected"
+        ) from error
     return spans
 
 

@@ -1,4 +1,8 @@
-"""Parts -> their files in the folder and their records, computed by this process, several, or a Ray cluster."""
+"""Parts -> blocks of vectors -> their files in the folder and their records.
+
+They are computed by this process, several, or a Ray cluster. The batches depend on the part alone, and the word
+cache is cleared first, so a part has the same numbers whichever process computes it.
+"""
 
 import platform
 import shutil
@@ -8,22 +12,29 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
+
+import numpy as np
+import numpy.typing as npt
 
 from elmo.errors import InputError
-from elmo.files.durable import sha256_of, sync
+from elmo.files.durable import sync
 from elmo.files.sources import BrokenRow, Source
 from elmo.files.workers import Call, RayWorkers, Report, Workers, check_cluster, count_cores
+from elmo.inference.layers import Layers
 from elmo.model import Elmo
-from elmo.vectors.embedding import PartEmbedder
-from elmo.vectors.formats import open_format, part_stem
-from elmo.vectors.parts import WORK, Part, PartRecord, Reject, WrittenFile, list_rejects, write_part_record
-from elmo.vectors.settings import VectorSettings
+from elmo.vectors.folder import WORK, PartRecord, Reject, WrittenFile, list_rejects, write_part_record
+from elmo.vectors.formats import Array, Arrays, Block, Layout, Span, open_format, part_stem
+from elmo.vectors.rows import Entry, Part, Row
+from elmo.vectors.settings import DType, VectorSettings
 
 # One core per direction: every matrix multiplication then uses one thread, and its result does not depend on how
 # many workers share the cores.
 THREADS_PER_WORKER = 2
 _ATTEMPTS = 3  # of a part whose worker died
+_LARGEST_INT8 = 127
+_LARGEST_FLOAT16 = float(np.finfo(np.float16).max)
+_ROWS_AT_ONCE, _WORDS_AT_ONCE = 1024, 32_768  # bounds the memory of a block's vectors
 
 
 @dataclass(frozen=True)
@@ -195,7 +206,7 @@ class PartWriter:
     def _finish(self, aside: Path, record: PartRecord) -> PartRecord:
         try:
             paths = sorted(aside.iterdir())
-            files = tuple(WrittenFile(path.name, path.stat().st_size, sha256_of(path)) for path in paths)
+            files = tuple(map(WrittenFile.of, paths))
             for path in paths:
                 sync(path)
             # The record first: a file in the folder is known as ours from the moment it is there.
@@ -211,31 +222,36 @@ class PartWriter:
     def _write_aside(self, part: Part, aside: Path, report: Report) -> PartRecord:
         """Return the record without the files."""
         embedder = PartEmbedder(self._model, self._job.settings)
-        stem = aside / part_stem(part.number)
+        first_index = part.entries[0].index
         num_written = num_vectors = reported_words = reported_bytes = 0
+
+        def report_up_to(num_bytes: int) -> None:
+            nonlocal reported_words, reported_bytes
+            report(embedder.num_words - reported_words, num_bytes - reported_bytes)
+            reported_words, reported_bytes = embedder.num_words, num_bytes
+
         open_part = open_format(self._job.settings.file_format).write
+        stem = aside / part_stem(part.number)
         # A block is written while the next one is computed.
         with open_part(stem, embedder.layout) as add, ThreadPoolExecutor(1) as writing:
-            written = None
+            written: Future[None] | None = None
             for block in embedder.blocks(part):
                 if written is not None:
                     written.result()
                 written = writing.submit(add, block)
                 num_written += len(block.indexes)
-                num_vectors += len(block.vectors)
-                done = (block.indexes[-1] - part.entries[0].index + 1) / len(part.entries)
-                so_far = int(part.input_bytes * done)
-                report(embedder.num_words - reported_words, so_far - reported_bytes)
-                reported_words, reported_bytes = embedder.num_words, so_far
+                num_vectors += sum(block.counts)
+                num_entries = block.indexes[-1] - first_index + 1
+                report_up_to(int(part.input_bytes * (num_entries / len(part.entries))))
             if written is not None:
                 written.result()
         rejects = list_rejects(embedder.broken)
         self._job.check(rejects)
-        report(embedder.num_words - reported_words, part.input_bytes - reported_bytes)
+        report_up_to(part.input_bytes)
         return PartRecord(
             identity=self._job.identity,
             number=part.number,
-            first_index=part.entries[0].index,
+            first_index=first_index,
             num_rows=len(part.entries),
             num_written=num_written,
             num_without_span=embedder.num_without_span,
@@ -246,3 +262,108 @@ class PartWriter:
             files=(),
             rejects=rejects,
         )
+
+
+class PartEmbedder:
+    """Computes the blocks of one part; knows at the end which rows were broken and the number of words."""
+
+    def __init__(self, model: Elmo, settings: VectorSettings) -> None:
+        self._model, self._settings = model, settings
+        self._layers = cast("Layers | None", settings.layers)
+        self._only_words = frozenset(settings.only_words)
+        self.layout = make_layout(model, settings)
+        self.broken: list[Entry] = []
+        self.num_words = self.num_without_span = 0
+
+    def blocks(self, part: Part) -> Iterator[Block]:
+        """Yield the blocks of a part in order."""
+        self._model.clear_cache()
+        window: list[tuple[Entry, list[str], list[Span]]] = []
+        num_words = 0
+        for entry in part.entries:
+            read = entry.row if isinstance(entry.row, BrokenRow) else self._read(entry.row)
+            if isinstance(read, BrokenRow):
+                self.broken.append(replace(entry, row=read))
+                continue
+            words, spans = read
+            self.num_words += len(words)
+            if self._settings.unit == "spans" and not spans:
+                self.num_without_span += 1
+                continue
+            if len(window) == _ROWS_AT_ONCE or (window and num_words + len(words) > _WORDS_AT_ONCE):
+                yield self._make_block(window)
+                window, num_words = [], 0
+            window.append((entry, words, spans))
+            num_words += len(words)
+        if window:
+            yield self._make_block(window)
+
+    def _read(self, row: Row) -> tuple[list[str], list[Span]] | BrokenRow:
+        """Return the words and the chosen spans of a row."""
+        settings = self._settings
+        words = row.content
+        if isinstance(words, str):
+            words = [word.text for word in self._model.tokenize(words, split_on_spaces=settings.split_on_spaces)]
+        spans = row.spans or []
+        if self._only_words:
+            spans = [(place, place + 1) for place, word in enumerate(words) if word in self._only_words]
+        for start, end in spans:
+            if not 0 <= start < end <= len(words):
+                reason = f"has the span [{start}, {end}], which is not within its {len(words)} words"
+                return BrokenRow(row.number, reason)
+        if len(words) > settings.max_words:
+            reason = (
+                f"has {len(words):,} words, more than {settings.max_words:,}; split it into sentences first, or "
+                "allow more with --max-words"
+            )
+            return BrokenRow(row.number, reason)
+        return words, spans
+
+    def _make_block(self, window: list[tuple[Entry, list[str], list[Span]]]) -> Block:
+        settings = self._settings
+        entries, words = [entry for entry, _, _ in window], [words for _, words, _ in window]
+        spans = [spans for _, _, spans in window]
+        if settings.unit == "sentences":
+            vectors = self._model.encode(
+                words, pooling=settings.pooling, normalize=settings.normalize, layers=self._layers
+            )
+            counts = [1] * len(window)
+        else:
+            arrays: list[Array] = []
+            layers = "average" if self._layers is None else self._layers
+            for array, chosen in zip(self._model.embed(words, layers=layers), spans, strict=True):
+                by_word = array.transpose(1, 0, 2) if array.ndim == 3 else array  # all layers: (T, L+1, 2D)
+                if settings.unit == "spans":
+                    by_word = np.stack([by_word[start:end].mean(axis=0) for start, end in chosen])
+                arrays.append(by_word)
+            counts = [len(array) for array in arrays]
+            vectors = np.concatenate(arrays)
+        return Block(
+            indexes=[entry.index for entry in entries],
+            ids=[cast(Row, entry.row).id for entry in entries],
+            words=words,
+            spans=spans if settings.unit == "spans" else None,
+            counts=counts,
+            arrays=quantize(vectors, settings.dtype),
+        )
+
+
+def make_layout(model: Elmo, settings: VectorSettings) -> Layout:
+    """Return the form of all rows; InputError if the model does not have the layers."""
+    layers = cast("Layers | None", settings.layers)
+    if settings.unit == "sentences":
+        return Layout(settings.unit, settings.dtype, model.sentence_shape(settings.pooling, layers))
+    return Layout(settings.unit, settings.dtype, model.word_shape("average" if layers is None else layers))
+
+
+def quantize(vectors: npt.NDArray[np.float32], dtype: DType) -> Arrays:
+    """Return the numbers to store and, for int8, the scale of each vector."""
+    if dtype == "float32":
+        return {"vectors": np.ascontiguousarray(vectors, dtype=np.float32)}
+    if dtype == "float16":
+        return {"vectors": np.clip(vectors, -_LARGEST_FLOAT16, _LARGEST_FLOAT16).astype(np.float16)}
+    largest = np.abs(vectors).max(axis=-1, initial=0.0)
+    scales = (largest / _LARGEST_INT8).astype(np.float32)
+    divisors = np.where(scales > 0, scales, 1)[..., None]
+    rounded = np.rint(vectors / divisors).clip(-_LARGEST_INT8, _LARGEST_INT8)
+    return {"vectors": rounded.astype(np.int8), "scales": scales}

@@ -1,9 +1,8 @@
 """`elmo embed`: text -> the vectors of its words. `elmo encode`: text -> one vector per sentence."""
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import islice, tee
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -181,16 +180,13 @@ def _opening(given: dict[str, Any]) -> "partial[Elmo]":
 def _embed_sentences(
     model: "Elmo", sentences: Iterable[Sentence], *, layers: "Layers", split_on_spaces: bool, state: options.State
 ) -> Iterator[Result]:
-    waiting: deque[tuple[Sentence, list[str]]] = deque()
-
-    def read() -> Iterator[list[str]]:
-        for sentence in sentences:
-            words = sentence.words(model, split_on_spaces=split_on_spaces)
-            waiting.append((sentence, words))
-            yield words
-
-    for array in model.embed_iter(read(), layers=layers, read_ahead=options.sentences_at_once(state)):
-        yield *waiting.popleft(), array
+    read, waiting = tee(sentences)
+    pairs = model.embed_iter(
+        (sentence.content for sentence in read), layers=layers, split_on_spaces=split_on_spaces,
+        read_ahead=options.sentences_at_once(state), with_words=True,
+    )  # fmt: skip
+    for (words, array), sentence in zip(pairs, waiting, strict=True):
+        yield sentence, words, array
 
 
 def _take_only(sentences: Iterable[Sentence]) -> list[Sentence]:

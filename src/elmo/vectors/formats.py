@@ -1,0 +1,364 @@
+"""How the rows and vectors of a part are stored on the disk: blocks of rows are added, any row can be read back.
+
+parquet: one file, a row per sentence, its vectors an Arrow list of vectors of a fixed size. npy: memory-mapped
+files of all vectors and of where those of each row begin. hdf5: one file, an array per row, named by its index in
+the input. The last two have the rows without their vectors beside them, as JSON lines.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo.errors import InputError
+from elmo.files.arrays import add_dataset, growing_npy, open_hdf5_output
+from elmo.files.rows import to_json
+from elmo.vectors.settings import DType, FileFormat, Unit
+
+Array = npt.NDArray[Any]
+Span = tuple[int, int]
+Arrays = Mapping[str, Array]  # "vectors", and "scales" for int8
+_PARQUET, _HDF5, _OFFSETS, _ROWS = ".parquet", ".h5", ".offsets.npy", ".rows.jsonl"
+_ROW_GROUPS_KEPT = 2
+_ROW_GROUP_BYTES = 8 << 20  # what is decoded to read one row of a Parquet file
+
+
+@dataclass(frozen=True)
+class VectorRow:
+    """One sentence of the input with its vectors.
+
+    `vectors`: of words as Elmo.embed returns them, (T, 2D) or (L+1, T, 2D); of sentences as Elmo.encode, (2D,) or
+    (L+1, 2D); of spans as Elmo.embed_spans, (N, 2D) or (N, L+1, 2D). Stored int8 is returned as float32, other
+    types as they were stored; where the format allows, the array is a view of the file.
+    """
+
+    index: int  # of its row in the input, from 0
+    id: str | None
+    words: list[str]
+    spans: list[Span] | None
+    vectors: Array
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The form of all rows of a folder."""
+
+    unit: Unit
+    dtype: DType
+    vector_shape: tuple[int, ...]  # (2D,) or, for all layers, (L+1, 2D)
+
+    @property
+    def arrays(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """The numpy type and the shape of what is stored of each vector: itself and, for int8, its scale."""
+        kind = {"float32": "<f4", "float16": "<f2", "int8": "|i1"}[self.dtype]
+        stored = {"vectors": (kind, self.vector_shape)}
+        return stored if self.dtype != "int8" else {**stored, "scales": ("<f4", self.vector_shape[:-1])}
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of a part, with the vectors of all of them in one array."""
+
+    indexes: Sequence[int]
+    ids: Sequence[str | None]
+    words: Sequence[list[str]]
+    spans: Sequence[list[Span]] | None
+    counts: Sequence[int]  # the number of vectors of each row
+    arrays: Arrays  # (sum of counts, *shape in the layout)
+
+
+Add = Callable[[Block], None]
+
+
+class PartReader(ABC):
+    """The rows of one part, read on demand."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+
+    def read(self, position: int) -> VectorRow:
+        """Return the row at a position in the part, from 0."""
+        row, stored = self._read(position)
+        vectors = stored["vectors"]
+        if "scales" in stored:
+            vectors = vectors.astype(np.float32) * stored["scales"][..., None]
+        if self.layout.unit == "sentences":
+            vectors = vectors[0]
+        elif self.layout.unit == "words" and vectors.ndim == 3:
+            vectors = vectors.transpose(1, 0, 2)  # all layers, as Elmo.embed returns them
+        spans = [(start, end) for start, end in row["spans"]] if "spans" in row else None
+        return VectorRow(row["index"], row["id"], row["words"], spans, vectors)
+
+    @abstractmethod
+    def _read(self, position: int) -> tuple[dict[str, Any], Arrays]:
+        """Return the fields of a row, and its arrays as they are stored, (count, *shape)."""
+
+    @abstractmethod
+    def read_names(self) -> Iterator[tuple[int, str | None]]:
+        """Yield the index and the id of each row, without its vectors."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the files."""
+
+
+class PartFormat(NamedTuple):
+    """One way to store a part; both take the path of its files without their endings."""
+
+    write: Callable[[Path, Layout], AbstractContextManager[Add]]
+    read: Callable[[Path, Layout], PartReader]
+
+
+def part_stem(number: int) -> str:
+    """Return the common beginning of the names of a part's files."""
+    return f"part-{number:05d}"
+
+
+def _file_at(stem: Path, ending: str) -> Path:
+    return stem.with_name(f"{stem.name}{ending}")
+
+
+# --- rows beside their vectors, as JSON lines
+
+
+def _write_rows(file: IO[bytes], block: Block) -> None:
+    for position, index in enumerate(block.indexes):
+        row: dict[str, Any] = {"index": index, "id": block.ids[position], "words": block.words[position]}
+        if block.spans is not None:
+            row["spans"] = block.spans[position]
+        file.write(f"{to_json(row)}\n".encode())
+
+
+class _RowsBesideReader(PartReader):
+    """What npy and hdf5 share."""
+
+    def __init__(self, stem: Path, layout: Layout) -> None:
+        super().__init__(layout)
+        self._path = _file_at(stem, _ROWS)
+
+    @cached_property
+    def _rows(self) -> list[dict[str, Any]]:
+        with self._path.open("rb") as file:
+            return [json.loads(line) for line in file]
+
+    def read_names(self) -> Iterator[tuple[int, str | None]]:
+        return ((row["index"], row["id"]) for row in self._rows)
+
+
+# --- npy
+
+
+@contextmanager
+def _write_npy(stem: Path, layout: Layout) -> Iterator[Add]:
+    with ExitStack() as stack:
+        rows = stack.enter_context(_file_at(stem, _ROWS).open("wb"))
+        add_arrays = {}
+        for name, (kind, shape) in layout.arrays.items():
+            file = stack.enter_context(_file_at(stem, f".{name}.npy").open("wb"))
+            add_arrays[name] = stack.enter_context(growing_npy(file, kind, shape))
+        counts = [0]
+
+        def add(block: Block) -> None:
+            _write_rows(rows, block)
+            for name, array in block.arrays.items():
+                add_arrays[name](array)
+            counts.extend(block.counts)
+
+        yield add
+        np.save(_file_at(stem, _OFFSETS), np.cumsum(counts, dtype=np.int64))
+
+
+class _NpyReader(_RowsBesideReader):
+    def __init__(self, stem: Path, layout: Layout) -> None:
+        super().__init__(stem, layout)
+        self._offsets = np.load(_file_at(stem, _OFFSETS))
+        self._arrays = {name: _map(_file_at(stem, f".{name}.npy")) for name in layout.arrays}
+
+    def _read(self, position: int) -> tuple[dict[str, Any], Arrays]:
+        place = slice(self._offsets[position], self._offsets[position + 1])
+        return self._rows[position], {name: array[place] for name, array in self._arrays.items()}
+
+    def close(self) -> None:
+        """Nothing: the map is closed with the last array that is a view of it."""
+
+
+def _map(path: Path) -> Array:
+    try:  # copy-on-write, so that a view of the file is an array like any other
+        return np.asarray(np.load(path, mmap_mode="c"))
+    except ValueError:  # an empty array cannot be mapped
+        return np.asarray(np.load(path))
+
+
+# --- hdf5
+
+
+@contextmanager
+def _write_hdf5(stem: Path, layout: Layout) -> Iterator[Add]:
+    with open_hdf5_output(_file_at(stem, _HDF5)) as (file, check), _file_at(stem, _ROWS).open("wb") as rows:
+
+        def add(block: Block) -> None:
+            start = 0
+            for index, count in zip(block.indexes, block.counts, strict=True):
+                # The one vector of a sentence needs no axis of its own.
+                place = start if layout.unit == "sentences" else slice(start, start + count)
+                for name, array in block.arrays.items():
+                    group = file if name == "vectors" else file.require_group(name)
+                    add_dataset(group, str(index), array[place])
+                start += count
+            _write_rows(rows, block)
+            check()
+
+        yield add
+
+
+class _Hdf5Reader(_RowsBesideReader):
+    def __init__(self, stem: Path, layout: Layout) -> None:
+        import h5py
+
+        super().__init__(stem, layout)
+        self._file = h5py.File(_file_at(stem, _HDF5), "r")
+
+    def _read(self, position: int) -> tuple[dict[str, Any], Arrays]:
+        row = self._rows[position]
+        arrays = {}
+        for name in self.layout.arrays:
+            array = self._file[str(row["index"]) if name == "vectors" else f"{name}/{row['index']}"][...]
+            arrays[name] = array[None] if self.layout.unit == "sentences" else array
+        return row, arrays
+
+    def close(self) -> None:
+        self._file.close()
+
+
+# --- Parquet
+
+
+def _import_pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise InputError(
+            "Parquet needs pyarrow; install it with: pip install 'modern-elmo[data]', or store the vectors as npy."
+        ) from error
+    return pyarrow
+
+
+def _column_name(name: str, layout: Layout) -> str:
+    """Return the column of an array: a sentence has one `vector`, everything else a list of `vectors`."""
+    return name.removesuffix("s") if layout.unit == "sentences" else name
+
+
+def _make_schema(layout: Layout) -> Any:
+    arrow = _import_pyarrow()
+    columns = [("index", arrow.int64()), ("id", arrow.string()), ("words", arrow.list_(arrow.string()))]
+    if layout.unit == "spans":
+        columns.append(("spans", arrow.list_(arrow.list_(arrow.int32(), 2))))
+    for name, (dtype, shape) in layout.arrays.items():
+        kind = arrow.from_numpy_dtype(np.dtype(dtype))
+        for size in reversed(shape):
+            kind = arrow.list_(kind, size)
+        columns.append((_column_name(name, layout), kind if layout.unit == "sentences" else arrow.list_(kind)))
+    return arrow.schema(columns)
+
+
+@contextmanager
+def _write_parquet(stem: Path, layout: Layout) -> Iterator[Add]:
+    arrow, schema = _import_pyarrow(), _make_schema(layout)
+    with (
+        _file_at(stem, _PARQUET).open("wb") as file,
+        arrow.parquet.ParquetWriter(
+            file,
+            schema,
+            compression="none",  # vectors do not compress
+            write_statistics=False,
+            # Parquet has no one-byte numbers; as entries of a dictionary of 256 they take one byte each.
+            use_dictionary=layout.dtype == "int8",
+        ) as writer,
+    ):
+
+        def add(block: Block) -> None:
+            num_groups = max(1, -(-block.arrays["vectors"].nbytes // _ROW_GROUP_BYTES))
+            rows_in_group = max(1, -(-len(block.indexes) // num_groups))
+            writer.write_table(_make_table(schema, block, layout), row_group_size=rows_in_group)
+
+        yield add
+
+
+def _make_table(schema: Any, block: Block, layout: Layout) -> Any:
+    arrow = _import_pyarrow()
+    fields = {"index": block.indexes, "id": block.ids, "words": block.words, "spans": block.spans}
+    columns = [
+        arrow.array(values, schema.field(name).type) for name, values in fields.items() if values is not None
+    ]
+    offsets = arrow.array(np.cumsum([0, *block.counts], dtype=np.int32))
+    for array in block.arrays.values():
+        values = arrow.array(array.reshape(-1))
+        for size in reversed(array.shape[1:]):
+            values = arrow.FixedSizeListArray.from_arrays(values, size)
+        columns.append(values if layout.unit == "sentences" else arrow.ListArray.from_arrays(offsets, values))
+    return arrow.Table.from_arrays(columns, schema=schema)
+
+
+class _ParquetReader(PartReader):
+    def __init__(self, stem: Path, layout: Layout) -> None:
+        super().__init__(layout)
+        self._file = _import_pyarrow().parquet.ParquetFile(_file_at(stem, _PARQUET), memory_map=True)
+        groups = self._file.metadata
+        sizes = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
+        self._starts = np.cumsum([0, *sizes], dtype=np.int64)
+        self._names = [name for name in self._file.schema_arrow.names if name in ("index", "id", "words", "spans")]
+        self._groups: dict[int, tuple[Any, Array, dict[str, Array]]] = {}  # the last one used at the end
+
+    def _read(self, position: int) -> tuple[dict[str, Any], Arrays]:
+        number = int(np.searchsorted(self._starts, position, side="right")) - 1
+        group = self._groups.pop(number, None)
+        self._groups[number] = self._decode(number) if group is None else group
+        if len(self._groups) > _ROW_GROUPS_KEPT:
+            del self._groups[next(iter(self._groups))]
+        table, offsets, arrays = self._groups[number]
+        place = position - int(self._starts[number])
+        row = {name: table.column(name)[place].as_py() for name in self._names}
+        return row, {name: array[offsets[place] : offsets[place + 1]] for name, array in arrays.items()}
+
+    def _decode(self, number: int) -> tuple[Any, Array, dict[str, Array]]:
+        """Return the rows of a group, where the vectors of each begin, and views of Arrow's memory as arrays."""
+        table = self._file.read_row_group(number, use_threads=False).combine_chunks()
+        offsets, arrays = np.arange(table.num_rows + 1), {}
+        for name, (_, shape) in self.layout.arrays.items():
+            column = table.column(_column_name(name, self.layout)).chunk(0)
+            if self.layout.unit != "sentences":
+                offsets, column = column.offsets.to_numpy(), column.values
+            while hasattr(column.type, "value_type"):
+                column = column.flatten()
+            arrays[name] = column.to_numpy(zero_copy_only=True).reshape(-1, *shape)
+        return table, offsets, arrays
+
+    def read_names(self) -> Iterator[tuple[int, str | None]]:
+        for batch in self._file.iter_batches(columns=["index", "id"], use_threads=False):
+            yield from zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
+
+    def close(self) -> None:
+        self._groups.clear()
+        self._file.close()
+
+
+_FORMATS: dict[FileFormat, PartFormat] = {
+    "parquet": PartFormat(_write_parquet, _ParquetReader),
+    "npy": PartFormat(_write_npy, _NpyReader),
+    "hdf5": PartFormat(_write_hdf5, _Hdf5Reader),
+}
+
+
+def open_format(name: FileFormat) -> PartFormat:
+    """Return the format of that name; InputError if its library is missing."""
+    if name == "parquet":
+        _import_pyarrow()
+    return _FORMATS[name]
