@@ -188,10 +188,7 @@ def _write_sentences_npy(path: Path, shape: tuple[int, ...]) -> Iterator[Add]:
 def _write_sentences_hdf5(path: Path, shape: tuple[int, ...]) -> Iterator[Add]:
     from elmo.files.arrays import growing_dataset, open_hdf5_output
 
-    with (
-        open_hdf5_output(path) as (file, check),
-        growing_dataset(file, "vectors", shape, "float32") as add_vector,
-    ):
+    with open_hdf5_output(path) as (file, check), growing_dataset(file, "vectors", shape, "float32") as add_vector:
 
         def add(words: list[str], vector: "Array") -> None:
             add_vector(vector)

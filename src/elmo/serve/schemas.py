@@ -61,8 +61,7 @@ def _kind(value: Any) -> str:
 
 
 Texts = Annotated[
-    list[str],
-    PlainValidator(_check_input, json_schema_input_type=str | Annotated[list[str], Field(min_length=1)]),
+    list[str], PlainValidator(_check_input, json_schema_input_type=str | Annotated[list[str], Field(min_length=1)])
 ]
 Sentence = Annotated[Text, PlainValidator(_check_sentence, json_schema_input_type=Text)]
 Sentences = Annotated[

@@ -3,12 +3,10 @@
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from elmo.cli import options
-from elmo.cli.options import open_model_files
+from elmo.cli.options import FilesOptions, argument, expand_options, option
 from elmo.cli.terminal import align_facts
 from elmo.errors import InputError
 from elmo.files.rows import to_json
@@ -19,22 +17,17 @@ if TYPE_CHECKING:
     from elmo.config import ModelConfig
 
 
+@expand_options
 def info(
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="MODEL",
-            help="A folder, an .hdf5 or .zip file, an alias such as 'small', or a hub id; without it, the "
-            "default model. Or a folder of vectors.",
-            show_default=False,
-        ),
-    ] = None,
+    files: FilesOptions,
+    model: str | None = argument(
+        None,
+        "MODEL",
+        f"{options.MODEL_HELP[:-1]}; without it, the default model. Or a folder of vectors.",
+        shown=False,
+    ),
     json: options.AsJson = False,
-    format: options.ModelFormat = None,
-    local_files_only: options.LocalFilesOnly = False,
-    checksums: Annotated[
-        bool, typer.Option(help="Read the whole of a folder of vectors and compare its checksums.")
-    ] = True,
+    checksums: bool = option(True, "", "Read the whole of a folder of vectors and compare its checksums."),
 ) -> None:
     """Describe a model, or a folder of vectors, and check it.
 
@@ -43,7 +36,7 @@ def info(
       elmo info small
       elmo info vectors
     """
-    if model is not None and format is None and Path(model).is_dir():
+    if model is not None and files.format is None and Path(model).is_dir():
         from elmo.vectors.folder import is_vector_folder
 
         if is_vector_folder(Path(model)):
@@ -52,7 +45,7 @@ def info(
             return
     if not checksums:
         raise InputError("--no-checksums is for folders of vectors; leave it out for a model.")
-    checkpoint = open_model_files(model, format=format, local_files_only=local_files_only)
+    checkpoint = files.read(model)
     path = _locate(model)
     found = _describe_model(checkpoint, _list_files(path))
     from elmo.checkpoint.folder import check_content_hash
@@ -60,7 +53,7 @@ def info(
 
     if is_archive(path):
         found["format"] = "zip"
-    elif format in (None, "elmo"):
+    elif files.format in (None, "elmo"):
         check_content_hash(path, found["content_hash"], checkpoint.context)
     print(to_json(found) if json else align_facts(_model_facts(found)))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from elmo.cli import options
-from elmo.cli.commands.train import read_changes
+from elmo.cli.commands.pretrain import read_changes
 from elmo.cli.run import resumable
 from elmo.cli.task_options import GIGABYTE, read_pairs, with_options
 from elmo.cli.terminal import measure, pad
