@@ -318,6 +318,16 @@ class Elmo:
             return tensors[0] if single else tensors
         return arrays[0] if single else arrays
 
+    @overload
+    def embed_iter(
+        self, sentences: Iterable[Sentence], *, layers: Layers = ..., split_on_spaces: bool = ...,
+        read_ahead: int = ..., with_words: Literal[False] = ...,
+    ) -> Iterator[Array]: ...  # fmt: skip
+    @overload
+    def embed_iter(
+        self, sentences: Iterable[Sentence], *, layers: Layers = ..., split_on_spaces: bool = ...,
+        read_ahead: int = ..., with_words: Literal[True],
+    ) -> Iterator[tuple[list[str], Array]]: ...  # fmt: skip
     def embed_iter(
         self,
         sentences: Iterable[Sentence],
@@ -325,18 +335,21 @@ class Elmo:
         layers: Layers = "average",
         split_on_spaces: bool = False,
         read_ahead: int = SENTENCES_READ_AHEAD,
-    ) -> Iterator[Array]:
+        with_words: bool = False,
+    ) -> Iterator[Array] | Iterator[tuple[list[str], Array]]:
         """Return the arrays of embed one by one, in the order given, for an iterable of any length.
 
         Memory is bounded: at most `read_ahead` sentences are read and embedded at a time, and fewer where they
-        are long (with state="carry" all of them, as the rows of one batch).
+        are long (with state="carry" all of them, as the rows of one batch). `with_words` returns pairs of a
+        sentence's words and its array.
         """
         choice = self._choose(layers)
         if isinstance(sentences, str) or not isinstance(sentences, Iterable):
             raise InputError("embed_iter takes an iterable of sentences; for one sentence use embed.")
         if not isinstance(read_ahead, int) or read_ahead < 1:
             raise InputError(f"read_ahead is {read_ahead!r}; it must be a whole number of sentences, 1 or more.")
-        return self._embed_windows(sentences, choice, _tokenizer(split_on_spaces), read_ahead)
+        pairs = self._embed_windows(sentences, choice, _tokenizer(split_on_spaces), read_ahead)
+        return pairs if with_words else (array for _, array in pairs)
 
     @overload
     def encode(
@@ -616,7 +629,7 @@ class Elmo:
 
     def _embed_windows(
         self, sentences: Iterable[Sentence], choice: LayerChoice, tokenizer: Tokenizer, read_ahead: int
-    ) -> Iterator[Array]:
+    ) -> Iterator[tuple[list[str], Array]]:
         max_words = WORDS_READ_AHEAD if self._runtime.carried is None else sys.maxsize
         window: list[list[str]] = []
         num_words = 0
@@ -624,10 +637,10 @@ class Elmo:
             window.append(read_sentence(sentence, tokenizer, position=number))
             num_words += len(window[-1])
             if len(window) == read_ahead or num_words >= max_words:
-                yield from self._embed_words(window, choice)
+                yield from zip(window, self._embed_words(window, choice), strict=True)
                 window, num_words = [], 0
         if window:
-            yield from self._embed_words(window, choice)
+            yield from zip(window, self._embed_words(window, choice), strict=True)
 
     def _embed_words(
         self,

@@ -29,6 +29,7 @@ def use_the_facade() -> None:
     assert_type(model.embed(["I went", "Hello"], layers="all"), list[Array])
     assert_type(model.embed(WORDS, layers=[0.2, 0.3, 0.5]), list[Array])
     assert_type(model.embed_iter(WORDS, layers=-1), Iterator[Array])
+    assert_type(model.embed_iter(["I went"], with_words=True), Iterator[tuple[list[str], Array]])
     assert_type(model.encode(["I went", ["or", "words"]], pooling="max", normalize=True), Array)
     assert_type(model.encode("I went", convert_to_tensor=True, normalize_embeddings=True), Tensor)
     assert_type(model.encode(WORDS, batch_size=8, show_progress_bar=True, device="cpu"), Array)

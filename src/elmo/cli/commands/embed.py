@@ -1,9 +1,8 @@
 """`elmo embed`: text -> the vectors of its words. `elmo encode`: text -> one vector per sentence."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -193,16 +192,13 @@ def embed(
         return
 
     def embed_sentences(model: "Elmo", sentences: Iterable[Sentence]) -> Iterator[Result]:
-        waiting: deque[tuple[Sentence, list[str]]] = deque()
-
-        def read() -> Iterator[list[str]]:
-            for sentence in sentences:
-                words = sentence.words(model, split_on_spaces=given.split_on_spaces)
-                waiting.append((sentence, words))
-                yield words
-
-        for array in model.embed_iter(read(), layers=layers, read_ahead=options.sentences_at_once(given.state)):
-            yield *waiting.popleft(), array
+        read, waiting = tee(sentences)
+        pairs = model.embed_iter(
+            (sentence.content for sentence in read), layers=layers, split_on_spaces=given.split_on_spaces,
+            read_ahead=options.sentences_at_once(given.state), with_words=True,
+        )  # fmt: skip
+        for (words, array), sentence in zip(pairs, waiting, strict=True):
+            yield sentence, words, array
 
     given.write_file(embed_sentences, lambda model: None, only=only, spans=spans)
 
