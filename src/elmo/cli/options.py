@@ -10,8 +10,7 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 import typer
 
@@ -27,21 +26,8 @@ if TYPE_CHECKING:
     from elmo.model import Elmo
 
 NAMED_LAYERS = ("average", "top", "all", "concat", "meaning")
-
-
-class State(str, Enum):
-    """The state from which the language model reads a sentence."""
-
-    zero = "zero"
-    carry = "carry"
-
-
-class StoredAs(str, Enum):
-    """The forms in which a model folder can store its weights."""
-
-    float32 = "float32"
-    float16 = "float16"
-    compact = "compact"
+State: TypeAlias = Literal["zero", "carry"]
+StoredAs: TypeAlias = Literal["float32", "float16", "compact"]
 
 
 def option(default: Any, spec: str, help: str, *, shown: str | bool = True, min: int | None = None) -> Any:
@@ -223,7 +209,7 @@ def read_layers(given: str | None) -> "LayerValue":
 def sentences_at_once(state: State) -> int:
     """Return how many sentences a model reads at a time."""
     # Sentences of one batch start in the same state, so carrying it over needs batches of one.
-    if state is State.carry:
+    if state == "carry":
         return 1
     from elmo.model import SENTENCES_READ_AHEAD
 
@@ -235,7 +221,7 @@ def open_model(
     *,
     format: str | None = None,
     device: str = "cpu",
-    state: State = State.zero,
+    state: State = "zero",
     precision: str = "float32",
     threads: int | None = None,
     local_files_only: bool = False,
@@ -249,7 +235,7 @@ def open_model(
         name,
         format=cast("Format | None", format),
         device=device,
-        state=state.value,
+        state=state,
         precision=precision,
         num_threads=threads,
         local_files_only=local_files_only,
@@ -288,13 +274,21 @@ class ModelOptions:
     device: Device = "cpu"
     local_files_only: LocalFilesOnly = False
 
-    def open(self, corpus: "CorpusIndex | list[str] | None" = None, *, state: State = State.zero) -> "Elmo":
+    def open(
+        self,
+        corpus: "CorpusIndex | list[str] | None" = None,
+        *,
+        state: State = "zero",
+        precision: str = "float32",
+        threads: int | None = None,
+    ) -> "Elmo":
         """Open the model; without a name the one that an index was built with. An index needs its own model."""
         index = None if corpus is None or isinstance(corpus, list) else corpus
         name = index.manifest.model if index is not None and self.model is None else self.model
         model = open_model(
-            name, format=self.format, device=self.device, state=state, local_files_only=self.local_files_only
-        )
+            name, format=self.format, device=self.device, state=state, precision=precision, threads=threads,
+            local_files_only=self.local_files_only,
+        )  # fmt: skip
         if index is not None:
             index.check_model(model)
         return model

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from elmo.cli import options
-from elmo.cli.options import expand_options, open_model, option
+from elmo.cli.options import ModelOptions, expand_options, option
 from elmo.cli.run import resumable
 from elmo.cli.text_input import Sentence, TextInput
 from elmo.cli.vector_files import Result, check_output, is_folder, write_vectors
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class VectorOptions:
+class VectorOptions(ModelOptions):
     """What is read, which model computes, and what is written; the later options are for folders only."""
 
     inputs: options.Rows = None
@@ -35,15 +35,11 @@ class VectorOptions:
         ".npz, .npy, .jsonl, .h5 or .hdf5 chooses the format of a single file. Without it, or with -, JSON "
         "lines go to standard output.",
     )
-    model: options.ModelName = None
-    format: options.ModelFormat = None
     layers: options.LayerChoice = None
     split_on_spaces: options.SplitOnSpaces = False
-    device: options.Device = "cpu"
-    state: options.StateChoice = options.State.zero
+    state: options.StateChoice = "zero"
     precision: options.PrecisionChoice = "float32"
     threads: options.Threads = None
-    local_files_only: options.LocalFilesOnly = False
     input_format: Kind | None = option(None, "--format", "Format of the input files.", shown="by the ending")
     column: options.Column = None
     id_column: str | None = option(None, "--id-column NAME", "Folders: column of the row ids.", shown="id")
@@ -72,25 +68,16 @@ class VectorOptions:
     max_words: int | None = option(None, "--max-words N", "Folders: longest row, in words.", shown="32768")
     force: bool = option(False, "--force", "Replace other vectors in the folder.")
 
-    def open(self, threads: int | None) -> "Elmo":
-        """Open the model."""
-        return open_model(
-            self.model,
-            format=self.format,
-            device=self.device,
-            state=self.state,
-            precision=self.precision,
-            threads=threads,
-            local_files_only=self.local_files_only,
-        )
-
     def write_file(
         self,
         compute: "Callable[[Elmo, Iterable[Sentence]], Iterator[Result]]",
-        find_shape: "Callable[[Elmo], tuple[int, ...] | None]",
+        find_shape: "Callable[[Elmo], tuple[int, ...]] | None" = None,
         **folder_only: Any,
     ) -> None:
-        """Write one file or standard output; InputError for an option that only a folder has."""
+        """Write one file or standard output; InputError for an option that only a folder has.
+
+        `find_shape` returns the shape of a sentence's vector; without it the vectors are those of words.
+        """
         path = check_output(self.output)
         for name, value in {**folder_only, **{name: getattr(self, name) for name in _FOLDER_ONLY}}.items():
             if value:
@@ -100,11 +87,12 @@ class VectorOptions:
                 )
         source = TextInput(self.inputs, self.text, output=path, kind=self.input_format, column=self.column)
         sentences: Iterable[Sentence] = source
-        if "only" in folder_only and path is not None and path.suffix.lower() == ".npy":
+        if find_shape is None and path is not None and path.suffix.lower() == ".npy":
             sentences = _take_only(source)
         reuse_large_blocks()
-        model = self.open(self.threads)
-        write_vectors(compute(model, sentences), path, shape=find_shape(model), num_bytes=source.num_bytes)
+        model = self.open(state=self.state, precision=self.precision, threads=self.threads)
+        shape = None if find_shape is None else find_shape(model)
+        write_vectors(compute(model, sentences), path, shape=shape, num_bytes=source.num_bytes)
 
     def write_folder(self, unit: Unit, **settings: Any) -> None:
         """Write a folder of vectors; `settings` are those that decide the vectors."""
@@ -112,7 +100,7 @@ class VectorOptions:
             raise InputError("--text goes with standard output or one file; name files, or -, to fill a folder.")
         if not self.inputs:
             raise InputError("Nothing to read; name files, or - for standard input.")
-        if self.state is options.State.carry:
+        if self.state == "carry":
             raise InputError(
                 "--state carry reads one sentence after another, but the parts of a folder are computed "
                 "independently; write one file instead, such as vectors.h5."
@@ -128,7 +116,7 @@ class VectorOptions:
         num_workers, num_threads = share_threads(*given, on_cpu=self.device == "cpu")
         reuse_large_blocks()
         assert self.output is not None
-        model = self.open(num_threads)
+        model = self.open(precision=self.precision, threads=num_threads)
         before = _read_time(self.output)
         with resumable():
             vectors = embed_files(
@@ -200,7 +188,7 @@ def embed(
         for (words, array), sentence in zip(pairs, waiting, strict=True):
             yield sentence, words, array
 
-    given.write_file(embed_sentences, lambda model: None, only=only, spans=spans)
+    given.write_file(embed_sentences, only=only, spans=spans)
 
 
 @expand_options

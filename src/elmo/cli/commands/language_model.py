@@ -35,7 +35,7 @@ def score(
     by_word: bool = option(False, "--by-word", "Show the log probability of each word as well."),
     json: bool = option(False, "--json", "Print one line of JSON per sentence."),
     split_on_spaces: options.SplitOnSpaces = False,
-    state: options.StateChoice = options.State.zero,
+    state: options.StateChoice = "zero",
 ) -> None:
     """Print the perplexity of each sentence of a text.
 
@@ -139,7 +139,7 @@ def evaluate(
         "lines", "", "What a sentence is: each line, or what a splitter finds in running text."
     ),
     split_on_spaces: options.SplitOnSpaces = False,
-    state: options.StateChoice = options.State.zero,
+    state: options.StateChoice = "zero",
     json: options.AsJson = False,
 ) -> None:
     """Measure the perplexity of a language model on a text.

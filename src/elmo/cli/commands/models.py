@@ -1,9 +1,8 @@
 """`elmo convert`, `average`, `vocab` and `export`: a model -> another form of it."""
 
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
@@ -26,13 +25,6 @@ _OWN_FILES = {
 }  # fmt: skip
 ModelOutput = Annotated[Path, argument(..., "OUT", "Folder to write the model to.")]
 export = typer.Typer(rich_markup_mode=None)  # its help is in elmo.cli.app
-
-
-class Target(str, Enum):
-    """The formats that can be written."""
-
-    elmo = "elmo"
-    hdf5 = "hdf5"
 
 
 @dataclass(frozen=True)
@@ -85,8 +77,8 @@ def convert(
     source: Annotated[str, argument(..., "IN", options.MODEL_HELP)],
     output: ModelOutput,
     rewrite: RewriteOptions,
-    to: Target = option(
-        Target.elmo,
+    to: Literal["elmo", "hdf5"] = option(
+        "elmo",
         "",
         "Format to write. elmo: the folder of this package. hdf5: options.json, weights.hdf5 and "
         "vocab.txt, for bilm-tf and AllenNLP.",
@@ -105,20 +97,19 @@ def convert(
     Example:
       elmo convert elmo_weights.hdf5 my-model
     """
-    if to is Target.hdf5 and storage not in (None, options.StoredAs.float32):
-        assert storage is not None
-        raise InputError(f"--storage is {storage.value}, but HDF5 models are stored in float32; leave it out.")
+    if to == "hdf5" and storage not in (None, "float32"):
+        raise InputError(f"--storage is {storage}, but HDF5 models are stored in float32; leave it out.")
     rewrite.check_folder(source, output, source_name="IN")
     checkpoint = rewrite.read(source)
-    if to is Target.elmo:
-        write_model(checkpoint, output, checkpoint.storage if storage is None else storage.value)
+    if to == "elmo":
+        write_model(checkpoint, output, storage or checkpoint.storage)
     else:
         from elmo.checkpoint.formats.hdf5 import write_hdf5
 
         with output_folder(output) as folder:
             write_hdf5(checkpoint, folder)
     print(f"Wrote {output}: {', '.join(sorted(file.name for file in output.iterdir()))}.")
-    for loss in _losses(checkpoint) if to is Target.hdf5 else []:
+    for loss in _losses(checkpoint) if to == "hdf5" else []:
         print(f"Not written, because HDF5 models have no place for it: {loss}.")
 
 

@@ -183,7 +183,7 @@ def fuse(
             advance=lambda num_tokens: advance(num_tokens, num_tokens),
         )  # fmt: skip
     checkpoint = fused.checkpoint()
-    write_model(checkpoint, output, checkpoint.storage if storage is None else storage.value)
+    write_model(checkpoint, output, storage or checkpoint.storage)
     assert fused.context is not None
     print(
         f"Wrote {output} with a context layer of {fused.context.num_words:,} words and {fused.context.dim} "
