@@ -30,24 +30,21 @@ State: TypeAlias = Literal["zero", "carry"]
 StoredAs: TypeAlias = Literal["float32", "float16", "compact"]
 
 
-def option(default: Any, spec: str, help: str, *, shown: str | bool = True, min: int | None = None) -> Any:
+def option(spec: str, help: str, default: Any = ..., *, shown: str | bool = True, min: int | None = None) -> Any:
     """Declare an option; `spec` has its flags and the name of its value, as in "--output -o FILE".
 
-    Without flags, the parameter's name is the flag. The default `...` stands for a required option, or for the
-    default that follows Annotated[…]. `shown` replaces the default on the help page.
+    Without flags, the parameter's name is the flag. Without a default, the option is required, or its default
+    follows Annotated[…]. `shown` replaces the default on the help page.
     """
-    flags, metavar = _split_spec(spec)
+    names = spec.split()
+    flags = [name for name in names if name.startswith("-")]
+    metavar = names[-1] if len(names) > len(flags) else None
     return typer.Option(default, *flags, metavar=metavar, help=help, show_default=shown, min=min)
 
 
-def argument(default: Any, spec: str, help: str, *, shown: bool = True) -> Any:
+def argument(spec: str, help: str, default: Any = ..., *, shown: bool = True) -> Any:
     """Declare an argument; `spec` is its name on the help page."""
     return typer.Argument(default, metavar=spec, help=help, show_default=shown)
-
-
-def _split_spec(spec: str) -> tuple[list[str], str | None]:
-    flags = [name for name in spec.split() if name.startswith("-")]
-    return flags, next((name for name in spec.split() if not name.startswith("-")), None)
 
 
 def expand_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -81,7 +78,6 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
 Rows = Annotated[
     list[str] | None,
     argument(
-        ...,
         "INPUT",
         "Files: .txt (one sentence per line), .jsonl, .csv, .tsv, .parquet or .conllu, compressed (.gz, .xz, "
         ".zst) or not; patterns such as 'texts/*.txt'; - is standard input.",
@@ -91,7 +87,6 @@ Rows = Annotated[
 Column = Annotated[
     str | None,
     option(
-        ...,
         "--column NAME",
         "Column or JSON field that holds the text, or a list of words.",
         shown="text, sentence, tokens or words",
@@ -99,29 +94,25 @@ Column = Annotated[
 ]
 Texts = Annotated[
     list[str] | None,
-    option(..., "--text SENTENCE", "A sentence to read after those of the files; repeatable.", shown=False),
+    option("--text SENTENCE", "A sentence to read after those of the files; repeatable.", shown=False),
 ]
 MODEL_HELP = "A folder, an .hdf5 or .zip file, an alias such as 'small', or a hub id."
-ModelName = Annotated[
-    str | None, option(..., "--model -m MODEL", f"{MODEL_HELP[:-1]}; without it, the default model.")
-]
-ModelArgument = Annotated[str, argument(..., "MODEL", MODEL_HELP)]
+ModelName = Annotated[str | None, option("--model -m MODEL", f"{MODEL_HELP[:-1]}; without it, the default model.")]
+ModelArgument = Annotated[str, argument("MODEL", MODEL_HELP)]
 ModelFormat = Annotated[
     str | None,
     option(
-        ...,
         "--model-format FORMAT",
         "Format of the model's files if it cannot be detected: elmo, manylangs, hdf5, tensorflow or zip.",
     ),
 ]
-MarkedSentence = Annotated[str, argument(..., "SENTENCE", "A sentence with one [marked] word.", shown=False)]
-WordIndex = Annotated[int | None, option(..., "--word-index N", "Index of the word, from 0, instead of brackets.")]
-TextFiles = Annotated[list[str], argument(..., "TEXT", "Text files in UTF-8; - is standard input.")]
+MarkedSentence = Annotated[str, argument("SENTENCE", "A sentence with one [marked] word.", shown=False)]
+WordIndex = Annotated[int | None, option("--word-index N", "Index of the word, from 0, instead of brackets.")]
+TextFiles = Annotated[list[str], argument("TEXT", "Text files in UTF-8; - is standard input.")]
 _ONE_OR_WEIGHTS = "the number of one layer (0 is the word alone), or one weight per layer, separated by commas."
 LayerChoice = Annotated[
     str | None,
     option(
-        ...,
         "--layers LAYERS",
         "Layers to return: average, top, all, concat, meaning (the top layer with the context layer), "
         + _ONE_OR_WEIGHTS,
@@ -131,7 +122,6 @@ LayerChoice = Annotated[
 MeaningChoice = Annotated[
     str | None,
     option(
-        ...,
         "--layers",
         f"Layers to compare: meaning, average, top, concat, {_ONE_OR_WEIGHTS}",
         shown="meaning, or average without a context layer",
@@ -141,49 +131,40 @@ _ONE_LAYER = "Layer to compare by: a number, top, average or meaning"
 Layers = Annotated[
     list[str] | None,
     option(
-        ...,
-        "--layers LAYER",
-        f"{_ONE_LAYER}; repeatable.",
-        shown="meaning, or all above 0 without a context layer",
+        "--layers LAYER", f"{_ONE_LAYER}; repeatable.", shown="meaning, or all above 0 without a context layer"
     ),
 ]
 OneLayer = Annotated[
-    str | None, option(..., "--layers LAYER", f"{_ONE_LAYER}.", shown="meaning, or top without a context layer")
+    str | None, option("--layers LAYER", f"{_ONE_LAYER}.", shown="meaning, or top without a context layer")
 ]
-SplitOnSpaces = Annotated[
-    bool, option(..., "--split-on-spaces", "Split words at spaces only, instead of tokenizing.")
-]
-Device = Annotated[str, option(..., "--device DEVICE", "Device to compute on: cpu, cuda, cuda:1 or mps.")]
+SplitOnSpaces = Annotated[bool, option("--split-on-spaces", "Split words at spaces only, instead of tokenizing.")]
+Device = Annotated[str, option("--device DEVICE", "Device to compute on: cpu, cuda, cuda:1 or mps.")]
 StateChoice = Annotated[
-    State, option(..., "--state", "State at the start of a sentence: zero, or carried over from the one before.")
+    State, option("--state", "State at the start of a sentence: zero, or carried over from the one before.")
 ]
 PrecisionChoice = Annotated[
     str,
     option(
-        ...,
         "--precision PRECISION",
         "Precision of the matrix multiplications: float32, bfloat16, int8, or auto for the fastest on this CPU. "
         "float32 replaces one that the CPU lacks.",
     ),
 ]
-Threads = Annotated[int | None, option(..., "--threads N", "Number of CPU threads.", shown="chosen by torch")]
-LocalFilesOnly = Annotated[
-    bool, option(..., "--local-files-only", "Make no network call; use downloaded files only.")
-]
-AsJson = Annotated[bool, option(..., "--json", "Print one line of JSON, for programs.")]
+Threads = Annotated[int | None, option("--threads N", "Number of CPU threads.", shown="chosen by torch")]
+LocalFilesOnly = Annotated[bool, option("--local-files-only", "Make no network call; use downloaded files only.")]
+AsJson = Annotated[bool, option("--json", "Print one line of JSON, for programs.")]
 Labelled = Annotated[
     str | None,
     option(
-        ...,
         "--labelled FILE",
         "Labelled occurrences instead of a corpus: X.data.xml with X.gold.key.txt beside it, or lines of label, "
         "tab, and sentence with the [word].",
     ),
 ]
 MaxOccurrences = Annotated[
-    int, option(..., "", "Maximum number of occurrences; more frequent words are sampled.", min=1)
+    int, option("", "Maximum number of occurrences; more frequent words are sampled.", min=1)
 ]
-Seed = Annotated[int, option(..., "--seed N", "Random seed.")]
+Seed = Annotated[int, option("--seed N", "Random seed.")]
 
 
 def read_layers(given: str | None) -> "LayerValue":
@@ -301,7 +282,6 @@ class CorpusOptions:
     corpus: Annotated[
         list[str] | None,
         option(
-            ...,
             "--corpus -c PATH",
             "An index, or text files (.txt, .jsonl, .parquet, also .gz, .xz, .zst); repeatable.",
             shown=False,
@@ -310,23 +290,22 @@ class CorpusOptions:
     source: Annotated[
         list[str] | None,
         option(
-            ...,
             "--source PATTERN",
             "Use only files of the corpus whose name matches, as in 'books*'; repeatable.",
             shown=False,
         ),
     ] = None
     sentences: Annotated[
-        str | None, option(..., "--sentences FIRST:LAST", "Use only these sentences of each file, from 0.")
+        str | None, option("--sentences FIRST:LAST", "Use only these sentences of each file, from 0.")
     ] = None
     split: Annotated[
         Literal["sentences", "lines", "none"],
-        option(..., "--split", "What a sentence is: detected in the lines, each line, or each document."),
+        option("--split", "What a sentence is: detected in the lines, each line, or each document."),
     ] = "sentences"
     language: Annotated[
-        str | None, option(..., "--language CODE", "Language of the sentence detection: en, de, …", shown="en")
+        str | None, option("--language CODE", "Language of the sentence detection: en, de, …", shown="en")
     ] = None
-    field: Annotated[str, option(..., "--column NAME", "Column or JSON field that has the text.")] = "text"
+    field: Annotated[str, option("--column NAME", "Column or JSON field that has the text.")] = "text"
     split_on_spaces: SplitOnSpaces = False
 
     @property

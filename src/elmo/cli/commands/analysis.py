@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 @expand_options
 def similarity(
     sentences: Annotated[
-        list[str], argument(..., "SENTENCE", "Two or more sentences, each with one [marked] word, or none marked.")
+        list[str], argument("SENTENCE", "Two or more sentences, each with one [marked] word, or none marked.")
     ],
     model: ModelOptions,
     index_a: int | None = option(
-        None, "", "Index of the word in the first of two sentences, from 0, instead of brackets."
+        "", "Index of the word in the first of two sentences, from 0, instead of brackets.", None
     ),
-    index_b: int | None = option(None, "", "Index of the word in the second sentence."),
+    index_b: int | None = option("", "Index of the word in the second sentence.", None),
     layers: options.MeaningChoice = None,
-    by_layer: bool = option(False, "--by-layer", "Show each layer; layer 0 is the word without its sentence."),
+    by_layer: bool = option("--by-layer", "Show each layer; layer 0 is the word without its sentence.", False),
     json: options.AsJson = False,
 ) -> None:
     """Compare marked words, or whole sentences: a cosine.
@@ -108,17 +108,17 @@ _CONTEXT_COLUMNS = 84
 
 @expand_options
 def neighbors(
-    sentence: str | None = argument(None, "SENTENCE", "A sentence with one [marked] word.", shown=False),
+    sentence: str | None = argument("SENTENCE", "A sentence with one [marked] word.", None, shown=False),
     *,
     corpus: CorpusOptions,
-    build: Path | None = option(None, "--build INDEX", "Build this index of the corpus, resume it, or add to it."),
-    index: int | None = option(None, "--word-index N", "Index of the word, from 0, instead of brackets."),
+    build: Path | None = option("--build INDEX", "Build this index of the corpus, resume it, or add to it.", None),
+    index: options.WordIndex = None,
     layers: options.Layers = None,
     match: Literal["any", "same", "other"] = option(
-        "any", "--match", "Find occurrences of any word, of the same word, or of other words."
+        "--match", "Find occurrences of any word, of the same word, or of other words.", "any"
     ),
-    top_k: int = option(10, "--top-k", "Number of neighbours per layer."),
-    max_words: int | None = option(None, "", "With --build: maximum number of words to read of each file.", min=1),
+    top_k: int = option("--top-k", "Number of neighbours per layer.", 10),
+    max_words: int | None = option("", "With --build: maximum number of words to read of each file.", None, min=1),
     json: options.AsJson = False,
     model: ModelOptions,
 ) -> None:
@@ -221,22 +221,22 @@ _WORDS_SHOWN = 20
 @expand_options
 def senses(
     word: str | None = argument(
-        None,
         "WORD",
         "The word, in upper or lower case. Without it, all frequent words of --labelled are evaluated.",
+        None,
         shown=False,
     ),
     *,
     corpus: CorpusOptions,
     labelled: options.Labelled = None,
     layer: options.OneLayer = None,
-    num_senses: int | None = option(None, "--senses", "Number of senses, instead of detecting it.", min=1),
+    num_senses: int | None = option("--senses", "Number of senses, instead of detecting it.", None, min=1),
     max_occurrences: options.MaxOccurrences = 1000,
     min_occurrences: int = option(
-        50, "", "Without WORD: minimum number of occurrences of a word to evaluate.", min=2
+        "", "Without WORD: minimum number of occurrences of a word to evaluate.", 50, min=2
     ),
-    max_words: int | None = option(None, "", "Without WORD: maximum number of words; more are sampled.", min=1),
-    contexts: int = option(3, "", "Number of typical contexts to show of each sense.", min=0),
+    max_words: int | None = option("", "Without WORD: maximum number of words; more are sampled.", None, min=1),
+    contexts: int = option("", "Number of typical contexts to show of each sense.", 3, min=0),
     seed: options.Seed = 0,
     json: options.AsJson = False,
     model: ModelOptions,
@@ -336,36 +336,35 @@ _MOST_COLUMNS = 4
 @expand_options
 def probe(
     kind: Literal["tagging", "features", "classification", "senses", "similarity"] = argument(
-        ...,
         "KIND",
         "tagging: the tag of each word. features: each feature of CoNLL-U's FEATS. classification: the "
         "label of each text. senses: WordNet keys, by the nearest neighbour. similarity: scores of sentence "
         "pairs.",
     ),
-    test: str = option(..., "FILE", "Examples to measure on."),
-    train: str | None = option(None, "FILE", "Examples to learn from; optional for similarity."),
+    test: str = option("FILE", "Examples to measure on."),
+    train: str | None = option("FILE", "Examples to learn from; optional for similarity.", None),
     column: list[str] | None = option(
-        None,
         "--column ROLE=NAME",
         "Column that has a role, as in tag=xpos, text=review or first=premise; repeatable.",
+        None,
         shown=False,
     ),
-    file_format: str | None = option(None, "--format FORMAT", "Format of the files if it cannot be detected."),
+    file_format: str | None = option("--format FORMAT", "Format of the files if it cannot be detected.", None),
     sense_index: str | None = option(
-        None, "FILE", "For senses: WordNet's index.sense, for lemmas not in --train."
+        "FILE", "For senses: WordNet's index.sense, for lemmas not in --train.", None
     ),
-    seeds: int = option(3, "", "Number of random seeds, counted from 0.", min=1),
+    seeds: int = option("", "Number of random seeds, counted from 0.", 3, min=1),
     max_train_words: int | None = option(
-        None,
         "",
         "Maximum number of words to learn from, sampled for each seed; senses takes the first ones.",
+        None,
         shown="100,000; 200,000 for classification; 1,000,000 for senses",
         min=1,
     ),
     max_test_words: int | None = option(
-        None,
         "",
         "Maximum number of words to measure on, for tagging, features and classification.",
+        None,
         shown="50,000",
         min=1,
     ),

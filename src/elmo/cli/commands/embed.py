@@ -29,44 +29,44 @@ class VectorOptions(ModelOptions):
     inputs: options.Rows = None
     text: options.Texts = None
     output: Path | None = option(
-        None,
         "--output -o DIR|FILE",
         "Folder or file to write. A name without an ending is a folder, for text of any size; the ending "
         ".npz, .npy, .jsonl, .h5 or .hdf5 chooses the format of a single file. Without it, or with -, JSON "
         "lines go to standard output.",
+        None,
     )
     layers: options.LayerChoice = None
     split_on_spaces: options.SplitOnSpaces = False
     state: options.StateChoice = "zero"
     precision: options.PrecisionChoice = "float32"
     threads: options.Threads = None
-    input_format: Kind | None = option(None, "--format", "Format of the input files.", shown="by the ending")
+    input_format: Kind | None = option("--format", "Format of the input files.", None, shown="by the ending")
     column: options.Column = None
-    id_column: str | None = option(None, "--id-column NAME", "Folders: column of the row ids.", shown="id")
+    id_column: str | None = option("--id-column NAME", "Folders: column of the row ids.", None, shown="id")
     file_format: FileFormat | None = option(
-        None, "--file-format", "Folders: format of the files in it.", shown="parquet"
+        "--file-format", "Folders: format of the files in it.", None, shown="parquet"
     )
     dtype: DType | None = option(
-        None, "", "Folders: type of the numbers; int8 has a scale per vector.", shown="float32"
+        "", "Folders: type of the numbers; int8 has a scale per vector.", None, shown="float32"
     )
     on_error: Literal["stop", "reject"] | None = option(
-        None,
         "--on-error",
         "Folders: stop at a row that cannot be read, or list it in rejects.jsonl and continue.",
+        None,
         shown="stop",
     )
-    workers: int | None = option(None, "--workers N", "Folders: number of processes.", shown="one per two threads")
+    workers: int | None = option("--workers N", "Folders: number of processes.", None, shown="one per two threads")
     engine: Literal["local", "ray"] | None = option(
-        None, "--engine", "Folders: compute on this machine, or on a Ray cluster.", shown="local"
+        "--engine", "Folders: compute on this machine, or on a Ray cluster.", None, shown="local"
     )
     address: str | None = option(
-        None, "--address ADDRESS", "Ray cluster to use, such as auto or ray://host:10001."
+        "--address ADDRESS", "Ray cluster to use, such as auto or ray://host:10001.", None
     )
     part_bytes: int | None = option(
-        None, "--part-bytes N", "Folders: size of the text in one part, the unit of resuming.", shown="1048576"
+        "--part-bytes N", "Folders: size of the text in one part, the unit of resuming.", None, shown="1048576"
     )
-    max_words: int | None = option(None, "--max-words N", "Folders: longest row, in words.", shown="32768")
-    force: bool = option(False, "--force", "Replace other vectors in the folder.")
+    max_words: int | None = option("--max-words N", "Folders: longest row, in words.", None, shown="32768")
+    force: bool = option("--force", "Replace other vectors in the folder.", False)
 
     def write_file(
         self,
@@ -155,12 +155,12 @@ _FOLDER_ONLY = (
 def embed(
     given: VectorOptions,
     only: list[str] | None = option(
-        None, "--only WORD", "Folders: write only the vectors of this word, wherever it occurs; repeatable."
+        "--only WORD", "Folders: write only the vectors of this word, wherever it occurs; repeatable.", None
     ),
     spans: str | None = option(
-        None,
         "--spans NAME",
         "Folders: write only a vector per range of words, such as [[2, 4]], listed in this column.",
+        None,
     ),
 ) -> None:
     """Compute the contextual vectors of every word of a text.
@@ -195,12 +195,12 @@ def embed(
 def encode(
     given: VectorOptions,
     pooling: Pooling = option(
-        "auto",
         "",
         "How the vectors of the words become one: their mean or max in --layers; weighted, where frequent words "
         "count little, for models with a context layer; auto is weighted for those without --layers, else mean.",
+        "auto",
     ),
-    normalize: bool = option(False, "--normalize", "Scale each vector to length 1."),
+    normalize: bool = option("--normalize", "Scale each vector to length 1.", False),
 ) -> None:
     """Compute one vector for every sentence of a text.
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 def info(
     files: FilesOptions,
     model: str | None = argument(
-        None,
         "MODEL",
         f"{options.MODEL_HELP[:-1]}; without it, the default model. Or a folder of vectors.",
+        None,
         shown=False,
     ),
     json: options.AsJson = False,
-    checksums: bool = option(True, "", "Read the whole of a folder of vectors and compare its checksums."),
+    checksums: bool = option("", "Read the whole of a folder of vectors and compare its checksums.", True),
 ) -> None:
     """Describe a model, or a folder of vectors, and check it.
 

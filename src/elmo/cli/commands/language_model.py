@@ -32,8 +32,8 @@ def score(
     inputs: options.Rows = None,
     text: options.Texts = None,
     column: options.Column = None,
-    by_word: bool = option(False, "--by-word", "Show the log probability of each word as well."),
-    json: bool = option(False, "--json", "Print one line of JSON per sentence."),
+    by_word: bool = option("--by-word", "Show the log probability of each word as well.", False),
+    json: bool = option("--json", "Print one line of JSON per sentence.", False),
     split_on_spaces: options.SplitOnSpaces = False,
     state: options.StateChoice = "zero",
 ) -> None:
@@ -72,9 +72,9 @@ def substitutes(
     sentence: options.MarkedSentence,
     model: ModelOptions,
     index: options.WordIndex = None,
-    top_k: int = option(10, "--top-k", "Number of words to print."),
-    punctuation: bool = option(False, "--punctuation", "Include punctuation."),
-    same_word: bool = option(False, "--same-word", "Include the marked word itself."),
+    top_k: int = option("--top-k", "Number of words to print.", 10),
+    punctuation: bool = option("--punctuation", "Include punctuation.", False),
+    same_word: bool = option("--same-word", "Include the marked word itself.", False),
     json: options.AsJson = False,
 ) -> None:
     """Print the words that fit in place of one, best first.
@@ -136,7 +136,7 @@ def evaluate(
     texts: options.TextFiles,
     model: ModelOptions,
     split: Literal["lines", "sentences"] = option(
-        "lines", "", "What a sentence is: each line, or what a splitter finds in running text."
+        "", "What a sentence is: each line, or what a splitter finds in running text.", "lines"
     ),
     split_on_spaces: options.SplitOnSpaces = False,
     state: options.StateChoice = "zero",

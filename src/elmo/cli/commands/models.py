@@ -23,7 +23,7 @@ _OWN_FILES = {
     "config.json", "weights.safetensors", "vocabulary.txt", "characters.txt", "word_counts.txt", "README.md",
     "context.safetensors", "context.txt", "options.json", "weights.hdf5", "vocab.txt",
 }  # fmt: skip
-ModelOutput = Annotated[Path, argument(..., "OUT", "Folder to write the model to.")]
+ModelOutput = Annotated[Path, argument("OUT", "Folder to write the model to.")]
 export = typer.Typer(rich_markup_mode=None)  # its help is in elmo.cli.app
 
 
@@ -31,7 +31,7 @@ export = typer.Typer(rich_markup_mode=None)  # its help is in elmo.cli.app
 class RewriteOptions(FilesOptions):
     """How a model is read, and whether what is there already may be replaced by another form of it."""
 
-    force: Annotated[bool, option(..., "--force", "Replace OUT.")] = False
+    force: Annotated[bool, option("--force", "Replace OUT.")] = False
 
     def check_folder(self, source: str, output: Path, *, source_name: str = "MODEL") -> None:
         """Raise InputError for a folder that holds the source, other files, or a model if --force is not given."""
@@ -74,20 +74,20 @@ def _shorten(names: list[str]) -> str:
 
 @expand_options
 def convert(
-    source: Annotated[str, argument(..., "IN", options.MODEL_HELP)],
+    source: Annotated[str, argument("IN", options.MODEL_HELP)],
     output: ModelOutput,
     rewrite: RewriteOptions,
     to: Literal["elmo", "hdf5"] = option(
-        "elmo",
         "",
         "Format to write. elmo: the folder of this package. hdf5: options.json, weights.hdf5 and "
         "vocab.txt, for bilm-tf and AllenNLP.",
+        "elmo",
     ),
     storage: options.StoredAs | None = option(
-        None,
         "",
         "Storage of the weights: float16 takes half the bytes of float32, compact also stores the "
         "softmax in 8 bits. Vectors change by the rounding.",
+        None,
         shown="as IN is stored",
     ),
 ) -> None:
@@ -133,11 +133,11 @@ def _losses(checkpoint: "Checkpoint") -> list[str]:
 
 @expand_options
 def average(
-    models: Annotated[list[str], argument(..., "MODEL", "Two or more models, such as checkpoints of one run.")],
+    models: Annotated[list[str], argument("MODEL", "Two or more models, such as checkpoints of one run.")],
     rewrite: RewriteOptions,
-    output: Path = option(..., "--output -o OUT", "Folder to write the model to."),
+    output: Path = option("--output -o OUT", "Folder to write the model to."),
     share: list[float] | None = option(
-        None, "", "Share of each model, in the order of the models; repeatable.", shown="equal shares"
+        "", "Share of each model, in the order of the models; repeatable.", None, shown="equal shares"
     ),
 ) -> None:
     """Average the weights of related models.
@@ -163,9 +163,9 @@ def vocab(
     output: ModelOutput,
     rewrite: RewriteOptions,
     vocabulary: Path | None = option(
-        None, "--vocabulary FILE", "The whole new vocabulary, one word per line, with special words."
+        "--vocabulary FILE", "The whole new vocabulary, one word per line, with special words.", None
     ),
-    add: Path | None = option(None, "--add FILE", "Words to append to the vocabulary, one per line."),
+    add: Path | None = option("--add FILE", "Words to append to the vocabulary, one per line.", None),
 ) -> None:
     """Change the vocabulary of a model without training.
 
@@ -230,7 +230,7 @@ def _check_words(path: Path, words: list[str], old: "Vocabulary") -> None:
 @expand_options
 def onnx(
     model: options.ModelArgument,
-    output: Annotated[Path, argument(..., "OUT", "The .onnx file to write.")],
+    output: Annotated[Path, argument("OUT", "The .onnx file to write.")],
     rewrite: RewriteOptions,
 ) -> None:
     """Write a model as one ONNX file, for onnxruntime in any language.
@@ -255,12 +255,12 @@ def onnx(
 @expand_options
 def word2vec(
     model: options.ModelArgument,
-    output: Annotated[Path, argument(..., "OUT", "The file to write, .txt or .bin.")],
+    output: Annotated[Path, argument("OUT", "The file to write, .txt or .bin.")],
     rewrite: RewriteOptions,
     words: Path | None = option(
-        None, "--words FILE", "A text file in UTF-8 with one word per line.", shown="the model's vocabulary"
+        "--words FILE", "A text file in UTF-8 with one word per line.", None, shown="the model's vocabulary"
     ),
-    binary: bool = option(False, "--binary", "Write numbers as bytes, not as text."),
+    binary: bool = option("--binary", "Write numbers as bytes, not as text.", False),
 ) -> None:
     """Write the vectors that words have without a sentence (layer 0), in the format of word2vec.
 

@@ -25,35 +25,34 @@ if TYPE_CHECKING:
 
 def prepare(
     inputs: list[str] = argument(
-        ...,
         "INPUT",
         "Files .txt, .jsonl or .parquet, plain or compressed (.gz, .xz, .bz2, .zst), or patterns such as "
         "'texts/*.txt.xz'; - is standard input, plain text.",
         shown=False,
     ),
-    output: Path = option(..., "--output -o DIR", "Folder to write."),
-    column: str = option("text", "--column NAME", "Column of the text in .jsonl and .parquet files."),
+    output: Path = option("--output -o DIR", "Folder to write."),
+    column: str = option("--column NAME", "Column of the text in .jsonl and .parquet files.", "text"),
     split: Split = option(
-        "sentences",
         "",
         "sentences: every line is a paragraph, split into sentences. lines: every line is a sentence. "
         "none: a document (lines up to a blank one, a record or a row) is one sequence.",
+        "sentences",
     ),
     language: str | None = option(
-        None, "CODE", "Language whose rules split the sentences, for example de.", shown="en"
+        "CODE", "Language whose rules split the sentences, for example de.", None, shown="en"
     ),
     split_on_spaces: options.SplitOnSpaces = False,
     vocabulary_size: int | None = option(
-        None, "N", "Number of words that the softmax predicts, <S>, </S> and <UNK> included.", shown="40000"
+        "N", "Number of words that the softmax predicts, <S>, </S> and <UNK> included.", None, shown="40000"
     ),
-    min_count: int | None = option(None, "N", "Instead of a size: take every word that occurs at least N times."),
+    min_count: int | None = option("N", "Instead of a size: take every word that occurs at least N times.", None),
     vocabulary: Path | None = option(
-        None, "FILE", "Instead of a size: take these words, one per line, <S>, </S> and <UNK> among them."
+        "FILE", "Instead of a size: take these words, one per line, <S>, </S> and <UNK> among them.", None
     ),
     workers: int | None = option(
-        None, "N", "Number of processes that tokenize.", shown="number of cores, at most 8"
+        "N", "Number of processes that tokenize.", None, shown="number of cores, at most 8"
     ),
-    force: bool = option(False, "--force", "Replace another corpus in DIR."),
+    force: bool = option("--force", "Replace another corpus in DIR.", False),
     as_json: options.AsJson = False,
 ) -> None:
     """Turn raw text into a corpus for training.
@@ -93,23 +92,23 @@ def prepare(
     )
 
 
-CorpusArgument = Annotated[Path, argument(..., "CORPUS", "Folder that elmo prepare wrote.")]
-NumWords = Annotated[int, option(..., "--words", "Number of words, the most frequent ones.", min=2)]
-Dimensions = Annotated[int, option(..., "--dim", "Dimensions of the static vectors.", min=1)]
-Seed = Annotated[int, option(..., "--seed", "Random seed.", min=0)]
+CorpusArgument = Annotated[Path, argument("CORPUS", "Folder that elmo prepare wrote.")]
+NumWords = Annotated[int, option("--words", "Number of words, the most frequent ones.", min=2)]
+Dimensions = Annotated[int, option("--dim", "Dimensions of the static vectors.", min=1)]
+Seed = Annotated[int, option("--seed", "Random seed.", min=0)]
 
 
 def static(
     corpus: CorpusArgument,
-    output: Path = option(..., "--output -o FILE", "Text file to write."),
+    output: Path = option("--output -o FILE", "Text file to write."),
     words: NumWords = 40_000,
     dim: Dimensions = 256,
-    window: int = option(8, "", "Maximum distance of two words that are counted.", min=1),
+    window: int = option("", "Maximum distance of two words that are counted.", 8, min=1),
     keep_case: bool = option(
-        False, "--keep-case", "Keep capital letters instead of converting words to lower case."
+        "--keep-case", "Keep capital letters instead of converting words to lower case.", False
     ),
     seed: Seed = 0,
-    force: bool = option(False, "--force", "Replace FILE."),
+    force: bool = option("--force", "Replace FILE.", False),
 ) -> None:
     """Compute static word vectors from a corpus.
 
@@ -146,17 +145,17 @@ def fuse(
     model: options.ModelArgument,
     corpus: CorpusArgument,
     rewrite: RewriteOptions,
-    output: Path = option(..., "--output -o OUT", "Folder to write."),
+    output: Path = option("--output -o OUT", "Folder to write."),
     vectors: Path | None = option(
-        None,
         "FILE",
         "Static vectors to use instead of making them from the corpus: a text file of GloVe or word2vec.",
+        None,
     ),
     words: NumWords = 40_000,
     dim: Dimensions = 256,
     seed: Seed = 0,
     storage: options.StoredAs | None = option(
-        None, "", "Storage format of the weights, as in elmo convert.", shown="as MODEL is stored"
+        "", "Storage format of the weights, as in elmo convert.", None, shown="as MODEL is stored"
     ),
 ) -> None:
     """Add a context layer to a model.
@@ -192,33 +191,33 @@ def fuse(
 
 
 def train(
-    corpus: Path | None = argument(None, "CORPUS", "Folder that `elmo prepare` wrote.", shown=False),
-    output: Path | None = option(None, "--output -o RUN", "New folder of the run."),
+    corpus: Path | None = argument("CORPUS", "Folder that `elmo prepare` wrote.", None, shown=False),
+    output: Path | None = option("--output -o RUN", "New folder of the run.", None),
     resume: Path | None = option(
-        None,
         "RUN",
         "Resume this run from its last checkpoint, exactly; with --output and --set, in a new folder "
         "with changed settings.",
-    ),
-    preset: str | None = option(None, "", "Settings to start from: tiny, en-small, small, medium or original."),
-    config: Path | None = option(None, "FILE", "TOML file of settings that override the preset."),
-    set_: list[str] | None = option(
         None,
+    ),
+    preset: str | None = option("", "Settings to start from: tiny, en-small, small, medium or original.", None),
+    config: Path | None = option("FILE", "TOML file of settings that override the preset.", None),
+    set_: list[str] | None = option(
         "--set NAME=VALUE",
         "Setting that overrides preset and file, as in optimizer.learning_rate=0.1; repeatable.",
+        None,
         shown=False,
     ),
     validation: list[str] | None = option(
-        None, "FILE", "Raw text to validate on, not in the corpus; repeatable.", shown=False
+        "FILE", "Raw text to validate on, not in the corpus; repeatable.", None, shown=False
     ),
-    init: str | None = option(None, "MODEL", "Model whose weights to start from, to adapt it to other text."),
+    init: str | None = option("MODEL", "Model whose weights to start from, to adapt it to other text.", None),
     word_vectors: str | None = option(
-        None, "FILE", "GloVe or word2vec text file that the word embedding starts from."
+        "FILE", "GloVe or word2vec text file that the word embedding starts from.", None
     ),
     teacher: str | None = option(
-        None,
         "ENCODER",
         "Hugging Face encoder, a folder or a name on the hub, whose word vectors to learn as well.",
+        None,
     ),
     device: options.Device = "cpu",
 ) -> None:
@@ -304,10 +303,10 @@ def align(
     model: options.ModelArgument,
     texts: options.TextFiles,
     rewrite: RewriteOptions,
-    teacher: str = option(..., "ENCODER", "Hugging Face encoder: a folder, or a name on the hub."),
-    output: Path = option(..., "--output -o OUT", "Folder to write the model to."),
-    max_words: int = option(100_000, "", "Maximum number of words of text to read."),
-    seed: int = option(0, "", "Random seed."),
+    teacher: str = option("ENCODER", "Hugging Face encoder: a folder, or a name on the hub."),
+    output: Path = option("--output -o OUT", "Folder to write the model to."),
+    max_words: int = option("", "Maximum number of words of text to read.", 100_000),
+    seed: int = option("", "Random seed.", 0),
 ) -> None:
     """Bring a model's cosines closer to a teacher's.
 

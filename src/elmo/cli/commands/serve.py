@@ -13,7 +13,7 @@ PACKAGES = ("fastapi", "httptools", "orjson", "prometheus_client", "pydantic_set
 
 
 def _flag(kind: Any, help: str, shown: str | bool = True, *, spec: str = "") -> Any:
-    return Annotated[kind | None, option(..., spec, help, shown=shown)]
+    return Annotated[kind | None, option(spec, help, shown=shown)]
 
 
 # One flag per setting of elmo.serve.settings. A value that is not given comes from the environment, or is the
@@ -22,7 +22,6 @@ _FLAGS: dict[str, Any] = {
     "models": Annotated[
         list[str] | None,
         argument(
-            ...,
             "MODEL",
             "Models to serve: folders, files, aliases or hub ids, each also as NAME=MODEL. Requests that name no "
             "model use the first. Without any, the default model.",
