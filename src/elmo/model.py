@@ -80,11 +80,7 @@ class Elmo:
         if isinstance(cache_bytes, bool) or not isinstance(cache_bytes, int) or cache_bytes < 0:
             raise ConfigError(f"cache_bytes is {cache_bytes!r}; it must be a whole number of bytes, 0 or more.")
         self._make_runtime = functools.partial(
-            Runtime,
-            precision=precision,
-            carry=state == "carry",
-            num_threads=num_threads,
-            cache_bytes=cache_bytes,
+            Runtime, precision=precision, carry=state == "carry", num_threads=num_threads, cache_bytes=cache_bytes
         )
         self._runtime = self._make_runtime(checkpoint.build(), device=device)
         self.indexer = checkpoint.indexer(literal_boundaries=literal_boundaries)
@@ -120,8 +116,8 @@ class Elmo:
         `cache_bytes`: for vectors of words that were seen before, which depend on their spelling alone.
         """
         given = {"format": format, "token_embeddings": token_embeddings, "revision": revision}
-        if source is None:
-            for name in (name for name, value in given.items() if value is not None):
+        for name, value in given.items():
+            if source is None and value is not None:
                 raise InputError(f"{name} was given without a model; say which model is meant, or leave it out.")
         checkpoint = open_checkpoint(
             DEFAULT_MODEL if source is None else source,
@@ -311,9 +307,7 @@ class Elmo:
         model's device, `normalize_embeddings` scales each word's vector to length 1, and `device` moves the model.
         """
         choice = self._choose(layers)
-        tokenizer = _tokenizer(split_on_spaces)
-        single = isinstance(sentences, str)
-        words = read_sentences([sentences] if isinstance(sentences, str) else sentences, tokenizer)
+        words, single = _read(sentences, split_on_spaces)
         if device is not None:
             self.to(device)
         finish = _normalize if normalize_embeddings else _keep
@@ -407,10 +401,7 @@ class Elmo:
         chosen = self.choose_pooling(pooling, layers)
         choice = self._choose("average" if layers is None else layers)
         _check_batch_size(batch_size)
-        single = isinstance(sentences, str)
-        words = read_sentences(
-            [sentences] if isinstance(sentences, str) else sentences, _tokenizer(split_on_spaces)
-        )
+        words, single = _read(sentences, split_on_spaces)
         if device is not None:
             self.to(device)
         if chosen == "weighted":
@@ -453,14 +444,11 @@ class Elmo:
         """
         if self._context is None:
             raise InputError("This model has no context layer; add one with elmo fuse.")
-        tokenizer = _tokenizer(split_on_spaces)
-        if isinstance(sentences, str):
-            return self._context.read([read_sentence(sentences, tokenizer)])[0]
-        words = read_sentences(sentences, tokenizer)
+        words, single = _read(sentences, split_on_spaces)
         arrays: list[Array] = []
         for start in range(0, len(words), SENTENCES_PER_BATCH):
             arrays += self._context.read(words[start : start + SENTENCES_PER_BATCH])
-        return arrays
+        return arrays[0] if single else arrays
 
     def add_context(self, sentences: Sequence[Sequence[str]], top: Sequence[Array]) -> list[Array]:
         """Return the vectors of layers="meaning", (T, 2D + d), from the top layer (T, 2D) of sentences."""
@@ -511,13 +499,9 @@ class Elmo:
         words of the sentence; a half-open range (start, end) names a phrase. `layers`: "meaning" if the model has
         a context layer, else "average".
         """
+        indexes = {"index_a": index_a, "index_b": index_b}
         return self.compare(
-            sentence_a,
-            sentence_b,
-            index_a=index_a,
-            index_b=index_b,
-            layers=layers,
-            split_on_spaces=split_on_spaces,
+            sentence_a, sentence_b, **indexes, layers=layers, split_on_spaces=split_on_spaces
         ).cosine
 
     def compare(
@@ -569,9 +553,7 @@ class Elmo:
 
         A string returns one score, a list of sentences a list, in the order given. The model needs its softmax.
         """
-        tokenizer = _tokenizer(split_on_spaces)
-        single = isinstance(sentences, str)
-        words = read_sentences([sentences] if isinstance(sentences, str) else sentences, tokenizer)
+        words, single = _read(sentences, split_on_spaces)
         scores = score_batches(self._runtime, self.vocabulary, words, self._pack(words))
         return scores[0] if single else scores
 
@@ -673,32 +655,27 @@ class Elmo:
         num_words = sum(map(len, sentences))
         with progress_bar(unit="sentences", num_bytes=num_words, shown=show_progress) as advance:
             for batch in self._pack(sentences, batch_size):
-                self._embed_batch(batch, sentences, choice, finish, arrays)
+                for number, array in self._embed_batch(batch, sentences, choice):
+                    arrays[number] = finish(array)
                 advance(sum(len(sentences[number]) for number in batch.order), len(batch.order))
         return cast(list[Array], arrays)
 
     def _embed_batch(
-        self,
-        batch: CharBatch,
-        sentences: list[list[str]],
-        choice: LayerChoice,
-        finish: Callable[[Array], Array],
-        arrays: list[Array | None],
-    ) -> None:
+        self, batch: CharBatch, sentences: list[list[str]], choice: LayerChoice
+    ) -> Iterator[tuple[int, Array]]:
         rows = self._runtime.embed(batch, choice).cpu().numpy()
+        contexts: Sequence[Array | None] = [None] * len(batch.order)
+        if self._context is not None and choice.with_context:
+            contexts = self._context.read([sentences[number] for number in batch.order])
         start = 0
-        context = self._read_context([sentences[number] for number in batch.order], choice)
-        for place, number in enumerate(batch.order):
+        for number, context in zip(batch.order, contexts, strict=True):
             # The boundaries are cut off. A copy lets go of the batch; a sentence alone is all of it.
             array = choice.lay_out(rows[start + 1 : start + 1 + len(sentences[number])])
             if self._context is not None and context is not None:
-                arrays[number] = finish(self._context.join(array, context[place]))
+                yield number, self._context.join(array, context)
             else:
-                arrays[number] = finish(array if len(batch.order) == 1 else array.copy())
+                yield number, array if len(batch.order) == 1 else array.copy()
             start += len(sentences[number]) + 2
-
-    def _read_context(self, sentences: list[list[str]], choice: LayerChoice) -> list[Array] | None:
-        return self._context.read(sentences) if self._context is not None and choice.with_context else None
 
     def _choose(self, layers: Layers) -> LayerChoice:
         return choose_layers(layers, self.num_layers, has_context=self._context is not None)
@@ -733,6 +710,13 @@ class Elmo:
 
 def _tokenizer(on_spaces: bool) -> Tokenizer:
     return split_on_spaces if on_spaces else tokenize
+
+
+def _read(sentences: str | Iterable[Sentence], on_spaces: bool) -> tuple[list[list[str]], bool]:
+    """Return the words of each sentence, and whether it is a single one."""
+    if isinstance(sentences, str):
+        return read_sentences([sentences], _tokenizer(on_spaces)), True
+    return read_sentences(sentences, _tokenizer(on_spaces)), False
 
 
 def _check_batch_size(batch_size: int | None) -> None:

@@ -11,17 +11,14 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from elmo.cli.commands.analysis import neighbors, probe, senses, similarity
 from elmo.cli.commands.bench import bench
-from elmo.cli.commands.corpus import fuse, prepare, static
 from elmo.cli.commands.embed import embed, encode
 from elmo.cli.commands.info import info
 from elmo.cli.commands.language_model import evaluate, score, substitutes
 from elmo.cli.commands.models import average, convert, vocab
-from elmo.cli.commands.probe import probe
-from elmo.cli.commands.senses import senses
+from elmo.cli.commands.pretrain import align, fuse, prepare, static, train
 from elmo.cli.commands.serve import serve
-from elmo.cli.commands.similarity import neighbors, similarity
-from elmo.cli.commands.train import align, train
 from elmo.version import __version__
 
 COMMANDS: dict[str, Callable[..., None]] = {

@@ -78,8 +78,7 @@ def _open_output(path: Path | None, shape: tuple[int, ...] | None) -> Iterator[A
             with aside.open("wb") as file:
                 yield _add_lines(file, name)
         else:
-            write = (_WORD_WRITERS if shape is None else _SENTENCE_WRITERS)[ending]
-            with write(aside, shape or ()) as add:
+            with _WRITERS[ending](aside, shape) as add:
                 yield add
 
 
@@ -102,108 +101,72 @@ def vectors_to_json(array: "Array") -> str:
     return f"[{', '.join(map('{:.9g}'.format, array.tolist()))}]"
 
 
-# --- word vectors: an array per sentence, and the words beside them
+# Word vectors (no `shape`) are an array per sentence, named by its number, and the words of all sentences beside
+# them: a line of JSON each. Sentence vectors are one array with a row per sentence.
 
 
 @contextmanager
-def _write_words_npz(path: Path, shape: tuple[int, ...]) -> Iterator[Add]:
+def _write_npz(path: Path, shape: tuple[int, ...] | None) -> Iterator[Add]:
     import numpy as np
 
-    from elmo.files.arrays import open_member, write_header, writing_archive
+    from elmo.files.arrays import growing_npy, open_member, writing_archive
 
     num_sentences = 0
-    with writing_archive(path) as archive, tempfile.TemporaryFile(dir=path.parent) as lines:
+    with writing_archive(path) as archive, tempfile.TemporaryFile(dir=path.parent) as rest:
+        with growing_npy(rest, *(("|u1", ()) if shape is None else ("<f4", shape))) as add_rows:
 
-        def add(words: list[str], array: "Array") -> None:
-            nonlocal num_sentences
-            with open_member(archive, str(num_sentences)) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
-            lines.write(f"{to_json(words)}\n".encode())
-            num_sentences += 1
+            def add(words: list[str], array: "Array") -> None:
+                nonlocal num_sentences
+                if shape is not None:
+                    add_rows(array[None])
+                    return
+                with open_member(archive, str(num_sentences)) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+                # numpy's arrays of text drop a NUL at the end of a word and pad every word to the longest.
+                add_rows(np.frombuffer(f"{to_json(words)}\n".encode(), np.uint8))
+                num_sentences += 1
 
-        yield add
-        # numpy's arrays of text drop a NUL at the end of a word and pad every word to the longest.
-        with open_member(archive, "words") as member:
-            write_header(member, "|u1", (lines.tell(),))
-            lines.seek(0)
-            shutil.copyfileobj(lines, member)
+            yield add
+        rest.seek(0)
+        # The header at the beginning of a member cannot be changed, so the finished array is copied into it.
+        with open_member(archive, "words" if shape is None else "vectors") as member:
+            shutil.copyfileobj(rest, member)
 
 
 @contextmanager
-def _write_words_npy(path: Path, shape: tuple[int, ...]) -> Iterator[Add]:
+def _write_npy(path: Path, shape: tuple[int, ...] | None) -> Iterator[Add]:
     import numpy as np
 
+    from elmo.files.arrays import growing_npy
+
     with path.open("wb") as file:
-        yield lambda words, array: np.save(file, array, allow_pickle=False)
+        if shape is None:
+            yield lambda words, array: np.save(file, array, allow_pickle=False)
+        else:
+            with growing_npy(file, "<f4", shape) as add_rows:
+                yield lambda words, vector: add_rows(vector[None])
 
 
 @contextmanager
-def _write_words_hdf5(path: Path, shape: tuple[int, ...]) -> Iterator[Add]:
+def _write_hdf5(path: Path, shape: tuple[int, ...] | None) -> Iterator[Add]:
     import h5py
 
     from elmo.files.arrays import add_dataset, growing_dataset, open_hdf5_output
 
     num_sentences = 0
-    with (
-        open_hdf5_output(path) as (file, check),
-        growing_dataset(file, "words", (), h5py.string_dtype("utf-8")) as add_words,
-    ):
+    rows = ("words", (), h5py.string_dtype("utf-8")) if shape is None else ("vectors", shape, "float32")
+    with open_hdf5_output(path) as (file, check), growing_dataset(file, *rows) as add_row:
 
         def add(words: list[str], array: "Array") -> None:
             nonlocal num_sentences
-            # The number names the sentence: its text may contain a slash, or occur twice.
-            add_dataset(file, str(num_sentences), array)
-            add_words(to_json(words))
+            if shape is None:
+                # The number names the sentence: its text may contain a slash, or occur twice.
+                add_dataset(file, str(num_sentences), array)
+            add_row(to_json(words) if shape is None else array)
             check()
             num_sentences += 1
 
         yield add
 
 
-# --- sentence vectors: one array with a row per sentence
-
-
-@contextmanager
-def _write_sentences_npz(path: Path, shape: tuple[int, ...]) -> Iterator[Add]:
-    from elmo.files.arrays import growing_npy, open_member, writing_archive
-
-    with writing_archive(path) as archive, tempfile.TemporaryFile(dir=path.parent) as file:
-        with growing_npy(file, "<f4", shape) as add_rows:
-            yield lambda words, vector: add_rows(vector[None])
-        file.seek(0)
-        # The header at the beginning of a member cannot be changed, so the finished array is copied into it.
-        with open_member(archive, "vectors") as member:
-            shutil.copyfileobj(file, member)
-
-
-@contextmanager
-def _write_sentences_npy(path: Path, shape: tuple[int, ...]) -> Iterator[Add]:
-    from elmo.files.arrays import growing_npy
-
-    with path.open("wb") as file, growing_npy(file, "<f4", shape) as add_rows:
-        yield lambda words, vector: add_rows(vector[None])
-
-
-@contextmanager
-def _write_sentences_hdf5(path: Path, shape: tuple[int, ...]) -> Iterator[Add]:
-    from elmo.files.arrays import growing_dataset, open_hdf5_output
-
-    with (
-        open_hdf5_output(path) as (file, check),
-        growing_dataset(file, "vectors", shape, "float32") as add_vector,
-    ):
-
-        def add(words: list[str], vector: "Array") -> None:
-            add_vector(vector)
-            check()
-
-        yield add
-
-
-_WORD_WRITERS = {
-    ".npz": _write_words_npz, ".npy": _write_words_npy, ".h5": _write_words_hdf5, ".hdf5": _write_words_hdf5,
-}  # fmt: skip
-_SENTENCE_WRITERS = {
-    ".npz": _write_sentences_npz, ".npy": _write_sentences_npy, ".h5": _write_sentences_hdf5,
-    ".hdf5": _write_sentences_hdf5,
-}  # fmt: skip
+_WRITERS = {".npz": _write_npz, ".npy": _write_npy, ".h5": _write_hdf5, ".hdf5": _write_hdf5}

@@ -15,7 +15,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
 from elmo.heap import return_free_memory
-from elmo.serve import language, schemas, vectors
+from elmo.serve import routes, schemas
 from elmo.serve.batching import Batcher
 from elmo.serve.errors import JsonResponse, Problem, add_error_handlers, describe_errors
 from elmo.serve.metrics import CountRequests, Metrics
@@ -63,10 +63,10 @@ def create_app(settings: Settings | None = None, served: Served | None = None) -
         strict_content_type=False,
     )  # fmt: skip
     app.state.service = service
-    routers = [vectors.router, language.router, models_router]
-    routers += [language.neighbors_router] if service.served.has_index else []
-    routers += [language.tasks_router] if service.served.tasks else []
-    # The scheme is for the OpenAPI document: check_access and get_call, which the routes depend on, check the key.
+    routers = [routes.vectors_router, routes.language_router, models_router]
+    routers += [routes.neighbors_router] if service.served.has_index else []
+    routers += [routes.tasks_router] if service.served.tasks else []
+    # The scheme is for the OpenAPI document: check_access, which all requests pass, checks the key.
     scheme = [Security(HTTPBearer(auto_error=False))] if key is not None else []
     for router in routers:
         app.include_router(router, dependencies=scheme)
@@ -118,14 +118,14 @@ async def list_served(service: ServiceOf) -> JsonResponse:
 async def list_models(service: ServiceOf) -> JsonResponse:
     """Return the models in OpenAI's shape."""
     return JsonResponse(
-        schemas.OpenAIModels(data=[schemas.OpenAIModel(id=name) for name in service.served.models])
+        schemas.OpenAIModels(object="list", data=[_describe_model(name) for name in service.served.models])
     )
 
 
 @models_router.get("/v1/models/{name:path}", response_model=schemas.OpenAIModel, responses=describe_errors(404))
 async def describe_model(name: str, service: ServiceOf) -> JsonResponse:
     """Return one model in OpenAI's shape."""
-    return JsonResponse(schemas.OpenAIModel(id=service.served.model(name).name))
+    return JsonResponse(_describe_model(service.served.model(name).name))
 
 
 @models_router.get("/metrics", response_class=Response)
@@ -137,7 +137,7 @@ async def report_metrics(service: ServiceOf) -> Response:
 @health_router.get("/healthz", response_model=dict[str, str])
 async def check_health(service: ServiceOf) -> JsonResponse:
     """Return 200 as long as anything can be computed."""
-    if not service.is_alive:
+    if service.batcher is None or not service.batcher.is_alive:
         raise Problem(503, "not_alive", "Nothing can be computed any more; restart the server.")
     return JsonResponse({"status": "ok"})
 
@@ -145,10 +145,14 @@ async def check_health(service: ServiceOf) -> JsonResponse:
 @health_router.get("/readyz", response_model=dict[str, str])
 async def check_readiness(service: ServiceOf) -> JsonResponse:
     """Return 200 while requests are accepted."""
-    if not service.is_ready:
+    if service.batcher is None or not service.batcher.is_alive or service.batcher.is_full:
         message = "No request is accepted now: the server is stopping, or its queue is full."
         raise Problem(503, "not_ready", message, headers={"Retry-After": "1"})
     return JsonResponse({"status": "ready"})
+
+
+def _describe_model(name: str) -> schemas.OpenAIModel:
+    return schemas.OpenAIModel(id=name, object="model", created=0, owned_by="elmo")
 
 
 def _describe_task(name: str, task: Task) -> schemas.TaskEntry:

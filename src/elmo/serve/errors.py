@@ -6,7 +6,6 @@ from typing import Any
 import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -30,13 +29,13 @@ _HINTS = {"neighbors": "start the server with --index", "tasks": "start the serv
 
 
 class JsonResponse(Response):
-    """JSON of models, numpy arrays and plain values; a number that is not finite becomes null."""
+    """JSON of numpy arrays and plain values; a number that is not finite becomes null."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         """Return the bytes."""
-        return orjson.dumps(content, default=_to_fields, option=orjson.OPT_SERIALIZE_NUMPY)
+        return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 class Problem(HTTPException):
@@ -87,12 +86,6 @@ def add_error_handlers(app: FastAPI) -> None:
     async def report_failure(request: Request, error: Exception) -> Response:
         # The error itself is raised again after this, and logged by the server around the application.
         return Problem(500, "failed", "The server failed to process this request; see its log.").to_response()
-
-
-def _to_fields(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return value.__dict__
-    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def _from_http(request: Request, error: HTTPException) -> Problem:

@@ -8,11 +8,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
+import anyio
 from fastapi import Depends
 from fastapi.routing import APIRoute
 from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope
 
 from elmo.serve.batching import Batcher, Words, Work
 from elmo.serve.errors import CLIENT_GONE, Problem
@@ -25,6 +27,8 @@ from elmo.text.tokenize import split_on_spaces, tokenize
 
 # Longer texts are tokenized in another thread, so that other requests are served in the meantime.
 CHARACTERS_ON_LOOP = 20_000
+# Results that come sooner need no task that watches whether the client leaves.
+SECONDS_BEFORE_WATCHING = 0.05
 ResultT = TypeVar("ResultT")
 
 
@@ -39,16 +43,6 @@ class Service:
     hosts: frozenset[str]
     batcher: Batcher | None = None
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether anything can still be computed."""
-        return self.batcher is not None and self.batcher.is_alive
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether a request would be accepted now."""
-        return self.is_alive and self.batcher is not None and not self.batcher.is_full
-
 
 async def get_service(request: Request) -> Service:
     """Return the service of the application (a dependency)."""
@@ -56,9 +50,11 @@ async def get_service(request: Request) -> Service:
     return service
 
 
-async def check_access(request: Request) -> None:
+ServiceOf = Annotated[Service, Depends(get_service)]
+
+
+async def check_access(request: Request, service: ServiceOf) -> None:
     """Refuse a request without the key or, if the server has no key, for another Host (a dependency)."""
-    service = await get_service(request)
     if service.key is None:
         host = request.headers.get("host")
         if not is_known_host(host, service.hosts):
@@ -99,21 +95,35 @@ def is_known_host(host: str | None, known: frozenset[str]) -> bool:
     return True
 
 
-class JsonRequest(Request):
-    """A request whose body is JSON, read within the limits of the settings."""
+@dataclass(frozen=True)
+class TokenizedSentence:
+    """The words of a sentence, and their character offsets if it was a string."""
+
+    words: list[str]
+    offsets: list[tuple[int, int]] | None
+
+
+class Call(Request):
+    """A request with a JSON body: its body and words within the limits, and the wait for its results."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        super().__init__(scope, receive)
+        self._service: Service = self.app.state.service
+        self._limits = self._service.settings
+        self.served = self._service.served
 
     async def body(self) -> bytes:
         """Read the body; Problem if it is too long or comes too slowly."""
         # FastAPI reads the body before it solves dependencies, but only who may ask may send one.
-        await check_access(self)
-        settings: Settings = self.app.state.service.settings
+        await check_access(self, self._service)
         announced = self.headers.get("content-length", "0")
-        if announced.isdecimal() and int(announced) > settings.max_body_bytes:
-            raise _body_too_long(settings.max_body_bytes)
+        if announced.isdecimal() and int(announced) > self._limits.max_body_bytes:
+            raise _body_too_long(self._limits.max_body_bytes)
         try:
-            self._body = await asyncio.wait_for(self._read(settings.max_body_bytes), settings.max_seconds)
-        except asyncio.TimeoutError as error:
-            message = f"The body did not arrive within {settings.max_seconds:g} seconds."
+            with anyio.fail_after(self._limits.max_seconds):
+                self._body = await self._read(self._limits.max_body_bytes)
+        except TimeoutError as error:
+            message = f"The body did not arrive within {self._limits.max_seconds:g} seconds."
             raise Problem(408, "too_slow", message, headers={"Connection": "close"}) from error
         except ClientDisconnect as error:
             raise _client_gone() from error
@@ -134,37 +144,6 @@ class JsonRequest(Request):
             if len(body) > max_bytes:
                 raise _body_too_long(max_bytes)
         return bytes(body)
-
-
-class JsonRoute(APIRoute):
-    """A route whose requests are JsonRequests."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler of FastAPI, which is given another kind of request."""
-        handle = super().get_route_handler()
-
-        async def handle_json(request: Request) -> Response:
-            # `curl -d` calls its body a form: whatever Content-Type says, the body is parsed as JSON.
-            headers = [header for header in request.scope["headers"] if header[0] != b"content-type"]
-            return await handle(JsonRequest({**request.scope, "headers": headers}, request.receive))
-
-        return handle_json
-
-
-@dataclass(frozen=True)
-class TokenizedSentence:
-    """The words of a sentence, and their character offsets if it was a string."""
-
-    words: list[str]
-    offsets: list[tuple[int, int]] | None
-
-
-class Call:
-    """One request being answered: its words within the limits, and the wait for its results."""
-
-    def __init__(self, request: Request, service: Service) -> None:
-        self._request, self._service, self._limits = request, service, service.settings
-        self.served = service.served
 
     async def tokenize(
         self, texts: Sequence[Text], field: str, *, on_spaces: bool = False
@@ -232,34 +211,42 @@ class Call:
         """Return one result per sentence, unless the client leaves or the time is up before."""
         assert self._service.batcher is not None
         answer = self._service.batcher.submit(work, sentences)
-        leaving = asyncio.ensure_future(self._wait_for_leaving())
-        either: set[asyncio.Future[Any]] = {answer, leaving}
+        waited: set[asyncio.Future[Any]] = {answer}
         seconds = self._limits.max_seconds
         try:
-            await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waited, timeout=min(SECONDS_BEFORE_WATCHING, seconds))
+            if not answer.done():
+                leaving = asyncio.ensure_future(self._wait_for_leaving())
+                waited.add(leaving)
+                await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+                if leaving.done() and not answer.done():
+                    raise _client_gone()
             if answer.done():
                 return answer.result()
-            if leaving.done():
-                raise _client_gone()
             message = f"The result was not ready within {seconds:g} seconds; try again, or with less text."
             raise Problem(504, "too_slow", message)
         finally:
-            answer.cancel()
-            leaving.cancel()
+            for future in waited:
+                future.cancel()
 
     async def _wait_for_leaving(self) -> None:
-        while (await self._request.receive())["type"] != "http.disconnect":
+        while (await self.receive())["type"] != "http.disconnect":
             pass
 
 
-async def get_call(request: Request) -> Call:
-    """Return the call that a request is, if it may be made (a dependency)."""
-    await check_access(request)
-    return Call(request, await get_service(request))
+class JsonRoute(APIRoute):
+    """A route whose requests are Calls."""
 
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler of FastAPI, which is given another kind of request."""
+        handle = super().get_route_handler()
 
-ServiceOf = Annotated[Service, Depends(get_service)]
-CallOf = Annotated[Call, Depends(get_call)]
+        async def handle_json(request: Request) -> Response:
+            # `curl -d` calls its body a form: whatever Content-Type says, the body is parsed as JSON.
+            headers = [header for header in request.scope["headers"] if header[0] != b"content-type"]
+            return await handle(Call({**request.scope, "headers": headers}, request.receive))
+
+        return handle_json
 
 
 async def _off_loop(texts: Sequence[Text], function: Callable[[], ResultT]) -> ResultT:

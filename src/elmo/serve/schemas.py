@@ -1,9 +1,13 @@
-"""Requests and responses. FastAPI checks requests by these models and describes both in the OpenAPI document."""
+"""Requests and responses. FastAPI checks requests by these models and describes both in the OpenAPI document.
+
+Responses are plain dictionaries, which are described but not checked: orjson writes them as they are.
+"""
 
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
 
 from elmo.inference.substitution import Substitute
 
@@ -57,8 +61,7 @@ def _kind(value: Any) -> str:
 
 
 Texts = Annotated[
-    list[str],
-    PlainValidator(_check_input, json_schema_input_type=str | Annotated[list[str], Field(min_length=1)]),
+    list[str], PlainValidator(_check_input, json_schema_input_type=str | Annotated[list[str], Field(min_length=1)])
 ]
 Sentence = Annotated[Text, PlainValidator(_check_sentence, json_schema_input_type=Text)]
 Sentences = Annotated[
@@ -176,7 +179,7 @@ class TaskRequest(ApiRequest):
     items: list[Any] = Field(min_length=1)
 
 
-class ErrorDetail(BaseModel):
+class ErrorDetail(TypedDict):
     """Why a request was refused."""
 
     code: str
@@ -184,45 +187,45 @@ class ErrorDetail(BaseModel):
     field: str | None
 
 
-class ErrorResponse(BaseModel):
+class ErrorResponse(TypedDict):
     """The shape of every error."""
 
     error: ErrorDetail
 
 
-class Embedding(BaseModel):
+class Embedding(TypedDict):
     """The vector of one text: numbers, or base64."""
 
-    object: Literal["embedding"] = "embedding"
+    object: Literal["embedding"]
     index: int
     embedding: Vector
 
 
-class Usage(BaseModel):
+class Usage(TypedDict):
     """The number of words."""
 
     prompt_tokens: int
     total_tokens: int
 
 
-class EmbeddingsResponse(BaseModel):
+class EmbeddingsResponse(TypedDict):
     """As OpenAI's."""
 
-    object: Literal["list"] = "list"
+    object: Literal["list"]
     data: list[Embedding]
     model: str
     usage: Usage
 
 
-class WordOffsets(BaseModel):
+class WordOffsets(TypedDict):
     """A word and its character offsets in the text; null where words were sent."""
 
     text: str
-    start: int | None = None
-    end: int | None = None
+    start: int | None
+    end: int | None
 
 
-class EmbeddedSentence(BaseModel):
+class EmbeddedSentence(TypedDict):
     """The words of a sentence and their vectors, nested lists or base64, of this shape."""
 
     words: list[WordOffsets]
@@ -230,14 +233,14 @@ class EmbeddedSentence(BaseModel):
     vectors: Vectors
 
 
-class EmbedResponse(BaseModel):
+class EmbedResponse(TypedDict):
     """Word vectors."""
 
     model: str
     sentences: list[EmbeddedSentence]
 
 
-class SimilarityResponse(BaseModel):
+class SimilarityResponse(TypedDict):
     """The cosine of two words by the chosen layers, and in each layer; layer 0 sees no sentence."""
 
     model: str
@@ -247,7 +250,7 @@ class SimilarityResponse(BaseModel):
     words_b: list[str]
 
 
-class SubstitutesResponse(BaseModel):
+class SubstitutesResponse(TypedDict):
     """Words that fit in the place of one, best first, with the log of their share among the words considered."""
 
     model: str
@@ -256,7 +259,7 @@ class SubstitutesResponse(BaseModel):
     substitutes: list[Substitute]
 
 
-class ScoredSentence(BaseModel):
+class ScoredSentence(TypedDict):
     """Natural log probabilities: one per word in each direction, and of both sentence boundaries."""
 
     words: list[str]
@@ -268,14 +271,14 @@ class ScoredSentence(BaseModel):
     is_unknown: Flags
 
 
-class ScoreResponse(BaseModel):
+class ScoreResponse(TypedDict):
     """How well the language model predicts each sentence."""
 
     model: str
     sentences: list[ScoredSentence]
 
 
-class NeighborEntry(BaseModel):
+class NeighborEntry(TypedDict):
     """An occurrence: `start` and `end` count the words of its text, `characters` its characters."""
 
     cosine: float
@@ -288,14 +291,14 @@ class NeighborEntry(BaseModel):
     characters: tuple[int, int]
 
 
-class LayerEntry(BaseModel):
+class LayerEntry(TypedDict):
     """The nearest occurrences in one layer, best first."""
 
     layer: int | str
     neighbors: list[NeighborEntry]
 
 
-class NeighborsResponse(BaseModel):
+class NeighborsResponse(TypedDict):
     """Where the index has words used like that of the query; `static` are the nearest words without sentences."""
 
     model: str
@@ -305,7 +308,7 @@ class NeighborsResponse(BaseModel):
     static: list[dict[Literal["word", "cosine"], Any]]
 
 
-class TaggedSentence(BaseModel):
+class TaggedSentence(TypedDict):
     """A tag per word, the ranges of words that the tags mark, and the words' characters if a text was sent."""
 
     words: list[str]
@@ -314,7 +317,7 @@ class TaggedSentence(BaseModel):
     offsets: list[tuple[int, int]] | None
 
 
-class TaskResponse(BaseModel):
+class TaskResponse(TypedDict):
     """One prediction per item. Families other than tagging: label and probabilities, score, answer, or senses."""
 
     task: str
@@ -322,14 +325,14 @@ class TaskResponse(BaseModel):
     predictions: list[TaggedSentence | dict[str, Any]]
 
 
-class ServedIndex(BaseModel):
+class ServedIndex(TypedDict):
     """The index of a model."""
 
     num_occurrences: int
     layers: list[int | str]
 
 
-class ModelEntry(BaseModel):
+class ModelEntry(TypedDict):
     """A served model."""
 
     name: str
@@ -342,7 +345,7 @@ class ModelEntry(BaseModel):
     index: ServedIndex | None
 
 
-class TaskEntry(BaseModel):
+class TaskEntry(TypedDict):
     """A served task."""
 
     name: str
@@ -350,7 +353,7 @@ class TaskEntry(BaseModel):
     labels: list[str]
 
 
-class ModelsResponse(BaseModel):
+class ModelsResponse(TypedDict):
     """What is served, and the limits of a request."""
 
     models: list[ModelEntry]
@@ -358,17 +361,17 @@ class ModelsResponse(BaseModel):
     limits: dict[str, float]
 
 
-class OpenAIModel(BaseModel):
+class OpenAIModel(TypedDict):
     """A model in OpenAI's shape."""
 
     id: str
-    object: Literal["model"] = "model"
-    created: int = 0
-    owned_by: str = "elmo"
+    object: Literal["model"]
+    created: int
+    owned_by: str
 
 
-class OpenAIModels(BaseModel):
+class OpenAIModels(TypedDict):
     """The models in OpenAI's shape."""
 
-    object: Literal["list"] = "list"
+    object: Literal["list"]
     data: list[OpenAIModel]

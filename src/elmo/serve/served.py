@@ -1,6 +1,7 @@
 """Settings -> the opened models, indexes and tasks, by name. No request adds to them."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,11 @@ class ServedModel:
     elmo: Elmo
     index: CorpusIndex | None = None
     source: str | None = None
+
+    @cached_property
+    def sentence_dim(self) -> int:
+        """The length of the vectors of whole texts."""
+        return self.elmo.get_sentence_embedding_dimension()
 
     @property
     def predicts_words(self) -> bool:

@@ -1,14 +1,11 @@
 """`elmo info`: the parts and origin of a model, or the content of a folder of vectors; both are checked."""
 
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from elmo.cli import options
-from elmo.cli.options import open_model_files
+from elmo.cli.options import FilesOptions, argument, expand_options, option
 from elmo.cli.terminal import align_facts
 from elmo.errors import InputError
 from elmo.files.rows import to_json
@@ -16,25 +13,19 @@ from elmo.progress import progress_bar
 
 if TYPE_CHECKING:
     from elmo.checkpoint.checkpoint import Checkpoint
-    from elmo.config import ModelConfig
 
 
+@expand_options
 def info(
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="MODEL",
-            help="A folder, an .hdf5 or .zip file, an alias such as 'small', or a hub id; without it, the "
-            "default model. Or a folder of vectors.",
-            show_default=False,
-        ),
-    ] = None,
+    files: FilesOptions,
+    model: str | None = argument(
+        "MODEL",
+        f"{options.MODEL_HELP[:-1]}; without it, the default model. Or a folder of vectors.",
+        None,
+        shown=False,
+    ),
     json: options.AsJson = False,
-    format: options.ModelFormat = None,
-    local_files_only: options.LocalFilesOnly = False,
-    checksums: Annotated[
-        bool, typer.Option(help="Read the whole of a folder of vectors and compare its checksums.")
-    ] = True,
+    checksums: bool = option("", "Read the whole of a folder of vectors and compare its checksums.", True),
 ) -> None:
     """Describe a model, or a folder of vectors, and check it.
 
@@ -43,7 +34,7 @@ def info(
       elmo info small
       elmo info vectors
     """
-    if model is not None and format is None and Path(model).is_dir():
+    if model is not None and files.format is None and Path(model).is_dir():
         from elmo.vectors.folder import is_vector_folder
 
         if is_vector_folder(Path(model)):
@@ -52,7 +43,7 @@ def info(
             return
     if not checksums:
         raise InputError("--no-checksums is for folders of vectors; leave it out for a model.")
-    checkpoint = open_model_files(model, format=format, local_files_only=local_files_only)
+    checkpoint = files.read(model)
     path = _locate(model)
     found = _describe_model(checkpoint, _list_files(path))
     from elmo.checkpoint.folder import check_content_hash
@@ -60,7 +51,7 @@ def info(
 
     if is_archive(path):
         found["format"] = "zip"
-    elif format in (None, "elmo"):
+    elif files.format in (None, "elmo"):
         check_content_hash(path, found["content_hash"], checkpoint.context)
     print(to_json(found) if json else align_facts(_model_facts(found)))
 
@@ -69,23 +60,38 @@ def _describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str
     """Return the facts about a model as plain JSON values; `files` maps names to sizes in bytes."""
     from elmo.checkpoint.checkpoint import content_hash
 
-    config = checkpoint.config
+    config, context = checkpoint.config, checkpoint.context
+    characters, words = config.characters, config.words
     parts: Counter[str] = Counter()
     for name, tensor in checkpoint.weights.items():
         # "tokens.characters.embedding.weight" is counted under tokens.characters, all else under its first name.
         depth = 2 if name.startswith("tokens.") else 1
         parts[".".join(name.split(".")[:depth])] += tensor.numel()
     return {
-        "format": _name_format(files, checkpoint.origin),
+        # A model in our own format remembers the one it was converted from.
+        "format": (
+            "elmo"
+            if {"config.json", "weights.safetensors"} <= set(files)
+            else checkpoint.origin.get("format", "unknown")
+        ),
         "origin": dict(checkpoint.origin),
         "layers": config.encoder.num_layers + 1,
         "vector_dim": config.vector_dim,
         "output_dim": config.encoder.output_dim,
-        "encoder": _describe_encoder(config),
-        "input": _describe_input(config),
+        "encoder": {
+            name: getattr(config.encoder, name, None)
+            for name in ("kind", "cell_dim", "num_heads", "feed_forward_dim", "context")
+        },
+        "input": {
+            "kind": " and ".join(kind for kind in ("characters", "words") if getattr(config, kind)),
+            "alphabet": characters.alphabet if characters else None,
+            "num_characters": characters.num_characters if characters else None,
+            "characters_per_word": characters.max_characters if characters else None,
+            "num_words": words.num_words if words else None,
+        },
         "vocabulary_words": None if checkpoint.vocabulary is None else len(checkpoint.vocabulary),
         "softmax": config.softmax is not None,
-        "context": _describe_context(checkpoint),
+        "context": context and {**context.config.to_dict(), "content_hash": context.content_hash()},
         "parameters": {"total": sum(parts.values()), **parts},
         "files": files,
         "on_this_machine": _describe_machine(checkpoint),
@@ -107,34 +113,6 @@ def _describe_machine(checkpoint: "Checkpoint") -> dict[str, str]:
         "kernels": f"compiled, {kernels.reason}" if kernels.library else f"torch: {kernels.reason}",
         "auto_precision": choice.precision,
         "reason": choice.reason,
-    }
-
-
-def _name_format(files: Mapping[str, int], origin: Mapping[str, str]) -> str:
-    # A model in our own format remembers the one it was converted from.
-    if {"config.json", "weights.safetensors"} <= set(files):
-        return "elmo"
-    return origin.get("format", "unknown")
-
-
-def _describe_encoder(config: "ModelConfig") -> dict[str, Any]:
-    names = ("kind", "cell_dim", "num_heads", "feed_forward_dim", "context")
-    return {name: getattr(config.encoder, name, None) for name in names}
-
-
-def _describe_context(checkpoint: "Checkpoint") -> dict[str, Any] | None:
-    layer = checkpoint.context
-    return None if layer is None else {**layer.config.to_dict(), "content_hash": layer.content_hash()}
-
-
-def _describe_input(config: "ModelConfig") -> dict[str, Any]:
-    characters, words = config.characters, config.words
-    return {
-        "kind": " and ".join(kind for kind in ("characters", "words") if getattr(config, kind)),
-        "alphabet": characters.alphabet if characters else None,
-        "num_characters": characters.num_characters if characters else None,
-        "characters_per_word": characters.max_characters if characters else None,
-        "num_words": words.num_words if words else None,
     }
 
 

@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Iterator
-from enum import Enum
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any, Literal
 
 from elmo.cli import options
-from elmo.cli.options import open_model
+from elmo.cli.options import ModelOptions, expand_options, option
+from elmo.cli.terminal import align_facts
 from elmo.cli.text_input import TextInput
 from elmo.errors import InputError
 from elmo.files.rows import to_json
@@ -27,20 +26,16 @@ if TYPE_CHECKING:
 _INDENT = " " * 12
 
 
+@expand_options
 def score(
+    model: ModelOptions,
     inputs: options.Rows = None,
     text: options.Texts = None,
     column: options.Column = None,
-    by_word: Annotated[
-        bool, typer.Option("--by-word", help="Show the log probability of each word as well.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per sentence.")] = False,
-    model: options.ModelName = None,
-    format: options.ModelFormat = None,
+    by_word: bool = option("--by-word", "Show the log probability of each word as well.", False),
+    json: bool = option("--json", "Print one line of JSON per sentence.", False),
     split_on_spaces: options.SplitOnSpaces = False,
-    device: options.Device = "cpu",
-    state: options.StateChoice = options.State.zero,
-    local_files_only: options.LocalFilesOnly = False,
+    state: options.StateChoice = "zero",
 ) -> None:
     """Print the perplexity of each sentence of a text.
 
@@ -53,7 +48,7 @@ def score(
       elmo score --text "I went to the bank" --by-word
     """
     source = TextInput(inputs, text, output=None, kind=None, column=column)
-    elmo = open_model(model, format=format, device=device, state=state, local_files_only=local_files_only)
+    elmo = model.open(state=state)
     lines = iter(source)
     index = 0
     with progress_bar(unit="sentences", num_bytes=source.num_bytes, prints=True) as advance:
@@ -72,20 +67,15 @@ def score(
                 index += 1
 
 
+@expand_options
 def substitutes(
-    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="A sentence with one [marked] word.")],
-    index: Annotated[
-        int | None,
-        typer.Option("--word-index", metavar="N", help="Number of the word, from 0, instead of brackets."),
-    ] = None,
-    top_k: Annotated[int, typer.Option("--top-k", help="Number of words to print.")] = 10,
-    punctuation: Annotated[bool, typer.Option("--punctuation", help="Include punctuation.")] = False,
-    same_word: Annotated[bool, typer.Option("--same-word", help="Include the marked word itself.")] = False,
+    sentence: options.MarkedSentence,
+    model: ModelOptions,
+    index: options.WordIndex = None,
+    top_k: int = option("--top-k", "Number of words to print.", 10),
+    punctuation: bool = option("--punctuation", "Include punctuation.", False),
+    same_word: bool = option("--same-word", "Include the marked word itself.", False),
     json: options.AsJson = False,
-    model: options.ModelName = None,
-    format: options.ModelFormat = None,
-    device: options.Device = "cpu",
-    local_files_only: options.LocalFilesOnly = False,
 ) -> None:
     """Print the words that fit in place of one, best first.
 
@@ -103,7 +93,7 @@ def substitutes(
     if top_k < 1:
         raise InputError(f"--top-k is {top_k}; it must be at least 1.")
     read_pointed(sentence, index, tokenize, name="--word-index")  # reports mistakes before the model is opened
-    elmo = open_model(model, format=format, device=device, local_files_only=local_files_only)
+    elmo = model.open()
     found = elmo.substitutes(sentence, index, top_k=top_k, punctuation=punctuation, same_word=same_word)
     if json:
         words = [{"word": each.word, "log_probability": round(each.log_probability, 6)} for each in found]
@@ -141,25 +131,16 @@ def _to_rows(found: "SentenceScore", vocabulary: "Vocabulary") -> Iterator[str]:
         yield f"{_INDENT}{ahead_text:>13}  {back_text:>13}  {word}"
 
 
-class Split(str, Enum):
-    """How the text is split into sentences."""
-
-    lines = "lines"
-    sentences = "sentences"
-
-
+@expand_options
 def evaluate(
-    texts: Annotated[list[str], typer.Argument(metavar="TEXT", help="Text files in UTF-8; - is standard input.")],
-    model: options.ModelName = None,
-    split: Annotated[
-        Split, typer.Option(help="What a sentence is: each line, or what a splitter finds in running text.")
-    ] = Split.lines,
+    texts: options.TextFiles,
+    model: ModelOptions,
+    split: Literal["lines", "sentences"] = option(
+        "", "What a sentence is: each line, or what a splitter finds in running text.", "lines"
+    ),
     split_on_spaces: options.SplitOnSpaces = False,
-    state: options.StateChoice = options.State.zero,
+    state: options.StateChoice = "zero",
     json: options.AsJson = False,
-    format: options.ModelFormat = None,
-    device: options.Device = "cpu",
-    local_files_only: options.LocalFilesOnly = False,
 ) -> None:
     """Measure the perplexity of a language model on a text.
 
@@ -170,7 +151,8 @@ def evaluate(
     Example:
       elmo evaluate heldout.txt --model my-model --split-on-spaces
     """
-    model, texts = _take_model(model, texts)
+    if model.model is None and _names_model(texts):
+        model, texts = replace(model, model=texts[0]), texts[1:]
     for name in texts:
         if Path(name).is_dir():
             raise InputError(f"{name} is a folder; name the text to evaluate on, and the model with --model.")
@@ -179,7 +161,7 @@ def evaluate(
                 f"There is no file {name!r} to evaluate on; name a text file, or - for standard input."
             )
     source = TextInput(texts, None, output=None, kind=None)
-    elmo = open_model(model, format=format, device=device, state=state, local_files_only=local_files_only)
+    elmo = model.open(state=state)
     from elmo.inference.scoring import evaluate_text
 
     with progress_bar(unit="lines", num_bytes=source.num_bytes, prints=False) as advance:
@@ -189,17 +171,16 @@ def evaluate(
                 yield line.text
                 advance(line.num_bytes)
 
-        sentences = split_lines(read()) if split is Split.sentences else read()
+        sentences = split_lines(read()) if split == "sentences" else read()
         found = evaluate_text(elmo, sentences, split_on_spaces=split_on_spaces)
-    print(to_json(_evaluation_object(elmo, found)) if json else "\n".join(_evaluation_lines(elmo, found)))
+    print(to_json(_evaluation_object(elmo, found)) if json else align_facts(_evaluation_facts(elmo, found)))
 
 
-def _take_model(model: str | None, texts: list[str]) -> tuple[str | None, list[str]]:
-    """Return model and texts; without --model the first argument may be the model, as in earlier versions."""
-    if model is not None or len(texts) < 2 or texts[0] == STDIN:
-        return model, texts
-    is_text = Path(texts[0]).is_file() and Path(texts[0]).suffix.lower() not in (".hdf5", ".h5", ".zip")
-    return (None, texts) if is_text else (texts[0], texts[1:])
+def _names_model(texts: list[str]) -> bool:
+    """Return whether the first argument is the model, as in earlier versions, not a text."""
+    if len(texts) < 2 or texts[0] == STDIN:
+        return False
+    return not Path(texts[0]).is_file() or Path(texts[0]).suffix.lower() in (".hdf5", ".h5", ".zip")
 
 
 def _evaluation_object(model: "Elmo", found: "Evaluation") -> dict[str, Any]:
@@ -211,8 +192,8 @@ def _evaluation_object(model: "Elmo", found: "Evaluation") -> dict[str, Any]:
     return head | {name: getattr(found, name) for name in names}
 
 
-def _evaluation_lines(model: "Elmo", found: "Evaluation") -> list[str]:
-    rows = {
+def _evaluation_facts(model: "Elmo", found: "Evaluation") -> dict[str, str]:
+    return {
         "perplexity": f"{found.perplexity:,.3f}, both directions; full softmax over "
         f"{len(model.vocabulary or ()):,} words",
         "  left to right": f"{found.left_to_right_perplexity:,.3f}",
@@ -222,5 +203,3 @@ def _evaluation_lines(model: "Elmo", found: "Evaluation") -> list[str]:
         "unknown words": f"{found.num_unknown:,} ({found.unknown_rate:.1%}), counted as the unknown word",
         "state": "carried from sentence to sentence" if model.state == "carry" else "zero before each sentence",
     }
-    width = max(map(len, rows)) + 2
-    return [f"{name:<{width}}{value}" for name, value in rows.items()]

@@ -1,13 +1,13 @@
 """`elmo convert`, `average`, `vocab` and `export`: a model -> another form of it."""
 
-from enum import Enum
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
 from elmo.cli import options
-from elmo.cli.options import open_model, open_model_files
+from elmo.cli.options import FilesOptions, argument, expand_options, option
 from elmo.errors import InputError
 from elmo.files.durable import output_folder
 
@@ -23,43 +23,73 @@ _OWN_FILES = {
     "config.json", "weights.safetensors", "vocabulary.txt", "characters.txt", "word_counts.txt", "README.md",
     "context.safetensors", "context.txt", "options.json", "weights.hdf5", "vocab.txt",
 }  # fmt: skip
-Force = Annotated[bool, typer.Option("--force", help="Replace OUT.")]
+ModelOutput = Annotated[Path, argument("OUT", "Folder to write the model to.")]
 export = typer.Typer(rich_markup_mode=None)  # its help is in elmo.cli.app
 
 
-class Target(str, Enum):
-    """The formats that can be written."""
+@dataclass(frozen=True)
+class RewriteOptions(FilesOptions):
+    """How a model is read, and whether what is there already may be replaced by another form of it."""
 
-    elmo = "elmo"
-    hdf5 = "hdf5"
+    force: Annotated[bool, option("--force", "Replace OUT.")] = False
+
+    def check_folder(self, source: str, output: Path, *, source_name: str = "MODEL") -> None:
+        """Raise InputError for a folder that holds the source, other files, or a model if --force is not given."""
+        if not output.exists():
+            return
+        if not output.is_dir():
+            raise InputError(f"{output} is a file; give a folder to write the model to.")
+        given = Path(source).expanduser()
+        if given.exists() and output.samefile(given if given.is_dir() else given.parent):
+            raise InputError(f"{output} is the folder of {source_name}; give another folder to write to.")
+        names = sorted(entry.name for entry in output.iterdir())
+        if names and not self.force:
+            raise InputError(
+                f"{output} is not empty (it has {_shorten(names)}); give a new folder, or --force to replace the "
+                "model in it."
+            )
+        if others := [name for name in names if name not in _OWN_FILES]:
+            raise InputError(
+                f"{output} has other files than a model ({_shorten(others)}), so --force does not replace it; "
+                "give a new folder."
+            )
+
+    def check_file(self, output: Path) -> None:
+        """Raise InputError if the file exists and --force is not given."""
+        if output.exists() and not self.force:
+            raise InputError(f"{output} exists already; give another name, or --force to replace it.")
 
 
+def write_model(checkpoint: "Checkpoint", output: Path, storage: str = "float32") -> None:
+    """Write a model folder, which is complete or absent."""
+    from elmo.checkpoint.folder import write_folder
+
+    with output_folder(output) as folder:
+        write_folder(checkpoint, folder, storage=cast("Storage", storage))
+
+
+def _shorten(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (" and more" if len(names) > 3 else "")
+
+
+@expand_options
 def convert(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="IN", help="A folder, an .hdf5 or .zip file, an alias such as 'small', or a hub id."
-        ),
-    ],
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write the model to.")],
-    to: Annotated[
-        Target,
-        typer.Option(
-            help="Format to write. elmo: the folder of this package. hdf5: options.json, weights.hdf5 and "
-            "vocab.txt, for bilm-tf and AllenNLP."
-        ),
-    ] = Target.elmo,
-    storage: Annotated[
-        options.StoredAs | None,
-        typer.Option(
-            show_default="as IN is stored",
-            help="Storage of the weights: float16 takes half the bytes of float32, compact also stores the "
-            "softmax in 8 bits. Vectors change by the rounding.",
-        ),
-    ] = None,
-    force: Force = False,
-    format: options.ModelFormat = None,
-    local_files_only: options.LocalFilesOnly = False,
+    source: Annotated[str, argument("IN", options.MODEL_HELP)],
+    output: ModelOutput,
+    rewrite: RewriteOptions,
+    to: Literal["elmo", "hdf5"] = option(
+        "",
+        "Format to write. elmo: the folder of this package. hdf5: options.json, weights.hdf5 and "
+        "vocab.txt, for bilm-tf and AllenNLP.",
+        "elmo",
+    ),
+    storage: options.StoredAs | None = option(
+        "",
+        "Storage of the weights: float16 takes half the bytes of float32, compact also stores the "
+        "softmax in 8 bits. Vectors change by the rounding.",
+        None,
+        shown="as IN is stored",
+    ),
 ) -> None:
     """Write a model in another format; vectors stay the same.
 
@@ -67,23 +97,19 @@ def convert(
     Example:
       elmo convert elmo_weights.hdf5 my-model
     """
-    if to is Target.hdf5 and storage not in (None, options.StoredAs.float32):
-        assert storage is not None
-        raise InputError(f"--storage is {storage.value}, but HDF5 models are stored in float32; leave it out.")
-    check_model_output(source, output, force=force, source_name="IN")
-    checkpoint = open_model_files(source, format=format, local_files_only=local_files_only)
-    with output_folder(output) as folder:
-        if to is Target.elmo:
-            from elmo.checkpoint.folder import write_folder
+    if to == "hdf5" and storage not in (None, "float32"):
+        raise InputError(f"--storage is {storage}, but HDF5 models are stored in float32; leave it out.")
+    rewrite.check_folder(source, output, source_name="IN")
+    checkpoint = rewrite.read(source)
+    if to == "elmo":
+        write_model(checkpoint, output, storage or checkpoint.storage)
+    else:
+        from elmo.checkpoint.formats.hdf5 import write_hdf5
 
-            stored_as = checkpoint.storage if storage is None else storage.value
-            write_folder(checkpoint, folder, storage=cast("Storage", stored_as))
-        else:
-            from elmo.checkpoint.formats.hdf5 import write_hdf5
-
+        with output_folder(output) as folder:
             write_hdf5(checkpoint, folder)
     print(f"Wrote {output}: {', '.join(sorted(file.name for file in output.iterdir()))}.")
-    for loss in _losses(checkpoint) if to is Target.hdf5 else []:
+    for loss in _losses(checkpoint) if to == "hdf5" else []:
         print(f"Not written, because HDF5 models have no place for it: {loss}.")
 
 
@@ -105,20 +131,14 @@ def _losses(checkpoint: "Checkpoint") -> list[str]:
     return losses
 
 
+@expand_options
 def average(
-    models: Annotated[
-        list[str], typer.Argument(metavar="MODEL", help="Two or more models, such as checkpoints of one run.")
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Folder to write the model to.")],
-    share: Annotated[
-        list[float] | None,
-        typer.Option(
-            help="Share of each model, in the order of the models; repeatable.", show_default="equal shares"
-        ),
-    ] = None,
-    force: Force = False,
-    format: options.ModelFormat = None,
-    local_files_only: options.LocalFilesOnly = False,
+    models: Annotated[list[str], argument("MODEL", "Two or more models, such as checkpoints of one run.")],
+    rewrite: RewriteOptions,
+    output: Path = option("--output -o OUT", "Folder to write the model to."),
+    share: list[float] | None = option(
+        "", "Share of each model, in the order of the models; repeatable.", None, shown="equal shares"
+    ),
 ) -> None:
     """Average the weights of related models.
 
@@ -130,33 +150,22 @@ def average(
       elmo average run/checkpoints/update-00009000 run/checkpoints/update-00010000 -o mean
     """
     for model in models:
-        check_model_output(model, output, force=force, source_name="MODEL")
+        rewrite.check_folder(model, output)
     from elmo.checkpoint import average as average_checkpoints
-    from elmo.checkpoint import write_folder
 
-    checkpoints = [open_model_files(name, format=format, local_files_only=local_files_only) for name in models]
-    mean = average_checkpoints(checkpoints, share)
-    with output_folder(output) as folder:
-        write_folder(mean, folder)
+    write_model(average_checkpoints([rewrite.read(name) for name in models], share), output)
     print(f"Wrote {output}, the mean of {len(models)} models.")
 
 
+@expand_options
 def vocab(
     model: options.ModelArgument,
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write the model to.")],
-    vocabulary: Annotated[
-        Path | None,
-        typer.Option(
-            "--vocabulary", metavar="FILE", help="The whole new vocabulary, one word per line, with special words."
-        ),
-    ] = None,
-    add: Annotated[
-        Path | None,
-        typer.Option("--add", metavar="FILE", help="Words to append to the vocabulary, one per line."),
-    ] = None,
-    force: Force = False,
-    format: options.ModelFormat = None,
-    local_files_only: options.LocalFilesOnly = False,
+    output: ModelOutput,
+    rewrite: RewriteOptions,
+    vocabulary: Path | None = option(
+        "--vocabulary FILE", "The whole new vocabulary, one word per line, with special words.", None
+    ),
+    add: Path | None = option("--add FILE", "Words to append to the vocabulary, one per line.", None),
 ) -> None:
     """Change the vocabulary of a model without training.
 
@@ -175,17 +184,15 @@ def vocab(
     if path is None:
         raise InputError("No words were given; give a file with --vocabulary or --add.")
     given = _read_words(path, "--vocabulary" if add is None else "--add")
-    check_model_output(model, output, force=force, source_name="MODEL")
-    from elmo.checkpoint import change_vocabulary, write_folder
+    rewrite.check_folder(model, output)
+    from elmo.checkpoint import change_vocabulary
     from elmo.checkpoint.derived import require_vocabulary
 
-    checkpoint = open_model_files(model, format=format, local_files_only=local_files_only)
+    checkpoint = rewrite.read(model)
     old = require_vocabulary(checkpoint)
     _check_words(path, given, old)
     words = given if add is None else [*old.words, *dict.fromkeys(word for word in given if word not in old)]
-    changed = change_vocabulary(checkpoint, words)
-    with output_folder(output) as folder:
-        write_folder(changed, folder)
+    write_model(change_vocabulary(checkpoint, words), output)
     num_kept = sum(word in old for word in words)
     print(
         f"Wrote {output} (words: {len(words):,}; kept: {num_kept:,}, new: {len(words) - num_kept:,}, "
@@ -220,12 +227,11 @@ def _check_words(path: Path, words: list[str], old: "Vocabulary") -> None:
 
 
 @export.command("onnx")
+@expand_options
 def onnx(
     model: options.ModelArgument,
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="The .onnx file to write.")],
-    force: Force = False,
-    format: options.ModelFormat = None,
-    local_files_only: options.LocalFilesOnly = False,
+    output: Annotated[Path, argument("OUT", "The .onnx file to write.")],
+    rewrite: RewriteOptions,
 ) -> None:
     """Write a model as one ONNX file, for onnxruntime in any language.
 
@@ -236,32 +242,25 @@ def onnx(
     Example:
       elmo export onnx en-small en-small.onnx
     """
-    _check_output(output, force)
+    rewrite.check_file(output)
     from elmo.integrations.onnx import export_onnx
 
-    opened = open_model(model, format=format, local_files_only=local_files_only)
+    opened = rewrite.open(model)
     export_onnx(opened, output)
     size = output.stat().st_size / 1e6
     print(f"Wrote {output}: {opened.num_layers} layers of {opened.dim} dimensions, {size:,.1f} MB.")
 
 
 @export.command("word2vec")
+@expand_options
 def word2vec(
     model: options.ModelArgument,
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write, .txt or .bin.")],
-    words: Annotated[
-        Path | None,
-        typer.Option(
-            "--words",
-            metavar="FILE",
-            show_default="the model's vocabulary",
-            help="A text file in UTF-8 with one word per line.",
-        ),
-    ] = None,
-    binary: Annotated[bool, typer.Option("--binary", help="Write numbers as bytes, not as text.")] = False,
-    force: Force = False,
-    format: options.ModelFormat = None,
-    local_files_only: options.LocalFilesOnly = False,
+    output: Annotated[Path, argument("OUT", "The file to write, .txt or .bin.")],
+    rewrite: RewriteOptions,
+    words: Path | None = option(
+        "--words FILE", "A text file in UTF-8 with one word per line.", None, shown="the model's vocabulary"
+    ),
+    binary: bool = option("--binary", "Write numbers as bytes, not as text.", False),
 ) -> None:
     """Write the vectors that words have without a sentence (layer 0), in the format of word2vec.
 
@@ -271,18 +270,13 @@ def word2vec(
     Example:
       elmo export word2vec en-small vectors.bin --words words.txt --binary
     """
-    _check_output(output, force)
+    rewrite.check_file(output)
     listed = None if words is None else _read_words_to_export(words)
     from elmo.integrations.word2vec import write_word2vec
 
-    opened = open_model(model, format=format, local_files_only=local_files_only)
+    opened = rewrite.open(model)
     num_words = write_word2vec(opened, output, listed, binary=binary)
     print(f"Wrote {output}: {num_words:,} words of {opened.config.encoder.output_dim} dimensions.")
-
-
-def _check_output(output: Path, force: bool) -> None:
-    if output.exists() and not force:
-        raise InputError(f"{output} exists already; give another name, or --force to replace it.")
 
 
 def _read_words_to_export(path: Path) -> list[str]:
@@ -294,29 +288,3 @@ def _read_words_to_export(path: Path) -> list[str]:
                 "give one word per line, phrases with underscores."
             )
     return [word for word in words if word]
-
-
-def check_model_output(source: str, output: Path, *, force: bool, source_name: str) -> None:
-    """Raise InputError for a folder with the source in it, with other files than a model, or without `force`."""
-    if not output.exists():
-        return
-    if not output.is_dir():
-        raise InputError(f"{output} is a file; give a folder to write the model to.")
-    given = Path(source).expanduser()
-    if given.exists() and output.samefile(given if given.is_dir() else given.parent):
-        raise InputError(f"{output} is the folder of {source_name}; give another folder to write to.")
-    names = sorted(entry.name for entry in output.iterdir())
-    if names and not force:
-        raise InputError(
-            f"{output} is not empty (it has {_shorten(names)}); give a new folder, or --force to replace the "
-            "model in it."
-        )
-    if others := [name for name in names if name not in _OWN_FILES]:
-        raise InputError(
-            f"{output} has other files than a model ({_shorten(others)}), so --force does not replace it; give a "
-            "new folder."
-        )
-
-
-def _shorten(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (" and more" if len(names) > 3 else "")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from elmo.cli import options
-from elmo.cli.corpus_options import (
+from elmo.cli.options import (
     CorpusOptions,
     Labelled,
     MaxOccurrences,

@@ -1,109 +1,69 @@
 """`elmo serve`: models behind HTTP, with a page to try them on."""
 
+import inspect
 import sys
 from importlib import import_module
-from typing import Annotated
-
-import typer
+from typing import Annotated, Any
 
 from elmo.cli import options
+from elmo.cli.options import argument, option
 from elmo.errors import ConfigError
 
 PACKAGES = ("fastapi", "httptools", "orjson", "prometheus_client", "pydantic_settings", "uvicorn")
-Names = list[str] | None
 
 
-# Without a flag, a value comes from the environment or is the default of elmo.serve.settings.
-def serve(
-    models: Annotated[
-        Names,
-        typer.Argument(
-            metavar="MODEL",
-            show_default=False,
-            help="Models to serve: folders, files, aliases or hub ids, each also as NAME=MODEL. Requests that "
-            "name no model use the first. Without any, the default model.",
+def _flag(kind: Any, help: str, shown: str | bool = True, *, spec: str = "") -> Any:
+    return Annotated[kind | None, option(spec, help, shown=shown)]
+
+
+# One flag per setting of elmo.serve.settings. A value that is not given comes from the environment, or is the
+# default of the setting, which help pages show.
+_FLAGS: dict[str, Any] = {
+    "models": Annotated[
+        list[str] | None,
+        argument(
+            "MODEL",
+            "Models to serve: folders, files, aliases or hub ids, each also as NAME=MODEL. Requests that name no "
+            "model use the first. Without any, the default model.",
+            shown=False,
         ),
-    ] = None,
-    indexes: Annotated[
-        Names,
-        typer.Option("--index", metavar="FOLDER", help="Index built by `elmo neighbors --build`; repeatable."),
-    ] = None,
-    tasks: Annotated[
-        Names, typer.Option("--task", metavar="FOLDER", help="Trained task, or NAME=FOLDER; repeatable.")
-    ] = None,
-    host: Annotated[
-        str | None, typer.Option(show_default="127.0.0.1, this machine only", help="Address to listen on.")
-    ] = None,
-    port: Annotated[
-        int | None, typer.Option(show_default="8600", help="Port to listen on; 0 chooses a free one.")
-    ] = None,
-    api_key_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="File with the key that every request must send.")
-    ] = None,
-    cors_origins: Annotated[
-        Names,
-        typer.Option("--cors-origin", help="Site whose pages may ask, such as https://example.org; repeatable."),
-    ] = None,
-    allowed_hosts: Annotated[
-        Names,
-        typer.Option(
-            "--allowed-host",
-            metavar="NAME",
-            help="Host name by which a server without a key may be reached, such as elmo.example.org; * allows "
-            "any. Addresses, localhost and the machine's own name always work. Repeatable.",
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(show_default="1", help="Number of processes, each with its own models.")
-    ] = None,
-    precision: Annotated[
-        str | None, typer.Option(show_default="float32", help="float32, bfloat16, int8, or auto.")
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(show_default="cpu", help="Device of the models: cpu, cuda, cuda:1, mps.")
-    ] = None,
-    threads: options.Threads = None,
-    max_body_bytes: Annotated[
-        int | None, typer.Option(show_default="4194304", help="Maximum size of a request's body.")
-    ] = None,
-    max_sentences: Annotated[
-        int | None, typer.Option(show_default="2048", help="Maximum number of sentences per request.")
-    ] = None,
-    max_words: Annotated[
-        int | None, typer.Option(show_default="65536", help="Maximum number of words per request.")
-    ] = None,
-    max_sentence_words: Annotated[
-        int | None, typer.Option(show_default="8192", help="Maximum number of words per sentence.")
-    ] = None,
-    max_values: Annotated[
-        int | None, typer.Option(show_default="8388608", help="Maximum number of numbers per response.")
-    ] = None,
-    max_seconds: Annotated[
-        float | None,
-        typer.Option(
-            show_default="30.0",
-            help="Maximum time to send a request, to wait for its result, and to receive the response.",
-        ),
-    ] = None,
-    max_connections: Annotated[
-        int | None, typer.Option(show_default="1024", help="Maximum number of open connections.")
-    ] = None,
-    queue_words: Annotated[
-        int | None,
-        typer.Option(show_default="262144", help="Maximum number of queued words; beyond it, 503 is returned."),
-    ] = None,
-    queue_requests: Annotated[
-        int | None, typer.Option(show_default="1024", help="Maximum number of queued requests.")
-    ] = None,
-    batch_words: Annotated[
-        int | None, typer.Option(show_default="8192", help="Maximum number of words per batch.")
-    ] = None,
-    batch_wait_ms: Annotated[
-        float | None,
-        typer.Option(show_default="3.0", help="How long a request waits for others."),
-    ] = None,
-    local_files_only: options.LocalFilesOnly = False,
-) -> None:
+    ],
+    "indexes": _flag(list[str], "Index built by `elmo neighbors --build`; repeatable.", spec="--index FOLDER"),
+    "tasks": _flag(list[str], "Trained task, or NAME=FOLDER; repeatable.", spec="--task FOLDER"),
+    "host": _flag(str, "Address to listen on.", "127.0.0.1, this machine only"),
+    "port": _flag(int, "Port to listen on; 0 chooses a free one.", "8600"),
+    "api_key_file": _flag(str, "File with the key that every request must send.", spec="FILE"),
+    "cors_origins": _flag(
+        list[str], "Site whose pages may ask, such as https://example.org; repeatable.", spec="--cors-origin"
+    ),
+    "allowed_hosts": _flag(
+        list[str],
+        "Host name by which a server without a key may be reached, such as elmo.example.org; * allows any. "
+        "Addresses, localhost and the machine's own name always work. Repeatable.",
+        spec="--allowed-host NAME",
+    ),
+    "workers": _flag(int, "Number of processes, each with its own models.", "1"),
+    "precision": _flag(str, "float32, bfloat16, int8, or auto.", "float32"),
+    "device": _flag(str, "Device of the models: cpu, cuda, cuda:1, mps.", "cpu"),
+    "threads": options.Threads,
+    "max_body_bytes": _flag(int, "Maximum size of a request's body.", "4194304"),
+    "max_sentences": _flag(int, "Maximum number of sentences per request.", "2048"),
+    "max_words": _flag(int, "Maximum number of words per request.", "65536"),
+    "max_sentence_words": _flag(int, "Maximum number of words per sentence.", "8192"),
+    "max_values": _flag(int, "Maximum number of numbers per response.", "8388608"),
+    "max_seconds": _flag(
+        float, "Maximum time to send a request, to wait for its result, and to receive the response.", "30.0"
+    ),
+    "max_connections": _flag(int, "Maximum number of open connections.", "1024"),
+    "queue_words": _flag(int, "Maximum number of queued words; beyond it, 503 is returned.", "262144"),
+    "queue_requests": _flag(int, "Maximum number of queued requests.", "1024"),
+    "batch_words": _flag(int, "Maximum number of words per batch.", "8192"),
+    "batch_wait_ms": _flag(float, "How long a request waits for others.", "3.0"),
+    "local_files_only": options.LocalFilesOnly,
+}
+
+
+def serve(**given: Any) -> None:
     """Serve models over HTTP, with a page to try them on.
 
     Each option can also be set in the environment: --max-words is ELMO_SERVE_MAX_WORDS, and a key without a file
@@ -114,7 +74,6 @@ def serve(
       elmo serve my-model
       elmo serve en=my-model small --index index --task entities --port 8080
     """
-    given = {name: value for name, value in locals().items() if value is not None and value is not False}
     for package in PACKAGES:
         try:
             import_module(package)
@@ -125,8 +84,16 @@ def serve(
     from elmo.serve.server import run
     from elmo.serve.settings import Settings
 
-    run(Settings(**given), _announce)
+    def announce(address: str) -> None:
+        print(f"elmo: serving at {address} (Ctrl-C stops)", file=sys.stderr, flush=True)
+
+    given = {name: value for name, value in given.items() if value is not None and value is not False}
+    run(Settings(**given), announce)
 
 
-def _announce(address: str) -> None:
-    print(f"elmo: serving at {address} (Ctrl-C stops)", file=sys.stderr, flush=True)
+serve.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in _FLAGS.items()
+    ]
+)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from elmo.cli import options
-from elmo.cli.commands.train import read_changes
+from elmo.cli.commands.pretrain import read_changes
 from elmo.cli.run import resumable
 from elmo.cli.terminal import measure, pad
 from elmo.errors import InputError

@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from elmo.cli.corpus_options import CorpusOptions, expand_options
+from elmo.cli.options import CorpusOptions, expand_options
 from elmo.errors import InputError
 
 

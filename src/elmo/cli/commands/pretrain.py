@@ -1,0 +1,340 @@
+"""`elmo prepare`, `static`, `fuse`, `train` and `align`: raw text -> a corpus -> a model."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from elmo.cli import options
+from elmo.cli.commands.models import RewriteOptions, write_model
+from elmo.cli.options import argument, expand_options, option
+from elmo.cli.run import resumable
+from elmo.cli.text_input import TextInput
+from elmo.corpus.settings import Split
+from elmo.errors import InputError
+from elmo.files.durable import output_file
+from elmo.progress import progress_bar
+from elmo.text.sentences import split_lines
+
+if TYPE_CHECKING:
+    from elmo.pretrain.launch import TrainingResult
+
+
+def prepare(
+    inputs: list[str] = argument(
+        "INPUT",
+        "Files .txt, .jsonl or .parquet, plain or compressed (.gz, .xz, .bz2, .zst), or patterns such as "
+        "'texts/*.txt.xz'; - is standard input, plain text.",
+        shown=False,
+    ),
+    output: Path = option("--output -o DIR", "Folder to write."),
+    column: str = option("--column NAME", "Column of the text in .jsonl and .parquet files.", "text"),
+    split: Split = option(
+        "",
+        "sentences: every line is a paragraph, split into sentences. lines: every line is a sentence. "
+        "none: a document (lines up to a blank one, a record or a row) is one sequence.",
+        "sentences",
+    ),
+    language: str | None = option(
+        "CODE", "Language whose rules split the sentences, for example de.", None, shown="en"
+    ),
+    split_on_spaces: options.SplitOnSpaces = False,
+    vocabulary_size: int | None = option(
+        "N", "Number of words that the softmax predicts, <S>, </S> and <UNK> included.", None, shown="40000"
+    ),
+    min_count: int | None = option("N", "Instead of a size: take every word that occurs at least N times.", None),
+    vocabulary: Path | None = option(
+        "FILE", "Instead of a size: take these words, one per line, <S>, </S> and <UNK> among them.", None
+    ),
+    workers: int | None = option(
+        "N", "Number of processes that tokenize.", None, shown="number of cores, at most 8"
+    ),
+    force: bool = option("--force", "Replace another corpus in DIR.", False),
+    as_json: options.AsJson = False,
+) -> None:
+    """Turn raw text into a corpus for training.
+
+    The command can be stopped at any time: the same command resumes it.
+
+    \b
+    Examples:
+      elmo prepare 'texts/*.txt.xz' --output corpus
+      zcat dump.gz | elmo prepare - --split lines --output corpus
+    """
+    from elmo.corpus import prepare as preparation
+
+    with resumable():
+        corpus = preparation.prepare(
+            inputs,
+            output,
+            column=column,
+            split=split,
+            language=language,
+            split_on_spaces=split_on_spaces,
+            vocabulary_size=vocabulary_size,
+            min_count=min_count,
+            vocabulary=vocabulary,
+            workers=workers,
+            force=force,
+            progress=True,
+        )
+    counts: dict[str, Any] = corpus.manifest["counts"]
+    if as_json:
+        print(json.dumps({"folder": str(output), **counts, "num_shards": corpus.num_shards}))
+        return
+    print(
+        f"{output} holds {counts['num_words']:,} words in {counts['num_sentences']:,} sentences; "
+        f"{counts['num_distinct_words']:,} words are distinct, {counts['vocabulary_size']:,} are in the "
+        f"vocabulary, {counts['unknown_rate']:.2%} of the text is unknown."
+    )
+
+
+CorpusArgument = Annotated[Path, argument("CORPUS", "Folder that elmo prepare wrote.")]
+NumWords = Annotated[int, option("--words", "Number of words, the most frequent ones.", min=2)]
+Dimensions = Annotated[int, option("--dim", "Dimensions of the static vectors.", min=1)]
+Seed = Annotated[int, option("--seed", "Random seed.", min=0)]
+
+
+def static(
+    corpus: CorpusArgument,
+    output: Path = option("--output -o FILE", "Text file to write."),
+    words: NumWords = 40_000,
+    dim: Dimensions = 256,
+    window: int = option("", "Maximum distance of two words that are counted.", 8, min=1),
+    keep_case: bool = option(
+        "--keep-case", "Keep capital letters instead of converting words to lower case.", False
+    ),
+    seed: Seed = 0,
+    force: bool = option("--force", "Replace FILE.", False),
+) -> None:
+    """Compute static word vectors from a corpus.
+
+    Words that occur in similar contexts get similar vectors: words near each other are counted, the counts become
+    positive pointwise mutual information, and a singular value decomposition reduces it. The file has the text
+    format of word2vec; `elmo fuse` and `elmo task train` read it. Needs the extra `fuse`.
+
+    \b
+    Example:
+      elmo static corpus --output vectors.txt
+    """
+    if output.exists() and not force:
+        raise InputError(f"{output} exists already; choose another name, or use --force to replace it.")
+    from elmo.corpus.prepared import PreparedCorpus
+    from elmo.corpus.static_vectors import make_static_vectors, write_static_vectors
+
+    opened = PreparedCorpus.open(corpus)
+    with (
+        output_file(output) as aside,
+        progress_bar(unit="words", num_bytes=opened.num_tokens, prints=False) as advance,
+    ):
+        made = make_static_vectors(
+            opened, num_words=words, dim=dim, window=window, lowercase=not keep_case, seed=seed,
+            advance=lambda num_tokens: advance(num_tokens, num_tokens),
+        )  # fmt: skip
+        write_static_vectors(made, aside)
+    print(
+        f"Wrote {output}: {len(made.words):,} words of {dim} dimensions, from {opened.num_words:,} words of text."
+    )
+
+
+@expand_options
+def fuse(
+    model: options.ModelArgument,
+    corpus: CorpusArgument,
+    rewrite: RewriteOptions,
+    output: Path = option("--output -o OUT", "Folder to write."),
+    vectors: Path | None = option(
+        "FILE",
+        "Static vectors to use instead of making them from the corpus: a text file of GloVe or word2vec.",
+        None,
+    ),
+    words: NumWords = 40_000,
+    dim: Dimensions = 256,
+    seed: Seed = 0,
+    storage: options.StoredAs | None = option(
+        "", "Storage format of the weights, as in elmo convert.", None, shown="as MODEL is stored"
+    ),
+) -> None:
+    """Add a context layer to a model.
+
+    The layer represents the topic of the words around a word. Any model can have one, and nothing is trained: a
+    hundred million words take a few minutes. The language model does not change. `--layers meaning` concatenates
+    the top layer and the context layer, which separates meanings much better than the layers alone, and `elmo
+    encode` computes better sentence vectors. Needs the extra `fuse`.
+
+    \b
+    Example:
+      elmo prepare 'texts/*.txt.xz' --output corpus
+      elmo fuse small corpus --output small-fused
+    """
+    rewrite.check_folder(model, output)
+    from elmo.corpus.prepared import PreparedCorpus
+    from elmo.fusion import fuse as add_context
+
+    opened = PreparedCorpus.open(corpus)
+    elmo = rewrite.open(model)
+    with progress_bar(unit="words", num_bytes=opened.num_tokens, prints=False) as advance:
+        fused = add_context(
+            elmo, opened, vectors=vectors, num_words=words, dim=dim, seed=seed,
+            advance=lambda num_tokens: advance(num_tokens, num_tokens),
+        )  # fmt: skip
+    checkpoint = fused.checkpoint()
+    write_model(checkpoint, output, storage or checkpoint.storage)
+    assert fused.context is not None
+    print(
+        f"Wrote {output} with a context layer of {fused.context.num_words:,} words and {fused.context.dim} "
+        f"dimensions, from {opened.num_words:,} words of text."
+    )
+
+
+def train(
+    corpus: Path | None = argument("CORPUS", "Folder that `elmo prepare` wrote.", None, shown=False),
+    output: Path | None = option("--output -o RUN", "New folder of the run.", None),
+    resume: Path | None = option(
+        "RUN",
+        "Resume this run from its last checkpoint, exactly; with --output and --set, in a new folder "
+        "with changed settings.",
+        None,
+    ),
+    preset: str | None = option("", "Settings to start from: tiny, en-small, small, medium or original.", None),
+    config: Path | None = option("FILE", "TOML file of settings that override the preset.", None),
+    set_: list[str] | None = option(
+        "--set NAME=VALUE",
+        "Setting that overrides preset and file, as in optimizer.learning_rate=0.1; repeatable.",
+        None,
+        shown=False,
+    ),
+    validation: list[str] | None = option(
+        "FILE", "Raw text to validate on, not in the corpus; repeatable.", None, shown=False
+    ),
+    init: str | None = option("MODEL", "Model whose weights to start from, to adapt it to other text.", None),
+    word_vectors: str | None = option(
+        "FILE", "GloVe or word2vec text file that the word embedding starts from.", None
+    ),
+    teacher: str | None = option(
+        "ENCODER",
+        "Hugging Face encoder, a folder or a name on the hub, whose word vectors to learn as well.",
+        None,
+    ),
+    device: options.Device = "cpu",
+) -> None:
+    """Train a bidirectional language model. Killed at any moment, it resumes exactly with --resume.
+
+    Ctrl-C and SIGTERM save after the current update, and stop.
+
+    \b
+    Examples:
+      elmo train corpus --preset small --validation valid.txt --output run
+      elmo train --resume run
+      elmo train --resume run --output cooled --set max_updates=9000 --set optimizer.cooldown_steps=1000
+      torchrun --nproc-per-node 8 -m elmo train corpus --preset original --output run --device cuda
+    """
+    from elmo.checkpoint.source import RUN_FILE
+    from elmo.pretrain import launch
+
+    folder = output or resume
+    if folder is None or (corpus is None) == (resume is None):
+        raise InputError("Give CORPUS and --output RUN for a new run, or --resume RUN to resume one.")
+    changes = read_changes(set_ or [])
+    new_only = {
+        "--preset": preset, "--config": config, "--validation": validation, "--init": init,
+        "--word-vectors": word_vectors, "--teacher": teacher,
+    }  # fmt: skip
+    with resumable(lambda: ["train", "--resume", str(folder)] if (folder / RUN_FILE).exists() else None):
+        if resume is not None:
+            if given := [name for name, value in new_only.items() if value]:
+                raise InputError(f"--resume uses the settings of the run, so it takes no {', '.join(given)}.")
+            result = launch.resume_training(resume, output=output, changes=changes, device=device, progress=True)
+        else:
+            assert corpus is not None
+            if teacher is not None:
+                changes["teacher.model"] = teacher
+            result = launch.train(
+                corpus, folder, preset=preset, config=config, changes=changes, validation=validation or (),
+                init=init, word_vectors=word_vectors, device=device, progress=True,
+            )  # fmt: skip
+    _report(result)
+
+
+def _report(result: "TrainingResult") -> None:
+    """Print how a run ended, in the first process only; exit as a signal does if one stopped it."""
+    if result.is_first and result.is_done:
+        perplexity = ""
+        if result.perplexity is not None:
+            perplexity = f" Validation perplexity (full softmax) {result.perplexity:.2f}."
+        print(
+            f"{result.folder} is done: {result.num_words:,} words read.{perplexity} Open it with "
+            f"Elmo.from_pretrained({str(result.folder)!r})."
+        )
+    elif result.is_first:
+        print(
+            f"stopped after update {result.num_updates:,}, which is saved; resume: "
+            f"elmo train --resume {shlex.quote(str(result.folder))}",
+            file=sys.stderr,
+        )
+    if result.stopped_by is not None:
+        raise typer.Exit(128 + result.stopped_by)
+
+
+def read_changes(changes: list[str]) -> dict[str, Any]:
+    """Return the settings that NAME=VALUE arguments state; a value is TOML, or a string without its quotes."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    found: dict[str, Any] = {}
+    for change in changes:
+        name, equals, value = change.partition("=")
+        if not equals or not name.strip():
+            raise InputError(f"--set {change!r} is not NAME=VALUE, as in optimizer.learning_rate=0.1.")
+        try:
+            found[name.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[name.strip()] = value.strip()
+    return found
+
+
+@expand_options
+def align(
+    model: options.ModelArgument,
+    texts: options.TextFiles,
+    rewrite: RewriteOptions,
+    teacher: str = option("ENCODER", "Hugging Face encoder: a folder, or a name on the hub."),
+    output: Path = option("--output -o OUT", "Folder to write the model to."),
+    max_words: int = option("", "Maximum number of words of text to read.", 100_000),
+    seed: int = option("", "Random seed.", 0),
+) -> None:
+    """Bring a model's cosines closer to a teacher's.
+
+    This takes a minute or two and does not change what the model predicts. The vectors are written in another
+    basis, in which occurrences of a word that are similar for the teacher are more similar. Needs the extra
+    `distill`.
+
+    \b
+    Example:
+      elmo align my-model texts.txt --teacher sentence-transformers/all-MiniLM-L6-v2 -o my-aligned-model
+    """
+    if max_words < 1:
+        raise InputError(f"--max-words is {max_words}; give 1 or more, for example 100000.")
+    if seed < 0:
+        raise InputError(f"--seed is {seed}; give 0 or more.")
+    rewrite.check_folder(model, output)
+    source = TextInput(texts, None, output=None)
+    from elmo.pretrain.alignment import align_model
+
+    elmo = rewrite.open(model)
+    sentences = (
+        [word.text for word in elmo.tokenize(sentence)] for sentence in split_lines(line.text for line in source)
+    )
+    aligned, found = align_model(elmo, sentences, teacher=teacher, max_words=max_words, seed=seed, progress=True)
+    write_model(aligned, output)
+    before, after = found.before, found.after
+    print(
+        f"Wrote {output} (words read: {found.num_words:,}). Correlation of cosines among occurrences of a word "
+        f"with the teacher's, mean over held-out words: top layer {before.top:.3f} before, {after.top:.3f} now; "
+        f"average of the layers {before.average:.3f} before, {after.average:.3f} now."
+    )

@@ -1,0 +1,197 @@
+"""The POST routes: vectors of texts and words, and what language models, indexes and tasks find."""
+
+import asyncio
+import base64
+import dataclasses
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+from fastapi import APIRouter
+
+from elmo.analysis import Neighbors, find_neighbors
+from elmo.model import Array
+from elmo.serve import schemas
+from elmo.serve.batching import Work
+from elmo.serve.errors import JsonResponse, Problem, describe_errors
+from elmo.serve.requests import Call, JsonRoute, TokenizedSentence
+
+
+def _make_router(tag: str) -> APIRouter:
+    return APIRouter(route_class=JsonRoute, tags=[tag], responses=describe_errors())
+
+
+vectors_router, language_router = _make_router("vectors"), _make_router("language model")
+neighbors_router, tasks_router = _make_router("analysis"), _make_router("tasks")
+
+
+@vectors_router.post("/v1/embeddings", response_model=schemas.EmbeddingsResponse)
+async def encode_texts(body: schemas.EmbeddingsRequest, call: Call) -> JsonResponse:
+    """Return the vector of each text, as OpenAI's clients ask for it."""
+    model = call.served.model(body.model)
+    if body.dimensions not in (None, model.sentence_dim):
+        raise Problem(
+            422,
+            "invalid_request",
+            f"dimensions is {body.dimensions}, but the vectors of {model.name} have {model.sentence_dim} "
+            "dimensions and are not truncated; leave it out.",
+            field="dimensions",
+        )
+    read = await call.tokenize(body.input, "input")
+    call.check_values(len(read), model.sentence_dim, "input")
+    work = Work(("encode", model.name), lambda sentences: list(model.elmo.encode(sentences)))
+    vectors = await call.compute(work, [sentence.words for sentence in read])
+    num_words = sum(len(sentence.words) for sentence in read)
+    data = [
+        schemas.Embedding(object="embedding", index=index, embedding=_to_json(vector, body.encoding_format))
+        for index, vector in enumerate(vectors)
+    ]
+    usage = schemas.Usage(prompt_tokens=num_words, total_tokens=num_words)
+    return JsonResponse(schemas.EmbeddingsResponse(object="list", data=data, model=model.name, usage=usage))
+
+
+@vectors_router.post("/embed", response_model=schemas.EmbedResponse)
+async def embed_sentences(body: schemas.EmbedRequest, call: Call) -> JsonResponse:
+    """Return the vectors of words in their sentences, by any layer or mix of layers."""
+    model = call.served.model(body.model)
+    layers: Any = body.layers
+    values_per_word = math.prod(model.elmo.word_shape(layers))
+    read = await call.tokenize(body.sentences, "sentences", on_spaces=body.split_on_spaces)
+    call.check_values(sum(len(sentence.words) for sentence in read), values_per_word, "sentences")
+    work = Work(("embed", model.name, layers), lambda sentences: model.elmo.embed(sentences, layers=layers))
+    arrays = await call.compute(work, [sentence.words for sentence in read])
+    sentences = [
+        schemas.EmbeddedSentence(
+            words=_place_words(sentence), shape=list(array.shape), vectors=_to_json(array, body.encoding_format)
+        )
+        for sentence, array in zip(read, arrays, strict=True)
+    ]
+    return JsonResponse(schemas.EmbedResponse(model=model.name, sentences=sentences))
+
+
+@vectors_router.post("/similarity", response_model=schemas.SimilarityResponse)
+async def compare_words(body: schemas.SimilarityRequest, call: Call) -> JsonResponse:
+    """Return the cosine of a word in one sentence and a word in another."""
+    model = call.served.model(body.model)
+    layers: Any = body.layers
+    if layers == "all":
+        raise Problem(
+            422,
+            "invalid_request",
+            "layers is all, but two vectors are compared; choose meaning, average, top, concat, one layer or "
+            "weights. cosine_by_layer reports each layer anyway.",
+            field="layers",
+        )
+    (words_a, span_a), (words_b, span_b) = await call.point(
+        ("sentence_a", body.sentence_a, body.index_a), ("sentence_b", body.sentence_b, body.index_b)
+    )
+    compare = partial(model.elmo.compare, words_a, words_b, index_a=span_a, index_b=span_b, layers=layers)
+    found = await call.run(compare, words_a + words_b)
+    return JsonResponse({"model": model.name, **vars(found)})
+
+
+@language_router.post("/substitutes", response_model=schemas.SubstitutesResponse)
+async def find_substitutes(body: schemas.SubstitutesRequest, call: Call) -> JsonResponse:
+    """Return words that would fit in place of one."""
+    model = call.served.model(body.model)
+    ((words, span),) = await call.point(("sentence", body.sentence, body.index))
+    find = partial(
+        model.elmo.substitutes, words, span,
+        top_k=body.top_k, punctuation=body.punctuation, same_word=body.same_word,
+        add_period=isinstance(body.sentence, str),
+    )  # fmt: skip
+    found = await call.run(find, words)
+    return JsonResponse(
+        schemas.SubstitutesResponse(model=model.name, words=words, index=span[0], substitutes=found)
+    )
+
+
+@language_router.post("/score", response_model=schemas.ScoreResponse)
+async def score_sentences(body: schemas.ScoreRequest, call: Call) -> JsonResponse:
+    """Return how well the language model predicts each word."""
+    model = call.served.model(body.model)
+    read = await call.tokenize(body.sentences, "sentences", on_spaces=body.split_on_spaces)
+    work = Work(("score", model.name), model.elmo.score)
+    scores = await call.compute(work, [sentence.words for sentence in read])
+    sentences = [cast(schemas.ScoredSentence, {**vars(each), "perplexity": each.perplexity}) for each in scores]
+    return JsonResponse(schemas.ScoreResponse(model=model.name, sentences=sentences))
+
+
+@neighbors_router.post("/neighbors", response_model=schemas.NeighborsResponse)
+async def search_index(body: schemas.NeighborsRequest, call: Call) -> JsonResponse:
+    """Return sentences of the index where words are used like this one."""
+    model, index = call.served.model_with_index(body.model)
+    on_spaces = index.manifest.reading.split_on_spaces
+    ((words, span),) = await call.point(("sentence", body.sentence, body.index), on_spaces=on_spaces)
+    find = partial(
+        find_neighbors, model.elmo, words, index,
+        index=span, layers=body.layers, words=body.words, top_k=body.top_k,
+    )  # fmt: skip
+    found = await call.run(find, words)
+    return JsonResponse({"model": model.name, **_with_characters(found)})
+
+
+@tasks_router.post("/tasks/{name}", response_model=schemas.TaskResponse)
+async def predict(name: str, body: schemas.TaskRequest, call: Call) -> JsonResponse:
+    """Return the predictions of a trained task."""
+    task = call.served.task(name)
+    call.check_count(len(body.items), "items")
+    # No item has fewer words than strings, so too many are refused before any is tokenized.
+    call.check_words([_count_at_least(item) for item in body.items], "items", each=False)
+    examples = await asyncio.to_thread(task.read_items, body.items)
+    texts = [text for example in examples for text in task.texts(example)]
+    call.check_words([len(words) for words in texts], "items")
+    words = [word for text in texts for word in text]
+    found = await call.run(lambda: list(task.predict_examples(examples)), words)
+    predictions = [_describe_prediction(item, each) for item, each in zip(body.items, found, strict=True)]
+    return JsonResponse(schemas.TaskResponse(task=name, family=task.family, predictions=predictions))
+
+
+def _place_words(sentence: TokenizedSentence) -> list[schemas.WordOffsets]:
+    offsets: Sequence[tuple[int | None, int | None]] = sentence.offsets or [(None, None)] * len(sentence.words)
+    placed = zip(sentence.words, offsets, strict=True)
+    return [schemas.WordOffsets(text=word, start=start, end=end) for word, (start, end) in placed]
+
+
+def _to_json(array: Array, encoding: str) -> Array | str:
+    """Return an array for the JSON writer, or the base64 of its bytes as little-endian float32."""
+    if encoding == "base64":
+        return base64.b64encode(np.ascontiguousarray(array, dtype="<f4").data).decode("ascii")
+    return np.ascontiguousarray(array)
+
+
+def _with_characters(found: Neighbors) -> dict[str, Any]:
+    """Return the JSON object of a search with the characters of each neighbour in its text."""
+    described = found.to_dict()
+    for layer, entries in zip(found.layers, described["layers"], strict=True):
+        for neighbor, entry in zip(layer.neighbors, entries["neighbors"], strict=True):
+            offsets = neighbor.occurrence.sentence.offsets
+            entry["characters"] = (offsets[entry["start"]][0], offsets[entry["end"] - 1][1])
+    return described
+
+
+def _count_at_least(item: Any) -> int:
+    """Return a number of words that an item certainly has; a string in a list is one, even an empty one."""
+    if isinstance(item, str):
+        return max(1, len(item.split()))
+    return sum(map(_count_at_least, item)) if isinstance(item, list) else 0
+
+
+def _describe_prediction(item: Any, prediction: Any) -> Any:
+    found = dataclasses.asdict(prediction)
+    if "tags" in found:
+        found["spans"] = [{"type": kind, "start": start, "end": end} for kind, start, end in prediction.spans]
+        found["offsets"] = _locate(prediction.words, item) if isinstance(item, str) else None
+    return found
+
+
+def _locate(words: Sequence[str], text: str) -> list[tuple[int, int]]:
+    """Return the offsets of the words of a text, between which there is nothing but spaces."""
+    offsets, end = [], 0
+    for word in words:
+        start = text.index(word, end)
+        end = start + len(word)
+        offsets.append((start, end))
+    return offsets
