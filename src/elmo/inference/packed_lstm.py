@@ -16,7 +16,7 @@ from elmo.inference.packed_linear import TorchLinear, pack_torch_linear
 from elmo.inference.precision import COMPILED_PRECISIONS, Precision
 from elmo.inference.reading import Indices, PackedEncoder, PaddedEncoder, Window, cut_steps
 from elmo.kernels.library import Library, find_library
-from elmo.kernels.lstm import CompiledStack, LayerWeights, Reading, read_directions
+from elmo.kernels.lstm import CompiledStack, LayerWeights, Reading, read_directions, read_sentence
 from elmo.nn.bilm import Encoder
 from elmo.nn.projected_lstm import LstmStack, LstmState, ProjectedLstm
 from elmo.nn.reading_state import ReadingState
@@ -69,6 +69,13 @@ class CompiledLstm:
         states = read_directions([self._stack], readings, alone=True, keep_state=True)
         assert states is not None
         return LstmState(*states[0])
+
+    def read_sentence_beside(
+        self, other: PackedEncoder, words: Tensor, places: Tensor, choice: LayerChoice, *, alone: bool
+    ) -> Tensor:
+        """Read one sentence with both directions; see CompiledEncoder."""
+        assert isinstance(other, CompiledLstm)
+        return read_sentence((self._stack, other._stack), words, places, choice.matrix, alone=alone)
 
     def read_beside(
         self,

@@ -26,7 +26,7 @@ Indices = npt.NDArray[np.int64]
 WORDS_AT_ONCE = 8192  # at most; encoders with large states ask for fewer
 # A torch step with fewer multiplications than this ends sooner than two threads agree on who runs Python.
 LEAST_PRODUCTS_FOR_TWO = 2**23
-# All steps together, compiled: a tenth of a millisecond, about what it takes to wake a thread.
+# All steps together, compiled: some hundredths of a millisecond, about what it takes to wake a thread.
 LEAST_COMPILED_PRODUCTS_FOR_TWO = 2**22
 # Sentences per group where there are more cores than directions.
 LEAST_ROWS_PER_GROUP = 8
@@ -67,6 +67,12 @@ class CompiledEncoder(PackedEncoder, Protocol):
     """One direction in the compiled library, which can read both directions in one call."""
 
     has_helper: bool  # the library has a thread for the other direction
+
+    def read_sentence_beside(
+        self, other: PackedEncoder, words: Tensor, places: Tensor, choice: LayerChoice, *, alone: bool
+    ) -> Tensor:
+        """Return the mixes (T, K, 2D) of one sentence `words[places]`, read from zero with both directions."""
+        ...
 
     def read_beside(
         self,
@@ -146,6 +152,12 @@ class BidirectionalReader:
         word, zero in the half of a direction that did not read the word; and each row's state at its end, if it is
         to be kept.
         """
+        encoder, other = self._encoders
+        places = batch.word_index
+        if self._reads_both and len(places) == 1 and num_read is batch.lengths and state is None and not keep_state:
+            if places.shape[1] <= WORDS_AT_ONCE:
+                alone = self._reads_alone(places.shape[1])
+                return encoder.read_sentence_beside(other, words, places, choice, alone=alone), None
         lengths, read = batch.lengths.numpy(), num_read.numpy()
         num_words, num_rows = int(lengths.sum()), len(lengths)
         make = torch.empty if num_read is batch.lengths else torch.zeros
@@ -158,11 +170,8 @@ class BidirectionalReader:
         for side in range(len(self._encoders)):
             for rows in groups:
                 order = order_reading(lengths[rows], read[rows], from_right=side == 1)
-                if num_rows == 1:
-                    sources, targets = word_index[0, order.positions], order.positions
-                else:
-                    sources = word_index[rows[order.rows], order.positions]
-                    targets = starts[rows[order.rows]] + order.positions
+                sources = word_index[rows[order.rows], order.positions]
+                targets = starts[rows[order.rows]] + order.positions
                 parts.append((side, rows, Window(words, sources, targets, order.counts)))
         after = self._read_parts(parts, choice, result, num_rows, state, keep_state=keep_state)
         vectors = result.flatten(start_dim=2)
@@ -198,8 +207,7 @@ class BidirectionalReader:
                 befores,
                 choice,
                 [result[:, :, side] for side, _, _ in parts],
-                alone=self._workers.num_workers == 1
-                or len(result) * encoder.num_weights < LEAST_COMPILED_PRODUCTS_FOR_TWO,
+                alone=self._reads_alone(len(result)),
                 keep_state=keep_state,
             )
         tasks = [
@@ -214,6 +222,10 @@ class BidirectionalReader:
             for (side, _, window), before in zip(parts, befores, strict=True)
         ]
         return self._run(tasks, len(result), num_rows)
+
+    def _reads_alone(self, num_words: int) -> bool:
+        small = num_words * self._encoders[0].num_weights < LEAST_COMPILED_PRODUCTS_FOR_TWO
+        return small or self._workers.num_workers == 1
 
     def _group_rows(self, lengths: Indices) -> list[Indices]:
         """Return groups of rows of mixed lengths, each by falling length, so that every core has work."""
@@ -232,7 +244,7 @@ class BidirectionalReader:
     ) -> list[ReadingState]:
         encoder = self._encoders[0]
         if encoder.uses_one_thread:
-            small = num_words * encoder.num_weights < LEAST_COMPILED_PRODUCTS_FOR_TWO
+            small = self._reads_alone(num_words)
         else:
             small = num_rows * encoder.num_weights < LEAST_PRODUCTS_FOR_TWO
         if small:

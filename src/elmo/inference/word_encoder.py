@@ -50,10 +50,12 @@ class WordEncoder:
         )
 
     def _encode_new(self, batch: CharBatch, positions: list[int]) -> Tensor:
-        wanted = torch.tensor(positions, device=batch.word_index.device)
         if self._compiled is not None and batch.char_ids is not None and self._compiled.has_helper:
             alone = self._workers.num_workers == 1 or len(positions) < LEAST_COMPILED_WORDS_FOR_TWO
-            return self._compiled(batch.char_ids.index_select(0, wanted), alone=alone)
+            char_ids = batch.char_ids.numpy()
+            wanted_ids = char_ids if len(positions) == len(char_ids) else char_ids[positions]
+            return self._compiled(torch.from_numpy(wanted_ids), alone=alone)
+        wanted = torch.tensor(positions, device=batch.word_index.device)
         tasks = []
         for window in torch.split(wanted, WORDS_AT_ONCE):
             # The same parts for any number of threads: how torch rounds may depend on the number of rows.
