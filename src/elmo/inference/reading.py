@@ -132,7 +132,10 @@ class BidirectionalReader:
     ) -> None:
         """`zero_state` returns the state of a number of rows before anything was read."""
         self._encoders = (left_to_right, right_to_left)
-        self._reads_both = isinstance(left_to_right, CompiledEncoder) and left_to_right.has_helper
+        self._compiled: CompiledEncoder | None = None
+        if isinstance(left_to_right, CompiledEncoder) and left_to_right.has_helper:
+            self._compiled = left_to_right
+        self._words_at_once = min(WORDS_AT_ONCE, left_to_right.words_at_once)
         self._zero_state = zero_state
         self._workers = workers
 
@@ -152,12 +155,11 @@ class BidirectionalReader:
         word, zero in the half of a direction that did not read the word; and each row's state at its end, if it is
         to be kept.
         """
-        encoder, other = self._encoders
-        places = batch.word_index
-        if self._reads_both and len(places) == 1 and num_read is batch.lengths and state is None and not keep_state:
-            if places.shape[1] <= WORDS_AT_ONCE:
-                alone = self._reads_alone(places.shape[1])
-                return encoder.read_sentence_beside(other, words, places, choice, alone=alone), None
+        places, compiled = batch.word_index, self._compiled
+        whole = num_read is batch.lengths and state is None and not keep_state
+        if compiled is not None and whole and len(places) == 1 and places.shape[1] <= self._words_at_once:
+            alone = self._reads_alone(places.shape[1])
+            return compiled.read_sentence_beside(self._encoders[1], words, places, choice, alone=alone), None
         lengths, read = batch.lengths.numpy(), num_read.numpy()
         num_words, num_rows = int(lengths.sum()), len(lengths)
         make = torch.empty if num_read is batch.lengths else torch.zeros
@@ -192,17 +194,15 @@ class BidirectionalReader:
         keep_state: bool,
     ) -> Sequence[ReadingState] | None:
         """Let each side read its rows, all at the same time, and return their states at the end, if kept."""
-        words_at_once = min(WORDS_AT_ONCE, self._encoders[0].words_at_once)
         befores = [
             None
             if state is None
             else (state.left_to_right, state.right_to_left)[side].rows(torch.from_numpy(rows))
             for side, rows, _ in parts
         ]
-        encoder, other = self._encoders
-        if self._reads_both and len(parts) == 2 and len(result) <= words_at_once:
-            return encoder.read_beside(
-                other,
+        if self._compiled is not None and len(parts) == 2 and len(result) <= self._words_at_once:
+            return self._compiled.read_beside(
+                self._encoders[1],
                 [window for _, _, window in parts],
                 befores,
                 choice,
@@ -214,7 +214,7 @@ class BidirectionalReader:
             functools.partial(
                 _read_windows,
                 self._encoders[side],
-                cut_windows(window, words_at_once),
+                cut_windows(window, self._words_at_once),
                 before,
                 choice,
                 result[:, :, side],

@@ -167,6 +167,8 @@ class Runtime:
 
     @torch.inference_mode()
     def _read(self, batch: CharBatch, choice: LayerChoice, num_read: Tensor) -> Tensor:
+        if self.workers.num_workers > 1 and (library := find_library()) is not None:
+            library.wake_helper()  # by the time it gets something to do, it is awake
         prepared = self._prepare()
         words = prepared.words.encode(batch if prepared.device.type == "cpu" else batch.to(prepared.device))
         read = prepared.reader.read
@@ -186,7 +188,7 @@ class Runtime:
             held = [weight for named in self._weights for weight in named.values() if weight is not None]
             weights = [weight.data_ptr() for weight in held]
             weights += [weight._version for weight in held if not weight.is_inference()]
-            if any([weight.requires_grad for weight in held]):
+            if any(weight.requires_grad for weight in held):
                 weights.append(_count_optimizer_steps()[0])
             if self._prepared is None or self._prepared.weights != weights:
                 self._prepared = self._lay_out(weights)

@@ -62,7 +62,9 @@ class WordCache:
             find, move_to_end = self._rows.get, self._rows.move_to_end
             rows = [find(key, _NO_ROW) for key in keys]
             missing = [position for position, row in enumerate(rows) if row == _NO_ROW]
-            here = [position for position, row in enumerate(rows) if row != _NO_ROW] if missing else range(len(keys))
+            here = (
+                [position for position, row in enumerate(rows) if row != _NO_ROW] if missing else range(len(keys))
+            )
             for position in here:
                 move_to_end(keys[position])
             # index_select and index_copy_, because x[i] wakes torch's threads even for a few rows, and they then

@@ -84,7 +84,11 @@ class WordEncoder:
 
 def _compile(tokens: TokenEncoder, precision: Precision) -> CompiledWordEncoder | None:
     """Return the whole encoder in compiled code, or None where it reads more than characters or is too large."""
-    if tokens.characters is None or tokens.words is not None or not _compiles_highways(tokens.characters, precision):
+    if (
+        tokens.characters is None
+        or tokens.words is not None
+        or not _compiles_highways(tokens.characters, precision)
+    ):
         return None
     return _compile_characters(tokens.characters, precision, tokens.projection)
 
@@ -107,7 +111,9 @@ def _compile_characters(
         library,
         CharTable(library, table.float(), cnn.join_biases().detach(), filters),
         is_tanh=cnn.activation is torch.tanh,
-        highways=[_join_highway(each) for each in _list_highways(cnn)] if _compiles_highways(cnn, precision) else [],
+        highways=[_join_highway(each) for each in _list_highways(cnn)]
+        if _compiles_highways(cnn, precision)
+        else [],
         projection=None if projection is None else (projection.weight, projection.bias),
         int8=precision == "int8",
     )

@@ -119,7 +119,7 @@ class TablePooling(torch.autograd.Function):
 
 
 class CompiledWordEncoder:
-    """Character ids (U, C) of distinct words -> their vectors: table, activation, highways, projection in one call."""
+    """Character ids (U, C) of words -> their vectors: table, activation, highways and projection in one call."""
 
     def __init__(
         self,

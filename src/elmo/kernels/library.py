@@ -165,7 +165,7 @@ class Library:
         return self._find_scratch(num_bytes)[0]
 
     def run_with_scratch(self, function: Callable[..., int], *arguments: Any) -> int:
-        """Call a function whose last arguments are scratch memory and its size, and which asks for more if need be."""
+        """Call a function that ends with scratch memory and its size, and that asks for more if need be."""
         answer = function(*arguments, *self._find_scratch(0))
         return function(*arguments, *self._find_scratch(answer)) if answer > 0 else answer
 

@@ -1,4 +1,4 @@
-"""LSTM layers over packed rows: all layers and time steps, and the mix of layers, of both directions in one call."""
+"""LSTM layers over packed rows: all layers and steps, and the mix of layers, of both directions in one call."""
 
 import ctypes
 import math
@@ -31,7 +31,7 @@ class LayerWeights:
 
 @dataclass(frozen=True)
 class Reading:
-    """What one direction reads: the packed rows `words[sources]` (N, D) in steps of `counts` rows, which never rise.
+    """What one direction reads: packed rows `words[sources]` (N, D) in steps of `counts` rows, which never rise.
 
     Row i's mixes by `weights` (K, L+1) of its word and of each layer go to `result[targets[i]]`, (·, K, D).
     `state` is hidden (L, B, D) and cell (L, B, H), None for zero.
@@ -144,7 +144,11 @@ def read_sentence(
     )
     directions = (DirectionStruct * 2)()
     for direction, stack, (sources, targets, to) in zip(directions, stacks, sides, strict=True):
-        direction.layers, direction.num_layers, direction.residual = stack.address, stack.num_layers, stack.residual
+        direction.layers, direction.num_layers, direction.residual = (
+            stack.address,
+            stack.num_layers,
+            stack.residual,
+        )
         direction.reading = ReadingStruct(
             num_words, _ONES_AT, num_words, words.data_ptr(), len(words), sources, targets,
             1, 0, None, None, num_vectors, weights.ctypes.data, to, 2 * dim,
