@@ -67,9 +67,7 @@ class WordCache:
             )
             for position in here:
                 move_to_end(keys[position])
-            # index_select and index_copy_, because x[i] wakes torch's threads even for a few rows, and they then
-            # wait for more work in a loop.
-            known = self._vectors.index_select(0, self._index([rows[position] for position in here]))
+            known = _take_rows(self._vectors, [rows[position] for position in here])
             self._num_hits += len(here)
             self._num_misses += len(missing)
         if not missing:
@@ -79,12 +77,9 @@ class WordCache:
         if not here:
             return vectors
         result = known.new_empty(len(keys), known.shape[1])
-        result.index_copy_(0, self._index(here), known)
-        return result.index_copy_(0, self._index(missing), vectors)
-
-    def _index(self, positions: Sequence[int]) -> Tensor:
-        index = torch.from_numpy(np.array(positions, dtype=np.int64))  # faster than torch.tensor
-        return index if self._vectors.is_cpu else index.to(self._vectors.device)
+        _put_rows(result, here, known)
+        _put_rows(result, missing, vectors)
+        return result
 
     def _keep(self, keys: Sequence[bytes], vectors: Tensor) -> None:
         if not self._max_words:
@@ -99,8 +94,7 @@ class WordCache:
                 row = self._rows.popitem(last=False)[1] if full else len(self._rows)
                 self._rows[keys[number]] = row
                 rows.append(row)
-            new_vectors = vectors.index_select(0, self._index(new))
-            self._vectors.index_copy_(0, self._index(rows), new_vectors)
+            _put_rows(self._vectors, rows, vectors if len(new) == len(vectors) else _take_rows(vectors, new))
 
     def _grow(self, num_rows: int) -> None:
         if num_rows > len(self._vectors):
@@ -108,6 +102,25 @@ class WordCache:
             grown = self._vectors.new_empty(size, self._vectors.shape[1])
             grown[: len(self._vectors)] = self._vectors
             self._vectors = grown
+
+
+# On the CPU by numpy: torch would wake its threads, and they wait for more work in a loop, on the cores that the
+# kernels need.
+
+
+def _take_rows(vectors: Tensor, rows: Sequence[int]) -> Tensor:
+    index = np.array(rows, dtype=np.int64)
+    if vectors.is_cpu:
+        return torch.from_numpy(vectors.numpy().take(index, axis=0))
+    return vectors.index_select(0, torch.from_numpy(index).to(vectors.device))
+
+
+def _put_rows(vectors: Tensor, rows: Sequence[int], new: Tensor) -> None:
+    index = np.array(rows, dtype=np.int64)
+    if vectors.is_cpu:
+        vectors.numpy()[index] = new.numpy()
+    else:
+        vectors.index_copy_(0, torch.from_numpy(index).to(vectors.device), new)
 
 
 def make_keys(*ids: Tensor | None) -> list[bytes]:
