@@ -18,6 +18,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FLAGS = ["-O3", "-std=gnu11", "-fPIC", "-fvisibility=default", "-ffp-contract=fast"]
+_THREADS = [] if sys.platform == "win32" else ["-pthread"]
 _AVX2 = ["-mavx2", "-mfma", "-mf16c"]
 _AVX512 = [*_AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq"]
 X86_VARIANTS = {"avx2": _AVX2, "avx512": _AVX512, "avx512vnni": [*_AVX512, "-mavx512vnni"]}
@@ -60,11 +61,11 @@ def compile_library(sources: Path, library: Path) -> None:
         defined = ["-DELMO_X86"]
     with tempfile.TemporaryDirectory() as temporary:
         objects = []
-        for name, flags in {**variants, "library": defined}.items():
+        for name, flags in {**variants, "library": defined, "helper": []}.items():
             objects.append(str(Path(temporary) / f"{name}.o"))
-            _run([*compiler, *FLAGS, *flags, "-c", str(sources / f"{name}.c"), "-o", objects[-1]])
+            _run([*compiler, *FLAGS, *_THREADS, *flags, "-c", str(sources / f"{name}.c"), "-o", objects[-1]])
         linked = library.with_name(f"{library.name}.{os.getpid()}")
-        _run([*compiler, "-shared", *objects, "-o", str(linked)])
+        _run([*compiler, "-shared", *_THREADS, *objects, "-o", str(linked)])
         linked.replace(library)
 
 

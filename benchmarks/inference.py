@@ -26,7 +26,6 @@ from invented_text import invent_text
 from machine import Machine, multiplies_bfloat16
 
 from elmo import Elmo
-from elmo.checkpoint.source import DEFAULT_MODEL
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from elmo.inference.layers import cosine
 from elmo.text.sentences import split_sentences
@@ -48,13 +47,14 @@ BATCH_SIZE = 64  # of AllenNLP and simple_elmo, in bulk
 TRANSFORMER_BATCH_SIZE = 16  # in torch and in onnxruntime they are 10 to 35% faster with 16 than with 64
 NUM_COMPARED = 8  # sentences
 HERE = Path(__file__).parent
+PACKAGE_MODEL = Path("elmo", "models", "en-small")
 
 
 @dataclass(frozen=True)
 class SavedModel:
     """The same weights in our format and in that of AllenNLP and simple_elmo."""
 
-    ours: Path
+    ours: Path | None  # None: what each commit has of the model of the package, in the format that it reads
     theirs: Path
     config: ModelConfig
 
@@ -107,7 +107,7 @@ def save_model(folder: Path, size: str) -> SavedModel:
     if config is None:
         model = Elmo.from_pretrained()
         model.save_pretrained(theirs, format="hdf5")
-        return SavedModel(DEFAULT_MODEL, theirs, model.config)
+        return SavedModel(None, theirs, model.config)
     ours = folder / size
     if not ours.is_dir() or not theirs.is_dir():
         model = Elmo.from_config(config)
@@ -157,7 +157,8 @@ def open_programs(arguments: argparse.Namespace, size: str, model: SavedModel) -
         sources[BEFORE] = check_out(arguments.before, workdir)
     for whose, source in sources.items():
         for precision in arguments.precision or PRECISIONS:
-            name, order = f"{whose} {precision}", {"folder": str(model.ours), "precision": precision, **threads}
+            folder = source / PACKAGE_MODEL if model.ours is None else model.ours
+            name, order = f"{whose} {precision}", {"folder": str(folder), "precision": precision, **threads}
             worker = open_ours("elmo_worker.py", order, workdir, name=name, source=source)
             used = worker.described["precision"]
             if precision in ("auto", used):

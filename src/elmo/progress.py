@@ -105,10 +105,13 @@ def progress_bar(
 
     `unit` is the plural name of the pieces; `prints` says that results go to stdout as they are computed.
     """
+    if not shown:
+        yield lambda size, num_pieces=1: None
+        return
     # A bar between lines of results on one terminal would make both unreadable.
     mixed = prints and sys.stderr.isatty() and sys.stdout.isatty()
     started, done, done_bytes = time.monotonic(), 0, 0
-    with StatusBar(num_bytes, shown=shown and not mixed) as bar:
+    with StatusBar(num_bytes, shown=not mixed) as bar:
 
         def advance(size: int, num_pieces: int = 1) -> None:
             nonlocal done, done_bytes

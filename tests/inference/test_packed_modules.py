@@ -1,5 +1,7 @@
 """The layers and the character network of the fast path, against the modules they were made of."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -9,9 +11,12 @@ from elmo.inference.layers import choose_layers
 from elmo.inference.packed_lstm import pack_encoder
 from elmo.inference.reading import PaddedEncoder, Window
 from elmo.inference.word_encoder import PackedCharCnn
+from elmo.inference.workers import Workers
+from elmo.nn.bilm import TokenEncoder
 from elmo.nn.char_cnn import CharCnn
 from elmo.nn.projected_lstm import LstmStack, ProjectedLstm
 from elmo.nn.transformer import CausalBlock, TransformerStack
+from elmo.text.batch import Indexer
 
 LENGTHS = [7, 7, 4, 1]
 COUNTS = [sum(length > step for length in LENGTHS) for step in range(7)]
@@ -137,3 +142,39 @@ def test_a_packed_character_network_gives_the_features_of_the_module(
     for row in range(40):  # every length up to the longest, so that windows end inside the padding and past it
         char_ids[row, : row % 13] = torch.randint(0, 19, (row % 13,))
     torch.testing.assert_close(PackedCharCnn(cnn, "float32")(char_ids), cnn(char_ids), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize(("num_highways", "output_dim"), [(0, 0), (1, 7), (4, 33), (5, 8)])
+def test_words_are_encoded_as_by_the_module(kernels, precision, activation, num_highways, output_dim):
+    cnn = CharCnn(20, 5, ((1, 3), (2, 40), (3, 17)), activation=activation, num_highways=num_highways)
+    projection = torch.nn.Linear(60, output_dim) if output_dim else None
+    tokens = TokenEncoder(None, cnn, projection)
+    workers = Workers(2)
+    encoder = word_encoder.WordEncoder(tokens, precision, workers, cache_bytes=0)
+    batch = Indexer(LetterAlphabet(), None).batch([[str(number) * (number % 9) for number in range(130)]])
+    with torch.inference_mode():
+        found, expected = encoder.encode(batch), tokens(batch.char_ids, None)
+        alone = encoder.encode(Indexer(LetterAlphabet(), None).batch([["1"]]))
+    if precision == "float32":
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    else:
+        assert torch.cosine_similarity(found, expected).mean() > 0.999
+    if kernels != "off":
+        assert torch.equal(alone[2], found[batch.word_index[0, 2]])  # the same bits whatever is beside it
+        with pytest.raises(IndexError, match="between 0 and 19"):
+            encoder.encode(dataclasses.replace(batch, char_ids=batch.char_ids + 15))
+
+
+class LetterAlphabet:
+    """Digits, and 18 as padding."""
+
+    max_characters = 12
+
+    def encode(self, words):
+        rows = [[*map(int, word[:12]), *[18] * (12 - len(word[:12]))] for word in words]
+        return np.array(rows, dtype=np.int64).reshape(len(words), 12)
+
+    def boundaries(self):
+        return np.full((2, 12), 17, dtype=np.int64)

@@ -52,14 +52,7 @@ class LayerChoice:
 def choose_layers(layers: Layers, num_layers: int, *, has_context: bool = False) -> LayerChoice:
     """Turn what was asked for into a choice; `num_layers` is L+1. "meaning" is refused without a context layer."""
     if isinstance(layers, str):
-        each = tuple(_one(number, num_layers) for number in range(num_layers))
-        named = {
-            "average": LayerChoice(((1 / num_layers,) * num_layers,)),
-            "top": LayerChoice(each[-1:]),
-            "all": LayerChoice(each, "all"),
-            "concat": LayerChoice(each, "concat"),
-            "meaning": LayerChoice(each[-1:], with_context=True),
-        }
+        named = _name_choices(num_layers)
         if layers == "meaning" and not has_context:
             raise InputError(
                 "layers is 'meaning', but this model has no context layer; add one with elmo fuse, or choose "
@@ -76,6 +69,18 @@ def choose_layers(layers: Layers, num_layers: int, *, has_context: bool = False)
         f"layers is {layers!r:.60}; give 'average', 'top', 'all', 'concat', 'meaning', a number from 0 to "
         f"{num_layers - 1}, or {num_layers} weights."
     )
+
+
+@functools.cache
+def _name_choices(num_layers: int) -> dict[str, LayerChoice]:
+    each = tuple(_one(number, num_layers) for number in range(num_layers))
+    return {
+        "average": LayerChoice(((1 / num_layers,) * num_layers,)),
+        "top": LayerChoice(each[-1:]),
+        "all": LayerChoice(each, "all"),
+        "concat": LayerChoice(each, "concat"),
+        "meaning": LayerChoice(each[-1:], with_context=True),
+    }
 
 
 def _one(number: int, num_layers: int) -> tuple[float, ...]:

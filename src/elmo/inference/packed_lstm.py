@@ -16,7 +16,7 @@ from elmo.inference.packed_linear import TorchLinear, pack_torch_linear
 from elmo.inference.precision import COMPILED_PRECISIONS, Precision
 from elmo.inference.reading import Indices, PackedEncoder, PaddedEncoder, Window, cut_steps
 from elmo.kernels.library import Library, find_library
-from elmo.kernels.lstm import CompiledStack, LayerWeights
+from elmo.kernels.lstm import CompiledStack, LayerWeights, Reading, read_directions, read_sentence
 from elmo.nn.bilm import Encoder
 from elmo.nn.projected_lstm import LstmStack, LstmState, ProjectedLstm
 from elmo.nn.reading_state import ReadingState
@@ -58,18 +58,44 @@ class CompiledLstm:
             )
             for layer in _list_layers(stack)
         ]
+        self.has_helper = library.has_helper
         self._stack = CompiledStack(library, layers, residual=stack.residual, int8=precision == "int8")
         self.words_at_once = max(1, FIRST_GATE_VALUES // (4 * self._stack.cell_dim))
         self.num_weights = sum(parameter.numel() for parameter in stack.parameters())
 
     def read(self, window: Window, state: ReadingState | None, choice: LayerChoice, result: Tensor) -> LstmState:
         """Read packed rows; see PackedEncoder."""
-        assert state is None or isinstance(state, LstmState)
-        before = None if state is None else (state.hidden, state.cell)
-        read = self._stack.read(
-            window.words, window.sources, window.targets, window.counts, before, choice.matrix, result
-        )
-        return LstmState(*read)
+        readings = [_describe(window, state, choice, result)]
+        states = read_directions([self._stack], readings, alone=True, keep_state=True)
+        assert states is not None
+        return LstmState(*states[0])
+
+    def read_sentence_beside(
+        self, other: PackedEncoder, words: Tensor, places: Tensor, choice: LayerChoice, *, alone: bool
+    ) -> Tensor:
+        """Read one sentence with both directions; see CompiledEncoder."""
+        assert isinstance(other, CompiledLstm)
+        return read_sentence((self._stack, other._stack), words, places, choice.matrix, alone=alone)
+
+    def read_beside(
+        self,
+        other: PackedEncoder,
+        windows: Sequence[Window],
+        states: Sequence[ReadingState | None],
+        choice: LayerChoice,
+        results: Sequence[Tensor],
+        *,
+        alone: bool,
+        keep_state: bool,
+    ) -> list[LstmState] | None:
+        """Read with both directions in one call; see CompiledEncoder."""
+        assert isinstance(other, CompiledLstm)
+        readings = [
+            _describe(window, state, choice, result)
+            for window, state, result in zip(windows, states, results, strict=True)
+        ]
+        read = read_directions([self._stack, other._stack], readings, alone=alone, keep_state=keep_state)
+        return None if read is None else [LstmState(*each) for each in read]
 
 
 class PackedLstm:
@@ -159,6 +185,12 @@ class PackedLayer:
             output.copy_(self._project(exposed))
         else:
             torch.clamp(self._project(exposed), -self._projection_clip, self._projection_clip, out=output)
+
+
+def _describe(window: Window, state: ReadingState | None, choice: LayerChoice, result: Tensor) -> Reading:
+    assert state is None or isinstance(state, LstmState)
+    before = None if state is None else (state.hidden, state.cell)
+    return Reading(window.words, window.sources, window.targets, window.counts, before, choice.matrix, result)
 
 
 def _take_rows(made: Tensor, places: Tensor, rows: slice) -> Tensor:

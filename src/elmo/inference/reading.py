@@ -8,7 +8,7 @@ memory beyond the result does not depend on the length of a text.
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +26,8 @@ Indices = npt.NDArray[np.int64]
 WORDS_AT_ONCE = 8192  # at most; encoders with large states ask for fewer
 # A torch step with fewer multiplications than this ends sooner than two threads agree on who runs Python.
 LEAST_PRODUCTS_FOR_TWO = 2**23
-# All steps together, compiled: a tenth of a millisecond, about what it takes to wake a thread.
+# All steps together, compiled: some hundredths of a millisecond, about what it takes to wake a thread.
 LEAST_COMPILED_PRODUCTS_FOR_TWO = 2**22
-# Torch divides no operation on fewer values than this among threads (at::internal::GRAIN_SIZE).
-VALUES_OF_ONE_THREAD = 2**15
 # Sentences per group where there are more cores than directions.
 LEAST_ROWS_PER_GROUP = 8
 
@@ -60,6 +58,36 @@ class PackedEncoder(Protocol):
         """Write the mixes of each packed row to `result` (·, K, D) and return all rows' end states.
 
         The state has at least as many rows as the first step; None starts from zero.
+        """
+        ...
+
+
+@runtime_checkable
+class CompiledEncoder(PackedEncoder, Protocol):
+    """One direction in the compiled library, which can read both directions in one call."""
+
+    has_helper: bool  # the library has a thread for the other direction
+
+    def read_sentence_beside(
+        self, other: PackedEncoder, words: Tensor, places: Tensor, choice: LayerChoice, *, alone: bool
+    ) -> Tensor:
+        """Return the mixes (T, K, 2D) of one sentence `words[places]`, read from zero with both directions."""
+        ...
+
+    def read_beside(
+        self,
+        other: PackedEncoder,
+        windows: Sequence[Window],
+        states: Sequence[ReadingState | None],
+        choice: LayerChoice,
+        results: Sequence[Tensor],
+        *,
+        alone: bool,
+        keep_state: bool,
+    ) -> Sequence[ReadingState] | None:
+        """Do what `read` does for this direction and the other, one after the other if `alone`.
+
+        Returns the states at the end, which may be None if they are not to be kept.
         """
         ...
 
@@ -104,6 +132,10 @@ class BidirectionalReader:
     ) -> None:
         """`zero_state` returns the state of a number of rows before anything was read."""
         self._encoders = (left_to_right, right_to_left)
+        self._compiled: CompiledEncoder | None = None
+        if isinstance(left_to_right, CompiledEncoder) and left_to_right.has_helper:
+            self._compiled = left_to_right
+        self._words_at_once = min(WORDS_AT_ONCE, left_to_right.words_at_once)
         self._zero_state = zero_state
         self._workers = workers
 
@@ -123,33 +155,83 @@ class BidirectionalReader:
         word, zero in the half of a direction that did not read the word; and each row's state at its end, if it is
         to be kept.
         """
+        places, compiled = batch.word_index, self._compiled
+        whole = num_read is batch.lengths and state is None and not keep_state
+        if compiled is not None and whole and len(places) == 1 and places.shape[1] <= self._words_at_once:
+            alone = self._reads_alone(places.shape[1])
+            return compiled.read_sentence_beside(self._encoders[1], words, places, choice, alone=alone), None
         lengths, read = batch.lengths.numpy(), num_read.numpy()
         num_words, num_rows = int(lengths.sum()), len(lengths)
-        make = torch.empty if np.array_equal(read, lengths) else torch.zeros
+        make = torch.empty if num_read is batch.lengths else torch.zeros
         result = make(num_words, choice.num_vectors, 2, words.shape[1], device=words.device)
         if state is None and read.min() == 0:  # some rows, or all, are not read
             state = self._zero_state(num_rows)
-        falling = np.argsort(-lengths, kind="stable")
-        groups = [falling[first :: self._count_groups(num_rows)] for first in range(self._count_groups(num_rows))]
-        words_at_once = min(WORDS_AT_ONCE, self._encoders[0].words_at_once)
-        starts = np.cumsum(lengths) - lengths
-        tasks = []
-        for side, encoder in enumerate(self._encoders):
-            before = None if state is None else (state.left_to_right, state.right_to_left)[side]
+        groups = self._group_rows(lengths)
+        word_index, starts = batch.word_index.numpy(), np.cumsum(lengths) - lengths
+        parts: list[tuple[int, Indices, Window]] = []  # side, rows, what they read
+        for side in range(len(self._encoders)):
             for rows in groups:
                 order = order_reading(lengths[rows], read[rows], from_right=side == 1)
-                sources = batch.word_index.numpy()[rows[order.rows], order.positions]
+                sources = word_index[rows[order.rows], order.positions]
                 targets = starts[rows[order.rows]] + order.positions
-                windows = cut_windows(words, sources, targets, order.counts, words_at_once)
-                known = None if before is None else before.rows(torch.from_numpy(rows))
-                tasks.append(functools.partial(_read_windows, encoder, windows, known, choice, result[:, :, side]))
-        after = self._run(tasks, num_words, num_rows, words.shape[1])
+                parts.append((side, rows, Window(words, sources, targets, order.counts)))
+        after = self._read_parts(parts, choice, result, num_rows, state, keep_state=keep_state)
         vectors = result.flatten(start_dim=2)
-        if not keep_state:
+        if not keep_state or after is None:
             return vectors, None
         sides = [functools.reduce(_join, after[: len(groups)]), functools.reduce(_join, after[len(groups) :])]
         order_of_rows = np.argsort(np.concatenate(groups))
         return vectors, BiLMState(*sides).rows(torch.from_numpy(order_of_rows))
+
+    def _read_parts(
+        self,
+        parts: Sequence[tuple[int, Indices, Window]],
+        choice: LayerChoice,
+        result: Tensor,
+        num_rows: int,
+        state: BiLMState | None,
+        *,
+        keep_state: bool,
+    ) -> Sequence[ReadingState] | None:
+        """Let each side read its rows, all at the same time, and return their states at the end, if kept."""
+        befores = [
+            None
+            if state is None
+            else (state.left_to_right, state.right_to_left)[side].rows(torch.from_numpy(rows))
+            for side, rows, _ in parts
+        ]
+        if self._compiled is not None and len(parts) == 2 and len(result) <= self._words_at_once:
+            return self._compiled.read_beside(
+                self._encoders[1],
+                [window for _, _, window in parts],
+                befores,
+                choice,
+                [result[:, :, side] for side, _, _ in parts],
+                alone=self._reads_alone(len(result)),
+                keep_state=keep_state,
+            )
+        tasks = [
+            functools.partial(
+                _read_windows,
+                self._encoders[side],
+                cut_windows(window, self._words_at_once),
+                before,
+                choice,
+                result[:, :, side],
+            )
+            for (side, _, window), before in zip(parts, befores, strict=True)
+        ]
+        return self._run(tasks, len(result), num_rows)
+
+    def _reads_alone(self, num_words: int) -> bool:
+        small = num_words * self._encoders[0].num_weights < LEAST_COMPILED_PRODUCTS_FOR_TWO
+        return small or self._workers.num_workers == 1
+
+    def _group_rows(self, lengths: Indices) -> list[Indices]:
+        """Return groups of rows of mixed lengths, each by falling length, so that every core has work."""
+        falling = np.argsort(-lengths, kind="stable")
+        num_groups = self._count_groups(len(lengths))
+        return [falling[first::num_groups] for first in range(num_groups)]
 
     def _count_groups(self, num_rows: int) -> int:
         """Return into how many groups of mixed lengths to cut the sentences, so that every core has work."""
@@ -158,15 +240,14 @@ class BidirectionalReader:
         return max(1, min(self._workers.num_workers // 2, num_rows // LEAST_ROWS_PER_GROUP))
 
     def _run(
-        self, tasks: Sequence[Callable[[], ReadingState]], num_words: int, num_rows: int, dim: int
+        self, tasks: Sequence[Callable[[], ReadingState]], num_words: int, num_rows: int
     ) -> list[ReadingState]:
         encoder = self._encoders[0]
         if encoder.uses_one_thread:
-            here = num_words * dim < VALUES_OF_ONE_THREAD
-            if num_words * encoder.num_weights < LEAST_COMPILED_PRODUCTS_FOR_TWO:
-                return self._workers.run([lambda: [task() for task in tasks]], first_here=here)[0]
-            return self._workers.run(tasks, first_here=here)
-        if num_rows * encoder.num_weights < LEAST_PRODUCTS_FOR_TWO:
+            small = self._reads_alone(num_words)
+        else:
+            small = num_rows * encoder.num_weights < LEAST_PRODUCTS_FOR_TWO
+        if small:
             return self._workers.run([lambda: [task() for task in tasks]])[0]
         return self._workers.run(tasks)
 
@@ -191,15 +272,13 @@ def order_reading(lengths: Indices, num_read: Indices, *, from_right: bool) -> R
     return ReadingOrder(counts, rows, lengths[rows] - 1 - steps if from_right else steps)
 
 
-def cut_windows(
-    words: Tensor, sources: Indices, targets: Indices, counts: Indices, words_at_once: int
-) -> Iterable[Window]:
+def cut_windows(window: Window, words_at_once: int) -> Iterable[Window]:
     """Cut what a direction reads into windows of about `words_at_once` words, each with the words it needs."""
-    if len(sources) <= words_at_once:
-        return [Window(words, sources, targets, counts)]
+    if len(window.sources) <= words_at_once:
+        return [window]
     return (
-        _cut_window(words, sources[rows], targets[rows], steps)
-        for rows, steps in cut_steps(counts.tolist(), words_at_once)
+        _cut_window(window.words, window.sources[rows], window.targets[rows], steps)
+        for rows, steps in cut_steps(window.counts.tolist(), words_at_once)
     )
 
 

@@ -119,7 +119,7 @@ class Runtime:
         self.bilm = bilm.to(opened)
         self.carried = CarriedState(self.bilm) if carry else None
         self._cache_bytes = cache_bytes
-        self._modules = list(self.bilm.modules())
+        self._weights = [module._parameters for module in self.bilm.modules() if module._parameters]
         self._prepared: _Prepared | None = None
         self._preparing = threading.Lock()
 
@@ -167,8 +167,10 @@ class Runtime:
 
     @torch.inference_mode()
     def _read(self, batch: CharBatch, choice: LayerChoice, num_read: Tensor) -> Tensor:
+        if self.workers.num_workers > 1 and (library := find_library()) is not None:
+            library.wake_helper()  # by the time it gets something to do, it is awake
         prepared = self._prepare()
-        words = prepared.words.encode(batch.to(prepared.device))
+        words = prepared.words.encode(batch if prepared.device.type == "cpu" else batch.to(prepared.device))
         read = prepared.reader.read
         if self.carried is None:
             return read(words, batch, choice, num_read, None, keep_state=False)[0]
@@ -183,17 +185,16 @@ class Runtime:
     def _prepare(self) -> "_Prepared":
         """Lay out the weights, or take what was laid out of them if they are still the same."""
         with self._preparing:
-            held = [
-                weight for module in self._modules for weight in module._parameters.values() if weight is not None
-            ]
-            weights = tuple(map(_identify, held))
+            held = [weight for named in self._weights for weight in named.values() if weight is not None]
+            weights = [weight.data_ptr() for weight in held]
+            weights += [weight._version for weight in held if not weight.is_inference()]
             if any(weight.requires_grad for weight in held):
-                weights += ((_count_optimizer_steps()[0], 0),)
+                weights.append(_count_optimizer_steps()[0])
             if self._prepared is None or self._prepared.weights != weights:
                 self._prepared = self._lay_out(weights)
             return self._prepared
 
-    def _lay_out(self, weights: tuple[tuple[int, int], ...]) -> "_Prepared":
+    def _lay_out(self, weights: list[int]) -> "_Prepared":
         bilm = self.bilm
         make_words = functools.partial(
             WordEncoder, bilm.tokens, self.precision, self.workers, cache_bytes=self._cache_bytes
@@ -210,9 +211,9 @@ class Runtime:
 
 @dataclass(frozen=True)
 class _Prepared:
-    """What was made of the weights, and which ones they were: where each lies and how often it was changed."""
+    """What was made of the weights, and which ones they were: where they lie, and how often each was changed."""
 
-    weights: tuple[tuple[int, int], ...]
+    weights: list[int]
     words: WordEncoder
     reader: BidirectionalReader
     device: torch.device
@@ -228,10 +229,6 @@ def _count_optimizer_steps() -> list[int]:
 
     register_optimizer_step_post_hook(add_one)
     return count
-
-
-def _identify(weight: Tensor) -> tuple[int, int]:
-    return weight.data_ptr(), 0 if weight.is_inference() else weight._version
 
 
 def _pad(rows: Tensor, batch: CharBatch) -> Tensor:

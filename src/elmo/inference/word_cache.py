@@ -12,6 +12,7 @@ from torch import Tensor
 DEFAULT_BYTES = 128 * 2**20
 _BYTES_PER_KEY = 256  # about what a key and its place in the table take
 _FIRST_ROWS = 1024
+_NO_ROW = -1
 
 
 @dataclass(frozen=True)
@@ -58,30 +59,27 @@ class WordCache:
     def look_up(self, keys: Sequence[bytes], encode: Callable[[list[int]], Tensor]) -> Tensor:
         """Return the vectors (U, D) of distinct words; `encode` makes those of the missing ones, by position."""
         with self._lock:
-            rows = [self._rows.get(key) for key in keys]
-            missing = [position for position, row in enumerate(rows) if row is None]
-            found = [row for row in rows if row is not None]
-            for key, row in zip(keys, rows, strict=True):
-                if row is not None:
-                    self._rows.move_to_end(key)
-            # index_select and index_copy_, because x[i] wakes torch's threads even for a few rows, and they then
-            # wait for more work in a loop.
-            known = self._vectors.index_select(0, self._index(found))
-            self._num_hits += len(found)
+            find, move_to_end = self._rows.get, self._rows.move_to_end
+            rows = [find(key, _NO_ROW) for key in keys]
+            missing = [position for position, row in enumerate(rows) if row == _NO_ROW]
+            here = (
+                [position for position, row in enumerate(rows) if row != _NO_ROW] if missing else range(len(keys))
+            )
+            for position in here:
+                move_to_end(keys[position])
+            known = _take_rows(self._vectors, [rows[position] for position in here])
+            self._num_hits += len(here)
             self._num_misses += len(missing)
         if not missing:
             return known
         vectors = encode(missing)
         self._keep([keys[position] for position in missing], vectors)
-        if not found:
+        if not here:
             return vectors
         result = known.new_empty(len(keys), known.shape[1])
-        here = [position for position, row in enumerate(rows) if row is not None]
-        result.index_copy_(0, self._index(here), known)
-        return result.index_copy_(0, self._index(missing), vectors)
-
-    def _index(self, positions: list[int]) -> Tensor:
-        return torch.tensor(positions, dtype=torch.int64, device=self._vectors.device)
+        _put_rows(result, here, known)
+        _put_rows(result, missing, vectors)
+        return result
 
     def _keep(self, keys: Sequence[bytes], vectors: Tensor) -> None:
         if not self._max_words:
@@ -96,8 +94,7 @@ class WordCache:
                 row = self._rows.popitem(last=False)[1] if full else len(self._rows)
                 self._rows[keys[number]] = row
                 rows.append(row)
-            new_vectors = vectors.index_select(0, self._index(new))
-            self._vectors.index_copy_(0, self._index(rows), new_vectors)
+            _put_rows(self._vectors, rows, vectors if len(new) == len(vectors) else _take_rows(vectors, new))
 
     def _grow(self, num_rows: int) -> None:
         if num_rows > len(self._vectors):
@@ -107,9 +104,28 @@ class WordCache:
             self._vectors = grown
 
 
+# On the CPU by numpy: torch would wake its threads, and they wait for more work in a loop, on the cores that the
+# kernels need.
+
+
+def _take_rows(vectors: Tensor, rows: Sequence[int]) -> Tensor:
+    index = np.array(rows, dtype=np.int64)
+    if vectors.is_cpu:
+        return torch.from_numpy(vectors.numpy().take(index, axis=0))
+    return vectors.index_select(0, torch.from_numpy(index).to(vectors.device))
+
+
+def _put_rows(vectors: Tensor, rows: Sequence[int], new: Tensor) -> None:
+    index = np.array(rows, dtype=np.int64)
+    if vectors.is_cpu:
+        vectors.numpy()[index] = new.numpy()
+    else:
+        vectors.index_copy_(0, torch.from_numpy(index).to(vectors.device), new)
+
+
 def make_keys(*ids: Tensor | None) -> list[bytes]:
     """Return a key for each word from what the network reads of it: its characters (U, C), its number (U,)."""
-    columns = [part.cpu().numpy().reshape(len(part), -1) for part in ids if part is not None]
-    joined = np.ascontiguousarray(np.concatenate(columns, axis=1, dtype=np.int32))
+    columns = [part.cpu().numpy().reshape(len(part), -1).astype(np.int32) for part in ids if part is not None]
+    joined = columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)
     content, size = joined.tobytes(), joined.shape[1] * joined.itemsize
     return [content[start : start + size] for start in range(0, len(content), size)]

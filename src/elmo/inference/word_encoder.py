@@ -12,15 +12,15 @@ from elmo.inference.packed_linear import pack_linear, pack_torch_linear
 from elmo.inference.precision import COMPILED_PRECISIONS, Precision
 from elmo.inference.word_cache import WordCache, make_keys
 from elmo.inference.workers import MAX_WORKERS, Workers
-from elmo.kernels.characters import CharTable, fits_table, make_table, run_highway
-from elmo.kernels.library import Library, find_library
+from elmo.kernels.characters import CharTable, CompiledWordEncoder, fits_table, make_table
+from elmo.kernels.library import MAX_HIGHWAYS, find_library
 from elmo.nn.bilm import TokenEncoder
 from elmo.nn.char_cnn import CharCnn, Highway, count_before_padding
 from elmo.text.batch import CharBatch
 
 WORDS_AT_ONCE = 1024
 LEAST_WORDS_FOR_TWO = 16
-LEAST_COMPILED_WORDS_FOR_TWO = 48  # fewer are encoded before another thread wakes up
+LEAST_COMPILED_WORDS_FOR_TWO = 4  # fewer are encoded before another thread has begun
 # Values that are made at once: they should stay in the cache until they are used.
 VALUES_AT_ONCE = 2**21
 
@@ -34,14 +34,13 @@ class WordEncoder:
         self._workers = workers
         # A network that encodes words in another way of its own is run as it is.
         on_cpu = device.type == "cpu" and type(tokens) is TokenEncoder
+        self._compiled = _compile(tokens, precision) if on_cpu else None
         self._characters: PackedCharCnn | None = None
         self._projection: Callable[[Tensor], Tensor] | None = None
-        if on_cpu and tokens.characters is not None:
+        if on_cpu and tokens.characters is not None and self._compiled is None:
             self._characters = PackedCharCnn(tokens.characters, precision)
-        if on_cpu and tokens.projection is not None:
+        if on_cpu and tokens.projection is not None and self._compiled is None:
             self._projection = pack_linear(tokens.projection.weight, tokens.projection.bias, precision)
-        self._is_compiled = on_cpu and precision in COMPILED_PRECISIONS and find_library() is not None
-        self._least_for_two = LEAST_COMPILED_WORDS_FOR_TWO if self._is_compiled else LEAST_WORDS_FOR_TWO
         self.cache = WordCache(_output_dim(tokens), max_bytes=cache_bytes, device=device)
 
     def encode(self, batch: CharBatch) -> Tensor:
@@ -51,21 +50,27 @@ class WordEncoder:
         )
 
     def _encode_new(self, batch: CharBatch, positions: list[int]) -> Tensor:
+        if self._compiled is not None and batch.char_ids is not None and self._compiled.has_helper:
+            alone = self._workers.num_workers == 1 or len(positions) < LEAST_COMPILED_WORDS_FOR_TWO
+            char_ids = batch.char_ids.numpy()
+            wanted_ids = char_ids if len(positions) == len(char_ids) else char_ids[positions]
+            return self._compiled(torch.from_numpy(wanted_ids), alone=alone)
         wanted = torch.tensor(positions, device=batch.word_index.device)
         tasks = []
         for window in torch.split(wanted, WORDS_AT_ONCE):
             # The same parts for any number of threads: how torch rounds may depend on the number of rows.
-            for part in window.chunk(MAX_WORKERS if len(window) >= self._least_for_two else 1):
+            for part in window.chunk(MAX_WORKERS if len(window) >= LEAST_WORDS_FOR_TWO else 1):
                 ids = [
                     None if all_ids is None else all_ids.index_select(0, part)
                     for all_ids in (batch.char_ids, batch.word_ids)
                 ]
                 tasks.append(functools.partial(self._encode_part, *ids))
-        few = len(positions) < LEAST_COMPILED_WORDS_FOR_TWO
-        encoded = self._workers.run(tasks, first_here=self._is_compiled and few)
+        encoded = self._workers.run(tasks)
         return torch.cat(encoded) if len(encoded) > 1 else encoded[0]
 
     def _encode_part(self, char_ids: Tensor | None, word_ids: Tensor | None) -> Tensor:
+        if self._compiled is not None and char_ids is not None:
+            return self._compiled(char_ids)
         if self._characters is None and self._projection is None:
             return cast(Tensor, self._tokens(char_ids, word_ids))
         parts = []
@@ -77,46 +82,68 @@ class WordEncoder:
         return features if self._projection is None else self._projection(features)
 
 
+def _compile(tokens: TokenEncoder, precision: Precision) -> CompiledWordEncoder | None:
+    """Return the whole encoder in compiled code, or None where it reads more than characters or is too large."""
+    if (
+        tokens.characters is None
+        or tokens.words is not None
+        or not _compiles_highways(tokens.characters, precision)
+    ):
+        return None
+    return _compile_characters(tokens.characters, precision, tokens.projection)
+
+
+def _compiles_highways(cnn: CharCnn, precision: Precision) -> bool:
+    return precision in COMPILED_PRECISIONS and len(cnn.highways) <= MAX_HIGHWAYS
+
+
+def _compile_characters(
+    cnn: CharCnn, precision: Precision, projection: nn.Linear | None = None
+) -> CompiledWordEncoder | None:
+    """Return the convolutions, and the highways where the precision has them in compiled code."""
+    library = find_library()
+    filters = [weight.detach() for weight in cnn.list_filters()]
+    if library is None or not fits_table(cnn.embedding.num_embeddings, filters):
+        return None
+    # In float64, so that no number of threads changes a bit of the table.
+    table = make_table(cnn.embedding.weight.detach().double(), [weight.double() for weight in filters])
+    return CompiledWordEncoder(
+        library,
+        CharTable(library, table.float(), cnn.join_biases().detach(), filters),
+        is_tanh=cnn.activation is torch.tanh,
+        highways=[_join_highway(each) for each in _list_highways(cnn)]
+        if _compiles_highways(cnn, precision)
+        else [],
+        projection=None if projection is None else (projection.weight, projection.bias),
+        int8=precision == "int8",
+    )
+
+
 class PackedCharCnn:
     """What CharCnn computes, up to the rounding of the precision; the convolutions are made in float32."""
 
     def __init__(self, cnn: CharCnn, precision: Precision) -> None:
-        library = find_library()
-        self._pool: Callable[[Tensor], Tensor] = TorchPooling(cnn)
-        if library is not None and fits_table(cnn.embedding.num_embeddings, cnn.list_filters()):
-            self._pool = CompiledPooling(cnn, library)
-        self._activation = cnn.activation
-        self._highways = [PackedHighway(layer, precision) for layer in cnn.highways if isinstance(layer, Highway)]
+        compiled = _compile_characters(cnn, precision)
+        self._convolve: Callable[[Tensor], Tensor] = TorchPooling(cnn) if compiled is None else compiled
+        has_highways = compiled is not None and _compiles_highways(cnn, precision)
+        rest = [] if has_highways else _list_highways(cnn)
+        self._highways = [PackedHighway(layer, precision) for layer in rest]
 
     def __call__(self, char_ids: Tensor) -> Tensor:
         """(U, C) -> (U, F)."""
-        features = self._activation(self._pool(char_ids))
+        features = self._convolve(char_ids)
         for highway in self._highways:
             highway.change(features)
         return features
 
 
-class CompiledPooling:
-    """The maximum of each filter over a word, from a table."""
-
-    def __init__(self, cnn: CharCnn, library: Library) -> None:
-        filters = [weight.detach() for weight in cnn.list_filters()]
-        # In float64, so that no number of threads changes a bit of the table.
-        table = make_table(cnn.embedding.weight.detach().double(), [weight.double() for weight in filters])
-        self._table = CharTable(library, table.float(), cnn.join_biases().detach(), filters)
-
-    def __call__(self, char_ids: Tensor) -> Tensor:
-        """(U, C) -> (U, F), before the activation."""
-        # Windows that start in the padding are all alike, so one of them is enough.
-        return self._table.pool(char_ids, count_before_padding(char_ids) + 1)
-
-
 class TorchPooling:
-    """The maximum of each filter over a word, by torch."""
+    """The maximum of each filter over a word and its activation, by torch."""
 
     def __init__(self, cnn: CharCnn) -> None:
         self._embedding = cnn.embedding.weight.detach()
         self._width = cnn.max_width
+        self._activation = cnn.activation
         filters = cnn.list_filters()
         self._channels = [(weight.shape[2], weight.shape[0]) for weight in filters]
         weights = [F.pad(weight, (0, self._width - weight.shape[2])) for weight in filters]
@@ -126,7 +153,7 @@ class TorchPooling:
         self._convolve = pack_torch_linear(weight, bias, "float32")
 
     def __call__(self, char_ids: Tensor) -> Tensor:
-        """(U, C) -> (U, F), before the activation."""
+        """(U, C) -> (U, F)."""
         num_used = count_before_padding(char_ids)
         features = torch.empty(len(char_ids), self._num_features)
         order = torch.argsort(num_used, stable=True)
@@ -135,7 +162,7 @@ class TorchPooling:
             rows = order[start : start + self._num_at_once(int(num_used[order[start]]))]
             features[rows] = self._pool(char_ids[rows], int(num_used[rows[-1]]) + 1)
             start += len(rows)
-        return features
+        return self._activation(features)
 
     def _num_at_once(self, num_used: int) -> int:
         return max(1, VALUES_AT_ONCE // (self._num_features * (num_used + 2)))
@@ -159,20 +186,24 @@ class PackedHighway:
     """One highway; both of its multiplications are made at once."""
 
     def __init__(self, highway: Highway, precision: Precision) -> None:
-        weight = torch.cat([highway.transform.weight, highway.gate.weight])
-        self._multiply = pack_linear(weight, torch.cat([highway.transform.bias, highway.gate.bias]), precision)
-        self._library = find_library()
+        self._multiply = pack_linear(*_join_highway(highway), precision)
 
     def change(self, features: Tensor) -> None:
         """Send (U, F) through, in place."""
         dim = features.shape[1]
         for rows in torch.split(features, max(1, VALUES_AT_ONCE // (2 * dim))):
-            products = self._multiply(rows)
-            if self._library is not None:
-                run_highway(self._library, products, rows)
-            else:
-                transformed, gate = torch.split(products, dim, dim=1)
-                rows.lerp_(transformed.relu_(), gate.sigmoid_())
+            transformed, gate = torch.split(self._multiply(rows), dim, dim=1)
+            rows.lerp_(transformed.relu_(), gate.sigmoid_())
+
+
+def _list_highways(cnn: CharCnn) -> list[Highway]:
+    return [layer for layer in cnn.highways if isinstance(layer, Highway)]
+
+
+def _join_highway(highway: Highway) -> tuple[Tensor, Tensor]:
+    """Return weights and bias of the transform and, below it, of the gate."""
+    both = (highway.transform, highway.gate)
+    return torch.cat([part.weight for part in both]), torch.cat([part.bias for part in both])
 
 
 def _output_dim(tokens: TokenEncoder) -> int:

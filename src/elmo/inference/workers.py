@@ -52,18 +52,12 @@ class Workers:
     def __setstate__(self, arguments: dict[str, Any]) -> None:
         Workers.__init__(self, **arguments)
 
-    def run(self, tasks: Sequence[Callable[[], ResultT]], *, first_here: bool = False) -> list[ResultT]:
-        """Return the results of all tasks, in their order.
-
-        `first_here` runs the first one in the calling thread, which saves the time of handing it over; its torch
-        operations must be too small for torch to divide them among threads of its own.
-        """
-        if self._inline or (first_here and (len(tasks) == 1 or self.num_workers == 1)):
+    def run(self, tasks: Sequence[Callable[[], ResultT]]) -> list[ResultT]:
+        """Return the results of all tasks, in their order."""
+        if self._inline:
             return [_run_task(task) for task in tasks]
         pool = self._open_pool()
-        futures = [pool.submit(_run_task, task) for task in tasks[first_here:]]
-        here = [_run_task(tasks[0])] if first_here else []
-        return here + [future.result() for future in futures]
+        return [future.result() for future in [pool.submit(_run_task, task) for task in tasks]]
 
     def _open_pool(self) -> ThreadPoolExecutor:
         with self._starting:

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from elmo.kernels.library import CharTableStruct, Library
+from elmo.kernels.library import CharTableStruct, Library, WordEncoderStruct
+from elmo.kernels.matrix import PackedMatrix
 
 # A larger table (alphabets of thousands of characters) would take longer to read than to multiply.
 LARGEST_TABLE_BYTES = 2**25
@@ -32,7 +33,7 @@ class CharTable:
 
     def __init__(self, library: Library, table: Tensor, bias: Tensor, filters: Sequence[Tensor]) -> None:
         self._library = library
-        self.table, self._bias = table.contiguous(), bias.contiguous()
+        self.table, self.bias = table.contiguous(), bias.contiguous()
         self._widths = torch.tensor([weight.shape[2] for weight in filters])
         self._channels = torch.tensor([weight.shape[0] for weight in filters])
 
@@ -47,8 +48,8 @@ class CharTable:
             lowest, highest = map(int, char_ids.aminmax())
             if lowest < 0 or highest >= len(self.table):
                 raise IndexError(f"character ids must lie between 0 and {len(self.table) - 1}")
-        features = torch.empty(len(char_ids), len(self._bias))
-        struct = self._describe(char_ids.shape[1])
+        features = torch.empty(len(char_ids), len(self.bias))
+        struct = self.describe(char_ids.shape[1])
         self._library.convolve(
             ctypes.addressof(struct), char_ids.data_ptr(), num_starts.data_ptr(), len(char_ids),
             features.data_ptr(), None if starts is None else starts.data_ptr(),
@@ -59,17 +60,18 @@ class CharTable:
         """Return the gradient of the table, given where the largest windows started."""
         grad_table = torch.zeros_like(self.table)
         grad_features = grad_features.contiguous()
-        struct = self._describe(char_ids.shape[1])
+        struct = self.describe(char_ids.shape[1])
         self._library.convolve_back(
             ctypes.addressof(struct), char_ids.data_ptr(), len(char_ids),
             starts.data_ptr(), grad_features.data_ptr(), grad_table.data_ptr(),
         )  # fmt: skip
         return grad_table
 
-    def _describe(self, num_characters: int) -> CharTableStruct:
+    def describe(self, num_characters: int) -> CharTableStruct:
+        """Return the struct for words of so many characters."""
         return CharTableStruct(
-            len(self._bias), len(self._widths), num_characters, self._widths.data_ptr(),
-            self._channels.data_ptr(), self.table.data_ptr(), self.table.shape[1], self._bias.data_ptr(),
+            len(self.bias), len(self._widths), num_characters, self._widths.data_ptr(),
+            self._channels.data_ptr(), self.table.data_ptr(), self.table.shape[1], self.bias.data_ptr(),
         )  # fmt: skip
 
 
@@ -116,6 +118,53 @@ class TablePooling(torch.autograd.Function):
         return grad_table, grad_features.sum(dim=0), None, None, None, None
 
 
-def run_highway(library: Library, products: Tensor, features: Tensor) -> None:
-    """Change features (U, F) in place, given the products (U, 2F): the transform, then the gate, of each."""
-    library.highway(len(features), features.shape[1], products.data_ptr(), features.data_ptr())
+class CompiledWordEncoder:
+    """Character ids (U, C) of words -> their vectors: table, activation, highways and projection in one call."""
+
+    def __init__(
+        self,
+        library: Library,
+        table: CharTable,
+        *,
+        is_tanh: bool,
+        highways: Sequence[tuple[Tensor, Tensor]],
+        projection: tuple[Tensor, Tensor] | None,
+        int8: bool,
+    ) -> None:
+        """`highways` and `projection` are weights and biases; a highway's transform stands above its gate."""
+        self._library, self._table = library, table
+        self.has_helper = library.has_helper
+        self._highways = [PackedMatrix(library, *each, int8=int8) for each in highways]
+        self._projection = None if projection is None else PackedMatrix(library, *projection, int8=int8)
+        self._is_tanh = is_tanh
+        self.output_dim = len(table.bias) if self._projection is None else self._projection.num_outputs
+        self._structs: dict[int, WordEncoderStruct] = {}  # by the number of characters per word
+
+    def __call__(self, char_ids: Tensor, *, alone: bool = True) -> Tensor:
+        """Return the vectors (U, D); unless `alone`, the helper thread makes half of them."""
+        char_ids = char_ids.contiguous()
+        num_words, num_characters = char_ids.shape
+        struct = self._structs.get(num_characters)
+        if struct is None:
+            struct = self._structs[num_characters] = self._describe(num_characters)
+        vectors = torch.empty(num_words, self.output_dim)
+        library = self._library
+        failed = library.run_with_scratch(
+            library.encode, ctypes.addressof(struct), char_ids.data_ptr(), num_words, alone, vectors.data_ptr()
+        )
+        if failed:
+            raise IndexError(f"character ids must lie between 0 and {len(self._table.table) - 1}")
+        return vectors
+
+    def _describe(self, num_characters: int) -> WordEncoderStruct:
+        struct = WordEncoderStruct(
+            table=self._table.describe(num_characters),
+            alphabet_size=len(self._table.table),
+            activation=self._is_tanh,
+            num_highways=len(self._highways),
+        )
+        for number, highway in enumerate(self._highways):
+            struct.highways[number], struct.highway_biases[number] = highway.struct, highway.bias_address
+        if self._projection is not None:
+            struct.projection, struct.projection_bias = self._projection.struct, self._projection.bias_address
+        return struct

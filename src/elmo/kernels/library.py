@@ -1,7 +1,7 @@
 """Find the compiled library, choose its variant for this processor, and declare its functions for ctypes.
 
 ELMO_KERNELS: "auto" (the default), "off" for plain torch, or one variant by name. ctypes releases the
-interpreter's lock during every call, and the library starts no threads and keeps no state.
+interpreter's lock during every call. The library keeps no state but one helper thread, see csrc/helper.c.
 """
 
 import ctypes
@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ logger = logging.getLogger(__name__)
 
 VARIABLE = "ELMO_KERNELS"
 VARIANTS = ("avx512vnni", "avx512", "avx2", "portable")  # best first; a processor runs those after its best, too
-_ABI = 2  # as in csrc/kernels.h
+_ABI = 3  # as in csrc/kernels.h
+MAX_HIGHWAYS = 4  # ELMO_MAX_HIGHWAYS
 _PATH = Path(__file__).parent / f"_native.{'dll' if sys.platform == 'win32' else 'so'}"
 
 _pointer, _int, _float = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
@@ -32,11 +34,10 @@ _SIGNATURES: dict[str, tuple[type[Any] | None, list[type[Any]]]] = {
     "input_levels": (_int, []),
     "multiply_scratch": (_int, [_pointer, _int]),
     "multiply": (None, [_pointer, _pointer, _pointer, _int, _pointer, _pointer]),
-    "read_scratch": (_int, [_pointer, _int, _pointer]),
-    "read": (None, [_pointer, _int, _int, _pointer, _pointer]),
+    "read": (_int, [_pointer, _int, _int, _pointer, _int]),
+    "encode": (_int, [_pointer, _pointer, _int, _int, _pointer, _pointer, _int]),
     "convolve": (None, [_pointer, _pointer, _pointer, _int, _pointer, _pointer]),
     "convolve_back": (None, [_pointer, _pointer, _int, _pointer, _pointer, _pointer]),
-    "highway": (None, [_int, _int, _pointer, _pointer]),
     "train_forward": (None, [_int, _int, _int, *[_pointer] * 5, _float, *[_pointer] * 4]),
     "train_backward": (None, [_int, _int, _int, *[_pointer] * 6, _float, *[_pointer] * 3]),
 }
@@ -92,6 +93,17 @@ class ReadingStruct(ctypes.Structure):
     )
 
 
+class DirectionStruct(ctypes.Structure):
+    """elmo_direction of csrc/kernels.h."""
+
+    _fields_ = (
+        ("layers", _pointer),
+        ("num_layers", _int),
+        ("residual", _int),
+        ("reading", ReadingStruct),
+    )
+
+
 class CharTableStruct(ctypes.Structure):
     """elmo_char_table of csrc/kernels.h."""
 
@@ -107,6 +119,21 @@ class CharTableStruct(ctypes.Structure):
     )
 
 
+class WordEncoderStruct(ctypes.Structure):
+    """elmo_word_encoder of csrc/kernels.h."""
+
+    _fields_ = (
+        ("table", CharTableStruct),
+        ("alphabet_size", _int),
+        ("activation", _int),
+        ("num_highways", _int),
+        ("highways", MatrixStruct * MAX_HIGHWAYS),
+        ("highway_biases", _pointer * MAX_HIGHWAYS),
+        ("projection", MatrixStruct),
+        ("projection_bias", _pointer),
+    )
+
+
 class Library:
     """The functions of one variant."""
 
@@ -119,10 +146,12 @@ class Library:
             function.restype, function.argtypes = result, arguments
             functions[name] = function
         self.multiply, self.multiply_scratch = functions["multiply"], functions["multiply_scratch"]
-        self.read, self.read_scratch = functions["read"], functions["read_scratch"]
+        self.read, self.encode = functions["read"], functions["encode"]
         self.convolve, self.convolve_back = functions["convolve"], functions["convolve_back"]
-        self.highway = functions["highway"]
         self.train_forward, self.train_backward = functions["train_forward"], functions["train_backward"]
+        self.has_helper = bool(opened.elmo_has_helper())
+        self.wake_helper = opened.elmo_wake_helper
+        self.wake_helper.restype, self.wake_helper.argtypes = None, []
         self.panel: int = functions["panel"]()
         self.input_levels: int = functions["input_levels"]()
 
@@ -133,10 +162,20 @@ class Library:
 
     def scratch(self, num_bytes: int) -> int:
         """Return the address of memory that this thread may use until its next call."""
-        held: Tensor | None = getattr(self._scratch, "held", None)
-        if held is None or held.numel() < num_bytes:
-            held = self._scratch.held = torch.empty(num_bytes + 64, dtype=torch.uint8)
-        return (held.data_ptr() + 63) // 64 * 64
+        return self._find_scratch(num_bytes)[0]
+
+    def run_with_scratch(self, function: Callable[..., int], *arguments: Any) -> int:
+        """Call a function that ends with scratch memory and its size, and that asks for more if need be."""
+        answer = function(*arguments, *self._find_scratch(0))
+        return function(*arguments, *self._find_scratch(answer)) if answer > 0 else answer
+
+    def _find_scratch(self, num_bytes: int) -> tuple[int, int]:
+        """Return the address and the size of this thread's memory, at least as large as asked for."""
+        found: tuple[int, int, Tensor] | None = getattr(self._scratch, "found", None)
+        if found is None or found[1] < num_bytes:
+            held = torch.empty(num_bytes + 64, dtype=torch.uint8)
+            found = self._scratch.found = (held.data_ptr() + 63) // 64 * 64, num_bytes, held
+        return found[:2]
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ class PackedMatrix:
         self.num_outputs = num_outputs
         self._library = library
         self._bias = None if bias is None else bias.detach().float().contiguous()
+        self.bias_address = None if self._bias is None else self._bias.data_ptr()
         self.struct = MatrixStruct(self.num_inputs, num_outputs // num_groups, num_groups)
         self._kept: list[Tensor] = []  # what the struct points to
         panels = _cut_panels(weight.detach().float(), num_groups, library.panel)  # (P, panel, I)
@@ -50,7 +51,7 @@ class PackedMatrix:
         library, struct = self._library, ctypes.addressof(self.struct)
         library.multiply(
             struct,
-            None if self._bias is None else self._bias.data_ptr(),
+            self.bias_address,
             inputs.data_ptr(),
             len(inputs),
             outputs.data_ptr(),

@@ -63,6 +63,7 @@ class Indexer:
         self.alphabet = alphabet
         self.vocabulary = vocabulary
         self.max_word_length = max_word_length
+        self._boundaries = None if alphabet is None else alphabet.boundaries()
         self._fixed_rows = (
             {literal_boundaries[0]: BEGIN_ROW, literal_boundaries[1]: END_ROW} if literal_boundaries else {}
         )
@@ -82,8 +83,11 @@ class Indexer:
                 indices.append(row)
             indices.append(END_ROW)
         lengths = np.array([len(words) + 2 for words in sentences], dtype=np.int64)
-        word_index = np.zeros((len(sentences), lengths.max()), dtype=np.int64)
-        word_index[np.arange(word_index.shape[1]) < lengths[:, None]] = indices
+        if len(sentences) == 1:
+            word_index = np.array([indices], dtype=np.int64)
+        else:
+            word_index = np.zeros((len(sentences), lengths.max()), dtype=np.int64)
+            word_index[np.arange(word_index.shape[1]) < lengths[:, None]] = indices
         return CharBatch(
             char_ids=self._char_ids(new_words),
             word_ids=self._word_ids(new_words),
@@ -93,10 +97,9 @@ class Indexer:
         )
 
     def _char_ids(self, words: list[str]) -> Tensor | None:
-        if self.alphabet is None:
+        if self.alphabet is None or self._boundaries is None:
             return None
-        parts = (self.alphabet.boundaries(), self.alphabet.encode(words))
-        return torch.cat([torch.from_numpy(part) for part in parts])
+        return torch.from_numpy(np.concatenate([self._boundaries, self.alphabet.encode(words)]))
 
     def _word_ids(self, words: list[str]) -> Tensor | None:
         if self.vocabulary is None:

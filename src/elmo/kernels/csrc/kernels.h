@@ -1,7 +1,7 @@
 /* What the compiled library offers to Python (src/elmo/kernels/library.py declares the same).
  *
- * Nothing here allocates, starts a thread or touches Python: callers bring every buffer, so the functions may run in
- * any number of threads at once. Each is compiled once per instruction set; library.c chooses.
+ * Nothing here allocates or touches Python: callers bring every buffer, so the functions may run in any number of
+ * threads at once. Each is compiled once per instruction set; library.c chooses. helper.c has the only thread.
  */
 #ifndef ELMO_KERNELS_H
 #define ELMO_KERNELS_H
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* Changes with every signature and structure below; Python refuses a library built from other sources. */
-#define ELMO_ABI 2
+#define ELMO_ABI 3
 
 /* A weight matrix (num_outputs x num_inputs) in panels of PANEL outputs: for each panel, for each input (8 bits: for
  * each four inputs), the weights of its outputs side by side. Outputs come in num_groups groups (the four gates of an
@@ -46,13 +46,20 @@ typedef struct {
     const int64_t *targets; /* (num_rows,): which row of the result it writes */
     int64_t num_state_rows; /* at least counts[0] */
     int64_t has_state;      /* whether hidden and cell hold a state on entry; zero is read if not */
-    float *hidden;          /* (num_layers, num_state_rows, dim): the state on return */
+    float *hidden;          /* (num_layers, num_state_rows, dim): the state on return; NULL if nobody wants it */
     float *cell;            /* (num_layers, num_state_rows, cell_dim): likewise */
     int64_t num_vectors;    /* that the result has for each word */
     const float *weights;   /* (num_vectors, num_layers + 1): of the words and of each layer in each of them */
     float *result;          /* row r, vector v at result + (r * num_vectors + v) * result_stride */
     int64_t result_stride;
 } elmo_reading;
+
+typedef struct { /* one direction of a language model and what it reads */
+    const elmo_lstm *layers;
+    int64_t num_layers;
+    int64_t residual;
+    elmo_reading reading;
+} elmo_direction;
 
 typedef struct {
     int64_t num_features;     /* of all filters together */
@@ -65,6 +72,25 @@ typedef struct {
     const float *bias;        /* (num_features,) */
 } elmo_char_table;
 
+#define ELMO_MAX_HIGHWAYS 4
+
+typedef struct { /* of distinct words: characters -> features -> highways -> vector */
+    elmo_char_table table;
+    int64_t alphabet_size;
+    int64_t activation;       /* 0: relu, 1: tanh */
+    int64_t num_highways;
+    elmo_matrix highways[ELMO_MAX_HIGHWAYS]; /* transform and gate one after the other */
+    const float *highway_biases[ELMO_MAX_HIGHWAYS];
+    elmo_matrix projection;   /* num_inputs is 0 without one */
+    const float *projection_bias;
+} elmo_word_encoder;
+
+/* Run a task twice, the second time in the helper thread unless the caller is to do it alone; see helper.c. */
+typedef void (*elmo_task)(void *);
+void elmo_run_both(elmo_task task, void *first, void *second, int64_t alone);
+int64_t elmo_has_helper(void);
+void elmo_wake_helper(void); /* it is about to get a task */
+
 /* The same signatures for every instruction set. */
 #define ELMO_DECLARE(SUFFIX)                                                                                           \
     int64_t elmo_panel_##SUFFIX(void);                                                                                 \
@@ -72,14 +98,14 @@ typedef struct {
     int64_t elmo_multiply_scratch_##SUFFIX(const elmo_matrix *matrix, int64_t num_rows);                               \
     void elmo_multiply_##SUFFIX(const elmo_matrix *matrix, const float *bias, const float *inputs, int64_t num_rows,   \
                                 float *outputs, void *scratch);                                                        \
-    int64_t elmo_read_scratch_##SUFFIX(const elmo_lstm *layers, int64_t num_layers, const elmo_reading *reading);      \
-    void elmo_read_##SUFFIX(const elmo_lstm *layers, int64_t num_layers, int64_t residual,                             \
-                            const elmo_reading *reading, void *scratch);                                               \
+    int64_t elmo_read_##SUFFIX(const elmo_direction *directions, int64_t num_directions, int64_t alone, void *scratch, \
+                               int64_t scratch_bytes);                                                                 \
+    int64_t elmo_encode_##SUFFIX(const elmo_word_encoder *encoder, const int64_t *char_ids, int64_t num_words,         \
+                                 int64_t alone, float *vectors, void *scratch, int64_t scratch_bytes);                 \
     void elmo_convolve_##SUFFIX(const elmo_char_table *table, const int64_t *char_ids, const int64_t *num_starts,      \
                                 int64_t num_words, float *features, float *starts);                                    \
     void elmo_convolve_back_##SUFFIX(const elmo_char_table *table, const int64_t *char_ids, int64_t num_words,         \
                                      const float *starts, const float *grad_features, float *grad_table);              \
-    void elmo_highway_##SUFFIX(int64_t num_rows, int64_t dim, const float *products, float *features);                 \
     void elmo_train_forward_##SUFFIX(int64_t num_rows, int64_t cell_dim, int64_t narrow, const void *from_inputs,      \
                                      const void *from_state, const float *bias, const float *previous,                 \
                                      const float *keep, float cell_clip, float *gates, float *cell, float *squashed,   \
