@@ -18,7 +18,8 @@ from elmo.errors import InputError
 from elmo.files.sources import STDIN, Lines, Source, find_sources
 from elmo.progress import progress_bar
 from elmo.text.sentence_input import Sentence, WordIndex, read_marked, read_pointed
-from elmo.text.tokenize import split_on_spaces, tokenize
+from elmo.text.tokenize import tokenize
+from elmo.text.units import Tokenization
 
 if TYPE_CHECKING:
     from elmo.analysis.index import CorpusIndex
@@ -137,10 +138,18 @@ def join_words(words: Sequence[str], source: str, number: int) -> CorpusSentence
 
 
 def read_query(
-    sentence: Sentence, index: WordIndex | None = None, *, on_spaces: bool = False, name: str = "index"
+    sentence: Sentence,
+    index: WordIndex | None = None,
+    *,
+    tokenization: Tokenization | None = None,
+    on_spaces: bool = False,
+    name: str = "index",
 ) -> Occurrence:
-    """Return the word of a sentence that is [marked] or has the index; InputError if there is no such word."""
-    tokenizer = split_on_spaces if on_spaces else tokenize
+    """Return the word of a sentence that is [marked] or has the index; InputError if there is no such word.
+
+    `tokenization` is the model's.
+    """
+    tokenizer = (tokenization or Tokenization()).tokenizer(on_spaces=on_spaces)
     words, (start, end) = read_pointed(sentence, index, tokenizer, name=name)
     if not isinstance(sentence, str):
         return Occurrence(join_words(words, QUERY_SOURCE, 0), start, end)
@@ -170,7 +179,7 @@ def read_source(
     source: Source, settings: TextSettings, advance: Callable[[int], None] = lambda num_bytes: None
 ) -> Iterator[CorpusSentence]:
     """Yield the sentences of a file that have words; `advance` receives the bytes as they are used."""
-    split = split_on_spaces if settings.split_on_spaces else tokenize
+    split = Tokenization(settings.tokenization).tokenizer(on_spaces=settings.split_on_spaces)
     number = 0
     for chunk in cut_parts([source], settings, _CHUNK_BYTES):
         reported = 0
@@ -209,6 +218,7 @@ def find_occurrences(
 ) -> Occurrences:
     """Find a word in an index or in text files, in upper or lower case; InputError if it does not occur.
 
+    What is several words of the text, as a Chinese word is, is found where they stand in a row.
     Of more than `max_occurrences` a random sample is returned. `reading` is for text files.
     """
     from elmo.analysis.index import CorpusIndex
@@ -227,13 +237,12 @@ def find_occurrences(
                     if corpus_filter is None or sentence in corpus_filter
                 ),
                 word,
+                reading=reading,
                 max_occurrences=max_occurrences,
                 seed=seed,
                 advance=lambda num_sentences: advance(0, num_sentences),
             )
     if not found.num_found:
-        if len(word.split()) > 1:
-            raise InputError(f"{word!r} is several words, but occurrences of one word are found; name one.")
         raise InputError(f"{word!r} does not occur in the corpus; choose another word, or more text.")
     return found
 
@@ -243,28 +252,47 @@ def sample_occurrences(
     word: str,
     *,
     max_occurrences: int,
+    reading: TextSettings | None = None,
     seed: int = 0,
     advance: Callable[[int], None] = lambda num_sentences: None,
 ) -> Occurrences:
-    """Return the occurrences of a word in sentences, or a random sample of them in order (reservoir sampling)."""
+    """Return the occurrences of a word in sentences, or a random sample of them in order (reservoir sampling).
+
+    `reading` is how the sentences were split.
+    """
     kept: list[tuple[int, Occurrence]] = []
     count = 0
     draw = random.Random(seed)
-    folded = word.casefold()
+    wanted = split_word(word, reading or TextSettings())
+    first = wanted[0].casefold()
     for sentence in sentences:
         advance(1)
-        if folded not in sentence.text.casefold():
+        if first not in sentence.text.casefold():
             continue
-        for place, each in enumerate(sentence.words):
-            if not is_same_word(each, word):
-                continue
-            occurrence = (count, Occurrence(sentence, place, place + 1))
+        for place in find_runs(sentence.words, wanted):
+            occurrence = (count, Occurrence(sentence, place, place + len(wanted)))
             count += 1
             if len(kept) < max_occurrences:
                 kept.append(occurrence)
             elif (slot := draw.randrange(count)) < max_occurrences:
                 kept[slot] = occurrence
     return Occurrences([occurrence for _, occurrence in sorted(kept, key=lambda each: each[0])], count)
+
+
+def split_word(word: str, reading: TextSettings) -> list[str]:
+    """Return the words of the text that a word to be found consists of: one, or letters of a script alone."""
+    split = Tokenization(reading.tokenization).tokenizer(on_spaces=reading.split_on_spaces)
+    return [each.text for each in split(word)] or [word]
+
+
+def find_runs(words: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """Return where the wanted words stand in a row, in upper or lower case."""
+    folded, sought = [word.casefold() for word in words], [word.casefold() for word in wanted]
+    return [
+        place
+        for place in range(len(folded) - len(sought) + 1)
+        if folded[place] == sought[0] and folded[place : place + len(sought)] == sought
+    ]
 
 
 def read_labelled(path: str | Path, word: str | None = None) -> dict[str, list[Occurrence]]:

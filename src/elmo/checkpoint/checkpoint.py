@@ -16,6 +16,7 @@ from elmo.errors import CheckpointError, first_line
 from elmo.nn.bilm import BiLM
 from elmo.text.batch import Indexer
 from elmo.text.characters import DictionaryAlphabet, Utf8Alphabet
+from elmo.text.units import Tokenization
 from elmo.text.vocabulary import Vocabulary
 
 Weights = Mapping[str, Tensor]
@@ -36,6 +37,7 @@ class Checkpoint:
     card: str | None = None  # README.md: what the model is, and the license of its weights
     storage: str = "float32"  # how the weights were stored, see folder.py
     context: ContextLayer | None = None  # independent of the network
+    aliases: Mapping[str, str] = field(default_factory=dict)  # units that the model reads as others
 
     def __post_init__(self) -> None:
         _check_weights(self.config, self.weights)
@@ -68,6 +70,7 @@ class Checkpoint:
             self.make_vocabulary() if config.words else None,
             max_word_length=config.words.max_word_length if config.words else None,
             literal_boundaries=spelled if literal_boundaries else None,
+            tokenization=Tokenization(config.tokenization, self.aliases),
         )
 
     def make_vocabulary(self) -> Vocabulary | None:

@@ -1,6 +1,5 @@
 """The fingerprint of a model: a hash of everything that its vectors depend on, and of nothing else."""
 
-import dataclasses
 import hashlib
 import json
 from typing import Protocol
@@ -23,9 +22,11 @@ class HasCheckpoint(Protocol):
 def fingerprint(model: HasCheckpoint) -> str:
     """Return the SHA-256 of a model's weights and word lists, without the softmax, which changes no vector."""
     checkpoint = model.checkpoint()
-    config = dataclasses.asdict(checkpoint.config)
+    config = checkpoint.config.to_dict()
     config.pop("softmax", None)
-    lists = [checkpoint.characters, checkpoint.vocabulary if checkpoint.config.words else None]
+    lists: list[object] = [checkpoint.characters, checkpoint.vocabulary if checkpoint.config.words else None]
+    if checkpoint.aliases:
+        lists.append(dict(checkpoint.aliases))
     digest = hashlib.sha256(json.dumps([config, lists], sort_keys=True, default=str).encode())
     for name, weight in sorted(checkpoint.weights.items()):
         if not name.startswith(_PREDICTS_ONLY):

@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from elmo.config import Script
 from elmo.corpus.parts import (
     BLOCK_TOKENS,
     SHARDS,
@@ -71,6 +72,7 @@ def prepare(
     split: Split = "sentences",
     language: str | None = None,
     split_on_spaces: bool = False,
+    characters: Sequence[Script] = (),
     vocabulary_size: int | None = None,
     min_count: int | None = None,
     vocabulary: str | Path | None = None,
@@ -90,6 +92,7 @@ def prepare(
         split=split,
         language=language,
         split_on_spaces=split_on_spaces,
+        characters=tuple(characters),
         vocabulary_size=vocabulary_size,
         min_count=min_count,
         vocabulary=None if vocabulary is None else Path(vocabulary),

@@ -23,7 +23,7 @@ tasks_router = APIRouter(route_class=JsonRoute, tags=["tasks"], responses=descri
 async def find_substitutes(body: schemas.SubstitutesRequest, call: CallOf) -> JsonResponse:
     """Return words that would fit in place of one."""
     model = call.served.model(body.model)
-    ((words, span),) = await call.point(("sentence", body.sentence, body.index))
+    ((words, span),) = await call.point(model.elmo, ("sentence", body.sentence, body.index))
     find = partial(
         model.elmo.substitutes, words, span,
         top_k=body.top_k, punctuation=body.punctuation, same_word=body.same_word,
@@ -39,7 +39,7 @@ async def find_substitutes(body: schemas.SubstitutesRequest, call: CallOf) -> Js
 async def score_sentences(body: schemas.ScoreRequest, call: CallOf) -> JsonResponse:
     """Return how well the language model predicts each word."""
     model = call.served.model(body.model)
-    read = await call.tokenize(body.sentences, "sentences", on_spaces=body.split_on_spaces)
+    read = await call.tokenize(body.sentences, "sentences", model.elmo, on_spaces=body.split_on_spaces)
     work = Work(("score", model.name), model.elmo.score)
     scores = await call.compute(work, [sentence.words for sentence in read])
     sentences = [schemas.ScoredSentence(**vars(each), perplexity=each.perplexity) for each in scores]
@@ -51,7 +51,8 @@ async def search_index(body: schemas.NeighborsRequest, call: CallOf) -> JsonResp
     """Return sentences of the index where words are used like this one."""
     model, index = call.served.model_with_index(body.model)
     on_spaces = index.manifest.reading.split_on_spaces
-    ((words, span),) = await call.point(("sentence", body.sentence, body.index), on_spaces=on_spaces)
+    pointed = ("sentence", body.sentence, body.index)
+    ((words, span),) = await call.point(model.elmo, pointed, on_spaces=on_spaces)
     find = partial(
         find_neighbors, model.elmo, words, index,
         index=span, layers=body.layers, words=body.words, top_k=body.top_k,

@@ -30,7 +30,7 @@ async def encode_texts(body: schemas.EmbeddingsRequest, call: CallOf) -> JsonRes
             "truncated; leave it out.",
             field="dimensions",
         )
-    read = await call.tokenize(body.input, "input")
+    read = await call.tokenize(body.input, "input", model.elmo)
     call.check_values(len(read), dim, "input")
     work = Work(("encode", model.name), lambda sentences: list(model.elmo.encode(sentences)))
     vectors = await call.compute(work, [sentence.words for sentence in read])
@@ -49,7 +49,7 @@ async def embed_sentences(body: schemas.EmbedRequest, call: CallOf) -> JsonRespo
     model = call.served.model(body.model)
     layers: Any = body.layers
     values_per_word = math.prod(model.elmo.word_shape(layers))
-    read = await call.tokenize(body.sentences, "sentences", on_spaces=body.split_on_spaces)
+    read = await call.tokenize(body.sentences, "sentences", model.elmo, on_spaces=body.split_on_spaces)
     call.check_values(sum(len(sentence.words) for sentence in read), values_per_word, "sentences")
     work = Work(("embed", model.name, layers), lambda sentences: model.elmo.embed(sentences, layers=layers))
     arrays = await call.compute(work, [sentence.words for sentence in read])
@@ -76,7 +76,9 @@ async def compare_words(body: schemas.SimilarityRequest, call: CallOf) -> JsonRe
             field="layers",
         )
     (words_a, span_a), (words_b, span_b) = await call.point(
-        ("sentence_a", body.sentence_a, body.index_a), ("sentence_b", body.sentence_b, body.index_b)
+        model.elmo,
+        ("sentence_a", body.sentence_a, body.index_a),
+        ("sentence_b", body.sentence_b, body.index_b),
     )
     compare = partial(model.elmo.compare, words_a, words_b, index_a=span_a, index_b=span_b, layers=layers)
     found = await call.run(compare, words_a + words_b)

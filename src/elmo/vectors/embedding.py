@@ -80,11 +80,24 @@ class PartEmbedder:
         if self._settings.unit != "spans":
             return None
         if self._only_words:
-            return [(place, place + 1) for place, word in enumerate(words) if word in self._only_words]
+            if not self._model.tokenization.reads_characters:
+                return [(place, place + 1) for place, word in enumerate(words) if word in self._only_words]
+            return self._find_runs(words)
         for start, end in row.spans or ():
             if not 0 <= start < end <= len(words):
                 return f"has the span [{start}, {end}], which is not within its {len(words)} words"
         return row.spans or []
+
+    def _find_runs(self, words: list[str]) -> list[Span]:
+        """Return where the wanted words are, each of which may be several letters in a row."""
+        found = set()
+        for wanted in self._only_words:
+            units = [each.text for each in self._model.tokenize(wanted)]
+            for start in range(len(words)):
+                for end in range(start + 1, min(len(words), start + max(1, len(units))) + 1):
+                    if words[start:end] in ([wanted], units):
+                        found.add((start, end))
+        return sorted(found)
 
     def _too_long(self, num_words: int) -> str:
         return (
@@ -103,9 +116,12 @@ class PartEmbedder:
             )
             counts = [1] * len(window)
         else:
-            for array, chosen in zip(self._model.embed(words, layers=self._word_layers), spans, strict=True):
-                by_word = array.transpose(1, 0, 2) if array.ndim == 3 else array  # all layers: (T, L+1, 2D)
-                arrays.append(_average(by_word, chosen) if self._settings.unit == "spans" else by_word)
+            if self._settings.unit == "spans":
+                arrays = self._model.embed_phrases(words, spans, layers=self._word_layers)
+            else:
+                found = self._model.embed(words, layers=self._word_layers)
+                # All layers: (T, L+1, 2D).
+                arrays = [array.transpose(1, 0, 2) if array.ndim == 3 else array for array in found]
             counts = [len(array) for array in arrays]
             vectors = np.concatenate(arrays)
         kept, scales = quantize(vectors, self._settings.dtype)
@@ -118,10 +134,6 @@ class PartEmbedder:
             vectors=kept,
             scales=scales,
         )
-
-
-def _average(vectors: Array, spans: list[Span]) -> Array:
-    return np.stack([vectors[start:end].mean(axis=0) for start, end in spans])
 
 
 def make_layout(model: Elmo, settings: VectorSettings) -> Layout:

@@ -17,6 +17,7 @@ from elmo.progress import progress_bar
 
 if TYPE_CHECKING:
     from elmo.checkpoint.folder import Storage
+    from elmo.config import Script
 
 
 def prepare(
@@ -48,6 +49,14 @@ def prepare(
         ),
     ] = None,
     split_on_spaces: options.SplitOnSpaces = False,
+    characters: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SCRIPT",
+            show_default=False,
+            help="Script without spaces whose letters are the units of the model, such as Han; repeatable.",
+        ),
+    ] = None,
     vocabulary_size: Annotated[
         int | None,
         typer.Option(
@@ -84,6 +93,7 @@ def prepare(
     Examples:
       elmo prepare 'texts/*.txt.xz' --output corpus
       zcat dump.gz | elmo prepare - --split lines --output corpus
+      elmo prepare chinese.txt --characters Han --language zh --output corpus
     """
     from elmo.corpus import prepare as preparation
 
@@ -95,6 +105,7 @@ def prepare(
             split=split,
             language=language,
             split_on_spaces=split_on_spaces,
+            characters=cast("list[Script]", characters or []),
             vocabulary_size=vocabulary_size,
             min_count=min_count,
             vocabulary=vocabulary,
