@@ -21,7 +21,7 @@ from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo.checkpoint.hub import push_folder
 from elmo.checkpoint.location import as_path
 from elmo.checkpoint.open import Format, open_checkpoint
-from elmo.checkpoint.source import DEFAULT_MODEL
+from elmo.checkpoint.source import DEFAULT_MODEL, models_by_script
 from elmo.config import ContextConfig, ModelConfig
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.inference.context import ContextReader
@@ -91,7 +91,7 @@ class Elmo:
         self._runtime = self._make_runtime(checkpoint.build(), device=device)
         self.indexer = checkpoint.indexer(literal_boundaries=literal_boundaries)
         self.vocabulary = checkpoint.make_vocabulary()
-        self.scripts = ScriptWatch(self.vocabulary.words if self.vocabulary else None)
+        self.scripts = ScriptWatch(self.vocabulary.words if self.vocabulary else None, models_by_script)
         context = checkpoint.context
         self._context = None if context is None else ContextReader(context, self.word_vectors, self.tokenization)
 

@@ -4,6 +4,7 @@ Text is read as `elmo prepare` reads it: plain text, JSON lines or Parquet, comp
 the XML of the word-sense evaluation framework, or lines of a label, a tab and a sentence with the [word].
 """
 
+import itertools
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,7 +19,7 @@ from elmo.errors import InputError
 from elmo.files.sources import STDIN, Lines, Source, find_sources
 from elmo.progress import progress_bar
 from elmo.text.sentence_input import Sentence, WordIndex, read_marked, read_pointed
-from elmo.text.tokenize import tokenize
+from elmo.text.tokenize import Word, tokenize
 from elmo.text.units import Tokenization
 
 if TYPE_CHECKING:
@@ -152,10 +153,26 @@ def read_query(
     tokenizer = (tokenization or Tokenization()).tokenizer(on_spaces=on_spaces)
     words, (start, end) = read_pointed(sentence, index, tokenizer, name=name)
     if not isinstance(sentence, str):
-        return Occurrence(join_words(words, QUERY_SOURCE, 0), start, end)
+        if tokenization is None or not tokenization.reads_characters or on_spaces:
+            return Occurrence(join_words(words, QUERY_SOURCE, 0), start, end)
+        # The given words become the letters that the texts to compare with consist of.
+        pieces = [tokenizer(word) or [Word(word, 0, len(word))] for word in words]
+        ends = list(itertools.accumulate(map(len, pieces), initial=0))
+        joined = _join_letters([piece.text for row in pieces for piece in row], tokenization)
+        return Occurrence(joined, ends[start], ends[end])
     text = sentence if index is not None else _MARK.sub(r"\1", sentence)
     offsets = tuple((word.start, word.end) for word in tokenizer(text))
     return Occurrence(CorpusSentence(text, offsets, QUERY_SOURCE, 0), start, end)
+
+
+def _join_letters(letters: Sequence[str], tokenization: Tokenization) -> CorpusSentence:
+    offsets, text = [], ""
+    for letter in letters:
+        gap = len(tokenization.join([text[-1], letter])) - 1 - len(letter) if text else 0
+        text += " " * gap
+        offsets.append((len(text), len(text) + len(letter)))
+        text += letter
+    return CorpusSentence(text, tuple(offsets), QUERY_SOURCE, 0)
 
 
 def is_same_word(one: str, other: str) -> bool:

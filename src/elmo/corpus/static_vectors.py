@@ -24,7 +24,7 @@ _NO_ROW = -1
 _CONTEXT_EXPONENT = 0.75  # frequent contexts count a little less, as in word2vec's negative sampling
 _SINGULAR_VALUE_EXPONENT = 0.5
 _POWER_ITERATIONS = 3
-_FREQUENCY = 1e-4  # words more frequent than this count less than half
+FREQUENCY = 1e-4  # words more frequent than this count less than half
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,9 @@ class StaticVectors:
     vectors: npt.NDArray[np.float32]
     lowercase: bool
 
-    @property
-    def weights(self) -> npt.NDArray[np.float64]:
-        """(V,): how much each word counts as a neighbour; low for frequent words, 1 for the rarest."""
-        weights = _FREQUENCY / (_FREQUENCY + self.frequencies)
+    def weigh(self, frequency: float = FREQUENCY) -> npt.NDArray[np.float64]:
+        """Return (V,), how much each word counts as a neighbour: 1 for the rarest, half at this `frequency`."""
+        weights = frequency / (frequency + self.frequencies)
         return np.asarray(weights / weights.max())  # in a small corpus all words are frequent
 
 

@@ -141,7 +141,7 @@ def _build_layer(static: StaticVectors) -> ContextLayer:
     tensors = {
         "vectors": quantized,
         "scales": scales,
-        "weights": torch.from_numpy(static.weights).float(),
+        "weights": torch.from_numpy(static.weigh()).float(),
         "unknown_map": torch.zeros(1, dim),
         "unknown_bias": torch.zeros(dim),
         # For sentence vectors, which are not needed here.

@@ -338,6 +338,7 @@ class ModelEntry(BaseModel):
     precision: str
     predicts_words: bool
     scripts: list[str]
+    units: Literal["words", "characters"]
     has_context: bool
     index: ServedIndex | None
 

@@ -10,6 +10,7 @@ from elmo.cli import options
 from elmo.cli.commands.models import check_model_output
 from elmo.cli.options import open_model
 from elmo.cli.run import resumable
+from elmo.config import ContextConfig
 from elmo.corpus.settings import Split
 from elmo.errors import InputError
 from elmo.files.durable import output_file, output_folder
@@ -185,6 +186,19 @@ def fuse(
     ] = None,
     words: NumWords = 40_000,
     dim: Dimensions = 256,
+    window: Annotated[
+        int, typer.Option(help="Number of words on each side whose topic counts.", min=1)
+    ] = ContextConfig.window,
+    focus: Annotated[
+        float,
+        typer.Option(help="How much more the words count that are related to the word in the middle.", min=0),
+    ] = ContextConfig.focus,
+    share: Annotated[
+        float, typer.Option(help="Weight of the context in `meaning`, relative to the top layer.")
+    ] = ContextConfig.share,
+    frequency: Annotated[
+        float, typer.Option(help="Share of the text at which a word counts half as much as a rare one.")
+    ] = 1e-4,
     seed: Seed = 0,
     storage: Annotated[
         options.StoredAs | None,
@@ -215,7 +229,8 @@ def fuse(
     elmo = open_model(model, format=format, local_files_only=local_files_only)
     with progress_bar(unit="words", num_bytes=opened.num_tokens, prints=False) as advance:
         fused = add_context(
-            elmo, opened, vectors=vectors, num_words=words, dim=dim, seed=seed,
+            elmo, opened, vectors=vectors, num_words=words, dim=dim, window=window, focus=focus, share=share,
+            frequency=frequency, seed=seed,
             advance=lambda num_tokens: advance(num_tokens, num_tokens),
         )  # fmt: skip
     with output_folder(output) as folder:
