@@ -215,7 +215,7 @@ def test_vectors_of_chosen_words_are_those_of_spans(model, tmp_path):
     settings = VectorSettings(unit="spans", only_words=("苹果",), layers="meaning")
     found = embed_files(model, str(file), tmp_path / "vectors", settings)
     assert len(found) == 1
-    np.testing.assert_allclose(found[0], model.embed_spans(TEXT, [(2, 4)], layers="meaning"), atol=1e-3)
+    np.testing.assert_allclose(found[0].vectors, model.embed_spans(TEXT, [(2, 4)], layers="meaning"), atol=1e-3)
 
 
 def test_other_programs_get_one_vector_per_word(model, tmp_path):

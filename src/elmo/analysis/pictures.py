@@ -135,7 +135,7 @@ def _list_fonts() -> list[str]:
 
     def rank(path: str) -> tuple[bool, bool, str]:
         name = Path(path).stem
-        return bool(_NOT_PLAIN.search(name)), not re.search(r"sans|hei|gothic|pingfang", name, re.IGNORECASE), path
+        return bool(_NOT_PLAIN.search(name)), not re.search(r"sans|hei|gothic|pingfang|msyh", name, re.IGNORECASE), path
 
     # Last Resort has a sign for every character, and it is not that character.
     return sorted((path for path in font_manager.findSystemFonts() if "LastResort" not in path), key=rank)
