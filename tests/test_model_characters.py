@@ -236,3 +236,60 @@ def test_spacy_documents_have_one_vector_per_token(model):
 def test_phrases_of_a_model_of_words_still_need_one_word(tiny_model):
     with pytest.raises(InputError, match="mark one word, because one word is put in its place"):
         tiny_model.substitutes("I saw [New York] today")
+
+
+def test_transformers_tokens_are_characters_also_of_given_words(model, tmp_path):
+    pytest.importorskip("transformers")
+    from elmo.integrations.transformers import ElmoTokenizer
+
+    model.save_pretrained(tmp_path / "model")
+    tokenizer = ElmoTokenizer.from_pretrained(tmp_path / "model")
+    text = tokenizer("我吃蘋果", return_offsets_mapping=True)
+    given = tokenizer(["我", "吃", "苹果"], is_split_into_words=True, return_offsets_mapping=True)
+    assert text["input_ids"] == given["input_ids"] and len(text["input_ids"]) == 4
+    assert given["offset_mapping"] == [(0, 1), (0, 1), (0, 1), (1, 2)]
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
+    again = ElmoTokenizer.from_pretrained(tmp_path / "tokenizer")
+    assert again("我吃蘋果")["input_ids"] == text["input_ids"]
+
+
+def test_word_segmentation_is_scored_by_words():
+    from elmo.tasks.metrics import score_spans, tag_spans
+
+    assert tag_spans(["B", "E", "S", "B", "M", "E"]) == [("word", 0, 1), ("word", 2, 2), ("word", 3, 5)]
+    assert tag_spans(["O", "B-LOC", "I-LOC"]) == [("LOC", 1, 2)]
+    found = score_spans([["B", "E", "S"]], [["S", "S", "S"]])
+    assert found["precision"] == pytest.approx(100 / 3) and found["recall"] == pytest.approx(50)
+
+
+def test_the_corpus_and_the_command_record_the_characters(corpus, tmp_path, capsys):
+    from elmo.cli import main
+
+    assert json.loads((corpus / "manifest.json").read_text())["settings"]["characters"] == ["Han"]
+    (tmp_path / "text.txt").write_text("我吃苹果。他有手机。\n", encoding="utf-8")
+    command = ["prepare", str(tmp_path / "text.txt"), "--output", str(tmp_path / "made")]
+    assert main([*command, "--characters", "Han", "--language", "zh", "--workers", "1"]) == 0
+    assert json.loads((tmp_path / "made" / "manifest.json").read_text())["settings"]["characters"] == ["Han"]
+    assert main([*command, "--characters", "Klingon"]) == 2
+    assert "characters has 'Klingon'; choose among Han, Hiragana" in capsys.readouterr().err
+    assert main([*command, "--characters", "Han", "--split-on-spaces"]) == 2
+    assert "each decides the units, so choose one" in capsys.readouterr().err
+
+
+def test_a_context_layer_has_the_settings_asked_for(model, corpus):
+    assert (model.context.window, model.context.focus, model.context.share) == (24, 3.0, 3.0)
+    from elmo import ConfigError, fuse
+
+    with pytest.raises(ConfigError, match="frequency is 0; it must be above 0 and at most 1"):
+        fuse(model, corpus, dim=8, frequency=0)
+    with pytest.raises(ConfigError, match="window is 0; it must be above 0"):
+        fuse(model, corpus, dim=8, window=0)
+
+
+def test_training_refuses_another_tokenization_than_the_corpus_has(corpus, tmp_path):
+    import elmo
+
+    with pytest.raises(
+        elmo.ConfigError, match="tokenization.scripts is Thai, but the corpus .* was prepared with Han"
+    ):
+        elmo.train(corpus, tmp_path / "run", preset="tiny", changes={"model.tokenization.scripts": ["Thai"]})

@@ -156,7 +156,9 @@ def find_neighbors(
         # The index has the vectors of single letters; those of words are compared in the sentences it finds.
         scan = scan_type(query, vectors, words=words, top_k=top_k)
         scan.read(model, _find_candidates(corpus, query, vectors, words, corpus_filter, top_k), lambda _: None)
-        return replace(found, layers=scan.result().layers)
+        own = query.sentence.words[query.start : query.end]
+        static = tuple(each for each in found.static if each.word not in own)
+        return replace(found, layers=scan.result().layers, static=static)
     scan = scan_type(query, vectors, words=words, top_k=top_k)
     num_bytes = count_bytes(find_corpus(corpus))
     with progress_bar(unit="sentences", num_bytes=num_bytes, shown=progress) as advance:
@@ -298,7 +300,8 @@ class _Scan:
     def _compare_static(self, model: Elmo, window: Sequence[CorpusSentence]) -> None:
         """Compare by layer 0, where each distinct word is embedded once."""
         words = dict.fromkeys(word for sentence in window for word in sentence.words)
-        new = [word for word in words if word not in self._static and not is_same_word(word, self._query.word)]
+        own = {word.casefold() for word in self._query.sentence.words[self._query.start : self._query.end]}
+        new = [word for word in words if word not in self._static and word.casefold() not in own]
         if new:
             cosines = normalize(model.embed([new], layers=0)[0]) @ self._vectors[0]
             self._static.update(zip(new, cosines.tolist(), strict=True))

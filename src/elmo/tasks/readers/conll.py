@@ -16,6 +16,7 @@ CONLLU_NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel"
 _CONLLU_ROW = re.compile(r"(?:\d+|\d+-\d+|\d+\.\d+)\t")
 _COMMENT = re.compile(r"# \S+ ?= |#(?:begin|end) document\b")
 _MAYBE_COMMENT = re.compile(r"# |#(?:begin|end)\b")  # or the word #, or a hashtag
+_SPAN_TAG = re.compile(r"O|[BIMELSU]-\S+")
 _Block: TypeAlias = list[tuple[str, list[str] | None]]  # lines with the cells of those that are words
 
 
@@ -51,10 +52,20 @@ class ConllReader:
         return "2" if is_numbered else "1"
 
     def _guess_tag(self) -> str:
-        """Return the last column that is not filled with placeholders; without tags, a new one after the last."""
+        """Return the last column that is not filled with placeholders; without tags, a new one after the last.
+
+        Rows with numbered words may go on after the tag, as those of Universal NER do with the annotator's name:
+        there it is the last column of tags that mark spans.
+        """
         if not self._labelled:
             return str(self.num_columns + 1)
         last = max(2, self.num_columns)
+        if self._word == 1:
+            columns = range(self._word + 2, self.num_columns + 1)
+            marking = [
+                at for at in columns if all(_SPAN_TAG.fullmatch("".join(row[at - 1 : at])) for row in self._ahead)
+            ]
+            last = marking[-1] if marking else last
         while last > self._word + 2 and all(cells[last - 1 : last] in (["-"], ["_"]) for cells in self._ahead):
             last -= 1
         return str(last)
