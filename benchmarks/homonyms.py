@@ -2,6 +2,9 @@
 
     python benchmarks/homonyms.py MODEL [MODEL ...]
     python benchmarks/homonyms.py MODEL --sentences benchmarks/everyday_meanings.txt
+    python benchmarks/homonyms.py MODEL --sentences benchmarks/chinese_meanings.tsv
+
+A .tsv file has a word, its meaning and a sentence with the [word] in brackets on each line.
 
 Each occurrence gets the meaning of its nearest neighbour among the word's others (1-NN), and of the nearest mean
 of a meaning, itself left out (centroid), by the cosine; chance is 44 and 50 with the 24 words. A triple is a word
@@ -18,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo import Elmo
+from elmo.text.sentence_input import read_marked
 
 FILE = Path(__file__).with_name("homonyms.txt")
 Vectors = npt.NDArray[np.float32]
@@ -29,17 +33,22 @@ class Occurrence:
 
     word: str
     meaning: str
-    sentence: list[str]
+    sentence: list[str] | str  # words, or a text with the [word] in brackets
 
-    @property
-    def place(self) -> int:
-        """Where the word is."""
-        return [word.lower() for word in self.sentence].index(self.word.lower())
+    def locate(self, model: Elmo) -> tuple[list[str], tuple[int, int]]:
+        """Return the words of the sentence as the model reads them, and the range of this word."""
+        if isinstance(self.sentence, str):
+            return read_marked(self.sentence, model.tokenization)
+        place = [word.lower() for word in self.sentence].index(self.word.lower())
+        return self.sentence, (place, place + 1)
 
 
 def read_occurrences(file: Path = FILE) -> list[Occurrence]:
     """Read the sentences, each with a word and its meaning."""
-    found, word, meaning = [], "", ""
+    found: list[Occurrence] = []
+    word, meaning = "", ""
+    if file.suffix == ".tsv":
+        return [Occurrence(*line.split("\t")) for line in file.read_text(encoding="utf-8").splitlines()]
     for line in file.read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
             word, meaning = line[1:].replace(" ", "").split(":")
@@ -49,7 +58,7 @@ def read_occurrences(file: Path = FILE) -> list[Occurrence]:
 
 
 def score(occurrences: list[Occurrence], vectors: Vectors) -> tuple[float, float, float]:
-    """Give the accuracies of 1-NN and centroid in percent, and the mean cosine within less that across them."""
+    """Return the accuracies of 1-NN and centroid in percent, and the mean cosine within less that across them."""
     places = defaultdict(list)
     for number, occurrence in enumerate(occurrences):
         places[occurrence.word].append(number)
@@ -85,8 +94,9 @@ def score_triples(occurrences: list[Occurrence], vectors: Vectors) -> float:
 
 def embed(model: Elmo, occurrences: list[Occurrence], layers: str | int) -> Vectors:
     """Return the vector of each occurrence, (n, dimensions)."""
-    arrays = model.embed([each.sentence for each in occurrences], layers=layers)
-    return np.stack([array[each.place] for array, each in zip(arrays, occurrences, strict=True)])
+    located = [each.locate(model) for each in occurrences]
+    arrays = model.embed_phrases([words for words, _ in located], [[span] for _, span in located], layers=layers)
+    return np.concatenate(arrays)
 
 
 def main() -> None:
@@ -99,7 +109,7 @@ def main() -> None:
     print("| model | vectors | 1-NN | centroid | triples | within - across |\n|---|---|---:|---:|---:|---:|")
     for name in given.models:
         model = Elmo.from_pretrained(name)
-        kinds: list[str | int] = [*range(1, model.num_layers), "average", *(["meaning"] if model.context else [])]
+        kinds: list[str | int] = [*range(model.num_layers), "average", *(["meaning"] if model.context else [])]
         for kind in kinds:
             vectors = embed(model, occurrences, kind)
             nearest, centroid, gap = score(occurrences, vectors)

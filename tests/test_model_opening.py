@@ -10,7 +10,7 @@ import torch
 
 import elmo
 from elmo import ConfigError, Elmo, ElmoLayer, InputError
-from elmo.checkpoint.source import EMBEDDED
+from elmo.checkpoint.source import installed_models
 from elmo.config import EncoderConfig, ModelConfig, SoftmaxConfig, WordConfig
 
 SENTENCES = ["the cat sat", ["語", "", "x" * 100], ""]
@@ -83,7 +83,7 @@ def test_the_default_model_is_part_of_the_package_and_knows_money_from_rivers(ca
 
 
 def test_the_default_model_has_a_name_and_is_small():
-    folder = EMBEDDED["en-small"]
+    folder = installed_models()["en-small"]
     assert sum(file.stat().st_size for file in folder.iterdir()) < 40e6
     assert_equal_bits(Elmo.from_pretrained("en-small").embed(SENTENCES), Elmo.from_pretrained().embed(SENTENCES))
 
@@ -91,7 +91,7 @@ def test_the_default_model_has_a_name_and_is_small():
 def test_a_folder_called_like_the_default_model_does_not_stand_in_its_way(tmp_path, monkeypatch, tiny_model):
     tiny_model.save_pretrained(tmp_path / "en-small")
     monkeypatch.chdir(tmp_path)
-    assert Elmo.from_pretrained().config == Elmo.from_pretrained(EMBEDDED["en-small"]).config
+    assert Elmo.from_pretrained().config == Elmo.from_pretrained(installed_models()["en-small"]).config
     assert Elmo.from_pretrained("en-small").config == tiny_model.config
 
 

@@ -9,7 +9,7 @@ import yaml
 from elmo import __version__
 from elmo.checkpoint.derived import license_of
 from elmo.checkpoint.download import cache_folder
-from elmo.checkpoint.source import EMBEDDED
+from elmo.checkpoint.source import installed_models
 from elmo.tasks.layer_store import default_cache_folder
 
 ROOT = Path(__file__).parent.parent
@@ -20,7 +20,7 @@ def test_the_licence_expression_names_the_licence_of_each_embedded_model():
     expression = re.search(r'^license = "(.+?)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[1]
     named = {part.lower() for part in expression.split(" AND ")}
     assert "apache-2.0" in named
-    for name, folder in EMBEDDED.items():
+    for name, folder in installed_models().items():
         assert license_of((folder / "README.md").read_text()) in named, name
         notice = (ROOT / "LICENSES" / f"{name}-weights.txt").read_text()
         assert license_of((folder / "README.md").read_text()) in notice.lower()

@@ -10,7 +10,7 @@ import math
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from elmo.errors import ConfigError
 
@@ -19,6 +19,10 @@ MOST_LAYERS, LARGEST_MAX_CHARACTERS, LARGEST_DIM, LARGEST_TABLE = 1000, 1024, 2*
 OFFICIAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
 DataclassT = TypeVar("DataclassT")
+# Scripts written without spaces between words.
+Script: TypeAlias = Literal[
+    "Han", "Hiragana", "Katakana", "Bopomofo", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan", "Yi"
+]
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,34 @@ class SoftmaxConfig:
 
 
 @dataclass(frozen=True)
+class TokenizationConfig:
+    """How text becomes the units that a model reads; the default is that of models of words."""
+
+    # "words": a word that a caller gives is one unit. "characters": it is split like text, and its vector is the
+    # mean of its units' vectors.
+    units: Literal["words", "characters"] = "words"
+    scripts: tuple[Script, ...] = ("Han",)  # in text, each letter of these scripts is a unit by itself
+
+    def faults(self) -> list[str]:
+        """Return the faults of these settings, one phrase each."""
+        found = []
+        if len(set(self.scripts)) != len(self.scripts):
+            found.append(f"scripts has {', '.join(self.scripts)}; each may be listed once")
+        if self.units == "characters" and not self.scripts:
+            found.append("scripts is empty, but units is 'characters'; name the scripts whose letters are units")
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that from_dict reads."""
+        return {"units": self.units, "scripts": list(self.scripts)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "TokenizationConfig":
+        """Read the object of to_dict; every unknown key and wrong type is named in one ConfigError."""
+        return parse(cls, values, "The tokenization")
+
+
+@dataclass(frozen=True)
 class ContextConfig:
     """A context layer: the topic of the words around a word, from static vectors. Not part of the network."""
 
@@ -193,10 +225,12 @@ class ModelConfig:
     begin_word: str = "<S>"  # how the vocabulary spells the boundaries and the unknown word
     end_word: str = "</S>"
     unknown_word: str = "<UNK>"
+    tokenization: TokenizationConfig = field(default_factory=TokenizationConfig)
 
     def __post_init__(self) -> None:
         found = [f"encoder.{fault}" for fault in self.encoder.faults()]
-        for name, part in (("characters", self.characters), ("words", self.words), ("softmax", self.softmax)):
+        parts = {"characters": self.characters, "words": self.words, "softmax": self.softmax}
+        for name, part in {**parts, "tokenization": self.tokenization}.items():
             found += [f"{name}.{fault}" for fault in part.faults()] if part else []
         if self.characters is None and self.words is None:
             found.append("characters and words are both null; a model needs at least one input")
@@ -225,8 +259,11 @@ class ModelConfig:
         return 2 * self.encoder.output_dim
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object that from_dict reads."""
-        return dataclasses.asdict(self)
+        """Return the JSON object that from_dict reads; earlier programs know no tokenization but the default."""
+        values = dataclasses.asdict(self)
+        if self.tokenization == TokenizationConfig():
+            del values["tokenization"]
+        return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "ModelConfig":

@@ -19,11 +19,13 @@ from elmo.corpus.prepared import MARK, PreparedCorpus
 from elmo.corpus.static_vectors import (
     COUNTING_WINDOW,
     DIM,
+    FREQUENCY,
     NUM_WORDS,
     StaticVectors,
     make_static_vectors,
     read_static_vectors,
 )
+from elmo.errors import ConfigError
 from elmo.inference.context import ContextReader
 from elmo.model import Elmo
 
@@ -40,6 +42,10 @@ def fuse(
     dim: int = DIM,
     counting_window: int = COUNTING_WINDOW,
     lowercase: bool = True,
+    window: int = ContextConfig.window,
+    focus: float = ContextConfig.focus,
+    share: float = ContextConfig.share,
+    frequency: float = FREQUENCY,
     seed: int = 0,
     advance: Callable[[int], None] = lambda num_tokens: None,
 ) -> Elmo:
@@ -47,7 +53,9 @@ def fuse(
 
     The layer is made from a prepared corpus (see elmo prepare) in the model's language; `vectors` are static
     vectors to use instead of the corpus's own: a text file of GloVe or word2vec, or made before. The language
-    model stays as it is. `advance` is called with the number of tokens counted. An older context layer is
+    model stays as it is. `window`, `focus` and `share` are settings of the layer, see ContextConfig; a word of the
+    relative `frequency` counts half as much as a rare one. Models of characters want a wider window, a larger
+    share and a higher frequency. `advance` is called with the number of tokens counted. An older context layer is
     replaced.
     """
     opened = corpus if isinstance(corpus, PreparedCorpus) else PreparedCorpus.open(corpus)
@@ -65,12 +73,16 @@ def fuse(
         static = vectors
     else:
         static = read_static_vectors(vectors, opened, num_words=num_words, lowercase=lowercase)
-    layer = _make_layer(model, static)
+    if not 0 < frequency <= 1:
+        raise ConfigError(f"frequency is {frequency}; it must be above 0 and at most 1.")
+    layer = _make_layer(model, static, frequency)
+    chosen = {"window": window, "focus": float(focus), "share": float(share)}
+    layer = replace(layer, config=ContextConfig.from_dict({**layer.config.to_dict(), **chosen}))
     layer = _find_common_directions(model, layer, opened, seed)
     return _with_context(model, layer)
 
 
-def _make_layer(model: Elmo, static: StaticVectors) -> ContextLayer:
+def _make_layer(model: Elmo, static: StaticVectors, frequency: float = FREQUENCY) -> ContextLayer:
     """Return the layer with everything but the directions that all sentences share."""
     encoded = torch.from_numpy(model.word_vectors(static.forms))
     unknown_map, bias = _fit_map(encoded, torch.from_numpy(static.vectors))
@@ -83,7 +95,8 @@ def _make_layer(model: Elmo, static: StaticVectors) -> ContextLayer:
             "unknown_bias": bias,
             "sentence_scale": torch.from_numpy(scale / scale.mean()).float(),
             "word_mean": encoded.mean(dim=0),
-        }
+        },
+        frequency,
     )
 
 
@@ -91,7 +104,7 @@ def _find_common_directions(model: Elmo, layer: ContextLayer, corpus: PreparedCo
     """Add the first singular directions of the vectors of some sentences of the corpus."""
     # Of few dimensions few can be spared.
     num_components = min(ContextConfig.num_components, layer.config.dim // 16, layer.word_dim // 16)
-    reader = ContextReader(layer, model.word_vectors)
+    reader = ContextReader(layer, model.word_vectors, model.tokenization)
     sentences = [sentence for sentence in _draw_sentences(corpus, seed) if sentence]
     encoded = torch.from_numpy(reader.encode(sentences)) if sentences else torch.zeros(0, reader.sentence_dim)
     num_components = min(num_components, len(sentences))

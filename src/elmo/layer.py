@@ -18,7 +18,6 @@ from elmo.nn.bilm import LayerStates
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.text.batch import CharBatch
 from elmo.text.sentence_input import Sentence, read_sentences
-from elmo.text.tokenize import tokenize
 
 MixedLayers: TypeAlias = Literal["learned", "top", "concat"]
 
@@ -153,7 +152,7 @@ class ElmoLayer(nn.Module):
         if isinstance(sentences, str):
             raise InputError("A layer takes a list of sentences or a batch; put the one sentence in a list.")
         if not isinstance(sentences, CharBatch):
-            sentences = self.indexer.batch(read_sentences(sentences, tokenize))
+            sentences = self.indexer.batch(read_sentences(sentences, self.indexer.tokenization))
         if self.tune_bilm and torch.is_grad_enabled():
             states, _ = run_bilm(self.bilm, sentences)
         else:

@@ -20,7 +20,7 @@ from elmo.checkpoint.folder import Storage, write_folder
 from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo.checkpoint.location import as_path
 from elmo.checkpoint.open import Format, open_checkpoint
-from elmo.checkpoint.source import DEFAULT_MODEL, push_folder
+from elmo.checkpoint.source import DEFAULT_MODEL, models_by_script, push_folder
 from elmo.config import ContextConfig, ModelConfig
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.inference.context import ContextReader
@@ -28,7 +28,7 @@ from elmo.inference.layers import Comparison, LayerChoice, Layers, choose_layers
 from elmo.inference.precision import Precision
 from elmo.inference.runtime import Runtime
 from elmo.inference.scoring import SentenceScore, score_batches
-from elmo.inference.substitution import Substitute, find_substitutes
+from elmo.inference.substitution import Substitute, find_run_substitutes, find_substitutes
 from elmo.inference.word_cache import DEFAULT_BYTES, CacheInfo
 from elmo.nn.bilm import BiLM
 from elmo.notebook import html_table
@@ -36,7 +36,8 @@ from elmo.progress import progress_bar
 from elmo.text.batch import CharBatch, pack
 from elmo.text.scripts import ScriptWatch
 from elmo.text.sentence_input import Sentence, Tokenizer, WordIndex, read_pointed, read_sentence, read_sentences
-from elmo.text.tokenize import Word, split_on_spaces, tokenize
+from elmo.text.tokenize import Word
+from elmo.text.units import Tokenization
 from elmo.text.vocabulary import is_punctuation
 
 Array = npt.NDArray[np.float32]
@@ -85,9 +86,9 @@ class Elmo:
         self._runtime = self._make_runtime(checkpoint.build(), device=device)
         self.indexer = checkpoint.indexer(literal_boundaries=literal_boundaries)
         self.vocabulary = checkpoint.make_vocabulary()
-        self.scripts = ScriptWatch(self.vocabulary.words if self.vocabulary else None)
+        self.scripts = ScriptWatch(self.vocabulary.words if self.vocabulary else None, models_by_script)
         context = checkpoint.context
-        self._context = None if context is None else ContextReader(context, self.word_vectors)
+        self._context = None if context is None else ContextReader(context, self.word_vectors, self.tokenization)
 
     @classmethod
     def from_pretrained(
@@ -150,6 +151,11 @@ class Elmo:
     def config(self) -> ModelConfig:
         """What the model is made of."""
         return self._checkpoint.config
+
+    @property
+    def tokenization(self) -> Tokenization:
+        """How the model splits texts into words, and words into the units that it reads."""
+        return self.indexer.tokenization
 
     @property
     def context(self) -> ContextConfig | None:
@@ -256,7 +262,7 @@ class Elmo:
         """Return the words of a text with their character offsets."""
         if not isinstance(text, str):
             raise InputError(f"The text is of type {type(text).__name__}; a string was expected.")
-        return _tokenizer(split_on_spaces)(text)
+        return self._tokenizer(split_on_spaces)(text)
 
     @overload
     def embed(  # type: ignore[overload-overlap]  # a str is an iterable of strings too; the first match wins
@@ -307,7 +313,7 @@ class Elmo:
         model's device, `normalize_embeddings` scales each word's vector to length 1, and `device` moves the model.
         """
         choice = self._choose(layers)
-        words, single = _read(sentences, split_on_spaces)
+        words, single = self._read(sentences, split_on_spaces)
         if device is not None:
             self.to(device)
         finish = _normalize if normalize_embeddings else _keep
@@ -347,7 +353,7 @@ class Elmo:
             raise InputError("embed_iter takes an iterable of sentences; for one sentence use embed.")
         if not isinstance(read_ahead, int) or read_ahead < 1:
             raise InputError(f"read_ahead is {read_ahead!r}; it must be a whole number of sentences, 1 or more.")
-        pairs = self._embed_windows(sentences, choice, _tokenizer(split_on_spaces), read_ahead)
+        pairs = self._embed_windows(sentences, choice, self._tokenizer(split_on_spaces), read_ahead)
         return pairs if with_words else (array for _, array in pairs)
 
     @overload
@@ -401,7 +407,7 @@ class Elmo:
         chosen = self.choose_pooling(pooling, layers)
         choice = self._choose("average" if layers is None else layers)
         _check_batch_size(batch_size)
-        words, single = _read(sentences, split_on_spaces)
+        words, single = self._read(sentences, split_on_spaces)
         if device is not None:
             self.to(device)
         if chosen == "weighted":
@@ -425,8 +431,9 @@ class Elmo:
         found = np.zeros((len(words), self.config.encoder.output_dim), dtype=np.float32)
         for start in range(0, len(words), WORDS_READ_AHEAD):
             batch = self.indexer.batch([words[start : start + WORDS_READ_AHEAD]])
-            places = batch.word_index[0, 1:-1]
-            found[start : start + len(places)] = self._runtime.encode_words(batch)[places].cpu().numpy()
+            rows = self._runtime.encode_words(batch)[batch.word_index[0]]
+            rows = rows if batch.groups is None else batch.groups.average(rows)
+            found[start : start + len(rows) - 2] = rows[1:-1].cpu().numpy()
         return found
 
     @overload
@@ -444,7 +451,7 @@ class Elmo:
         """
         if self._context is None:
             raise InputError("This model has no context layer; add one with elmo fuse.")
-        words, single = _read(sentences, split_on_spaces)
+        words, single = self._read(sentences, split_on_spaces)
         arrays: list[Array] = []
         for start in range(0, len(words), SENTENCES_PER_BATCH):
             arrays += self._context.read(words[start : start + SENTENCES_PER_BATCH])
@@ -466,9 +473,10 @@ class Elmo:
     ) -> Array:
         """Return one vector for each phrase of a sentence: the mean over a half-open range of words.
 
-        (N, 2D), or (N, L+1, 2D) for layers="all".
+        (N, 2D), or (N, L+1, 2D) for layers="all". In "meaning", the context of a phrase is what surrounds it: its
+        own words are not part of it.
         """
-        words = read_sentence(sentence, _tokenizer(split_on_spaces))
+        words = read_sentence(sentence, self._tokenizer(split_on_spaces))
         if not isinstance(spans, Sequence):
             raise InputError(f"spans is {spans!r:.60}; give a list of ranges of words, such as [(2, 4)].")
         for span in spans:
@@ -477,11 +485,29 @@ class Elmo:
                     f"The span {span!r:.60} does not lie in a sentence of {len(words)} words; give a start "
                     "and an end with 0 <= start < end <= the number of words."
                 )
+        return self.embed_phrases([words], [[(int(start), int(end)) for start, end in spans]], layers=layers)[0]
+
+    def embed_phrases(
+        self,
+        sentences: Sequence[Sequence[str]],
+        spans: Sequence[Sequence[tuple[int, int]]],
+        *,
+        layers: Layers = "average",
+    ) -> list[Array]:
+        """Return what embed_spans returns, for several sentences of words, each with spans of its own."""
         choice = self._choose(layers)
-        array = self._embed_words([words], choice)[0]
-        vectors = [array[..., start:end, :].mean(axis=-2) for start, end in spans]
-        empty = np.zeros((0, *array.shape[:-2], array.shape[-1]), dtype=np.float32)
-        return np.stack(vectors) if vectors else empty
+        arrays = self._embed_words(
+            [list(words) for words in sentences], self._choose("top") if choice.with_context else choice
+        )
+        found = [_average_spans(array, own) for array, own in zip(arrays, spans, strict=True)]
+        if not choice.with_context:
+            return found
+        assert self._context is not None
+        context = self._context
+        return [
+            context.join(top, context.read_spans(words, own))
+            for top, words, own in zip(found, sentences, spans, strict=True)
+        ]
 
     def similarity(
         self,
@@ -521,7 +547,7 @@ class Elmo:
                 "similarity compares two vectors; choose 'meaning', 'average', 'top', 'concat' or one layer."
             )
         choice = self._choose(layers)
-        tokenizer = _tokenizer(split_on_spaces)
+        tokenizer = self._tokenizer(split_on_spaces)
         (words_a, span_a), (words_b, span_b) = (
             read_pointed(sentence_a, index_a, tokenizer, name="index_a"),
             read_pointed(sentence_b, index_b, tokenizer, name="index_b"),
@@ -530,9 +556,10 @@ class Elmo:
         arrays = self._embed_words(sentences, self._choose("all"))
         first, second = (array[:, span].mean(axis=1) for array, span in zip(arrays, spans, strict=True))
         chosen = [choice.lay_out((choice.matrix @ each)[None])[0] for each in (first, second)]
-        if choice.with_context:
-            meanings = self.add_context(sentences, [array[-1] for array in arrays])
-            chosen = [array[span].mean(axis=0) for array, span in zip(meanings, spans, strict=True)]
+        if self._context is not None and choice.with_context:
+            contexts = map(self._context.read_spans, sentences, ([span_a], [span_b]))
+            tops = (first[-1:], second[-1:])
+            chosen = [self._context.join(*pair)[0] for pair in zip(tops, contexts, strict=True)]
         return Comparison(
             cosine=float(cosine(*chosen)),
             cosine_by_layer=np.asarray(cosine(first, second)).tolist(),
@@ -551,9 +578,11 @@ class Elmo:
     ) -> SentenceScore | list[SentenceScore]:
         """Return how well the language model foresaw each word, over its whole vocabulary.
 
+        A model of characters scores each unit, and a word that has several is listed as its units.
         A string returns one score, a list of sentences a list, in the order given. The model needs its softmax.
         """
-        words, single = _read(sentences, split_on_spaces)
+        words, single = self._read(sentences, split_on_spaces)
+        words = [self.tokenization.read(each).units for each in words]
         scores = score_batches(self._runtime, self.vocabulary, words, self._pack(words))
         return scores[0] if single else scores
 
@@ -572,19 +601,30 @@ class Elmo:
 
         Name the word by its index, or mark it with brackets: "I went to the [bank]". Words are ranked by the
         product of both directions' probabilities, divided by the word's own frequency. `punctuation` and the word
-        itself (`same_word`) are left out unless asked for; <S>, </S> and <UNK> are never offered. A string without
+        itself (`same_word`) are left out unless asked for; <S>, </S> and <UNK> are never offered. For a word of
+        several units, in a model of characters, runs of as many units are offered. A string without
         punctuation at its end is read as if it ended with a period; `add_period` says so for lists of words too.
         """
-        words, (start, end) = read_pointed(sentence, index, _tokenizer(split_on_spaces), name="index")
-        if end - start > 1:
+        words, (start, end) = read_pointed(sentence, index, self._tokenizer(split_on_spaces), name="index")
+        reads_characters = self.tokenization.reads_characters
+        if end - start > 1 and not reads_characters:
             raise InputError(
                 f"The brackets hold {end - start} words, {' '.join(words[start:end])!r:.80}; mark one word, "
                 "because one word is put in its place."
             )
         add_period = isinstance(sentence, str) if add_period is None else add_period
-        if add_period and not is_punctuation(words[-1]) and "." in (self.vocabulary or ()):
-            words = [*words, "."]  # people leave it out, but the sentences of the training text end with it
+        period = "。" if reads_characters else "."
+        if add_period and not is_punctuation(words[-1]) and period in (self.vocabulary or ()):
+            words = [*words, period]  # people leave it out, but the sentences of the training text end with it
         self.scripts.check([words])
+        if reads_characters:
+            sentence_units = self.tokenization.read(words)
+            ranges = sentence_units.ranges()
+            return find_run_substitutes(
+                self._runtime, self.indexer, self.vocabulary, sentence_units.units,
+                (ranges[start][0], ranges[end - 1][1]),
+                top_k=top_k, punctuation=punctuation, same_word=same_word,
+            )  # fmt: skip
         return find_substitutes(
             self._runtime, self.indexer, self.vocabulary, words, start,
             top_k=top_k, punctuation=punctuation, same_word=same_word,
@@ -677,6 +717,16 @@ class Elmo:
                 yield number, array if len(batch.order) == 1 else array.copy()
             start += len(sentences[number]) + 2
 
+    def _tokenizer(self, on_spaces: bool) -> Tokenizer:
+        return self.tokenization.tokenizer(on_spaces=on_spaces)
+
+    def _read(self, sentences: str | Iterable[Sentence], on_spaces: bool) -> tuple[list[list[str]], bool]:
+        """Return the words of each sentence, and whether it is a single one."""
+        tokenizer = self._tokenizer(on_spaces)
+        if isinstance(sentences, str):
+            return read_sentences([sentences], tokenizer), True
+        return read_sentences(sentences, tokenizer), False
+
     def _choose(self, layers: Layers) -> LayerChoice:
         return choose_layers(layers, self.num_layers, has_context=self._context is not None)
 
@@ -708,17 +758,6 @@ class Elmo:
         )
 
 
-def _tokenizer(on_spaces: bool) -> Tokenizer:
-    return split_on_spaces if on_spaces else tokenize
-
-
-def _read(sentences: str | Iterable[Sentence], on_spaces: bool) -> tuple[list[list[str]], bool]:
-    """Return the words of each sentence, and whether it is a single one."""
-    if isinstance(sentences, str):
-        return read_sentences([sentences], _tokenizer(on_spaces)), True
-    return read_sentences(sentences, _tokenizer(on_spaces)), False
-
-
 def _check_batch_size(batch_size: int | None) -> None:
     whole = isinstance(batch_size, int) and not isinstance(batch_size, bool)
     if batch_size is not None and (not whole or batch_size < 1):
@@ -734,6 +773,13 @@ def _pool(array: Array, pooling: str) -> Array:
     if array.shape[-2] == 0:
         return np.zeros((*array.shape[:-2], array.shape[-1]), dtype=np.float32)
     return cast(Array, array.mean(axis=-2) if pooling == "mean" else array.max(axis=-2))
+
+
+def _average_spans(array: Array, spans: Sequence[tuple[int, int]]) -> Array:
+    """(T, dimensions) or (L+1, T, 2D) -> one vector per span, (N, dimensions) or (N, L+1, 2D)."""
+    if not spans:
+        return np.zeros((0, *array.shape[:-2], array.shape[-1]), dtype=np.float32)
+    return np.stack([array[..., start:end, :].mean(axis=-2) for start, end in spans])
 
 
 def _is_span(span: object, num_words: int) -> bool:

@@ -56,8 +56,8 @@ def test_a_word_that_does_not_occur_is_reported(texts, tmp_path):
         InputError, match="'unicorn' does not occur in the corpus; choose another word, or more text"
     ):
         find_occurrences(texts, "unicorn")
-    with pytest.raises(InputError, match="'river bank' is several words, but occurrences of one word are found"):
-        find_occurrences(texts, "river bank")
+    with pytest.raises(InputError, match="'purple bank' does not occur in the corpus"):
+        find_occurrences(texts, "purple bank")
     path = tmp_path / "labelled.tsv"
     path.write_text("".join(f"{number % 2}\tthe [bank] {number}\n" for number in range(20)))
     found = find_labelled(path, "BANK", max_occurrences=5, seed=1)

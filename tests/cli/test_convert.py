@@ -7,7 +7,7 @@ import pytest
 from elmo import Elmo
 from elmo.checkpoint.folder import read_folder, write_folder
 from elmo.checkpoint.formats import hdf5
-from elmo.checkpoint.source import EMBEDDED
+from elmo.checkpoint.source import installed_models
 from elmo.config import SoftmaxConfig, WordConfig
 from tests.cli.conftest import Run
 from tests.conftest import TINY_CONFIG
@@ -160,5 +160,5 @@ def test_convert_keeps_the_storage_form_the_card_and_every_bit(run: Run, tmp_pat
 
 def test_the_default_model_is_converted_to_the_same_bytes(run: Run, tmp_path):
     assert run("convert", "en-small", tmp_path / "out").code == 0
-    for file in EMBEDDED["en-small"].iterdir():
+    for file in installed_models()["en-small"].iterdir():
         assert (tmp_path / "out" / file.name).read_bytes() == file.read_bytes(), file.name

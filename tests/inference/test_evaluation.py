@@ -62,6 +62,7 @@ def test_a_text_is_read_as_it_is_scored(model, monkeypatch):
 
     class Watching:
         state = "zero"
+        tokenization = model.tokenization
         windows: list[tuple[int, int]]
 
         def score(self, sentences):

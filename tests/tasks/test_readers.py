@@ -494,3 +494,12 @@ def test_a_quote_that_is_not_closed_is_told_with_its_line(tmp_path):
 def test_an_array_is_read_to_the_end_of_the_file(tmp_path, content, message):
     with pytest.raises(InputError, match=message):
         read(written(tmp_path / "a.json", content), "classification")
+
+
+def test_numbered_words_and_placeholder_columns_are_recognized(tmp_path):
+    file = tmp_path / "train.iob2"
+    file.write_text("# sent_id = 1\n1\t我\tO\t-\t-\n2\t爱\tO\t-\t-\n3\t北京\tB-LOC\t-\tann\n\n1\t好\tO\t-\t-\n")
+    examples, read = read_examples(str(file), "tagging", ReadSettings())
+    assert [example.words for example in examples] == [("我", "爱", "北京"), ("好",)]
+    assert [example.tags for example in examples] == [("O", "O", "B-LOC"), ("O",)]
+    assert dict(read.columns) == {"word": "2", "tag": "3"}

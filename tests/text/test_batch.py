@@ -134,6 +134,8 @@ def test_packing_makes_batches_when_they_are_asked_for(indexer):
     made = []
 
     class Counting:
+        tokenization = indexer.tokenization
+
         def batch(self, sentences, order):
             made.append(order)
             return indexer.batch(sentences, order)

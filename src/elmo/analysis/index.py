@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from elmo.analysis.index_segment import DAMAGE, Mask, Segment, SegmentWriter, damaged, require_faiss
-from elmo.analysis.layers import Array, LayerKey, choose_layers, embed_layers
+from elmo.analysis.layers import Array, LayerKey, choose_layers, embed_layers, settings_for
 from elmo.analysis.occurrences import (
     CorpusFilter,
     CorpusSentence,
@@ -31,6 +31,7 @@ from elmo.analysis.occurrences import (
     find_corpus,
     is_same_word,
     read_source,
+    split_word,
 )
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.config import parse
@@ -238,16 +239,19 @@ class CorpusIndex:
     ) -> Occurrences:
         """Return the occurrences of a word, or a random sample of `max_occurrences` of them, in order."""
         places: list[tuple[int, int]] = []
+        wanted = split_word(word, self.manifest.reading)
         with self._reraise_as_damaged():
             for number, segment in enumerate(self._segments):
-                numbers = segment.occurrences_of(word)
+                numbers = segment.runs_of(wanted)
                 if corpus_filter is not None and not corpus_filter.is_whole:
                     numbers = numbers[segment.mask(corpus_filter)[numbers]]
                 places += [(number, place) for place in sorted(numbers.tolist())]
             sampled = places
             if len(places) > max_occurrences:
                 sampled = sorted(random.Random(seed).sample(places, max_occurrences))
-            return Occurrences([self._segments[number][place] for number, place in sampled], len(places))
+            firsts = [self._segments[number][place] for number, place in sampled]
+            whole = [dataclasses.replace(each, end=each.start + len(wanted)) for each in firsts]
+            return Occurrences(whole, len(places))
 
     @contextmanager
     def _reraise_as_damaged(self) -> Iterator[None]:
@@ -298,7 +302,7 @@ def build_index(
     keys = tuple(key for key in choose_layers(layers, model) if key != 0)
     wanted = Manifest(
         _absolute(model_name), fingerprint(model), model.num_layers, model.dim,
-        keys, reading or TextSettings(), context_hash=context_fingerprint(model) if "meaning" in keys else None,
+        keys, settings_for(model, reading), context_hash=context_fingerprint(model) if "meaning" in keys else None,
     )  # fmt: skip
     # Another index in the folder is reported before anything is created.
     _find_manifest(folder, wanted, layers_given=bool(layers))

@@ -103,6 +103,14 @@ class Segment:
         start = int(self._posting_ends[forms[0] - 1]) if forms[0] else 0
         return np.asarray(self._postings[start : int(self._posting_ends[forms[-1]])], dtype=np.int64)
 
+    def runs_of(self, words: Sequence[str]) -> npt.NDArray[np.int64]:
+        """Return the numbers of the first words where all these words stand in a row in one sentence."""
+        found = self.occurrences_of(words[0])
+        for distance, word in enumerate(words[1:], start=1):
+            found = np.intersect1d(found, self.occurrences_of(word) - distance)
+        sentences = (np.searchsorted(self._starts, found + far, side="right") for far in (0, len(words) - 1))
+        return np.asarray(found[np.equal(*sentences)], dtype=np.int64)
+
     def forms_of(self, word: str) -> range:
         """Return the numbers of the words that equal this one except for upper and lower case."""
         folded, numbers = word.casefold(), range(len(self.words))

@@ -1,18 +1,21 @@
 """Which vectors of a word are compared: one layer's, the average of all layers, or "meaning" (context layer)."""
 
+import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from elmo.analysis.occurrences import Occurrence
+from elmo.analysis.occurrences import Occurrence, TextSettings
 from elmo.errors import InputError
 from elmo.model import Elmo
 from elmo.progress import progress_bar
 
 LayerKey: TypeAlias = int | Literal["average", "meaning"]
 Array: TypeAlias = npt.NDArray[np.float32]
+_SENTENCES_AT_ONCE = 256
 
 
 def choose_layer(given: str | int | None, model: Elmo, *, default: LayerKey | Literal["top"] = "top") -> LayerKey:
@@ -75,10 +78,19 @@ def embed_layers(
     return found
 
 
+def settings_for(model: Elmo, reading: TextSettings | None = None) -> TextSettings:
+    """Return how a model's texts are read: with the model's own tokenization."""
+    reading = reading or TextSettings()
+    tokenization = model.tokenization.config
+    if reading.split_on_spaces or tokenization.units == "words":
+        return reading
+    return dataclasses.replace(reading, characters=tokenization.scripts)
+
+
 def embed_occurrences(
     model: Elmo, occurrences: Sequence[Occurrence], layer: LayerKey, *, progress: bool = False
 ) -> Array:
-    """Return one vector per occurrence (N, dimensions); a phrase has the mean of its words.
+    """Return one vector per occurrence (N, dimensions), as Elmo.embed_spans returns them.
 
     A sentence with several occurrences is embedded once.
     """
@@ -86,12 +98,16 @@ def embed_occurrences(
     for number, occurrence in enumerate(occurrences):
         places.setdefault(tuple(occurrence.sentence.words), []).append(number)
     vectors = np.zeros((len(occurrences), *model.word_shape(layer)), dtype=np.float32)
-    arrays = model.embed_iter((list(words) for words in places), layers=layer, read_ahead=256)
     with progress_bar(unit="sentences", num_bytes=None, shown=progress) as advance:
-        for numbers, array in zip(places.values(), arrays, strict=True):
-            for number in numbers:
-                vectors[number] = array[occurrences[number].start : occurrences[number].end].mean(axis=0)
-            advance(0)
+        remaining = iter(places.items())
+        while window := list(itertools.islice(remaining, _SENTENCES_AT_ONCE)):
+            spans = [
+                [(occurrences[each].start, occurrences[each].end) for each in numbers] for _, numbers in window
+            ]
+            arrays = model.embed_phrases([words for words, _ in window], spans, layers=layer)
+            for (_, numbers), array in zip(window, arrays, strict=True):
+                vectors[numbers] = array
+                advance(0)
     return vectors
 
 

@@ -6,19 +6,28 @@ An index is searched (index.py); text files are read and embedded from end to en
 import heapq
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
 from elmo.analysis.index import CorpusIndex
-from elmo.analysis.layers import Array, LayerKey, choose_layers, embed_layers, name_layer, normalize
+from elmo.analysis.layers import (
+    Array,
+    LayerKey,
+    choose_layers,
+    embed_layers,
+    name_layer,
+    normalize,
+    settings_for,
+)
 from elmo.analysis.occurrences import (
     Corpus,
     CorpusFilter,
     CorpusSentence,
     Occurrence,
     TextSettings,
+    find_runs,
     is_same_word,
     read_query,
     reading_corpus,
@@ -27,11 +36,15 @@ from elmo.errors import InputError
 from elmo.model import Elmo
 from elmo.notebook import html_table
 from elmo.text.sentence_input import Sentence, WordIndex
+from elmo.text.vocabulary import is_punctuation
 
 Match: TypeAlias = Literal["any", "same", "other"]
 _SENTENCES_AT_ONCE = 256
 # A sentence that is in the corpus several times is returned once, so more are searched for than are wanted.
 _SEARCH_FACTOR = 3
+# With an index, a word of several letters is compared in this many sentences that have it, and in those of this
+# many letters per neighbour.
+_SAME_WORD, _LETTERS_SEARCHED = 2000, 30
 
 
 class Neighbor(NamedTuple):
@@ -121,22 +134,55 @@ def find_neighbors(
         corpus.check_layers(tuple(key for key in keys if key != 0))
     else:
         keys = choose_layers(layers, model)
-    query = read_query(sentence, index, on_spaces=reading is not None and reading.split_on_spaces)
-    if words != "any" and query.end - query.start > 1:
+    query = read_query(
+        sentence, index, tokenization=model.tokenization, on_spaces=reading is not None and reading.split_on_spaces
+    )
+    is_phrase = query.end - query.start > 1
+    has_runs = is_phrase and model.tokenization.reads_characters
+    if words != "any" and is_phrase and not has_runs:
         raise InputError(f"{query.word!r} is several words, but words={words!r} compares single ones; mark one.")
     vectors = embed_query(model, query, (0, *keys))
+    scan_type = _RunScan if has_runs else _Scan
     if isinstance(corpus, CorpusIndex):
-        return search_index(corpus, query, vectors, words=words, corpus_filter=corpus_filter, top_k=top_k)
-    scan = _Scan(query, vectors, words=words, top_k=top_k)
-    with reading_corpus(corpus, reading, corpus_filter, progress=progress) as sentences:
+        found = search_index(corpus, query, vectors, words=words, corpus_filter=corpus_filter, top_k=top_k)
+        if not has_runs:
+            return found
+        # The index has the vectors of single letters; those of words are compared in the sentences it finds.
+        scan = scan_type(query, vectors, words=words, top_k=top_k)
+        scan.read(model, iter(_find_candidates(corpus, query, vectors, words, corpus_filter, top_k)))
+        own = query.sentence.words[query.start : query.end]
+        static = tuple(each for each in found.static if each.word not in own)
+        return replace(found, layers=scan.result().layers, static=static)
+    scan = scan_type(query, vectors, words=words, top_k=top_k)
+    with reading_corpus(corpus, settings_for(model, reading), corpus_filter, progress=progress) as sentences:
         scan.read(model, sentences)
     return scan.result()
 
 
 def embed_query(model: Elmo, query: Occurrence, keys: Sequence[LayerKey]) -> dict[LayerKey, Array]:
     """Return the query's vector of length 1 in each layer."""
-    vectors = embed_layers(model, [query.sentence.words], keys)[0]
-    return {key: normalize(vectors[key][query.start : query.end].mean(axis=0)) for key in keys}
+    words, span = query.sentence.words, (query.start, query.end)
+    return {key: normalize(model.embed_phrases([words], [[span]], layers=key)[0][0]) for key in keys}
+
+
+def _find_candidates(
+    corpus: CorpusIndex,
+    query: Occurrence,
+    vectors: Mapping[LayerKey, Array],
+    words: Match,
+    corpus_filter: CorpusFilter | None,
+    top_k: int,
+) -> list[CorpusSentence]:
+    """Return sentences of an index that have the query's word, or letters near to it."""
+    same = corpus.find_occurrences(query.word, max_occurrences=_SAME_WORD, corpus_filter=corpus_filter)
+    found = same.occurrences if words != "other" else []
+    if words != "same":
+        for key in (key for key in vectors if key != 0):
+            nearest = corpus.search(
+                vectors[key], key, word=query.word, corpus_filter=corpus_filter, top_k=_LETTERS_SEARCHED * top_k
+            )
+            found += (occurrence for occurrence, _ in nearest)
+    return list({(each.sentence.source, each.sentence.number): each.sentence for each in found}.values())
 
 
 def search_index(
@@ -186,10 +232,13 @@ class _Scan:
         while window := list(itertools.islice(sentences, _SENTENCES_AT_ONCE)):
             self._compare_static(model, window)
             chosen = [sentence for sentence in window if self._places(sentence.words)]
-            embedded = embed_layers(model, [sentence.words for sentence in chosen], list(self._best))
-            for sentence, vectors in zip(chosen, embedded, strict=True):
-                self._compare(sentence, vectors)
+            self._compare_all(model, chosen)
             self._num_occurrences += sum(len(sentence.offsets) for sentence in window)
+
+    def _compare_all(self, model: Elmo, sentences: Sequence[CorpusSentence]) -> None:
+        embedded = embed_layers(model, [sentence.words for sentence in sentences], list(self._best))
+        for sentence, vectors in zip(sentences, embedded, strict=True):
+            self._compare(sentence, vectors)
 
     def result(self) -> Neighbors:
         layers = tuple(
@@ -216,18 +265,88 @@ class _Scan:
             cosines = normalize(vectors[key][places]) @ self._vectors[key]
             for row in np.argsort(-cosines, kind="stable")[: self._top_k].tolist():
                 place = places[row]
-                entry = (float(cosines[row]), next(self._numbers), Occurrence(sentence, place, place + 1))
-                if len(best) == self._top_k and entry[:2] <= best[0][:2]:
+                if not self._keep(best, float(cosines[row]), Occurrence(sentence, place, place + 1)):
                     break
-                heapq.heappush(best, entry)
-                if len(best) > self._top_k:
-                    heapq.heappop(best)
                 self._seen.add((words, place))
+
+    def _keep(self, best: list[tuple[float, int, Occurrence]], cosine: float, occurrence: Occurrence) -> bool:
+        """Put an occurrence among the best ones, and return whether it is one of them."""
+        entry = (cosine, next(self._numbers), occurrence)
+        if len(best) == self._top_k and entry[:2] <= best[0][:2]:
+            return False
+        heapq.heappush(best, entry)
+        if len(best) > self._top_k:
+            heapq.heappop(best)
+        return True
 
     def _compare_static(self, model: Elmo, window: Sequence[CorpusSentence]) -> None:
         """Compare by layer 0, where each distinct word is embedded once."""
         words = dict.fromkeys(word for sentence in window for word in sentence.words)
-        new = [word for word in words if word not in self._static and not is_same_word(word, self._query.word)]
+        own = {word.casefold() for word in self._query.sentence.words[self._query.start : self._query.end]}
+        new = [word for word in words if word not in self._static and word.casefold() not in own]
         if new:
             cosines = normalize(model.embed([new], layers=0)[0]) @ self._vectors[0]
             self._static.update(zip(new, cosines.tolist(), strict=True))
+
+
+class _RunScan(_Scan):
+    """The same for a word of several letters, of a model that reads letters: runs of as many are compared.
+
+    Of runs that overlap, the nearest counts. A run is read as one word, as a caller could give it.
+    """
+
+    def _places(self, words: Sequence[str]) -> list[int]:
+        length = self._query.end - self._query.start
+        same = set(find_runs(words, self._query.sentence.words[self._query.start : self._query.end]))
+        if self._words == "same":
+            return sorted(same)
+        return [
+            place
+            for place in range(len(words) - length + 1)
+            if not any(map(is_punctuation, words[place : place + length]))
+            and (self._words == "any" or place not in same)
+        ]
+
+    def _compare_all(self, model: Elmo, sentences: Sequence[CorpusSentence]) -> None:
+        for sentence in sentences:
+            words = tuple(sentence.words)
+            places = [place for place in self._places(words) if (words, place) not in self._seen]
+            if not places:
+                continue
+            found = self._embed_runs(model, words, places)
+            for key, best in self._best.items():
+                taken: list[int] = []
+                cosines = normalize(found[key]) @ self._vectors[key]
+                for row in np.argsort(-cosines, kind="stable").tolist():
+                    place, length = places[row], self._query.end - self._query.start
+                    if any(abs(place - other) < length for other in taken):
+                        continue
+                    if not self._keep(best, float(cosines[row]), Occurrence(sentence, place, place + length)):
+                        break
+                    taken.append(place)
+                    self._seen.add((words, place))
+
+    def _embed_runs(self, model: Elmo, words: Sequence[str], places: Sequence[int]) -> dict[LayerKey, Array]:
+        """Return the vectors (n, dimensions) of the runs that begin at some places."""
+        length = self._query.end - self._query.start
+        # Runs that do not overlap are embedded together.
+        versions: dict[int, list[int]] = {}
+        for row, place in enumerate(places):
+            versions.setdefault(place % length, []).append(row)
+        segmented: list[list[str]] = []
+        where: list[tuple[int, int, int]] = []  # row, version and place in it
+        for rows in versions.values():
+            merged: list[str] = []
+            at = 0
+            for row in rows:
+                merged += words[at : places[row]]
+                where.append((row, len(segmented), len(merged)))
+                merged.append(model.tokenization.join(words[places[row] : places[row] + length]))
+                at = places[row] + length
+            segmented.append([*merged, *words[at:]])
+        embedded = embed_layers(model, segmented, list(self._best))
+        found = {}
+        for key in self._best:
+            rows_of_key = [embedded[version][key][at] for _, version, at in sorted(where)]
+            found[key] = np.stack(rows_of_key)
+        return found

@@ -4,6 +4,7 @@ Text is read as `elmo prepare` reads it: plain text, JSON lines or Parquet, comp
 the XML of the word-sense evaluation framework, or lines of a label, a tab and a sentence with the [word].
 """
 
+import itertools
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +20,8 @@ from elmo.errors import InputError
 from elmo.files.sources import STDIN, Lines, Source, find_sources
 from elmo.progress import progress_bar
 from elmo.text.sentence_input import Sentence, WordIndex, read_marked, read_pointed
-from elmo.text.tokenize import split_on_spaces, tokenize
+from elmo.text.tokenize import Word, tokenize
+from elmo.text.units import Tokenization
 
 if TYPE_CHECKING:
     from elmo.analysis.index import CorpusIndex
@@ -137,16 +139,40 @@ def join_words(words: Sequence[str], source: str, number: int) -> CorpusSentence
 
 
 def read_query(
-    sentence: Sentence, index: WordIndex | None = None, *, on_spaces: bool = False, name: str = "index"
+    sentence: Sentence,
+    index: WordIndex | None = None,
+    *,
+    tokenization: Tokenization | None = None,
+    on_spaces: bool = False,
+    name: str = "index",
 ) -> Occurrence:
-    """Return the word of a sentence that is [marked] or has the index; InputError if there is no such word."""
-    tokenizer = split_on_spaces if on_spaces else tokenize
+    """Return the word of a sentence that is [marked] or has the index; InputError if there is no such word.
+
+    `tokenization` is the model's.
+    """
+    tokenizer = (tokenization or Tokenization()).tokenizer(on_spaces=on_spaces)
     words, (start, end) = read_pointed(sentence, index, tokenizer, name=name)
     if not isinstance(sentence, str):
-        return Occurrence(join_words(words, QUERY_SOURCE, 0), start, end)
+        if tokenization is None or not tokenization.reads_characters or on_spaces:
+            return Occurrence(join_words(words, QUERY_SOURCE, 0), start, end)
+        # The given words become the letters that the texts to compare with consist of.
+        pieces = [tokenizer(word) or [Word(word, 0, len(word))] for word in words]
+        ends = list(itertools.accumulate(map(len, pieces), initial=0))
+        joined = _join_letters([piece.text for row in pieces for piece in row], tokenization)
+        return Occurrence(joined, ends[start], ends[end])
     text = sentence if index is not None else _MARK.sub(r"\1", sentence)
     offsets = tuple((word.start, word.end) for word in tokenizer(text))
     return Occurrence(CorpusSentence(text, offsets, QUERY_SOURCE, 0), start, end)
+
+
+def _join_letters(letters: Sequence[str], tokenization: Tokenization) -> CorpusSentence:
+    offsets, text = [], ""
+    for letter in letters:
+        gap = len(tokenization.join([text[-1], letter])) - 1 - len(letter) if text else 0
+        text += " " * gap
+        offsets.append((len(text), len(text) + len(letter)))
+        text += letter
+    return CorpusSentence(text, tuple(offsets), QUERY_SOURCE, 0)
 
 
 def is_same_word(one: str, other: str) -> bool:
@@ -170,7 +196,7 @@ def read_source(
     source: Source, settings: TextSettings, advance: Callable[[int], None] = lambda num_bytes: None
 ) -> Iterator[CorpusSentence]:
     """Yield the sentences of a file that have words; `advance` receives the bytes as they are used."""
-    split = split_on_spaces if settings.split_on_spaces else tokenize
+    split = Tokenization(settings.tokenization).tokenizer(on_spaces=settings.split_on_spaces)
     number = 0
     for chunk in cut_parts([source], settings, _CHUNK_BYTES):
         reported = 0
@@ -231,6 +257,7 @@ def find_occurrences(
 ) -> Occurrences:
     """Find a word in an index or in text files, in upper or lower case; InputError if it does not occur.
 
+    What is several words of the text, as a Chinese word is, is found where they stand in a row.
     Of more than `max_occurrences` a random sample is returned. `reading` is for text files.
     """
     from elmo.analysis.index import CorpusIndex
@@ -241,10 +268,10 @@ def find_occurrences(
         )
     else:
         with reading_corpus(corpus, reading, corpus_filter, progress=progress, prints=False) as sentences:
-            found = sample_occurrences(sentences, word, max_occurrences=max_occurrences, seed=seed)
+            found = sample_occurrences(
+                sentences, word, reading=reading, max_occurrences=max_occurrences, seed=seed
+            )
     if not found.num_found:
-        if len(word.split()) > 1:
-            raise InputError(f"{word!r} is several words, but occurrences of one word are found; name one.")
         raise InputError(f"{word!r} does not occur in the corpus; choose another word, or more text.")
     return found
 
@@ -254,23 +281,43 @@ def sample_occurrences(
     word: str,
     *,
     max_occurrences: int,
+    reading: TextSettings | None = None,
     seed: int = 0,
 ) -> Occurrences:
-    """Return the occurrences of a word in sentences, or a random sample of them in order (reservoir sampling)."""
+    """Return the occurrences of a word in sentences, or a random sample of them in order (reservoir sampling).
+
+    `reading` is how the sentences were split.
+    """
     kept: dict[int, tuple[int, Occurrence]] = {}  # by the place in the reservoir
     count = 0
     draw = random.Random(seed)
-    folded = word.casefold()
+    wanted = split_word(word, reading or TextSettings())
+    first = wanted[0].casefold()
     for sentence in sentences:
-        if folded not in sentence.text.casefold():
+        if first not in sentence.text.casefold():
             continue
-        for place, each in enumerate(sentence.words):
-            if is_same_word(each, word):
-                slot = count if count < max_occurrences else draw.randrange(count + 1)
-                if slot < max_occurrences:
-                    kept[slot] = (count, Occurrence(sentence, place, place + 1))
-                count += 1
+        for place in find_runs(sentence.words, wanted):
+            slot = count if count < max_occurrences else draw.randrange(count + 1)
+            if slot < max_occurrences:
+                kept[slot] = (count, Occurrence(sentence, place, place + len(wanted)))
+            count += 1
     return Occurrences([occurrence for _, occurrence in sorted(kept.values(), key=lambda each: each[0])], count)
+
+
+def split_word(word: str, reading: TextSettings) -> list[str]:
+    """Return the words of the text that a word to be found consists of: one, or letters of a script alone."""
+    split = Tokenization(reading.tokenization).tokenizer(on_spaces=reading.split_on_spaces)
+    return [each.text for each in split(word)] or [word]
+
+
+def find_runs(words: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """Return where the wanted words stand in a row, in upper or lower case."""
+    folded, sought = [word.casefold() for word in words], [word.casefold() for word in wanted]
+    return [
+        place
+        for place in range(len(folded) - len(sought) + 1)
+        if folded[place] == sought[0] and folded[place : place + len(sought)] == sought
+    ]
 
 
 def read_labelled(path: str | Path, word: str | None = None) -> dict[str, list[Occurrence]]:

@@ -49,6 +49,7 @@ _STYLE: dict[str, Any] = {
 }
 _FONT = "DejaVu Sans"  # comes with matplotlib
 _NOT_PLAIN = re.compile(r"bold|italic|oblique|light|thin|black|medium|condensed|mono", re.IGNORECASE)
+_SANS = re.compile(r"sans|hei|gothic|pingfang|msyh", re.IGNORECASE)  # msyh: Microsoft YaHei
 _MIX = re.compile(r"encoder\.elmo\.(?:mixes\.)?(\d+)\.weights")
 _DIRECTIONS = {"left_to_right": "left to right", "right_to_left": "right to left"}
 
@@ -135,7 +136,7 @@ def _list_fonts() -> list[str]:
 
     def rank(path: str) -> tuple[bool, bool, str]:
         name = Path(path).stem
-        return bool(_NOT_PLAIN.search(name)), not re.search(r"sans|hei|gothic|pingfang", name, re.IGNORECASE), path
+        return bool(_NOT_PLAIN.search(name)), not _SANS.search(name), path
 
     # Last Resort has a sign for every character, and it is not that character.
     return sorted((path for path in font_manager.findSystemFonts() if "LastResort" not in path), key=rank)

@@ -350,10 +350,12 @@ def _own_substitutes(
 
 def _mean_substitutes(model: Elmo, occurrences: Sequence[Occurrence]) -> dict[str, float]:
     means: dict[str, float] = {}
-    single = [each for each in occurrences if each.end - each.start == 1]
-    for occurrence in single:
-        for each in model.substitutes(occurrence.sentence.words, occurrence.start, top_k=_SUBSTITUTES_EACH):
-            means[each.word] = means.get(each.word, 0.0) + math.exp(each.log_probability) / len(single)
+    reads_spans = model.tokenization.reads_characters
+    asked = [each for each in occurrences if reads_spans or each.end - each.start == 1]
+    for occurrence in asked:
+        span = (occurrence.start, occurrence.end)
+        for each in model.substitutes(occurrence.sentence.words, span, top_k=_SUBSTITUTES_EACH):
+            means[each.word] = means.get(each.word, 0.0) + math.exp(each.log_probability) / len(asked)
     return means
 
 

@@ -89,7 +89,10 @@ def compare_words(
             "One sentence was given; give two or more, each with one word in brackets, as in 'I went to the "
             "[bank]'."
         )
-    read = tuple(each if isinstance(each, Occurrence) else read_query(each) for each in words)
+    read = tuple(
+        each if isinstance(each, Occurrence) else read_query(each, tokenization=model.tokenization)
+        for each in words
+    )
     chosen = model.meaning_layers if layers is None else layers
     vectors = np.stack(
         [model.embed_spans(each.sentence.words, [(each.start, each.end)], layers=chosen)[0] for each in read]

@@ -3,7 +3,6 @@
 Every format is read into a Checkpoint and written from one; networks and indexers are built from it here.
 """
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from elmo.errors import CheckpointError, first_line
 from elmo.nn.bilm import BiLM
 from elmo.text.batch import Indexer
 from elmo.text.characters import DictionaryAlphabet, Utf8Alphabet
+from elmo.text.units import Tokenization
 from elmo.text.vocabulary import Vocabulary
 
 Weights = Mapping[str, Tensor]
@@ -118,6 +118,7 @@ class Checkpoint:
     card: str | None = None  # README.md: what the model is, and the license of its weights
     storage: str = "float32"  # how the weights were stored, see folder.py
     context: ContextLayer | None = None  # independent of the network
+    aliases: Mapping[str, str] = field(default_factory=dict)  # units that the model reads as others
 
     def __post_init__(self) -> None:
         _check_weights(self.config, self.weights)
@@ -152,6 +153,7 @@ class Checkpoint:
             self.make_vocabulary() if config.words else None,
             max_word_length=config.words.max_word_length if config.words else None,
             literal_boundaries=(config.begin_word, config.end_word) if literal_boundaries else None,
+            tokenization=Tokenization(config.tokenization, self.aliases),
         )
 
     def make_vocabulary(self) -> Vocabulary | None:
@@ -176,9 +178,11 @@ class HasCheckpoint(Protocol):
 def fingerprint(model: HasCheckpoint) -> str:
     """Return the hash of everything a model's vectors depend on: weights and word lists, without the softmax."""
     checkpoint = model.checkpoint()
-    config = dataclasses.asdict(checkpoint.config)
+    config = checkpoint.config.to_dict()
     config.pop("softmax", None)
-    lists = [checkpoint.characters, checkpoint.vocabulary if checkpoint.config.words else None]
+    lists: list[object] = [checkpoint.characters, checkpoint.vocabulary if checkpoint.config.words else None]
+    if checkpoint.aliases:
+        lists.append(dict(checkpoint.aliases))
     digest = hashlib.sha256(json.dumps([config, lists], sort_keys=True, default=str).encode())
     for name, weight in sorted(checkpoint.weights.items()):
         if not name.startswith(_PREDICTS_ONLY):

@@ -1,6 +1,8 @@
 """Our own format, a folder: config.json, weights.safetensors, vocabulary.txt, characters.txt, word_counts.txt.
 
-A model with a context layer also has context.safetensors and context.txt, and is of version 2. Reading is strict.
+A model with a context layer also has context.safetensors and context.txt, and is of version 2. One that reads
+some units as others lists them in aliases.txt, a pair per line; then, or with a tokenization of its own, it is of
+version 3, because earlier programs would read its text wrongly. Reading is strict.
 Writing goes aside and is renamed, so a folder is complete or absent.
 """
 
@@ -18,21 +20,23 @@ from torch import Tensor
 
 from elmo.checkpoint.checkpoint import Checkpoint, ContextLayer, Weights, content_hash, quantize
 from elmo.checkpoint.location import Location, as_path, check_file, parent_of, read_file, read_json, read_lines
-from elmo.config import ContextConfig, ModelConfig
+from elmo.config import ContextConfig, ModelConfig, TokenizationConfig
 from elmo.errors import CheckpointError
 from elmo.files.durable import replace_file, writing_files
 from elmo.text.vocabulary import format_lines
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "weights.safetensors"
 VOCABULARY_FILE, CHARACTERS_FILE = "vocabulary.txt", "characters.txt"
-COUNTS_FILE, CARD_FILE = "word_counts.txt", "README.md"
+COUNTS_FILE, CARD_FILE, ALIASES_FILE = "word_counts.txt", "README.md", "aliases.txt"
 CONTEXT_FILE, CONTEXT_WORDS_FILE = "context.safetensors", "context.txt"
 FILES = (
     CONFIG_FILE, WEIGHTS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, COUNTS_FILE, CONTEXT_FILE, CONTEXT_WORDS_FILE,
+    ALIASES_FILE,
 )  # fmt: skip
 MAX_CARD_BYTES = 2**20
 # A folder has the lowest version that covers all its parts, so that earlier programs read what they can.
-FORMAT_NAME, FORMAT_VERSION, CONTEXT_VERSION = "modern-elmo", 1, 2
+FORMAT_NAME, FORMAT_VERSION, CONTEXT_VERSION, TOKENIZATION_VERSION = "modern-elmo", 1, 2, 3
+_VERSIONS = (FORMAT_VERSION, CONTEXT_VERSION, TOKENIZATION_VERSION)
 # How weights are stored: as they are, in float16, or "compact": float16 with the softmax in 8 bits.
 Storage: TypeAlias = Literal["float32", "float16", "compact"]
 _SOFTMAX_WEIGHT = "softmax.weight"
@@ -51,10 +55,10 @@ def read_folder(folder: Location) -> Checkpoint:
     header = read_json(path)
     if header.get("format") != FORMAT_NAME:
         raise CheckpointError(f"{path} has the format {header.get('format')!r}; {FORMAT_NAME!r} was expected.")
-    if header.get("version") not in (FORMAT_VERSION, CONTEXT_VERSION):
+    if header.get("version") not in _VERSIONS:
         raise CheckpointError(
-            f"{path} has the version {header.get('version')!r}; this program reads versions {FORMAT_VERSION} and "
-            f"{CONTEXT_VERSION}, so update modern-elmo."
+            f"{path} has the version {header.get('version')!r}; this program reads versions {_VERSIONS[0]} to "
+            f"{_VERSIONS[-1]}, so update modern-elmo."
         )
     stored = _read_tensors(folder / WEIGHTS_FILE, header.get("content_hash"))
     kinds = {tensor.dtype for tensor in stored.values()}
@@ -78,6 +82,7 @@ def read_folder(folder: Location) -> Checkpoint:
         card=_read_card(folder / CARD_FILE),
         storage="compact" if torch.int8 in kinds else "float16" if torch.float16 in kinds else "float32",
         context=context,
+        aliases=_read_aliases(folder / ALIASES_FILE),
     )
 
 
@@ -191,6 +196,23 @@ def _read_counts(path: Location) -> tuple[int, ...] | None:
     return tuple(map(int, lines))
 
 
+def _read_aliases(path: Location) -> dict[str, str]:
+    """Return the pairs of a list whose lines are a unit, a space and the unit to read instead."""
+    pairs = [line.split(" ") for line in _read_list(path) or ()]
+    if not all(len(pair) == 2 and all(pair) for pair in pairs):
+        raise CheckpointError(
+            f"{path} is damaged: a unit, a space and the unit to read instead were expected on each line; get the "
+            "model again."
+        )
+    return dict(pairs)
+
+
+def _choose_version(checkpoint: Checkpoint) -> int:
+    if checkpoint.aliases or checkpoint.config.tokenization != TokenizationConfig():
+        return TOKENIZATION_VERSION
+    return FORMAT_VERSION if checkpoint.context is None else CONTEXT_VERSION
+
+
 def _read_card(path: Location) -> str | None:
     """Return the card; a file that is not text of a usual size is not the model's."""
     content = read_file(path) if path.is_file() else None
@@ -207,7 +229,7 @@ def _write_files(checkpoint: Checkpoint, folder: Path, storage: Storage) -> None
     header: dict[str, Any] = {
         "format": FORMAT_NAME,
         "model_type": "elmo",  # by which transformers' Auto classes know the folder
-        "version": FORMAT_VERSION if context is None else CONTEXT_VERSION,
+        "version": _choose_version(checkpoint),
         "content_hash": weights_hash,
         "origin": dict(checkpoint.origin),
         "model": checkpoint.config.to_dict(),
@@ -224,6 +246,7 @@ def _write_files(checkpoint: Checkpoint, folder: Path, storage: Storage) -> None
         (VOCABULARY_FILE, checkpoint.vocabulary),
         (CHARACTERS_FILE, checkpoint.characters),
         (COUNTS_FILE, None if counts is None else map(str, counts)),
+        (ALIASES_FILE, [f"{one} {other}" for one, other in checkpoint.aliases.items()] or None),
     ):
         if lines is not None:
             (folder / name).write_bytes(format_lines(lines))

@@ -1,4 +1,4 @@
-"""The name of a model -> the folder or file that holds it: a path, a training run, an embedded or official model,
+"""The name of a model -> the folder or file that holds it: a path, a training run, an installed or official model,
 or a hub id. Nothing is opened here; models that are not on this machine are downloaded first.
 
 The environment variable ELMO_MIRROR replaces the address of the four models that AI2 published. To and from the
@@ -6,11 +6,14 @@ hub only model files are transferred: a training state or a corpus beside them i
 """
 
 import difflib
+import functools
+import importlib.util
 import json
 import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,10 +24,12 @@ from elmo.checkpoint.location import HDF5_SUFFIXES, as_path, read_json, unreadab
 from elmo.config import EncoderConfig
 from elmo.errors import CheckpointError, first_line
 
-# The models that are part of the package.
-EMBEDDED = {name: Path(__file__).parent.parent / "models" / name for name in ("en-small",)}
+# The models that are part of the package, each a folder of its name; other distributions add theirs by this group
+# of entry points, whose values are packages with the files of a model.
+MODELS_FOLDER = Path(__file__).parent.parent / "models"
+ENTRY_POINTS = "elmo.models"
 DEFAULT_NAME = "en-small"
-DEFAULT_MODEL = EMBEDDED[DEFAULT_NAME]
+DEFAULT_MODEL = MODELS_FOLDER / DEFAULT_NAME
 _FILE_SUFFIXES = (*HDF5_SUFFIXES, ".zip", ".json", ".index")
 # The folder of a training run.
 RUN_FILE, BEST_FILE, CHECKPOINTS = "run.json", "best.json", "checkpoints"
@@ -53,6 +58,30 @@ MODEL_FILES = (
 _NESTED_FILES = ("*/*",)
 
 
+@functools.cache
+def installed_models() -> dict[str, Path]:
+    """Return the folders of the installed models by name: those of the package and of other distributions.
+
+    An entry point whose package is missing or damaged is left out.
+    """
+    found = {}
+    for entry in entry_points(group=ENTRY_POINTS):
+        try:
+            spec = importlib.util.find_spec(entry.value)
+        except (ImportError, ValueError):
+            spec = None
+        for folder in spec.submodule_search_locations or () if spec is not None else ():
+            found[entry.name] = Path(folder)
+    embedded = sorted(MODELS_FOLDER.iterdir()) if MODELS_FOLDER.is_dir() else []
+    return {**found, **{folder.name: folder for folder in embedded if (folder / "config.json").is_file()}}
+
+
+def models_by_script() -> dict[str, str]:
+    """Return the name of an installed model for each script that one was made for: those of the packaged ones."""
+    named = {"Han": "zh-small", "Latin": "en-small"}
+    return {script: name for script, name in named.items() if name in installed_models()}
+
+
 def find_model(source: str | Path, *, revision: str | None = None, local_files_only: bool = False) -> Path:
     """Return where a model is on disk, downloaded first if it is named by an alias or a hub id."""
     path = as_path(source, "The model")
@@ -62,14 +91,14 @@ def find_model(source: str | Path, *, revision: str | None = None, local_files_o
         is_local = path.exists() or path.parent.joinpath(f"{path.name}.index").exists()
     except OSError as error:
         raise unreadable(path, error) from error
-    if revision is not None and (is_local or name in EMBEDDED or name in OFFICIAL):
+    if revision is not None and (is_local or name in installed_models() or name in OFFICIAL):
         raise CheckpointError(
             f"revision was given, but {name!r} is not a model of the hub, which alone has revisions; leave it out."
         )
     if is_local:
         return best_checkpoint(path) if is_run else path
-    if name in EMBEDDED:
-        return EMBEDDED[name]
+    if name in installed_models():
+        return installed_models()[name]
     if name in OFFICIAL:
         return fetch_official(name, local_files_only=local_files_only)
     if isinstance(source, str) and _may_be_on_hub(name):
@@ -82,7 +111,7 @@ def find_model(source: str | Path, *, revision: str | None = None, local_files_o
             ) from error.__cause__
     raise CheckpointError(
         f"No model was found at {name!r}; give a folder, an .hdf5 or .zip file, a hub id such as 'name/model', "
-        f"or one of {', '.join([*EMBEDDED, *OFFICIAL])}."
+        f"or one of {', '.join([*installed_models(), *OFFICIAL])}."
     )
 
 

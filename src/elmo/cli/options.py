@@ -356,6 +356,7 @@ class CorpusOptions:
     ) -> "tuple[Occurrences, Elmo]":
         """Find the occurrences of a word in the corpus or in a labelled file, and open the model."""
         from elmo.analysis import find_labelled, find_occurrences
+        from elmo.analysis.layers import settings_for
 
         check_text(word, "The word")
         if labelled is not None:
@@ -363,8 +364,9 @@ class CorpusOptions:
                 raise InputError("--labelled replaces --corpus, --source and --sentences; leave them out.")
             return find_labelled(labelled, word, max_occurrences=max_occurrences, seed=seed), model.open()
         corpus = self.open()
+        opened = model.open(corpus)
         found = find_occurrences(
-            corpus, word, corpus_filter=self.filter, reading=self.reading, max_occurrences=max_occurrences,
-            seed=seed, progress=True,
+            corpus, word, corpus_filter=self.filter, reading=settings_for(opened, self.reading),
+            max_occurrences=max_occurrences, seed=seed, progress=True,
         )  # fmt: skip
-        return found, model.open(corpus)
+        return found, opened

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from elmo.config import Script
 from elmo.corpus import parts
 from elmo.corpus.parts import PartRecord, ShardRecord
 from elmo.corpus.prepared import CORPUS, OWN_NAMES, PARTS, VOCABULARY, PreparedCorpus, WordTable
@@ -56,6 +57,7 @@ def prepare(
     split: Split = "sentences",
     language: str | None = None,
     split_on_spaces: bool = False,
+    characters: Sequence[Script] = (),
     vocabulary_size: int | None = None,
     min_count: int | None = None,
     vocabulary: str | Path | None = None,
@@ -75,6 +77,7 @@ def prepare(
         split=split,
         language=language,
         split_on_spaces=split_on_spaces,
+        characters=tuple(characters),
         vocabulary_size=vocabulary_size,
         min_count=min_count,
         vocabulary=None if vocabulary is None else Path(vocabulary),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from elmo.config import Script, TokenizationConfig
 from elmo.errors import ConfigError, InputError
 from elmo.text.sentences import split_sentences
 
@@ -22,6 +23,7 @@ class TextSettings:
     split: Split = "sentences"  # split lines into sentences; take lines as sentences; or a document as one
     language: str | None = None  # whose rules split the sentences; English if not given
     split_on_spaces: bool = False  # words are what spaces separate
+    characters: tuple[Script, ...] = ()  # scripts whose letters are units, of a model that reads characters
 
     def __post_init__(self) -> None:
         if faults := self._find_faults():
@@ -38,9 +40,21 @@ class TextSettings:
                 split_sentences("", language=self.language)
             except InputError as error:
                 found.append(str(error).rstrip("."))
+        for script in self.characters:
+            if script not in get_args(Script):
+                found.append(f"characters has {script!r}; choose among {', '.join(get_args(Script))}")
+        if self.characters and self.split_on_spaces:
+            found.append(
+                "characters and split_on_spaces were given together; each decides the units, so choose one"
+            )
         if not self.field:
             found.append("field is empty; name the column that holds the text")
         return found
+
+    @property
+    def tokenization(self) -> TokenizationConfig:
+        """How the words are split, as a model's configuration has it."""
+        return TokenizationConfig("characters", self.characters) if self.characters else TokenizationConfig()
 
 
 @dataclass(frozen=True)
@@ -77,6 +91,8 @@ class PrepareSettings(TextSettings):
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of a manifest: defaults filled in, the vocabulary file by its content."""
         values = dataclasses.asdict(self)
+        if not self.characters:
+            del values["characters"]  # earlier versions did not have it
         if self.split == "sentences":
             values["language"] = self.language or "en"
         if self.vocabulary is not None:

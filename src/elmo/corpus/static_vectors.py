@@ -28,7 +28,7 @@ _NO_ROW = -1
 _CONTEXT_EXPONENT = 0.75  # frequent contexts count a little less, as in word2vec's negative sampling
 _SINGULAR_VALUE_EXPONENT = 0.5
 _POWER_ITERATIONS = 3
-_FREQUENCY = 1e-4  # words more frequent than this count less than half
+FREQUENCY = 1e-4  # words more frequent than this count less than half
 
 
 @dataclass(frozen=True)
@@ -52,20 +52,19 @@ class StaticVectors:
     vectors: npt.NDArray[np.float32]
     lowercase: bool
 
-    @property
-    def weights(self) -> npt.NDArray[np.float64]:
-        """(V,): how much each word counts as a neighbour; low for frequent words, 1 for the rarest."""
-        weights = _FREQUENCY / (_FREQUENCY + self.frequencies)
+    def weigh(self, frequency: float = FREQUENCY) -> npt.NDArray[np.float64]:
+        """Return (V,), how much each word counts as a neighbour: 1 for the rarest, half at this `frequency`."""
+        weights = frequency / (frequency + self.frequencies)
         return np.asarray(weights / weights.max())  # in a small corpus all words are frequent
 
-    def to_layer(self, tensors: Mapping[str, Tensor]) -> ContextLayer:
+    def to_layer(self, tensors: Mapping[str, Tensor], frequency: float = FREQUENCY) -> ContextLayer:
         """Return a context layer of these vectors in 8 bits, with `tensors`, and without common directions yet."""
         num_words, dim = self.vectors.shape
         quantized, scales = quantize(torch.from_numpy(self.vectors))
         own = {
             "vectors": quantized,
             "scales": scales,
-            "weights": torch.from_numpy(self.weights).float(),
+            "weights": torch.from_numpy(self.weigh(frequency)).float(),
             "sentence_components": torch.zeros(0, dim),
             "word_components": torch.zeros(0, len(tensors["word_mean"])),
         }

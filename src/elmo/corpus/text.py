@@ -24,7 +24,7 @@ from elmo.files.sources import (
     open_stream,
 )
 from elmo.text.sentences import split_sentences
-from elmo.text.tokenize import split_on_spaces, tokenize
+from elmo.text.units import Tokenization
 
 PART_BYTES = 8 << 20  # of text that is read together
 LONGEST_DOCUMENT_BYTES = 64 << 20  # what is tokenized as a whole must fit into memory several times over
@@ -227,7 +227,7 @@ def cut_sentences(part: PartText, settings: TextSettings) -> Iterator[tuple[str,
 
 def cut_words(sentence: str, settings: TextSettings) -> Iterator[list[str]]:
     """Yield the words of a sentence, in one list unless it is huge."""
-    split = split_on_spaces if settings.split_on_spaces else tokenize
+    split = Tokenization(settings.tokenization).tokenizer(on_spaces=settings.split_on_spaces)
     if sentence.isspace():
         return
     start = 0

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from elmo.checkpoint.checkpoint import ContextLayer
+from elmo.text.units import Tokenization, UnitSentence
 
 Array = npt.NDArray[np.float32]
 EncodeWords = Callable[[list[str]], Array]  # distinct words -> their vectors in layer 0, (n, D)
@@ -23,8 +24,11 @@ _NO_ROW = -1
 class ContextReader:
     """Computes the context vectors of one model; safe to call from several threads."""
 
-    def __init__(self, layer: ContextLayer, encode_words: EncodeWords) -> None:
+    def __init__(
+        self, layer: ContextLayer, encode_words: EncodeWords, tokenization: Tokenization | None = None
+    ) -> None:
         self.config = layer.config
+        self._tokenization = tokenization or Tokenization()
         self._encode_words = encode_words
         self._tensors = {name: tensor.detach().cpu() for name, tensor in layer.tensors.items()}
         self._keys = {word: row for row, word in enumerate(layer.words)}
@@ -34,12 +38,33 @@ class ContextReader:
         """Return the context vectors (T, d) of each sentence: of length nearly 1, less where little is near."""
         if not sentences:
             return []
-        length = max(1, *map(len, sentences))
-        distinct, index = _number_words(sentences, length)
-        vectors, weights = self._look_up(distinct)
-        with torch.inference_mode():
-            found = self._sum_neighbours(vectors, weights, torch.from_numpy(index)).numpy()
+        read = [self._tokenization.read(words) for words in sentences]
+        has_groups = any(sentence.num_units is not None for sentence in read)
+        found = self._read(read, [sentence.ranges() for sentence in read] if has_groups else None)
         return [found[number, : len(words)] for number, words in enumerate(sentences)]
+
+    def read_spans(self, words: Sequence[str], spans: Sequence[tuple[int, int]]) -> Array:
+        """Return the context vectors (n, d) of phrases of one sentence: what surrounds each phrase as a whole."""
+        if not spans:
+            return np.zeros((0, self.config.dim), dtype=np.float32)
+        sentence = self._tokenization.read(words)
+        ranges = sentence.ranges()
+        places = [(ranges[start][0], ranges[end - 1][1]) for start, end in spans]
+        # One copy of the sentence per phrase, in which the phrase is one word and the others do not matter.
+        groups = [[*((at, at + 1) for at in range(start)), (start, end)] for start, end in places]
+        found = self._read([sentence] * len(spans), groups)
+        return np.stack([row[start] for row, (start, _) in zip(found, places, strict=True)])
+
+    def _read(
+        self, sentences: Sequence[UnitSentence], groups: Sequence[Sequence[tuple[int, int]]] | None
+    ) -> Array:
+        """Return (B, T, d): of each unit, or of each of the `groups`, ranges of units that are one word."""
+        length = max(1, *(len(sentence.units) for sentence in sentences))
+        distinct, index = _number_words([sentence.units for sentence in sentences], length)
+        vectors, weights = self._look_up(distinct)
+        numbers = None if groups is None else torch.from_numpy(_number_groups(groups, length))
+        with torch.inference_mode():
+            return self._sum_neighbours(vectors, weights, torch.from_numpy(index), numbers).numpy()
 
     def join(self, top: Array, context: Array) -> Array:
         """Return the vectors (T, 2D + d) of "meaning": top layer and context side by side, each at its share.
@@ -60,8 +85,9 @@ class ContextReader:
         directions that all sentences share are removed from both.
         """
         numbers: dict[str, int] = {}
-        flat = [numbers.setdefault(word, len(numbers)) for words in sentences for word in words]
-        starts = np.cumsum([0, *map(len, sentences)])[: len(sentences)]
+        read = [self._tokenization.read(words).units for words in sentences]
+        flat = [numbers.setdefault(unit, len(numbers)) for units in read for unit in units]
+        starts = np.cumsum([0, *map(len, read)])[: len(read)]
         with torch.inference_mode():
             places, offsets = torch.tensor(flat, dtype=torch.int64), torch.tensor(starts, dtype=torch.int64)
             sums = [
@@ -114,23 +140,57 @@ class ContextReader:
             self._rows[word] = row
         return row
 
-    def _sum_neighbours(self, vectors: Tensor, weights: Tensor, index: Tensor) -> Tensor:
-        """(U + 1, d), (U + 1,) and the distinct word at each place (B, T) -> (B, T, d)."""
+    def _sum_neighbours(
+        self, vectors: Tensor, weights: Tensor, index: Tensor, groups: Tensor | None = None
+    ) -> Tensor:
+        """(U + 1, d), (U + 1,) and the distinct unit at each place (B, T) -> (B, T, d).
+
+        `groups` (B, T) number the word that each unit belongs to: its units are no neighbours of each other, and
+        the result is that of words.
+        """
         window, length = self.config.window, index.shape[1]
         found = torch.empty(*index.shape, vectors.shape[1])
+        means = None if groups is None else _average_groups(vectors[index], groups)
         for start in range(0, length, _POSITIONS_AT_ONCE):
             stop = min(start + _POSITIONS_AT_ONCE, length)
             first, last = max(0, start - window), min(length, stop + window)
             near = vectors[index[:, first:last]]  # (B, K, d)
             middle = near[:, start - first : stop - first]
+            if groups is not None and means is not None:
+                middle = _take(means, groups[:, start:stop])
             shares = (middle @ near.transpose(1, 2)).mul_(self.config.focus).exp_()  # (B, T, K)
             distances = torch.arange(first, last) - torch.arange(start, stop)[:, None]
             is_near = (distances.abs() <= window) & (distances != 0)
             shares *= weights[index[:, first:last]][:, None] * is_near
+            if groups is not None:
+                shares *= groups[:, start:stop, None] != groups[:, None, first:last]
             found[:, start:stop] = shares @ near
+        if groups is not None:
+            found = _average_groups(found, groups)
         lengths = torch.linalg.vector_norm(found, dim=2, keepdim=True)
         # Without neighbours, and without shrinkage, zero stays zero.
         return found.div_((lengths + self.config.shrinkage).clamp_(min=torch.finfo(torch.float32).tiny))
+
+
+def _number_groups(groups: Sequence[Sequence[tuple[int, int]]], length: int) -> npt.NDArray[np.int64]:
+    """Return which of its sentence's groups each place (B, length) belongs to; places behind them are apart."""
+    numbers = np.tile(np.arange(length), (len(groups), 1))
+    for row, ranges in zip(numbers, groups, strict=True):
+        for number, (start, end) in enumerate(ranges):
+            row[start:end] = number
+    return numbers
+
+
+def _average_groups(values: Tensor, groups: Tensor) -> Tensor:
+    """(B, T, d) of units -> (B, T, d) of groups, zero where there is none."""
+    places = groups[..., None].expand_as(values)
+    sums = torch.zeros_like(values).scatter_add_(1, places, values)
+    counts = torch.zeros(groups.shape).scatter_add_(1, groups, torch.ones(groups.shape))
+    return sums / counts.clamp_(min=1)[..., None]
+
+
+def _take(values: Tensor, groups: Tensor) -> Tensor:
+    return values.gather(1, groups[..., None].expand(*groups.shape, values.shape[2]))
 
 
 def _number_words(sentences: Sequence[Sequence[str]], length: int) -> tuple[list[str], npt.NDArray[np.int64]]:

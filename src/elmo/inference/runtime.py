@@ -50,6 +50,10 @@ def run_bilm(bilm: BiLM, batch: CharBatch, state: BiLMState | None = None) -> tu
     """Return all layers of a batch, boundaries included, read from `state` or from zero; and where it ended."""
     batch = batch.to(next(bilm.parameters()).device)
     layers, end = bilm(encode_words(bilm, batch), batch.lengths, state)
+    if batch.groups is not None:
+        rows = batch.groups.average(layers.layers.permute(1, 2, 0, 3)[layers.mask])
+        mask = batch.groups.mask.to(rows.device)
+        layers = LayerStates(_pad(rows, mask).permute(2, 0, 1, 3), mask)
     return layers, end
 
 
@@ -137,18 +141,20 @@ class Runtime:
 
     def embed(self, batch: CharBatch, choice: LayerChoice) -> Tensor:
         """Return (N, K, 2D): K vectors of each word, sentence by sentence, boundaries included."""
-        return self._read(batch, choice, batch.lengths)
+        rows = self._read(batch, choice, batch.lengths)
+        return rows if batch.groups is None else batch.groups.average(rows)
 
     @torch.inference_mode()
     def encode_words(self, batch: CharBatch) -> Tensor:
-        """Return the context-free vectors (U, D) of a batch's distinct words; no state is read or moved on."""
+        """Return the context-free vectors (U, D) of a batch's distinct units; no state is read or moved on."""
         prepared = self._prepare()
         return prepared.words.encode(batch.to(prepared.device))
 
     def run(self, batch: CharBatch) -> LayerStates:
         """Return all layers of a batch, boundaries included, from the carried state or from zero."""
         rows = self.embed(batch, choose_layers("all", self.bilm.num_layers))
-        return LayerStates(_pad(rows, batch).permute(2, 0, 1, 3), batch.to(rows.device).mask)
+        mask = (batch.mask if batch.groups is None else batch.groups.mask).to(rows.device)
+        return LayerStates(_pad(rows, mask).permute(2, 0, 1, 3), mask)
 
     def run_apart(self, batch: CharBatch) -> LayerStates:
         """Return the layers of run as plain tensors, which networks with gradients can take as their input."""
@@ -157,12 +163,12 @@ class Runtime:
             return LayerStates(states.layers.clone(), states.mask.clone())
 
     def predict(self, batch: CharBatch) -> PredictingStates:
-        """Return the states that predict the words of a batch, from the carried state or from zero.
+        """Return the states that predict the units of a batch, from the carried state or from zero.
 
         The boundaries that the rows end at are only predicted, so a state carried on has not read them.
         """
         rows = self._read(batch, choose_layers("top", self.bilm.num_layers), batch.lengths - 1)
-        ahead, back = _pad(rows, batch)[:, :, 0].chunk(2, dim=-1)
+        ahead, back = _pad(rows, batch.mask.to(rows.device))[:, :, 0].chunk(2, dim=-1)
         return ahead[:, :-1], back[:, 1:]
 
     @torch.inference_mode()
@@ -231,8 +237,8 @@ def _count_optimizer_steps() -> list[int]:
     return count
 
 
-def _pad(rows: Tensor, batch: CharBatch) -> Tensor:
-    """(N, ...) -> (B, T, ...), zero where padded."""
-    padded = rows.new_zeros(*batch.word_index.shape, *rows.shape[1:])
-    padded[batch.mask.to(rows.device)] = rows
+def _pad(rows: Tensor, mask: Tensor) -> Tensor:
+    """(N, ...) and (B, T) -> (B, T, ...), zero where padded."""
+    padded = rows.new_zeros(*mask.shape, *rows.shape[1:])
+    padded[mask] = rows
     return padded

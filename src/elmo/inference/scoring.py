@@ -22,8 +22,7 @@ from elmo.nn.bilm import BiLM
 from elmo.nn.softmax import WordSoftmax
 from elmo.text.batch import CharBatch
 from elmo.text.sentence_input import Sentence, read_sentence
-from elmo.text.tokenize import split_on_spaces as cut_on_spaces
-from elmo.text.tokenize import tokenize
+from elmo.text.units import Tokenization
 from elmo.text.vocabulary import Vocabulary
 
 LogProbabilities = npt.NDArray[np.float32]
@@ -138,7 +137,7 @@ def score_batches(
     sentences: Sequence[Sequence[str]],
     batches: Iterable[CharBatch],
 ) -> list[SentenceScore]:
-    """Score sentences that were packed into `batches`; the scores come in the order of the sentences."""
+    """Score the units of sentences that were packed into `batches`, in the order of the sentences."""
     softmaxes, vocabulary = require_softmax(runtime.bilm, vocabulary)
     scores: list[SentenceScore | None] = [None] * len(sentences)
     for batch in batches:
@@ -212,6 +211,11 @@ class Scoring(Protocol):
         """Whether each sentence starts from zero or where the one before it ended."""
         ...
 
+    @property
+    def tokenization(self) -> Tokenization:
+        """How texts are split."""
+        ...
+
     def score(self, sentences: Iterable[Sentence]) -> list[SentenceScore]:
         """Score sentences, as Elmo.score does."""
         ...
@@ -228,7 +232,7 @@ def evaluate_text(model: Scoring, sentences: Iterable[Sentence], *, split_on_spa
     at_once = 1 if model.state == "carry" else SENTENCES_AT_ONCE
     left_to_right = right_to_left = 0.0
     num_sentences = num_words = num_unknown = 0
-    tokenizer = cut_on_spaces if split_on_spaces else tokenize
+    tokenizer = model.tokenization.tokenizer(on_spaces=split_on_spaces)
     read = (read_sentence(sentence, tokenizer, position=number) for number, sentence in enumerate(sentences))
     remaining = (words for words in read if words)
     while window := list(itertools.islice(remaining, at_once)):

@@ -1,4 +1,4 @@
-"""A place in a sentence -> the words that both directions expect there, best first.
+"""A place in a sentence -> the words that both directions expect there, best first; or the runs of units.
 
 Neither direction reads the word that stands there. Both expect frequent words everywhere, so that the frequency
 of a word would count twice; it is divided out once.
@@ -8,13 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from elmo.errors import InputError
-from elmo.inference.runtime import Runtime
-from elmo.inference.scoring import require_softmax
+from elmo.inference.runtime import PredictingStates, Runtime
+from elmo.inference.scoring import require_softmax, score_words
+from elmo.nn.softmax import WordSoftmax
 from elmo.text.batch import Indexer
 from elmo.text.vocabulary import Vocabulary, is_clitic, is_punctuation
+
+_BEAM = 48  # runs that are kept while a span of several units is filled
 
 
 @dataclass(frozen=True)
@@ -46,21 +51,15 @@ def find_substitutes(
     clitics such as 's replace only clitics.
     """
     softmaxes, vocabulary = require_softmax(runtime.bilm, vocabulary)
-    if isinstance(top_k, bool) or not isinstance(top_k, int | np.integer) or top_k < 1:
-        raise InputError(f"top_k is {top_k!r}; it must be a whole number of at least 1.")
+    _check_top_k(top_k)
     left_to_right, right_to_left = runtime.predict(indexer.batch([words]))
     # The second predicts the begin of the sentence too, before the first word.
     states = (left_to_right[0, index], right_to_left[0, index + 1])
     scores = sum(softmax(state).double() for softmax, state in zip(softmaxes, states, strict=True))
     assert isinstance(scores, torch.Tensor)
     scores = scores - torch.from_numpy(vocabulary.log_frequencies()).to(scores.device)
-    scores[vocabulary.boundaries()] = -torch.inf
-    scores[vocabulary.encode([vocabulary.unknown])] = -torch.inf
     here = words[index]
-    if not punctuation and not is_punctuation(here):
-        scores[vocabulary.punctuation_ids] = -torch.inf
-    if not is_clitic(here):
-        scores[vocabulary.clitic_ids] = -torch.inf
+    scores[_list_barred(vocabulary, [here], punctuation)] = -torch.inf
     if not same_word:
         spellings = {here, here.lower(), here.upper(), here.capitalize()}
         scores[vocabulary.encode(sorted(spellings))] = -torch.inf  # one that is not listed is the unknown word
@@ -72,3 +71,117 @@ def find_substitutes(
         for number, score in zip(order[:top_k].tolist(), best[:top_k].tolist(), strict=True)
         if score > -torch.inf
     ]
+
+
+def _check_top_k(top_k: object) -> None:
+    if isinstance(top_k, bool) or not isinstance(top_k, int | np.integer) or top_k < 1:
+        raise InputError(f"top_k is {top_k!r}; it must be a whole number of at least 1.")
+
+
+def _list_barred(vocabulary: Vocabulary, here: Sequence[str], punctuation: bool) -> npt.NDArray[np.int64]:
+    """Return the ids that are not considered in place of some words."""
+    barred = [vocabulary.boundaries(), vocabulary.encode([vocabulary.unknown])]
+    if not punctuation and not all(map(is_punctuation, here)):
+        barred.append(vocabulary.punctuation_ids)
+    if not all(map(is_clitic, here)):
+        barred.append(vocabulary.clitic_ids)
+    return np.concatenate(barred)
+
+
+@torch.inference_mode()
+def find_run_substitutes(
+    runtime: Runtime,
+    indexer: Indexer,
+    vocabulary: Vocabulary | None,
+    units: Sequence[str],
+    span: tuple[int, int],
+    *,
+    top_k: int,
+    punctuation: bool = False,
+    same_word: bool = False,
+) -> list[Substitute]:
+    """Return the `top_k` best runs of as many units as the span has, for a model whose words are runs of units.
+
+    Two beams fill the span, one from its left by the left-to-right direction and one from its right; the runs that
+    either ends with are scored by both directions, like single words: the log probabilities of both less those of
+    the units by themselves. Scores are normalized over these runs.
+    """
+    softmaxes, vocabulary = require_softmax(runtime.bilm, vocabulary)
+    _check_top_k(top_k)
+    start, end = span
+    here = list(units[start:end])
+    width = max(_BEAM, top_k + 1)
+    frequencies = torch.from_numpy(vocabulary.log_frequencies())
+    barred = torch.from_numpy(_list_barred(vocabulary, here, punctuation))
+    filler = _Filler(runtime, indexer, vocabulary, units, span)
+    runs: dict[tuple[int, ...], None] = {}
+    for direction in (0, 1):
+        beam: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+        for _ in here:
+            states = filler.states([run for _, run in beam], direction)
+            # Half of a unit's frequency is divided out here, because half of the score is considered.
+            scores = softmaxes[direction](states).double().log_softmax(dim=1).cpu() - frequencies / 2
+            scores[:, barred] = -torch.inf
+            scores += torch.tensor([score for score, _ in beam])[:, None]
+            best, places = scores.flatten().topk(min(width, scores.numel()))
+            rows, numbers = places // scores.shape[1], places % scores.shape[1]
+            beam = [
+                (score, (*beam[row][1], number) if direction == 0 else (number, *beam[row][1]))
+                for score, row, number in zip(best.tolist(), rows.tolist(), numbers.tolist(), strict=True)
+                if score > -torch.inf
+            ]
+        runs.update(dict.fromkeys(run for _, run in beam))
+    if not same_word:
+        runs.pop(tuple(vocabulary.encode(here).tolist()), None)
+    if not runs:
+        return []
+    found = list(runs)
+    total = filler.score(found, softmaxes) - frequencies[torch.tensor(found)].sum(dim=1)
+    log_probabilities, order = total.log_softmax(dim=0).sort(descending=True, stable=True)
+    join = indexer.tokenization.join
+    return [
+        Substitute(join([vocabulary.words[unit] for unit in found[number]]), score)
+        for number, score in zip(order[:top_k].tolist(), log_probabilities[:top_k].tolist(), strict=True)
+    ]
+
+
+class _Filler:
+    """A sentence with a span that is filled with units, wholly or from one side."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        indexer: Indexer,
+        vocabulary: Vocabulary,
+        units: Sequence[str],
+        span: tuple[int, int],
+    ) -> None:
+        self._runtime, self._indexer, self._vocabulary = runtime, indexer, vocabulary
+        self._before, self._here, self._after = units[: span[0]], units[span[0] : span[1]], units[span[1] :]
+
+    def states(self, runs: Sequence[tuple[int, ...]], direction: int) -> Tensor:
+        """Return the states (N, D) that predict the next unit of each run, from the left (0) or the right (1)."""
+        filled = len(runs[0])
+        at = len(self._before) + (filled if direction == 0 else len(self._here) - filled)
+        rest = list(self._here[filled:]) if direction == 0 else list(self._here[: len(self._here) - filled])
+        rows = [[*self._spell(run), *rest] if direction == 0 else [*rest, *self._spell(run)] for run in runs]
+        return self._predict(rows)[direction][:, at]
+
+    def score(self, runs: Sequence[tuple[int, ...]], softmaxes: tuple[WordSoftmax, WordSoftmax]) -> Tensor:
+        """Return the log probability (N,) of each run by both directions."""
+        states = self._predict([self._spell(run) for run in runs])
+        first, last = len(self._before), len(self._before) + len(self._here)
+        words = torch.tensor(runs, device=states[0].device).flatten()
+        # The second direction predicts the begin of the sentence too, before the first unit.
+        parts = (states[0][:, first:last], states[1][:, first + 1 : last + 1])
+        scores = [
+            score_words(softmax, part.flatten(0, 1), words).view(len(runs), -1).sum(dim=1).double().cpu()
+            for softmax, part in zip(softmaxes, parts, strict=True)
+        ]
+        return scores[0] + scores[1]
+
+    def _spell(self, run: Sequence[int]) -> list[str]:
+        return [self._vocabulary.words[number] for number in run]
+
+    def _predict(self, rows: Sequence[Sequence[str]]) -> PredictingStates:
+        return self._runtime.predict(self._indexer.batch([[*self._before, *row, *self._after] for row in rows]))

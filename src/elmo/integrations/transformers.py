@@ -23,7 +23,8 @@ from elmo.nn.scalar_mix import ScalarMix
 from elmo.text.batch import Boundaries, Indexer, pad_sentences, unpad_sentences
 from elmo.text.characters import DictionaryAlphabet, Utf8Alphabet
 from elmo.text.sentence_input import as_plain
-from elmo.text.tokenize import tokenize
+from elmo.text.tokenize import Word
+from elmo.text.units import Tokenization
 from elmo.text.vocabulary import Vocabulary, format_lines, parse_lines
 
 try:
@@ -43,7 +44,7 @@ try:
 except ImportError as error:
     raise missing_package("transformers", "transformers") from error
 
-VOCABULARY_FILE, CHARACTERS_FILE = "vocabulary.txt", "characters.txt"
+VOCABULARY_FILE, CHARACTERS_FILE, ALIASES_FILE = "vocabulary.txt", "characters.txt", "aliases.txt"
 _OPENING = ("format", "revision", "local_files_only", "token_embeddings")
 
 
@@ -266,10 +267,15 @@ class ElmoForSequenceClassification(_Head):
 class ElmoTokenizer(PreTrainedTokenizer):
     """Texts, or lists of words with `is_split_into_words`, -> ids: one row of character ids per word.
 
+    For a model that reads single characters of some scripts, these are the tokens, also of the words given.
     There are no special tokens: the model adds the boundaries of a sentence itself.
     """
 
-    vocab_files_names = {"vocabulary_file": VOCABULARY_FILE, "characters_file": CHARACTERS_FILE}  # noqa: RUF012
+    vocab_files_names = {  # noqa: RUF012
+        "vocabulary_file": VOCABULARY_FILE,
+        "characters_file": CHARACTERS_FILE,
+        "aliases_file": ALIASES_FILE,
+    }
     model_input_names = ["input_ids", "attention_mask"]  # noqa: RUF012
 
     def __init__(
@@ -277,10 +283,12 @@ class ElmoTokenizer(PreTrainedTokenizer):
         model_config: dict[str, Any] | None = None,
         vocabulary_file: str | None = None,
         characters_file: str | None = None,
+        aliases_file: str | None = None,
         **options: Any,
     ) -> None:
         parsed = ModelConfig() if model_config is None else ModelConfig.from_dict(model_config)
         self._lists = {VOCABULARY_FILE: _read_list(vocabulary_file), CHARACTERS_FILE: _read_list(characters_file)}
+        self._lists[ALIASES_FILE] = _read_list(aliases_file)
         self._parsed = parsed
         self._indexer: Indexer | None = None
         super().__init__(model_config=replace(parsed, softmax=None).to_dict(), **options)
@@ -296,6 +304,7 @@ class ElmoTokenizer(PreTrainedTokenizer):
         if checkpoint.config.words:
             tokenizer._lists[VOCABULARY_FILE] = list(checkpoint.vocabulary or ())
         tokenizer._lists[CHARACTERS_FILE] = list(checkpoint.characters or ())
+        tokenizer._lists[ALIASES_FILE] = [f"{one} {other}" for one, other in checkpoint.aliases.items()]
         return tokenizer
 
     @property
@@ -315,7 +324,9 @@ class ElmoTokenizer(PreTrainedTokenizer):
                     begin=config.begin_word, end=config.end_word, unknown=config.unknown_word,
                 )  # fmt: skip
             longest = config.words.max_word_length if config.words else None
-            self._indexer = Indexer(alphabet, vocabulary, max_word_length=longest)
+            aliases = dict(line.split(" ") for line in self._lists[ALIASES_FILE])
+            tokenization = Tokenization(config.tokenization, aliases)
+            self._indexer = Indexer(alphabet, vocabulary, max_word_length=longest, tokenization=tokenization)
         return self._indexer
 
     @property
@@ -334,7 +345,7 @@ class ElmoTokenizer(PreTrainedTokenizer):
 
     def tokenize(self, text: str, **_: Any) -> list[str]:
         """Return the words of a text."""
-        return [word.text for word in tokenize(text)]
+        return [word.text for word in self.indexer.tokenization(text)]
 
     def __call__(
         self,
@@ -357,10 +368,11 @@ class ElmoTokenizer(PreTrainedTokenizer):
         offsets: list[list[tuple[int, int]]] = []
         for position, given in enumerate(texts):
             if is_split_into_words and not isinstance(given, str):
-                sentences.append(list(given))
-                offsets.append([(0, len(word)) for word in given])
+                pieces = [self._split_word(word) for word in given]
+                sentences.append([piece.text for row in pieces for piece in row])
+                offsets.append([(piece.start, piece.end) for row in pieces for piece in row])
             elif isinstance(given, str) and not is_split_into_words:
-                words = tokenize(given)
+                words = self.indexer.tokenization(given)
                 sentences.append([word.text for word in words])
                 offsets.append([(word.start, word.end) for word in words])
             else:
@@ -426,6 +438,11 @@ class ElmoTokenizer(PreTrainedTokenizer):
                 path.write_bytes(format_lines(entries))
                 written.append(str(path))
         return tuple(written)
+
+    def _split_word(self, word: str) -> list[Word]:
+        """Return the tokens of a given word with their offsets inside it."""
+        tokenization = self.indexer.tokenization
+        return (tokenization(word) if tokenization.reads_characters else []) or [Word(word, 0, len(word))]
 
     def _tokenize(self, text: str, **_: Any) -> list[str]:
         return self.tokenize(text)

@@ -20,7 +20,7 @@ from elmo.checkpoint.folder import write_json
 from elmo.checkpoint.location import read_json
 from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.source import CHECKPOINTS, RUN_FILE, list_checkpoints
-from elmo.config import SoftmaxConfig, parse
+from elmo.config import ModelConfig, SoftmaxConfig, TokenizationConfig, parse
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.corpus.settings import PrepareSettings
 from elmo.corpus.text import read_sentences
@@ -181,7 +181,7 @@ def start_run(
     if start_from is not None:
         initial, softmax = _open_initial(start_from, opened)
         settings = replace(settings, model=replace(initial.config, softmax=None), share_softmax=softmax.shared)
-    settings = _make_absolute(settings)
+    settings = _make_absolute(replace(settings, model=_add_tokenization(settings.model, opened)))
     record = RunRecord(
         corpus=str(Path(corpus).resolve()),
         corpus_hash=_hash_corpus(opened),
@@ -368,11 +368,29 @@ def _hash_corpus(corpus: PreparedCorpus) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
+def _add_tokenization(config: ModelConfig, corpus: PreparedCorpus) -> ModelConfig:
+    """Return the configuration with the tokenization of the corpus; ConfigError if it states another one."""
+    own = TokenizationConfig()
+    if scripts := corpus.manifest["settings"].get("characters"):
+        own = TokenizationConfig("characters", tuple(scripts))
+    stated = config.tokenization
+    if stated == TokenizationConfig():
+        return replace(config, tokenization=own)
+    if stated.scripts != own.scripts:
+        raise ConfigError(
+            f"model.tokenization.scripts is {', '.join(stated.scripts)}, but the corpus {corpus.folder} was "
+            f"prepared with {', '.join(own.scripts)}; leave the setting out, or prepare the corpus again with "
+            "--characters."
+        )
+    return config
+
+
 def _read_validation(names: Sequence[str], corpus: PreparedCorpus) -> list[list[str]]:
     """Read the sentences of the validation files, split as the corpus was."""
     recorded = corpus.manifest["settings"]
     settings = PrepareSettings(
-        **{name: recorded[name] for name in ("field", "split", "language", "split_on_spaces")}
+        **{name: recorded[name] for name in ("field", "split", "language", "split_on_spaces")},
+        characters=tuple(recorded.get("characters", ())),
     )
     found = [words for name in names for words in read_sentences([name], settings, stdin_copy=Path("-"))]
     if names and not found:

@@ -16,14 +16,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
+from elmo.model import Elmo
 from elmo.serve.batching import Batcher, Words, Work
 from elmo.serve.errors import CLIENT_GONE, Problem
 from elmo.serve.metrics import Metrics
 from elmo.serve.schemas import Text
 from elmo.serve.served import Served
 from elmo.serve.settings import Settings
-from elmo.text.sentence_input import read_pointed
-from elmo.text.tokenize import split_on_spaces, tokenize
+from elmo.text.sentence_input import Tokenizer, read_pointed
 
 # Longer texts are tokenized in another thread, so that other requests are served in the meantime.
 CHARACTERS_ON_LOOP = 20_000
@@ -146,25 +146,26 @@ class Call(Request):
         return bytes(body)
 
     async def tokenize(
-        self, texts: Sequence[Text], field: str, *, on_spaces: bool = False
+        self, texts: Sequence[Text], field: str, model: Elmo, *, on_spaces: bool = False
     ) -> list[TokenizedSentence]:
-        """Split texts into words; Problem if there are too many of either."""
+        """Split texts into words as the model does; Problem if there are too many of either."""
         self.check_count(len(texts), field)
         self.check_words([_count_at_least(text, on_spaces) for text in texts], field)
-        read = await _off_loop(texts, lambda: [_tokenize(text, on_spaces) for text in texts])
+        split = model.tokenization.tokenizer(on_spaces=on_spaces)
+        read = await _off_loop(texts, lambda: [_tokenize(text, split) for text in texts])
         self.check_words([len(sentence.words) for sentence in read], field)
         return read
 
     async def point(
-        self, *pointed: tuple[str, Text, int | None], on_spaces: bool = False
+        self, model: Elmo, *pointed: tuple[str, Text, int | None], on_spaces: bool = False
     ) -> list[tuple[list[str], tuple[int, int]]]:
         """Return the words of each (field, sentence, index), and the range of those marked or at the index."""
         texts, field = [text for _, text, _ in pointed], pointed[0][0]
-        cut = split_on_spaces if on_spaces else tokenize
+        split = model.tokenization.tokenizer(on_spaces=on_spaces)
 
         def read_all() -> list[tuple[list[str], tuple[int, int]]]:
             return [
-                read_pointed(text, index, cut, name=name.replace("sentence", "index"))
+                read_pointed(text, index, split, name=name.replace("sentence", "index"))
                 for name, text, index in pointed
             ]
 
@@ -262,10 +263,10 @@ def _count_at_least(text: Text, on_spaces: bool) -> int:
     return len(list(filter(None, text.split(" ")))) if on_spaces else len(text.split())
 
 
-def _tokenize(text: Text, on_spaces: bool) -> TokenizedSentence:
+def _tokenize(text: Text, split: Tokenizer) -> TokenizedSentence:
     if not isinstance(text, str):
         return TokenizedSentence(text, None)
-    words = split_on_spaces(text) if on_spaces else tokenize(text)
+    words = split(text)
     return TokenizedSentence([word.text for word in words], [(word.start, word.end) for word in words])
 
 

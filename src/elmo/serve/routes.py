@@ -39,7 +39,7 @@ async def encode_texts(body: schemas.EmbeddingsRequest, call: Call) -> JsonRespo
             "dimensions and are not truncated; leave it out.",
             field="dimensions",
         )
-    read = await call.tokenize(body.input, "input")
+    read = await call.tokenize(body.input, "input", model.elmo)
     call.check_values(len(read), model.sentence_dim, "input")
     work = Work(("encode", model.name), lambda sentences: list(model.elmo.encode(sentences)))
     vectors = await call.compute(work, [sentence.words for sentence in read])
@@ -58,7 +58,7 @@ async def embed_sentences(body: schemas.EmbedRequest, call: Call) -> JsonRespons
     model = call.served.model(body.model)
     layers: Any = body.layers
     values_per_word = math.prod(model.elmo.word_shape(layers))
-    read = await call.tokenize(body.sentences, "sentences", on_spaces=body.split_on_spaces)
+    read = await call.tokenize(body.sentences, "sentences", model.elmo, on_spaces=body.split_on_spaces)
     call.check_values(sum(len(sentence.words) for sentence in read), values_per_word, "sentences")
     work = Work(("embed", model.name, layers), lambda sentences: model.elmo.embed(sentences, layers=layers))
     arrays = await call.compute(work, [sentence.words for sentence in read])
@@ -85,7 +85,9 @@ async def compare_words(body: schemas.SimilarityRequest, call: Call) -> JsonResp
             field="layers",
         )
     (words_a, span_a), (words_b, span_b) = await call.point(
-        ("sentence_a", body.sentence_a, body.index_a), ("sentence_b", body.sentence_b, body.index_b)
+        model.elmo,
+        ("sentence_a", body.sentence_a, body.index_a),
+        ("sentence_b", body.sentence_b, body.index_b),
     )
     compare = partial(model.elmo.compare, words_a, words_b, index_a=span_a, index_b=span_b, layers=layers)
     found = await call.run(compare, words_a + words_b)
@@ -96,7 +98,7 @@ async def compare_words(body: schemas.SimilarityRequest, call: Call) -> JsonResp
 async def find_substitutes(body: schemas.SubstitutesRequest, call: Call) -> JsonResponse:
     """Return words that would fit in place of one."""
     model = call.served.model(body.model)
-    ((words, span),) = await call.point(("sentence", body.sentence, body.index))
+    ((words, span),) = await call.point(model.elmo, ("sentence", body.sentence, body.index))
     find = partial(
         model.elmo.substitutes, words, span,
         top_k=body.top_k, punctuation=body.punctuation, same_word=body.same_word,
@@ -112,7 +114,7 @@ async def find_substitutes(body: schemas.SubstitutesRequest, call: Call) -> Json
 async def score_sentences(body: schemas.ScoreRequest, call: Call) -> JsonResponse:
     """Return how well the language model predicts each word."""
     model = call.served.model(body.model)
-    read = await call.tokenize(body.sentences, "sentences", on_spaces=body.split_on_spaces)
+    read = await call.tokenize(body.sentences, "sentences", model.elmo, on_spaces=body.split_on_spaces)
     work = Work(("score", model.name), model.elmo.score)
     scores = await call.compute(work, [sentence.words for sentence in read])
     sentences = [cast(schemas.ScoredSentence, {**vars(each), "perplexity": each.perplexity}) for each in scores]
@@ -124,7 +126,8 @@ async def search_index(body: schemas.NeighborsRequest, call: Call) -> JsonRespon
     """Return sentences of the index where words are used like this one."""
     model, index = call.served.model_with_index(body.model)
     on_spaces = index.manifest.reading.split_on_spaces
-    ((words, span),) = await call.point(("sentence", body.sentence, body.index), on_spaces=on_spaces)
+    pointed = ("sentence", body.sentence, body.index)
+    ((words, span),) = await call.point(model.elmo, pointed, on_spaces=on_spaces)
     find = partial(
         find_neighbors, model.elmo, words, index,
         index=span, layers=body.layers, words=body.words, top_k=body.top_k,

@@ -341,6 +341,7 @@ class ModelEntry(TypedDict):
     precision: str
     predicts_words: bool
     scripts: list[str]
+    units: Literal["words", "characters"]
     has_context: bool
     index: ServedIndex | None
 

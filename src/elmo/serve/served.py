@@ -56,6 +56,7 @@ class ServedModel:
             precision=str(self.elmo.precision),
             predicts_words=self.predicts_words,
             scripts=sorted(self.elmo.scripts.learned or ()),
+            units=self.elmo.config.tokenization.units,
             has_context=self.elmo.context is not None,
             index=index,
         )

@@ -13,12 +13,20 @@ _ENDING, _SINGLE = ("E", "L"), ("S", "U")
 _NO_RELATION = frozenset(("other", "no_relation", "none", "na", "no relation", "norelation"))
 
 
+# The tags of word segmentation: begin, middle, end, single.
+SEGMENTATION = frozenset("BMES")
+
+
 def tag_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Return the spans that IOB, IOB2, IOBES, BMES or BILOU tags mark: type, first word, last word."""
+    """Return the spans that IOB, IOB2, IOBES, BMES or BILOU tags mark: type, first word, last word.
+
+    The spans of word segmentation, whose tags are B, M, E and S alone, have the type "word".
+    """
     spans: list[tuple[str, int, int]] = []
     is_open = False
+    has_types = not SEGMENTATION.issuperset(tags)
     for number, tag in enumerate(tags):
-        prefix, _, kind = tag.partition("-")
+        prefix, _, kind = tag.partition("-") if has_types else (tag, "", "word")
         if prefix == "O" or not kind:
             is_open = False
             continue

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from elmo.errors import InputError
 from elmo.text.characters import Alphabet
+from elmo.text.units import Tokenization, UnitSentence, default_tokenization
 from elmo.text.vocabulary import Vocabulary
 
 Words = Sequence[str]
@@ -23,18 +24,39 @@ BEGIN_ROW, END_ROW, FIRST_WORD_ROW = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class CharBatch:
-    """The ids of some sentences, ready for a network."""
+class WordGroups:
+    """Which consecutive units of a batch are one word of the caller; boundaries are words of one unit."""
 
-    char_ids: Tensor | None  # (U, C), None for a model that reads whole words only
-    word_ids: Tensor | None  # (U,), None for a model that reads characters only
-    word_index: Tensor  # (B, T): the distinct word at each position; undefined where padded
-    lengths: Tensor  # (B,), boundaries included; on the CPU
-    order: tuple[int, ...]  # row b is sentence order[b] of the call
+    num_units: Tensor  # (N,) of each word, sentence by sentence
+    lengths: Tensor  # (B,) words per sentence
 
     @property
     def mask(self) -> Tensor:
-        """Return the mask, shape (B, T), True at words and boundaries."""
+        """Return the mask of words, shape (B, T), on the CPU."""
+        return torch.arange(int(self.lengths.max())) < self.lengths[:, None]
+
+    def average(self, rows: Tensor) -> Tensor:
+        """Return the mean of each word's rows: (units, ...) -> (N, ...)."""
+        counts = self.num_units.to(rows.device)
+        places = torch.repeat_interleave(torch.arange(len(counts), device=rows.device), counts)
+        sums = rows.new_zeros(len(counts), *rows.shape[1:]).index_add(0, places, rows)
+        return sums / counts.view(-1, *[1] * (rows.ndim - 1)).to(rows.dtype)
+
+
+@dataclass(frozen=True)
+class CharBatch:
+    """The ids of some sentences, ready for a network. Positions are units, which mostly are words."""
+
+    char_ids: Tensor | None  # (U, C), None for a model that reads whole words only
+    word_ids: Tensor | None  # (U,), None for a model that reads characters only
+    word_index: Tensor  # (B, T): the distinct unit at each position; undefined where padded
+    lengths: Tensor  # (B,), boundaries included; on the CPU
+    order: tuple[int, ...]  # row b is sentence order[b] of the call
+    groups: WordGroups | None = None  # None: each word is one unit
+
+    @property
+    def mask(self) -> Tensor:
+        """Return the mask, shape (B, T), True at units and boundaries."""
         positions = torch.arange(self.word_index.shape[1], device=self.word_index.device)
         return positions < self.lengths.to(self.word_index.device)[:, None]
 
@@ -58,8 +80,10 @@ class Indexer:
         *,
         max_word_length: int | None = None,
         literal_boundaries: tuple[str, str] | None = None,
+        tokenization: Tokenization | None = None,
     ) -> None:
         """`literal_boundaries`: two words that mean the boundaries wherever they occur in the text."""
+        self.tokenization = tokenization or default_tokenization()
         self.alphabet = alphabet
         self.vocabulary = vocabulary
         self.max_word_length = max_word_length
@@ -73,16 +97,17 @@ class Indexer:
         rows = dict(self._fixed_rows)
         new_words: list[str] = []
         indices: list[int] = []
-        for words in sentences:
+        read = [self.tokenization.read(words, whole=self._fixed_rows) for words in sentences]
+        for sentence in read:
             indices.append(BEGIN_ROW)
-            for word in words:
+            for word in sentence.units:
                 row = rows.get(word)
                 if row is None:
                     row = rows[word] = FIRST_WORD_ROW + len(new_words)
                     new_words.append(word)
                 indices.append(row)
             indices.append(END_ROW)
-        lengths = np.array([len(words) + 2 for words in sentences], dtype=np.int64)
+        lengths = np.array([len(sentence.units) + 2 for sentence in read], dtype=np.int64)
         if len(sentences) == 1:
             word_index = np.array([indices], dtype=np.int64)
         else:
@@ -94,6 +119,7 @@ class Indexer:
             word_index=torch.from_numpy(word_index),
             lengths=torch.from_numpy(lengths),
             order=tuple(range(len(sentences)) if order is None else order),
+            groups=_group(read),
         )
 
     def _char_ids(self, words: list[str]) -> Tensor | None:
@@ -109,6 +135,14 @@ class Indexer:
         return torch.cat([torch.from_numpy(part) for part in parts])
 
 
+def _group(sentences: Sequence[UnitSentence]) -> WordGroups | None:
+    if all(sentence.num_units is None for sentence in sentences):
+        return None
+    counts = [sentence.num_units or [1] * len(sentence.units) for sentence in sentences]
+    num_units = [number for row in counts for number in (1, *row, 1)]
+    return WordGroups(torch.tensor(num_units), torch.tensor([len(row) + 2 for row in counts]))
+
+
 def pack(
     sentences: Sequence[Words], indexer: Indexer, *, token_budget: int, sentence_budget: int = sys.maxsize
 ) -> Iterator[CharBatch]:
@@ -117,10 +151,11 @@ def pack(
     A batch holds at most `sentence_budget` sentences and `token_budget` positions, padding included, but always
     at least one sentence.
     """
-    by_length = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
+    lengths = list(map(indexer.tokenization.count, sentences))
+    by_length = sorted(range(len(sentences)), key=lambda number: -lengths[number])
     start = 0
     while start < len(by_length):
-        longest = len(sentences[by_length[start]]) + 2
+        longest = lengths[by_length[start]] + 2
         num_sentences = min(sentence_budget, max(1, token_budget // longest))
         order = by_length[start : start + num_sentences]
         yield indexer.batch([sentences[number] for number in order], order)

@@ -4,7 +4,7 @@ import functools
 import unicodedata
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 LEAST_SHARE = 0.01  # of the letters of a vocabulary, for a script to count as learned
 MAX_WORDS = 1000  # examined per text
@@ -35,8 +35,11 @@ def count_scripts(words: Iterable[str]) -> Counter[str]:
 class ScriptWatch:
     """Warns once if more than half of the letters of a text are in scripts that are rare in a vocabulary."""
 
-    def __init__(self, vocabulary: Sequence[str] | None) -> None:
-        self._vocabulary = vocabulary
+    def __init__(
+        self, vocabulary: Sequence[str] | None, models_by_script: Callable[[], Mapping[str, str]] = dict
+    ) -> None:
+        """`models_by_script` returns the name of a model to use for a script, if one is installed."""
+        self._vocabulary, self._models_by_script = vocabulary, models_by_script
         self._has_warned = False
 
     @functools.cached_property
@@ -65,10 +68,12 @@ class ScriptWatch:
         unseen = Counter({script: count for script, count in counts.items() if script not in self.learned})
         if 2 * unseen.total() > counts.total():
             self._has_warned = True
+            script = unseen.most_common(1)[0][0]
+            name = self._models_by_script().get(script)
             warnings.warn(
-                f"Most letters of this text are {unseen.most_common(1)[0][0]}, but the model was trained on "
-                f"{' and '.join(sorted(self.learned))} text, so its answers mean little here; use a model for "
-                "this language.",
+                f"Most letters of this text are {script}, but the model was trained on "
+                f"{' and '.join(sorted(self.learned))} text, so its answers mean little here; use "
+                f"{'a model for this language' if name is None else f'the model {name}'}.",
                 UnfamiliarScriptWarning,
                 stacklevel=4,
             )

@@ -33,35 +33,44 @@ _ABBREVIATIONS_BEFORE_NUMBERS = """
     Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec
 """
 
-# Marks and joiners belong to the letter they follow. Han is written without spaces: each character is a word.
-_ALPHA = r"[[\p{L}\p{Nl}\p{M}\x{00AD}\x{200C}\x{200D}]&&[^\p{Han}]]"
-_ALNUM = r"[[\p{L}\p{Nl}\p{M}\x{00AD}\x{200C}\x{200D}\p{Nd}]&&[^\p{Han}]]"
+# Written without spaces, so each letter is a word, unless a model's configuration lists other scripts.
+DEFAULT_SCRIPTS = ("Han",)
+# The sign that lengthens a vowel is a letter of both kana, and Unicode counts it to neither.
+_MORE_LETTERS = {"Hiragana": r"\x{30FC}", "Katakana": r"\x{30FC}\x{FF70}"}
 _APOSTROPHE = "['’]"
 _SPACE = r"\s\x1C-\x1F"  # with these four separators, exactly what str.isspace says
 
 
-def _pattern() -> str:
-    """Return the alternatives for one word, tried in this order at the end of the word before."""
+def _pattern(scripts: tuple[str, ...]) -> str:
+    """Return the alternatives for one word, tried in this order at the end of the word before.
+
+    Each letter of the `scripts` is a word, with the marks that follow it.
+    """
+    alone = "".join(rf"\p{{{script}}}{_MORE_LETTERS.get(script, '')}" for script in scripts)
+    # Marks and joiners belong to the letter they follow.
+    letters = r"\p{L}\p{Nl}\p{M}\x{00AD}\x{200C}\x{200D}"
+    alpha = rf"[[{letters}]&&[^{alone}]]" if alone else f"[{letters}]"
+    alnum = rf"[[{letters}\p{{Nd}}]&&[^{alone}]]" if alone else rf"[{letters}\p{{Nd}}]"
     # Most words are plain and end at a space or comma: deciding that first doubles the speed.
-    plain = rf"{_ALNUM}++(?=[{_SPACE};)!?]|,[{_SPACE}])|,(?=[{_SPACE}])"
+    plain = rf"{alnum}++(?=[{_SPACE};)!?]|,[{_SPACE}])|,(?=[{_SPACE}])"
 
     # An address ends before the punctuation of its sentence.
     outside = rf"{_SPACE}<>\"“”«»()。、，「」（）"
     closing = rf"[.,;:!?'’…\]}}]{{0,9}}(?:[{outside}]|\z)"
     url = rf"(?i:https?://|ftp://|www\.)(?:(?!{closing})[^{outside}]|\([^{_SPACE}()]*+\))++"
     # 64 is the standard's limit; without one, text such as a+a+a+... would take quadratic time.
-    email = rf"{_ALNUM}(?>[{_ALNUM}._%+-]{{0,63}})@[{_ALNUM}-]++(?:\.[{_ALNUM}-]++)++"
+    email = rf"{alnum}(?>[{alnum}._%+-]{{0,63}})@[{alnum}-]++(?:\.[{alnum}-]++)++"
 
     # don't -> don 't, 1990's -> 1990 's, and as Moses has it, rock'n'roll -> rock 'n'roll.
     clitic = (
         rf"(?<=[\p{{L}}\p{{M}}]){_APOSTROPHE}(?=\p{{L}})(?:\p{{L}}{_APOSTROPHE}(?=\p{{L}}))?+"
-        rf"|(?<=[\p{{Nd}}.)\]\"”%]){_APOSTROPHE}(?=s(?!{_ALNUM}))"
+        rf"|(?<=[\p{{Nd}}.)\]\"”%]){_APOSTROPHE}(?=s(?!{alnum}))"
     )
     lead = r"-(?!-)|(?<!\.)\.(?=[\p{L}\p{Nd}])"
     # In addition to Moses' period, hyphen and backtick: marks inside Catalan, Hebrew and Armenian words.
     joiner = r"(?:[.`·׳״՚-՟‐‑]|\.?-(?!-)|(?<=\p{Nd}),(?=\p{Nd}))"
-    core = rf"{_ALNUM}++(?:{joiner}{_ALNUM}++)*+"
-    word = rf"(?:{clitic}|{lead})?+(?:{_abbreviation()}|{core})(?:-(?!-))?+"
+    core = rf"{alnum}++(?:{joiner}{alnum}++)*+"
+    word = rf"(?:{clitic}|{lead})?+(?:{_abbreviation(alpha, alnum)}|{core})(?:-(?!-))?+"
 
     flag = r"[\x{1F1E6}-\x{1F1FF}]{2}"
     tail = r"[\p{M}\x{1F3FB}-\x{1F3FF}\x{E0020}-\x{E007F}]*+"
@@ -70,7 +79,7 @@ def _pattern() -> str:
     return rf"(?![{_SPACE}])(?:{words})"
 
 
-def _abbreviation() -> str:
+def _abbreviation(alpha: str, alnum: str) -> str:
     """Return the pattern of words that keep their period, including the period."""
     listed = "|".join(_ABBREVIATIONS.split())
     numeric = "|".join(_ABBREVIATIONS_BEFORE_NUMBERS.split())
@@ -80,23 +89,26 @@ def _abbreviation() -> str:
         r"\p{Lu}\p{M}*+",  # initials
         rf"(?:{listed})(?!{text_ends})",
         rf"(?:{numeric})(?=\.[{_SPACE}]*+\p{{Nd}})",
-        rf"\p{{Lu}}{_ALPHA}{{0,4}}(?=\.[{_SPACE}]++\p{{Ll}})",  # unlisted, but the sentence continues
+        rf"\p{{Lu}}{alpha}{{0,4}}(?=\.[{_SPACE}]++\p{{Ll}})",  # unlisted, but the sentence continues
     ]
-    return rf"(?:(?:{_ALNUM}++\.?+)++-)*+(?:{'|'.join(kinds)})\.(?!\.|-?{_ALNUM})"
+    return rf"(?:(?:{alnum}++\.?+)++-)*+(?:{'|'.join(kinds)})\.(?!\.|-?{alnum})"
 
 
 @functools.cache
-def _splitter() -> Callable[[str], list[tuple[str, tuple[int, int]]]]:
+def _splitter(scripts: tuple[str, ...]) -> Callable[[str], list[tuple[str, tuple[int, int]]]]:
     from tokenizers import Regex, pre_tokenizers
 
-    split = pre_tokenizers.Split(Regex(_pattern()), behavior="removed", invert=True)
+    split = pre_tokenizers.Split(Regex(_pattern(scripts)), behavior="removed", invert=True)
     found: Callable[[str], list[tuple[str, tuple[int, int]]]] = split.pre_tokenize_str
     return found
 
 
-def tokenize(text: str) -> list[Word]:
-    """Return the words of a text in order; every character that is not whitespace is in exactly one."""
-    split = _splitter()
+def tokenize(text: str, scripts: tuple[str, ...] = DEFAULT_SCRIPTS) -> list[Word]:
+    """Return the words of a text in order; every character that is not whitespace is in exactly one.
+
+    Each letter of the `scripts` (names of Unicode) is a word.
+    """
+    split = _splitter(scripts)
     try:
         return [Word(word, start, end) for word, (start, end) in split(text)]
     except UnicodeEncodeError:

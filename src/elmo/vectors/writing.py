@@ -24,7 +24,7 @@ from elmo.files.workers import Call, RayWorkers, Report, Workers, check_cluster,
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
 from elmo.vectors.folder import WORK, PartRecord, Reject, WrittenFile, list_rejects, write_part_record
-from elmo.vectors.formats import Array, Arrays, Block, Layout, Span, open_format, part_stem
+from elmo.vectors.formats import Arrays, Block, Layout, Span, open_format, part_stem
 from elmo.vectors.rows import Entry, Part, Row
 from elmo.vectors.settings import DType, VectorSettings
 
@@ -306,7 +306,7 @@ class PartEmbedder:
             words = [word.text for word in self._model.tokenize(words, split_on_spaces=settings.split_on_spaces)]
         spans = row.spans or []
         if self._only_words:
-            spans = [(place, place + 1) for place, word in enumerate(words) if word in self._only_words]
+            spans = self._find_only(words)
         for start, end in spans:
             if not 0 <= start < end <= len(words):
                 reason = f"has the span [{start}, {end}], which is not within its {len(words)} words"
@@ -319,6 +319,19 @@ class PartEmbedder:
             return BrokenRow(row.number, reason)
         return words, spans
 
+    def _find_only(self, words: list[str]) -> list[Span]:
+        """Return where the wanted words are, each of which may be several letters in a row."""
+        if not self._model.tokenization.reads_characters:
+            return [(place, place + 1) for place, word in enumerate(words) if word in self._only_words]
+        found = set()
+        for wanted in self._only_words:
+            units = [each.text for each in self._model.tokenize(wanted)]
+            for start in range(len(words)):
+                for end in range(start + 1, min(len(words), start + max(1, len(units))) + 1):
+                    if words[start:end] in ([wanted], units):
+                        found.add((start, end))
+        return sorted(found)
+
     def _make_block(self, window: list[tuple[Entry, list[str], list[Span]]]) -> Block:
         settings = self._settings
         entries, words = [entry for entry, _, _ in window], [words for _, words, _ in window]
@@ -329,13 +342,13 @@ class PartEmbedder:
             )
             counts = [1] * len(window)
         else:
-            arrays: list[Array] = []
             layers = "average" if self._layers is None else self._layers
-            for array, chosen in zip(self._model.embed(words, layers=layers), spans, strict=True):
-                by_word = array.transpose(1, 0, 2) if array.ndim == 3 else array  # all layers: (T, L+1, 2D)
-                if settings.unit == "spans":
-                    by_word = np.stack([by_word[start:end].mean(axis=0) for start, end in chosen])
-                arrays.append(by_word)
+            if settings.unit == "spans":
+                arrays = self._model.embed_phrases(words, spans, layers=layers)
+            else:
+                embedded = self._model.embed(words, layers=layers)
+                # All layers: (T, L+1, 2D).
+                arrays = [array.transpose(1, 0, 2) if array.ndim == 3 else array for array in embedded]
             counts = [len(array) for array in arrays]
             vectors = np.concatenate(arrays)
         return Block(

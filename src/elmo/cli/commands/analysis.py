@@ -63,12 +63,16 @@ def similarity(
         found, shown = compare_texts(model.open(), sentences), sentences
     else:
         indexes = [("--index-a", index_a), ("--index-b", index_b), *[("", None)] * len(sentences)]
-        words = [
-            read_query(sentence, index, name=name)
-            for sentence, (name, index) in zip(sentences, indexes, strict=False)
-        ]
+        asked = list(zip(sentences, indexes, strict=False))
+        for sentence, (name, index) in asked:
+            read_query(sentence, index, name=name)  # reports mistakes before the model is opened
         chosen = "all" if by_layer else None if layers is None else options.read_layers(layers)
-        found = compare_words(model.open(), words, layers=chosen)
+        opened = model.open()
+        words = [
+            read_query(sentence, index, name=name, tokenization=opened.tokenization)
+            for sentence, (name, index) in asked
+        ]
+        found = compare_words(opened, words, layers=chosen)
         shown = [each.mark() for each in found.words]
     print(to_json(found.to_dict()) if json else "\n".join(_describe_similarities(found, shown)))
 

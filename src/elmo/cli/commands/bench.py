@@ -64,11 +64,12 @@ def bench(
         for value in values:
             if value < 1:
                 raise InputError(f"{name} is {value}; give 1 or more.")
-    sentences = _read_sentences(inputs, split_on_spaces) if inputs else list(_generate_sentences())
+    sentences = [] if inputs else list(_generate_sentences())
     reuse_large_blocks()
     found: list[dict[str, Any]] = []
     for name in _choose_precisions(precision):
         elmo = open_model(model, format=format, precision=name, threads=threads, local_files_only=local_files_only)
+        sentences = sentences or _read_sentences(elmo, inputs or [], split_on_spaces)
         for number in at_once or SENTENCES_AT_ONCE:
             found.append(_measure(elmo, sentences, number, seconds=seconds, repeats=repeats))
     summary = {
@@ -86,12 +87,10 @@ def _choose_precisions(asked: list[str] | None) -> list[str]:
     return asked or [name for name in PRECISIONS if name != "auto" and is_supported(name)]
 
 
-def _read_sentences(inputs: list[str], split_on_spaces: bool) -> list[list[str]]:
-    from elmo.text import tokenize
-
-    cut = tokenize.split_on_spaces if split_on_spaces else tokenize.tokenize
+def _read_sentences(model: "Elmo", inputs: list[str], split_on_spaces: bool) -> list[list[str]]:
+    split = model.tokenization.tokenizer(on_spaces=split_on_spaces)
     contents = (line.content for line in TextInput(inputs, None, output=None, kind=None))
-    read = (item if isinstance(item, list) else [word.text for word in cut(item)] for item in contents)
+    read = (item if isinstance(item, list) else [word.text for word in split(item)] for item in contents)
     sentences = list(itertools.islice((words for words in read if words), NUM_SENTENCES))
     if not sentences:
         raise InputError("The text has no words to measure with; check the file.")

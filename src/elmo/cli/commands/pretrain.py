@@ -4,7 +4,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -13,6 +13,7 @@ from elmo.cli.commands.models import RewriteOptions, write_model
 from elmo.cli.options import argument, expand_options, option
 from elmo.cli.run import resumable
 from elmo.cli.text_input import TextInput
+from elmo.config import ContextConfig
 from elmo.corpus.settings import Split
 from elmo.errors import InputError
 from elmo.files.durable import output_file
@@ -20,6 +21,7 @@ from elmo.progress import progress_bar
 from elmo.text.sentences import split_lines
 
 if TYPE_CHECKING:
+    from elmo.config import Script
     from elmo.pretrain.launch import TrainingResult
 
 
@@ -42,6 +44,12 @@ def prepare(
         "CODE", "Language whose rules split the sentences, for example de.", None, shown="en"
     ),
     split_on_spaces: options.SplitOnSpaces = False,
+    characters: list[str] | None = option(
+        "SCRIPT",
+        "Script without spaces whose letters are the units of the model, such as Han; repeatable.",
+        None,
+        shown=False,
+    ),
     vocabulary_size: int | None = option(
         "N", "Number of words that the softmax predicts, <S>, </S> and <UNK> included.", None, shown="40000"
     ),
@@ -63,6 +71,7 @@ def prepare(
     Examples:
       elmo prepare 'texts/*.txt.xz' --output corpus
       zcat dump.gz | elmo prepare - --split lines --output corpus
+      elmo prepare chinese.txt --characters Han --language zh --output corpus
     """
     from elmo.corpus import prepare as preparation
 
@@ -74,6 +83,7 @@ def prepare(
             split=split,
             language=language,
             split_on_spaces=split_on_spaces,
+            characters=cast("list[Script]", characters or []),
             vocabulary_size=vocabulary_size,
             min_count=min_count,
             vocabulary=vocabulary,
@@ -153,6 +163,14 @@ def fuse(
     ),
     words: NumWords = 40_000,
     dim: Dimensions = 256,
+    window: int = option("", "Number of words on each side whose topic counts.", ContextConfig.window, min=1),
+    focus: float = option(
+        "", "How much more the words count that are related to the word in the middle.", ContextConfig.focus, min=0
+    ),
+    share: float = option(
+        "", "Weight of the context in `meaning`, relative to the top layer.", ContextConfig.share
+    ),
+    frequency: float = option("", "Share of the text at which a word counts half as much as a rare one.", 1e-4),
     seed: Seed = 0,
     storage: options.StoredAs | None = option(
         "", "Storage format of the weights, as in elmo convert.", None, shown="as MODEL is stored"
@@ -178,7 +196,8 @@ def fuse(
     elmo = rewrite.open(model)
     with progress_bar(unit="words", num_bytes=opened.num_tokens, prints=False) as advance:
         fused = add_context(
-            elmo, opened, vectors=vectors, num_words=words, dim=dim, seed=seed,
+            elmo, opened, vectors=vectors, num_words=words, dim=dim, window=window, focus=focus, share=share,
+            frequency=frequency, seed=seed,
             advance=lambda num_tokens: advance(num_tokens, num_tokens),
         )  # fmt: skip
     checkpoint = fused.checkpoint()

@@ -81,14 +81,15 @@ function excerpt(text, [start, end]) {
 }
 
 function pointed([sentence, word]) {
-  return { sentence: state.read[sentence].text, index: word };
+  return { sentence: state.read[sentence].given, index: word };
 }
 
 function drawTitle([sentence, index], side) {
-  const { words } = state.read[sentence];
-  const before = words.slice(Math.max(0, index - 4), index).map(({ text }) => text).join(" ");
-  const after = words.slice(index + 1, index + 5).map(({ text }) => text).join(" ");
-  return make("h3", {}, `${before} `, make("span", { class: `mark-${side}` }, words[index].text), ` ${after}`);
+  const { text, words } = state.read[sentence];
+  const { start, end } = words[index];
+  const before = text.slice(words[Math.max(0, index - 4)].start, start);
+  const after = text.slice(end, words[Math.min(words.length - 1, index + 4)].end);
+  return make("h3", {}, before, make("span", { class: `mark-${side}` }, text.slice(start, end)), after);
 }
 
 function column(title, side, rows) {

@@ -73,12 +73,15 @@ async function read() {
   showScriptNote();
   announce(say("reading"));
   try {
-    const asked = { sentences: state.sentences, encoding_format: "base64", model: model().name };
+    const segments = state.sentences.map(segment);
+    const given = state.sentences.map((text, number) => segments[number]?.map((word) => word.text) ?? text);
+    const asked = { sentences: given, encoding_format: "base64", model: model().name };
     const kinds = model().has_context ? ["all", "meaning"] : ["all"];
     const [all, meaning] = await Promise.all(kinds.map((layers) => ask("embed", { ...asked, layers }, reading.signal)));
     state.read = all.sentences.map((sentence, number) => ({
+      given: given[number],
       text: state.sentences[number],
-      words: toCodeUnits(state.sentences[number], sentence.words),
+      words: segments[number] ?? toCodeUnits(state.sentences[number], sentence.words),
       layers: decode(sentence),
       meaning: meaning ? decode(meaning.sentences[number]).map(([vector]) => vector) : null,
     }));
@@ -92,6 +95,16 @@ async function read() {
   } catch (error) {
     if (error.name !== "AbortError") tell(error);
   }
+}
+
+// A model of characters gets whole words, as the browser finds them in scripts without spaces, and averages their
+// characters; null: the server splits the text.
+function segment(text) {
+  if (model().units !== "characters" || !("Segmenter" in Intl)) return null;
+  const found = [...new Intl.Segmenter(undefined, { granularity: "word" }).segment(text)];
+  return found
+    .filter(({ segment: word }) => word.trim())
+    .map(({ segment: word, index }) => ({ text: word, start: index, end: index + word.length }));
 }
 
 // The server counts characters, JavaScript counts halves of the rarer ones.
@@ -115,7 +128,8 @@ function useExample({ sentences, word }) {
   state.sentences = [...sentences];
   const place = (text) => text.slice(0, text.indexOf(word)).split(/\s+/).length - 1;
   const isHan = /\p{Script=Han}/u.test(word);
-  state.marks = sentences.map((text, number) => [number, isHan ? text.indexOf(word) : place(text)]);
+  const inWords = (text) => segment(text)?.findIndex(({ end }) => end > text.indexOf(word));
+  state.marks = sentences.map((text, number) => [number, isHan ? (inWords(text) ?? text.indexOf(word)) : place(text)]);
   drawFields(events);
 }
 
@@ -245,7 +259,8 @@ async function start() {
   byId("model-choice").hidden = served.models.length < 2;
   document.querySelector(".tabs").hidden = !served.tasks.length;
   drawExamples();
-  if (!state.sentences.length) useExample(EXAMPLES[0]);
+  const first = EXAMPLES.find(({ sentences }) => isFamiliar(sentences.join(" ")));
+  if (!state.sentences.length) useExample(first ?? EXAMPLES[0]);
   drawFields(events);
   useModel();
   setUpTasks(served.tasks, tell);

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from elmo.tasks.examples import TaggedSentence, Words
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
-from elmo.tasks.metrics import score_labels, score_spans, tag_spans
+from elmo.tasks.metrics import SEGMENTATION, score_labels, score_spans, tag_spans
 from elmo.tasks.networks import Batcher
 from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import Tokenizer, read_sentence
@@ -147,7 +147,8 @@ class _Tagging(Family):
     def learn_labels(self, examples: Sequence[TaggedSentence], settings: TaskSettings) -> Labels:
         tags = sorted({tag for example in examples for tag in example.tags or ()})
         named = [tag.partition("-") for tag in tags if tag != _OUTSIDE]
-        marks_spans = bool(named) and all(prefix in _PREFIXES and kind for prefix, _, kind in named)
+        has_types = bool(named) and all(prefix in _PREFIXES and kind for prefix, _, kind in named)
+        marks_spans = has_types or {"B", "E", "S"} <= set(tags) <= SEGMENTATION
         crf = marks_spans if settings.network.crf == "auto" else settings.network.crf == "yes"
         strict = marks_spans and all(_follows_scheme(example.tags or ()) for example in examples)
         return {"tags": tags, "marks_spans": marks_spans, "strict": strict, "crf": crf}

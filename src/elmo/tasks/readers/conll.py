@@ -16,6 +16,7 @@ CONLLU_NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel"
 _CONLLU_ROW = re.compile(r"(?:\d+|\d+-\d+|\d+\.\d+)\t")
 _COMMENT = re.compile(r"# \S+ ?= |#(?:begin|end) document\b")
 _MAYBE_COMMENT = re.compile(r"# |#(?:begin|end)\b")  # or the word #, or a hashtag
+_SPAN_TAG = re.compile(r"O|[BIMELSU]-\S+")
 _Block: TypeAlias = list[tuple[str, list[str] | None]]  # lines with the cells of those that are words
 
 
@@ -39,12 +40,35 @@ class ConllReader(Reader):
         self._has_tabs = "\t" in row
         self.num_columns = len(self._cut(row))
         self._ahead = [self._cut(line) for line in rows if is_conllu or not _MAYBE_COMMENT.match(line)]
-        self._word = self._index(columns.get("word", "form" if is_conllu else "1"), "word")
-        # Without tags, the predicted ones become the last column.
-        last = max(2, self.num_columns) if labelled else self.num_columns + 1
-        self._tag = self._index(columns.get("tag", "upos" if is_conllu else str(last)), "tag")
+        self._word = self._index(columns.get("word", "form" if is_conllu else self._guess_word()), "word")
+        self._tag = self._index(columns.get("tag", "upos" if is_conllu else self._guess_tag()), "tag")
         self.columns = {"word": str(self._word + 1), "tag": str(self._tag + 1)}
         self.is_positional = not is_conllu  # columns of CoNLL-U have names
+
+    def _guess_word(self) -> str:
+        """Return the first column, or the second if the first numbers the words of a sentence."""
+        numbers = [cells[0] for cells in self._ahead]
+        is_numbered = self.num_columns > 2 and numbers[0] == "1" and all(each.isdecimal() for each in numbers)
+        return "2" if is_numbered else "1"
+
+    def _guess_tag(self) -> str:
+        """Return the last column that is not filled with placeholders; without tags, a new one after the last.
+
+        Rows with numbered words may go on after the tag, as those of Universal NER do with the annotator's name:
+        there it is the last column of tags that mark spans.
+        """
+        if not self._labelled:
+            return str(self.num_columns + 1)
+        last = max(2, self.num_columns)
+        if self._word == 1:
+            columns = range(self._word + 2, self.num_columns + 1)
+            marking = [
+                at for at in columns if all(_SPAN_TAG.fullmatch("".join(row[at - 1 : at])) for row in self._ahead)
+            ]
+            last = marking[-1] if marking else last
+        while last > self._word + 2 and all(cells[last - 1 : last] in (["-"], ["_"]) for cells in self._ahead):
+            last -= 1
+        return str(last)
 
     def __iter__(self) -> Iterator[TaggedSentence]:
         block: _Block = []

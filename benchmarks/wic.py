@@ -1,0 +1,65 @@
+"""Does a word mean the same in two sentences? Pairs of MCL-WiC, decided by the cosine of the word's two vectors.
+
+    python benchmarks/wic.py MODEL FOLDER [--language zh-zh]
+
+FOLDER has dev.LANGUAGE.data, dev.LANGUAGE.gold and the same of test. The threshold that is best on dev is used on
+test; half of the pairs have the same meaning. Prints a table and JSON.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+
+from elmo import Elmo
+
+
+def read_pairs(folder: Path, part: str, language: str) -> tuple[list[dict[str, str]], np.ndarray]:
+    """Return the pairs of a part, and whether the word means the same in each."""
+    pairs = json.loads((folder / f"{part}.{language}.data").read_text(encoding="utf-8"))
+    gold = {
+        each["id"]: each["tag"] == "T" for each in json.loads((folder / f"{part}.{language}.gold").read_text())
+    }
+    return pairs, np.array([gold[pair["id"]] for pair in pairs])
+
+
+def compare(model: Elmo, pairs: list[dict[str, str]], layers: str | int) -> np.ndarray:
+    """Return the cosine of each pair."""
+    sentences, spans = [], []
+    for pair in pairs:
+        for side in "12":
+            text, start, end = pair[f"sentence{side}"], int(pair[f"start{side}"]), int(pair[f"end{side}"])
+            words = model.tokenize(text)
+            inside = [at for at, word in enumerate(words) if word.end > start and word.start < end]
+            sentences.append([word.text for word in words])
+            spans.append([(inside[0], inside[-1] + 1)])
+    vectors = np.concatenate(model.embed_phrases(sentences, spans, layers=layers))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors[::2] * vectors[1::2]).sum(axis=1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", metavar="MODEL")
+    parser.add_argument("folder", metavar="FOLDER", type=Path)
+    parser.add_argument("--language", default="zh-zh")
+    given = parser.parse_args()
+    model = Elmo.from_pretrained(given.model)
+    (dev, dev_gold), (test, test_gold) = (
+        read_pairs(given.folder, part, given.language) for part in ("dev", "test")
+    )
+    results = {}
+    print("| vectors | dev | test |\n|---|---:|---:|")
+    for layers in ("top", "average", *(["meaning"] if model.context else [])):
+        cosines, others = (compare(model, pairs, layers) for pairs in (dev, test))
+        scores = [float(np.mean((cosines >= threshold) == dev_gold)) for threshold in np.sort(cosines)]
+        threshold = np.sort(cosines)[int(np.argmax(scores))]
+        accuracy = float(np.mean((others >= threshold) == test_gold))
+        results[layers] = {"dev": 100 * max(scores), "test": 100 * accuracy}
+        print(f"| {layers} | {100 * max(scores):.1f} | {100 * accuracy:.1f} |", flush=True)
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Five Chinese tasks with a model and, beside it, the same network without it: means of three seeds.
+#
+#   recipes/zh-small/tasks.sh MODEL DATA WORK [TASK...]
+#
+# MODEL  the model, such as zh-small
+# DATA   folder with pos, ner, sentiment, similarity and entailment, each with train, dev and test files
+# WORK   folder for the results; a comparison that is stopped resumes when the script runs again
+# TASK   pos, ner, sentiment, similarity, entailment; all of them if none is named
+#
+# Environment: SEEDS (3), VARIANTS (baseline,learned,context_concat), TASK_OPTIONS (more options of elmo task train,
+# such as "--epochs 1 --set fit.fraction=0.02" for a trial), ELMO (the command). A run of one seed takes at most about
+# four minutes on one core; the large sets are therefore used in part (fit.fraction).
+set -euo pipefail
+
+if [ $# -lt 3 ]; then
+  echo "usage: $0 MODEL DATA WORK [TASK...]" >&2
+  exit 2
+fi
+model=$1 data=$2 work=$3
+shift 3
+elmo=${ELMO:-elmo}
+variants=${VARIANTS:-baseline,learned,context_concat}
+mkdir -p "$work"
+
+# compare NAME FAMILY SUFFIX OPTION...
+compare() {
+  local name=$1 family=$2 suffix=$3
+  shift 3
+  echo "== $name"
+  # shellcheck disable=SC2086  # options are separated by spaces
+  $elmo task train "$family" --model "$model" --compare --variants "$variants" --seeds "${SEEDS:-3}" \
+    --train "$data/$name/train.$suffix" --dev "$data/$name/dev.$suffix" --test "$data/$name/test.$suffix" \
+    --output "$work/$name" "$@" ${TASK_OPTIONS:-}
+}
+
+for name in "${@:-pos ner sentiment similarity entailment}"; do
+  for task in $name; do
+    case $task in
+      # Words of several characters, one tag each; the file's own columns are found.
+      pos) compare pos pos conllu --epochs 8 ;;
+      ner) compare ner ner iob2 --epochs 8 --word-features learned,characters ;;
+      # Long texts: a convolution instead of a BiLSTM.
+      sentiment) compare sentiment sentiment csv --network cnn --epochs 6 ;;
+      # Two columns of text and a score from 0 to 5, without a header.
+      similarity) compare similarity similarity csv --epochs 6 --set fit.fraction=0.5 ;;
+      entailment) compare entailment entailment json --epochs 6 --set fit.fraction=0.4 ;;
+      *) echo "There is no task $task; choose pos, ner, sentiment, similarity or entailment." >&2; exit 2 ;;
+    esac
+  done
+done

@@ -1,0 +1,104 @@
+"""Words as callers give them -> the units that one model reads, by its tokenization and its aliases.
+
+A unit is what gets an id: a word, or in scripts without spaces a letter. A word of several units has the mean of
+their vectors. Texts are tokenized here too, so that opening a model brings its own tokenization.
+"""
+
+import functools
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from elmo.config import TokenizationConfig
+from elmo.text.scripts import script_of
+from elmo.text.sentence_input import Tokenizer
+from elmo.text.tokenize import Word, split_on_spaces, tokenize
+
+_REMEMBERED_WORDS = 200_000
+_FULL_WIDTH = {
+    code: code - 0xFEE0 for code in (*range(0xFF10, 0xFF1A), *range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))
+}
+
+
+@dataclass(frozen=True)
+class UnitSentence:
+    """The units of a sentence, and how many each word has; None if each word is one unit."""
+
+    units: list[str]
+    num_units: list[int] | None = None
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """Return the half-open range of units of each word."""
+        found, start = [], 0
+        for number in self.num_units or [1] * len(self.units):
+            found.append((start, start + number))
+            start += number
+        return found
+
+
+class Tokenization:
+    """How one model splits text into words, and words into units."""
+
+    def __init__(self, config: TokenizationConfig | None = None, aliases: Mapping[str, str] | None = None) -> None:
+        """`aliases`: units that the model reads as others, such as Traditional characters as Simplified ones."""
+        self.config = config or TokenizationConfig()
+        self.aliases = dict(aliases or {})
+        self._known: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def reads_characters(self) -> bool:
+        """Whether a word may have several units."""
+        return self.config.units == "characters"
+
+    def __call__(self, text: str) -> list[Word]:
+        """Return the words of a text with their offsets; in scripts without spaces they are units."""
+        return tokenize(text, self.config.scripts)
+
+    def tokenizer(self, *, on_spaces: bool = False) -> Tokenizer:
+        """Return what splits texts into words: this, or at spaces alone."""
+        return split_on_spaces if on_spaces else self
+
+    def read(self, words: Sequence[str], *, whole: Collection[str] = ()) -> UnitSentence:
+        """Return the units of the words of one sentence, as the model reads them; `whole` words are not split."""
+        if not self.reads_characters and not self.aliases:
+            return UnitSentence(list(words))
+        split = [(word,) if word in whole else self._split(word) for word in words]
+        units = [unit for each in split for unit in each]
+        return UnitSentence(units, None if len(units) == len(split) else [len(each) for each in split])
+
+    def count(self, words: Sequence[str]) -> int:
+        """Return the number of units of some words."""
+        return sum(len(self._split(word)) for word in words) if self.reads_characters else len(words)
+
+    def join(self, units: Sequence[str]) -> str:
+        """Return units in a row as they are written: without a space beside a letter of the scripts."""
+        written = ""
+        for unit in units:
+            is_apart = written and not (self._is_alone(written[-1]) or self._is_alone(unit[:1]))
+            written += f" {unit}" if is_apart else unit
+        return written
+
+    def _is_alone(self, character: str) -> bool:
+        return script_of(character) in self.config.scripts
+
+    def _split(self, word: str) -> tuple[str, ...]:
+        found = self._known.get(word)
+        if found is None:
+            pieces = [piece.text for piece in self(word)] if self.reads_characters and len(word) > 1 else []
+            found = tuple(map(self._read_as, pieces or [word]))
+            if len(self._known) >= _REMEMBERED_WORDS:
+                self._known = {}
+            self._known[word] = found
+        return found
+
+    def _read_as(self, unit: str) -> str:
+        """Return the unit that the model reads for another: its alias, and ASCII for full-width letters."""
+        alias = self.aliases.get(unit)
+        if alias is not None or not self.reads_characters:
+            return unit if alias is None else alias
+        return unit if unit.isascii() else unit.translate(_FULL_WIDTH)
+
+
+@functools.cache
+def default_tokenization() -> Tokenization:
+    """Return the tokenization of models of words."""
+    return Tokenization()
