@@ -6,8 +6,7 @@ import torch
 from elmo.kernels import training
 from elmo.kernels.library import find_library
 from elmo.nn.char_cnn import CharCnn
-from elmo.nn.lstm_window import move_cells_back_in_torch, move_cells_in_torch
-from elmo.nn.projected_lstm import LstmStack, ProjectedLstm
+from elmo.nn.projected_lstm import LstmStack, ProjectedLstm, move_cells_back_in_torch, move_cells_in_torch
 
 SHAPES = [(1, 1), (2, 7), (3, 16), (5, 33), (130, 64)]
 # bfloat16: where the last bits differ, rounding may go to the neighbouring value

@@ -1,15 +1,25 @@
 """One direction of the language model: projected LSTM layers with clipping and residual connections.
 
-State is passed in and out, never kept here, so the same input always gives the same output.
+State is passed in and out, never kept here, so the same input always gives the same output. A layer over a window
+of rows, with gradients, is one autograd step for all its time steps; what all steps share (inputs, weight
+gradients) is one matrix multiplication each.
 """
+
+import functools
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from elmo.kernels import training
+from elmo.kernels.library import find_library
 from elmo.nn.initialize import draw_glorot
-from elmo.nn.lstm_window import LstmWindow
-from elmo.nn.reading_state import ReadingState
+from elmo.nn.reading_state import EncoderStack, ReadingState
+
+sigmoid_backward = torch.ops.aten.sigmoid_backward
+tanh_backward = torch.ops.aten.tanh_backward
 
 
 class LstmState(ReadingState):
@@ -95,18 +105,12 @@ class ProjectedLstm(nn.Module):
         return self.bias + F.pad(unlearned, (self.cell_dim, 2 * self.cell_dim))
 
 
-class LstmStack(nn.Module):
+class LstmStack(EncoderStack[LstmState]):
     """All layers of one direction, reading in the direction it is given."""
 
     def __init__(self, layers: list[ProjectedLstm], *, residual: bool) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(layers)
+        super().__init__(layers)
         self.residual = residual
-
-    @property
-    def num_layers(self) -> int:
-        """How many layers there are."""
-        return len(self.layers)
 
     def zero_state(self, num_rows: int) -> LstmState:
         """Return the state before anything was read."""
@@ -130,19 +134,6 @@ class LstmStack(nn.Module):
             hiddens.append(hidden)
             cells.append(cell)
         return outputs, LstmState(torch.stack(hiddens), torch.stack(cells))
-
-    def read_window(
-        self,
-        inputs: Tensor,
-        keep: Tensor,
-        state: ReadingState,
-        *,
-        dropout: float = 0.0,
-        product_dtype: torch.dtype = torch.float32,
-    ) -> tuple[Tensor, LstmState]:
-        """Return the top layer of read_layers and the state."""
-        layers, state = self.read_layers(inputs, keep, state, dropout=dropout, product_dtype=product_dtype)
-        return layers[-1], state
 
     def read_layers(
         self,
@@ -170,3 +161,182 @@ class LstmStack(nn.Module):
             hiddens.append(hidden.detach())
             cells.append(cell.detach())
         return layers, LstmState(torch.stack(hiddens), torch.stack(cells))
+
+
+class LstmWindow(torch.autograd.Function):
+    """outputs (T, B, D) and cells (T, B, H) from inputs (T, B, I) and the state before them.
+
+    Rows are streams of sentences; `keep` is 0 where a sentence starts, so that it starts from a zero state.
+    Matrices are multiplied in `product_dtype`; everything else has the dtype of the weights.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        inputs: Tensor,
+        keep: Tensor,
+        hidden: Tensor,
+        cell: Tensor,
+        input_weight: Tensor,
+        state_weight: Tensor,
+        bias: Tensor,
+        projection_weight: Tensor | None,
+        cell_clip: float | None,
+        projection_clip: float | None,
+        product_dtype: torch.dtype,
+    ) -> tuple[Tensor, Tensor]:
+        """Run all steps, keeping what the backward pass needs."""
+        num_steps, num_rows, _ = inputs.shape
+        inputs = inputs.to(product_dtype)
+        input_weight, state_weight = input_weight.to(product_dtype), state_weight.to(product_dtype)
+        from_inputs = F.linear(inputs.flatten(0, 1), input_weight).view(num_steps, num_rows, -1)
+        from_state = torch.empty_like(from_inputs[0])
+        same = product_dtype == bias.dtype
+        gates = from_inputs if same else torch.empty_like(from_inputs, dtype=bias.dtype)
+        if projection_weight is not None:
+            projection_weight = projection_weight.to(product_dtype)
+        move_cells, _ = _choose_passes(gates)
+        first_cell, keep = cell.contiguous(), keep.contiguous()
+        before_hidden = inputs.new_empty((num_steps, *hidden.shape))
+        cells = gates.new_empty((num_steps, *cell.shape))
+        squashed, exposed = torch.empty_like(cells), torch.empty_like(cells, dtype=product_dtype)
+        outputs = gates.new_empty((num_steps, *hidden.shape))
+        for step in range(num_steps):
+            torch.mul(hidden, keep[step, :, None], out=before_hidden[step])
+            torch.mm(before_hidden[step], state_weight.t(), out=from_state)
+            previous = cells[step - 1] if step else first_cell
+            move_cells(
+                from_inputs[step], from_state, bias, previous, keep[step], cell_clip,
+                gates[step], cells[step], squashed[step], exposed[step],
+            )  # fmt: skip
+            if projection_weight is None:
+                outputs[step] = exposed[step]
+            elif projection_clip is None:
+                outputs[step] = exposed[step] @ projection_weight.t()
+            else:
+                projected = exposed[step] @ projection_weight.t()
+                outputs[step] = projected.clamp_(-projection_clip, projection_clip)
+            hidden = outputs[step]
+        ctx.save_for_backward(
+            inputs, keep, input_weight, state_weight, projection_weight,
+            gates, before_hidden, first_cell, cells, squashed, exposed, outputs,
+        )  # fmt: skip
+        ctx.cell_clip, ctx.projection_clip = cell_clip, projection_clip
+        ctx.set_materialize_grads(False)
+        return outputs, cells
+
+    @staticmethod
+    def backward(ctx: Any, grad_outputs: Tensor | None, grad_cells: Tensor | None) -> Any:
+        """Run the steps from last to first, then make each weight's gradient in one multiplication."""
+        (
+            inputs, keep, input_weight, state_weight, projection_weight,
+            gates, before_hidden, first_cell, cells, squashed, exposed, outputs,
+        ) = ctx.saved_tensors  # fmt: skip
+        num_steps, dtype = len(inputs), inputs.dtype
+        _, move_cells_back = _choose_passes(gates)
+        grad_gates = torch.empty_like(gates, dtype=dtype)
+        grad_bias = gates.new_zeros(gates.shape[2])
+        grad_projected = torch.empty_like(outputs, dtype=dtype)
+        grad_cell, grad_hidden = torch.zeros_like(cells[0]), torch.zeros_like(outputs[0])
+        for step in reversed(range(num_steps)):
+            grad_output = grad_hidden.clone() if grad_outputs is None else grad_outputs[step] + grad_hidden
+            if grad_cells is not None:
+                grad_cell += grad_cells[step]
+            if projection_weight is None:
+                grad_exposed = grad_output.to(dtype)
+            else:
+                if ctx.projection_clip is not None:
+                    _stop_where_clipped(grad_output, outputs[step], ctx.projection_clip)
+                grad_projected[step] = grad_output
+                grad_exposed = grad_projected[step] @ projection_weight
+            previous = cells[step - 1] if step else first_cell
+            move_cells_back(
+                gates[step], previous, keep[step], cells[step], squashed[step], grad_exposed, ctx.cell_clip,
+                grad_cell, grad_gates[step], grad_bias,
+            )  # fmt: skip
+            grad_hidden = (grad_gates[step] @ state_weight) * keep[step, :, None]
+        flat = grad_gates.flatten(0, 1)
+        grad_projection = None
+        if projection_weight is not None:
+            grad_projection = (grad_projected.flatten(0, 1).t() @ exposed.flatten(0, 1)).to(gates.dtype)
+        return (
+            (flat @ input_weight).to(gates.dtype).view(inputs.shape),
+            None,
+            grad_hidden,
+            grad_cell,
+            (flat.t() @ inputs.flatten(0, 1)).to(gates.dtype),
+            (flat.t() @ before_hidden.flatten(0, 1)).to(gates.dtype),
+            grad_bias,
+            grad_projection,
+            None,
+            None,
+            None,
+        )
+
+
+def _choose_passes(gates: Tensor) -> tuple[Callable[..., None], Callable[..., None]]:
+    """Return what happens between a step's multiplications: compiled on the CPU, or torch."""
+    library = find_library() if gates.device.type == "cpu" and gates.dtype == torch.float32 else None
+    if library is None:
+        return move_cells_in_torch, move_cells_back_in_torch
+    return functools.partial(training.move_cells, library), functools.partial(training.move_cells_back, library)
+
+
+def move_cells_in_torch(
+    from_inputs: Tensor,
+    from_state: Tensor,
+    bias: Tensor,
+    previous: Tensor,
+    keep: Tensor,
+    cell_clip: float | None,
+    gates: Tensor,
+    cell: Tensor,
+    squashed: Tensor,
+    exposed: Tensor,
+) -> None:
+    """Do what kernels.training.move_cells does, in torch operations."""
+    torch.add(from_inputs.to(bias.dtype) + from_state, bias, out=gates)
+    cell_dim = cell.shape[1]
+    gates[:, : 2 * cell_dim].sigmoid_()
+    gates[:, 2 * cell_dim : 3 * cell_dim].tanh_()
+    gates[:, 3 * cell_dim :].sigmoid_()
+    input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)
+    torch.mul(previous, keep[:, None], out=cell)
+    cell.mul_(forget_gate).addcmul_(input_gate, candidate)
+    if cell_clip is not None:
+        cell.clamp_(-cell_clip, cell_clip)
+    torch.tanh(cell, out=squashed)
+    torch.mul(output_gate, squashed, out=exposed)
+
+
+def move_cells_back_in_torch(
+    gates: Tensor,
+    previous: Tensor,
+    keep: Tensor,
+    cell: Tensor,
+    squashed: Tensor,
+    grad_exposed: Tensor,
+    cell_clip: float | None,
+    grad_cell: Tensor,
+    grad_gates: Tensor,
+    grad_bias: Tensor,
+) -> None:
+    """Do what kernels.training.move_cells_back does, in torch operations."""
+    input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)
+    grad_exposed = grad_exposed.to(gates.dtype)
+    to_output = sigmoid_backward(grad_exposed * squashed, output_gate)
+    grad_cell += tanh_backward(grad_exposed * output_gate, squashed)
+    if cell_clip is not None:
+        _stop_where_clipped(grad_cell, cell, cell_clip)
+    to_input = sigmoid_backward(grad_cell * candidate, input_gate)
+    to_forget = sigmoid_backward(grad_cell * (previous * keep[:, None]), forget_gate)
+    to_candidate = tanh_backward(grad_cell * input_gate, candidate)
+    joined = torch.cat([to_input, to_forget, to_candidate, to_output], dim=1)
+    grad_gates.copy_(joined)
+    grad_bias += joined.sum(dim=0)
+    grad_cell.mul_(forget_gate).mul_(keep[:, None])
+
+
+def _stop_where_clipped(gradient: Tensor, clipped: Tensor, clip: float) -> None:
+    """Set the gradient to zero where its value was clipped, in place."""
+    torch.ops.aten.hardtanh_backward(gradient, clipped, -clip, clip, grad_input=gradient)

@@ -1,10 +1,11 @@
-"""Where a direction stands after what it has read: any tensors whose second axis is the rows of a batch."""
+"""What every encoder of a direction has: layers, and a state, whose second axis is the rows of a batch."""
 
-from collections.abc import Callable
-from typing import TypeVar
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 StateT = TypeVar("StateT", bound="ReadingState")
 
@@ -46,3 +47,41 @@ class ReadingState:
 
     def _each(self: StateT, change: Callable[[Tensor], Tensor]) -> StateT:
         return type(self)(*map(change, self.tensors))
+
+
+class EncoderStack(nn.Module, Generic[StateT]):
+    """All layers of one direction."""
+
+    def __init__(self, layers: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+
+    @property
+    def num_layers(self) -> int:
+        """How many layers there are."""
+        return len(self.layers)
+
+    def read_window(
+        self,
+        inputs: Tensor,
+        keep: Tensor,
+        state: ReadingState,
+        *,
+        dropout: float = 0.0,
+        product_dtype: torch.dtype = torch.float32,
+    ) -> tuple[Tensor, StateT]:
+        """Return the top layer of read_layers and the state."""
+        layers, after = self.read_layers(inputs, keep, state, dropout=dropout, product_dtype=product_dtype)
+        return layers[-1], after
+
+    @abstractmethod
+    def read_layers(
+        self,
+        inputs: Tensor,
+        keep: Tensor,
+        state: ReadingState,
+        *,
+        dropout: float = 0.0,
+        product_dtype: torch.dtype = torch.float32,
+    ) -> tuple[list[Tensor], StateT]:
+        """(T, B, D) of packed rows, `keep` (T, B) -> each layer's outputs (T, B, D) and the state, detached."""

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.nn.initialize import draw_normal, make_linear
-from elmo.nn.reading_state import ReadingState
+from elmo.nn.reading_state import EncoderStack, ReadingState
 
 # Long rows are read in windows of this many steps, which bounds the memory that attention takes.
 STEPS_AT_ONCE = 256
@@ -84,7 +84,7 @@ class TransformerState(ReadingState):
         return F.pad(self.keys, padding), F.pad(self.values, padding), self.num_kept
 
 
-class TransformerStack(nn.Module):
+class TransformerStack(EncoderStack[TransformerState]):
     """All layers of one direction; a word sees itself and `context` words before it in each layer.
 
     A layer's output is the sum that its block passes on, brought to one scale by the norm that all layers share:
@@ -92,15 +92,9 @@ class TransformerStack(nn.Module):
     """
 
     def __init__(self, layers: list[CausalBlock], *, dim: int, context: int) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(layers)
+        super().__init__(layers)
         self.norm = nn.LayerNorm(dim)
         self.dim, self.context = dim, context
-
-    @property
-    def num_layers(self) -> int:
-        """How many layers there are."""
-        return len(self.layers)
 
     def zero_state(self, num_rows: int) -> TransformerState:
         """Return the state before anything was read."""
@@ -136,19 +130,6 @@ class TransformerStack(nn.Module):
         streams = [torch.cat([*parts, unread], dim=1) for parts in zip(*windows, strict=True)]
         streams = streams or [unread] * self.num_layers
         return [self.norm(stream).masked_fill(past_end, 0.0) for stream in streams], state
-
-    def read_window(
-        self,
-        inputs: Tensor,
-        keep: Tensor,
-        state: ReadingState,
-        *,
-        dropout: float = 0.0,
-        product_dtype: torch.dtype = torch.float32,
-    ) -> tuple[Tensor, TransformerState]:
-        """Return the top layer of read_layers and the state."""
-        layers, state = self.read_layers(inputs, keep, state, dropout=dropout, product_dtype=product_dtype)
-        return layers[-1], state
 
     def read_layers(
         self,

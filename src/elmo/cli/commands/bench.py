@@ -1,5 +1,6 @@
 """`elmo bench`: words per second, and milliseconds per sentence, of a model on this machine."""
 
+import functools
 import itertools
 import time
 from collections.abc import Iterator
@@ -15,11 +16,16 @@ from elmo.files.rows import to_json
 from elmo.heap import reuse_large_blocks
 
 if TYPE_CHECKING:
+    from elmo.inference.precision import Precision
+    from elmo.inference.workers import Workers
     from elmo.model import Elmo
+    from elmo.nn.bilm import BiLM
 
 SENTENCES_AT_ONCE = (1, 16, 1024)
 NUM_SENTENCES = 4096  # at most, from the text or generated; they are embedded again and again
 GENERATED_WORDS, GENERATED_LENGTH = 30_000, 24
+# Rows, inputs and outputs of a multiplication that is limited by arithmetic, and whose result stays in the cache.
+PRODUCT_SIZE = 256, 1024, 2048
 
 
 def bench(
@@ -114,15 +120,14 @@ def _measure(
 ) -> dict[str, Any]:
     import statistics  # here, because help pages must not wait for it
 
-    from elmo.inference.product_limit import count_operations, measure_product_limit
     from elmo.inference.workers import Workers
 
     workers = Workers(model.num_threads)
-    per_word, per_new_word = count_operations(model.bilm)
+    per_word, per_new_word = _count_operations(model.bilm)
     model.embed(sentences[:at_once])
     rates, limits, shares, call_seconds = [], [], [], []
     for _ in range(repeats):
-        limits.append(measure_product_limit(model.precision, workers, seconds=min(0.5, seconds)))
+        limits.append(_measure_product_limit(model.precision, workers, seconds=min(0.5, seconds)))
         model.clear_cache()
         num_words, calls = _embed_for(model, sentences, at_once, seconds)
         num_operations = per_word * num_words + per_new_word * model.cache_info().num_misses
@@ -172,3 +177,41 @@ def _to_lines(summary: dict[str, Any]) -> Iterator[str]:
         )
     yield "ms: milliseconds per sentence, one per call (median)"
     yield "cached: words found in the word cache; of limit: share of this machine's matrix-multiplication speed"
+
+
+def _measure_product_limit(precision: "Precision", workers: "Workers", *, seconds: float) -> float:
+    """Return the operations per second that all workers reach together, two for each multiplication."""
+    task = functools.partial(_multiply, precision, seconds)
+    return sum(workers.run([task for _ in range(workers.num_workers)]))
+
+
+def _multiply(precision: "Precision", seconds: float) -> float:
+    from time import perf_counter
+
+    import torch
+
+    from elmo.inference.packed_linear import pack_linear
+
+    num_rows, input_dim, output_dim = PRODUCT_SIZE
+    multiply = pack_linear(torch.rand(output_dim, input_dim), None, precision)
+    inputs = torch.rand(num_rows, input_dim)
+    multiply(inputs)
+    best, start = 0.0, perf_counter()
+    while (before := perf_counter()) - start < seconds:
+        multiply(inputs)
+        best = max(best, 2 * num_rows * input_dim * output_dim / (perf_counter() - before))
+    return best
+
+
+def _count_operations(bilm: "BiLM") -> tuple[int, int]:
+    """Return the operations for a word in its sentence, and those for a word seen the first time.
+
+    Multiplications with weights alone are counted, and of the characters' network those after its convolutions.
+    """
+    directions = [*bilm.left_to_right.parameters(), *bilm.right_to_left.parameters()]
+    named = bilm.tokens.named_parameters()
+    tokens = [weight for name, weight in named if name.startswith(("characters.highways.", "projection."))]
+    in_sentence, once = (
+        2 * sum(weight.numel() for weight in weights if weight.dim() == 2) for weights in (directions, tokens)
+    )
+    return in_sentence, once
