@@ -8,7 +8,6 @@ was killed resumes after its last segment; a build with other files, or more wor
 import dataclasses
 import itertools
 import json
-import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -31,6 +30,7 @@ from elmo.analysis.occurrences import (
     find_corpus,
     is_same_word,
     read_source,
+    sample_some,
     split_word,
 )
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
@@ -229,10 +229,11 @@ class CorpusIndex:
 
     def count(self, corpus_filter: CorpusFilter | None = None) -> int:
         """Return the number of occurrences that pass a filter."""
-        if corpus_filter is None or corpus_filter.is_whole:
+        if corpus_filter is None:
             return self.num_occurrences
         with self._reraise_as_damaged():
-            return sum(int(segment.mask(corpus_filter).sum()) for segment in self._segments)
+            masks = [(segment, segment.mask(corpus_filter)) for segment in self._segments]
+            return sum(segment.num_occurrences if mask is None else int(mask.sum()) for segment, mask in masks)
 
     def find_occurrences(
         self, word: str, *, max_occurrences: int, corpus_filter: CorpusFilter | None = None, seed: int = 0
@@ -242,13 +243,10 @@ class CorpusIndex:
         wanted = split_word(word, self.manifest.reading)
         with self._reraise_as_damaged():
             for number, segment in enumerate(self._segments):
-                numbers = segment.runs_of(wanted)
-                if corpus_filter is not None and not corpus_filter.is_whole:
-                    numbers = numbers[segment.mask(corpus_filter)[numbers]]
-                places += [(number, place) for place in sorted(numbers.tolist())]
-            sampled = places
-            if len(places) > max_occurrences:
-                sampled = sorted(random.Random(seed).sample(places, max_occurrences))
+                numbers, mask = segment.runs_of(wanted), segment.mask(corpus_filter)
+                chosen = numbers if mask is None else numbers[mask[numbers]]
+                places += [(number, place) for place in sorted(chosen.tolist())]
+            sampled = sorted(sample_some(places, max_occurrences, seed))
             firsts = [self._segments[number][place] for number, place in sampled]
             whole = [dataclasses.replace(each, end=each.start + len(wanted)) for each in firsts]
             return Occurrences(whole, len(places))
@@ -267,7 +265,7 @@ class CorpusIndex:
 
 
 def _make_mask(segment: Segment, word: str, words: str, corpus_filter: CorpusFilter | None) -> Mask | None:
-    mask = None if corpus_filter is None or corpus_filter.is_whole else segment.mask(corpus_filter)
+    mask = segment.mask(corpus_filter)
     if words == "any":
         return mask
     same = np.zeros(segment.num_occurrences, dtype=np.bool_)

@@ -98,10 +98,8 @@ class Segment:
     def occurrences_of(self, word: str) -> npt.NDArray[np.int64]:
         """Return the numbers of the occurrences of all forms of a word."""
         forms = self.forms_of(word)
-        if not forms:
-            return np.zeros(0, dtype=np.int64)
-        start = int(self._posting_ends[forms[0] - 1]) if forms[0] else 0
-        return np.asarray(self._postings[start : int(self._posting_ends[forms[-1]])], dtype=np.int64)
+        start, end = (int(self._posting_ends[form - 1]) if form else 0 for form in (forms.start, forms.stop))
+        return np.asarray(self._postings[start:end], dtype=np.int64)
 
     def runs_of(self, words: Sequence[str]) -> npt.NDArray[np.int64]:
         """Return the numbers of the first words where all these words stand in a row in one sentence."""
@@ -114,9 +112,8 @@ class Segment:
     def forms_of(self, word: str) -> range:
         """Return the numbers of the words that equal this one except for upper and lower case."""
         folded, numbers = word.casefold(), range(len(self.words))
-        first = bisect.bisect_left(numbers, folded, key=lambda number: self.words[number].casefold())
-        last = bisect.bisect_right(numbers, folded, key=lambda number: self.words[number].casefold())
-        return range(first, last)
+        ends = (bisect.bisect_left, bisect.bisect_right)
+        return range(*(find(numbers, folded, key=lambda number: self.words[number].casefold()) for find in ends))
 
     def __getitem__(self, number: int) -> Occurrence:
         """Return an occurrence by its number."""
@@ -131,8 +128,10 @@ class Segment:
         in_source = first + number - self._piece_starts[piece]
         return CorpusSentence(self._text[number], tuple(map(tuple, offsets)), source, in_source)
 
-    def mask(self, chosen: CorpusFilter) -> Mask:
-        """Return which occurrences pass a filter."""
+    def mask(self, chosen: CorpusFilter | None) -> Mask | None:
+        """Return which occurrences pass a filter; None if all do."""
+        if chosen is None or chosen.is_whole:
+            return None
         mask = np.zeros(self.num_occurrences, dtype=np.bool_)
         for (source, first, count), start in zip(self.pieces, self._piece_starts, strict=False):
             low = max(chosen.first_sentence - first, 0)

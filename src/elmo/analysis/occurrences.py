@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from elmo.corpus.settings import TextSettings as TextSettings
 from elmo.corpus.text import cut_parts, cut_sentences
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # An index, or the names of text files (patterns such as texts/*.txt too).
 Corpus: TypeAlias = "CorpusIndex | Sequence[str]"
 QUERY_SOURCE = "query"
+T = TypeVar("T")
 _CHUNK_BYTES = 1 << 20
 _MARK = re.compile(r"\[([^\[\]]+)\]")
 
@@ -342,11 +343,9 @@ def find_labelled(path: str | Path, word: str, *, max_occurrences: int = 1000, s
     return Occurrences(sample_some(found, max_occurrences, seed), len(found))
 
 
-def sample_some(occurrences: Sequence[Occurrence], max_occurrences: int, seed: int) -> list[Occurrence]:
-    """Return all occurrences, or a random sample of them."""
-    if len(occurrences) <= max_occurrences:
-        return list(occurrences)
-    return random.Random(seed).sample(list(occurrences), max_occurrences)
+def sample_some(found: Sequence[T], max_number: int, seed: int) -> list[T]:
+    """Return all that was found, or a random sample of it."""
+    return list(found) if len(found) <= max_number else random.Random(seed).sample(list(found), max_number)
 
 
 def _read_xml(path: str) -> Iterator[tuple[str, Occurrence]]:

@@ -6,7 +6,6 @@ senses is the one whose silhouette is most above theirs, or one sense if none cl
 """
 
 import math
-import random
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -372,6 +371,4 @@ def _choose_words(
         raise InputError(
             f"No word has {min_occurrences} labelled occurrences and two senses; lower --min-occurrences."
         )
-    if max_words is not None and len(chosen) > max_words:
-        chosen = random.Random(seed).sample(chosen, max_words)
-    return sorted(chosen)
+    return sorted(chosen if max_words is None else sample_some(chosen, max_words, seed))

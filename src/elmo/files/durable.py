@@ -193,10 +193,8 @@ def _is_running(process: int) -> bool:
         return True  # Windows offers no harmless way to ask
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
     return True
 
 

@@ -94,49 +94,45 @@ def _read_object(number: int, line: str) -> Record | BrokenRow:
 def read_json_array(text: str, name: str) -> Iterator[Record]:
     """Yield the objects of a JSON array one by one; InputError names the file and the line of a fault."""
     decoder = json.JSONDecoder()
-    at = _after_space(text, 0)
-    line = 1 + text.count("\n", 0, at)
+    at, line = 0, 1
+
+    def skip_space(start: int) -> None:
+        nonlocal at, line
+        match = _SPACE.match(text, start)
+        end = match.end() if match else start
+        line += text.count("\n", at, end)
+        at = end
+
+    skip_space(0)
     if text[at : at + 1] != "[":
         raise InputError(f"{Place(name, 1)}: a JSON array of objects was expected.")
-    is_first = True
-    while True:
-        start = _after_space(text, at + 1)
-        line += text.count("\n", at, start)
+    skip_space(at + 1)
+    is_open = text[at : at + 1] != "]"
+    while is_open:
         place = Place(name, line)
-        if start == len(text):
+        if at == len(text):
             raise InputError(f"{place}: the array ends without its ]; the file seems to be truncated.")
-        if is_first and text[start] == "]":
-            return _check_end(text, start, line, name)
         try:
-            fields, end = decoder.raw_decode(text, start)
+            fields, end = decoder.raw_decode(text, at)
         except json.JSONDecodeError as error:
             raise InputError(f"{place}, is not JSON ({error.msg}).") from error
         if not isinstance(fields, dict):
             raise InputError(f"{place}, holds {json.dumps(fields):.40}; a JSON object was expected.")
         yield Record(line, fields)
-        is_first = False
-        at = _after_space(text, end)
-        line += text.count("\n", start, at)
-        if text[at : at + 1] == "]":
-            return _check_end(text, at, line, name)
-        if at < len(text) and text[at] != ",":
+        skip_space(end)
+        is_open = text[at : at + 1] != "]"
+        if is_open and at < len(text) and text[at] != ",":
+            found = text[at : at + 20]
             raise InputError(
-                f"{Place(name, line)}: {text[at : at + 20]!r} between two objects of the array; a comma was "
-                "expected."
+                f"{Place(name, line)}: {found!r} between two objects of the array; a comma was expected."
             )
-
-
-def _after_space(text: str, at: int) -> int:
-    match = _SPACE.match(text, at)
-    return match.end() if match else at
-
-
-def _check_end(text: str, at: int, line: int, name: str) -> None:
-    end = _after_space(text, at + 1)
-    if end < len(text):
+        if is_open:
+            skip_space(at + 1)
+    skip_space(at + 1)
+    if at < len(text):
         raise InputError(
-            f"{Place(name, line + text.count(chr(10), at, end))}: {text[end : end + 20]!r} follows the end of the "
-            "array; put all objects into one array, or write one object per line (.jsonl)."
+            f"{Place(name, line)}: {text[at : at + 20]!r} follows the end of the array; put all objects into one "
+            "array, or write one object per line (.jsonl)."
         )
 
 
