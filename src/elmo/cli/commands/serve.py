@@ -74,13 +74,7 @@ def serve(**given: Any) -> None:
       elmo serve my-model
       elmo serve en=my-model small --index index --task entities --port 8080
     """
-    for package in PACKAGES:
-        try:
-            import_module(package)
-        except ImportError as error:
-            raise ConfigError(
-                f"elmo serve needs the package {package}; install it with: pip install 'modern-elmo[serve]'"
-            ) from error
+    check_packages("elmo serve")
     from elmo.serve.server import run
     from elmo.serve.settings import Settings
 
@@ -89,6 +83,17 @@ def serve(**given: Any) -> None:
 
     given = {name: value for name, value in given.items() if value is not None and value is not False}
     run(Settings(**given), announce)
+
+
+def check_packages(command: str) -> None:
+    """Raise ConfigError with the extra to install if a package of the server is missing."""
+    for package in PACKAGES:
+        try:
+            import_module(package)
+        except ImportError as error:
+            raise ConfigError(
+                f"{command} needs the package {package}; install it with: pip install 'modern-elmo[serve]'"
+            ) from error
 
 
 serve.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
