@@ -170,6 +170,12 @@ function isFamiliar(text) {
   return 2 * letters.filter((letter) => known.test(letter)).length >= letters.length;
 }
 
+// A model of characters has seen Latin letters too, but its examples are in its own script.
+function isFitting(text) {
+  const isHan = /\p{Script=Han}/u.test(text);
+  return isFamiliar(text) && (model()?.units !== "characters" || isHan);
+}
+
 function showScriptNote() {
   const isStrange = !isFamiliar(state.sentences.join(" "));
   byId("script-note").hidden = !isStrange;
@@ -178,7 +184,7 @@ function showScriptNote() {
 }
 
 function drawExamples() {
-  const fitting = [...EXAMPLES.entries()].filter(([, { sentences }]) => isFamiliar(sentences.join(" ")));
+  const fitting = [...EXAMPLES.entries()].filter(([, { sentences }]) => isFitting(sentences.join(" ")));
   const entries = [["", say("chooseExample")], ...fitting.map(([number, { name }]) => [String(number), name])];
   options(byId("examples"), entries, "");
 }
@@ -259,7 +265,7 @@ async function start() {
   byId("model-choice").hidden = served.models.length < 2;
   document.querySelector(".tabs").hidden = !served.tasks.length;
   drawExamples();
-  const first = EXAMPLES.find(({ sentences }) => isFamiliar(sentences.join(" ")));
+  const first = EXAMPLES.find(({ sentences }) => isFitting(sentences.join(" ")));
   if (!state.sentences.length) useExample(first ?? EXAMPLES[0]);
   drawFields(events);
   useModel();
