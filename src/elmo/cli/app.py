@@ -17,6 +17,7 @@ from elmo.cli.commands.embed import embed, encode
 from elmo.cli.commands.info import info
 from elmo.cli.commands.language_model import evaluate, score, substitutes
 from elmo.cli.commands.models import average, convert, vocab
+from elmo.cli.commands.page import page
 from elmo.cli.commands.probe import probe
 from elmo.cli.commands.senses import senses
 from elmo.cli.commands.serve import serve
@@ -44,6 +45,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "probe": probe,
     "vocab": vocab,
     "serve": serve,
+    "page": page,
     "bench": bench,
 }
 # The module of each group, and its help.

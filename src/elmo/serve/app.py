@@ -15,7 +15,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
 from elmo.heap import return_free_memory
-from elmo.serve import language, schemas, vectors
+from elmo.serve import language, schemas, senses, vectors
 from elmo.serve.batching import Batcher
 from elmo.serve.errors import JsonResponse, Problem, add_error_handlers, describe_errors
 from elmo.serve.metrics import CountRequests, Metrics
@@ -31,6 +31,7 @@ _MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
+    "json": "application/json",
     "svg": "image/svg+xml",
 }
 _PAGE_HEADERS = {
@@ -63,7 +64,7 @@ def create_app(settings: Settings | None = None, served: Served | None = None) -
         strict_content_type=False,
     )  # fmt: skip
     app.state.service = service
-    routers = [vectors.router, language.router, models_router]
+    routers = [vectors.router, language.router, senses.router, models_router]
     routers += [language.neighbors_router] if service.served.has_index else []
     routers += [language.tasks_router] if service.served.tasks else []
     # The scheme is for the OpenAPI document: check_access and get_call, which the routes depend on, check the key.

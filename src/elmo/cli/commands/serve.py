@@ -9,7 +9,7 @@ import typer
 from elmo.cli import options
 from elmo.errors import ConfigError
 
-PACKAGES = ("fastapi", "httptools", "orjson", "prometheus_client", "pydantic_settings", "uvicorn")
+PACKAGES = ("fastapi", "httptools", "orjson", "prometheus_client", "pydantic_settings", "sklearn", "uvicorn")
 Names = list[str] | None
 
 
@@ -115,17 +115,22 @@ def serve(
       elmo serve en=my-model small --index index --task entities --port 8080
     """
     given = {name: value for name, value in locals().items() if value is not None and value is not False}
+    check_packages("elmo serve")
+    from elmo.serve.server import run
+    from elmo.serve.settings import Settings
+
+    run(Settings(**given), _announce)
+
+
+def check_packages(command: str) -> None:
+    """Raise ConfigError with the extra to install if a package of the server is missing."""
     for package in PACKAGES:
         try:
             import_module(package)
         except ImportError as error:
             raise ConfigError(
-                f"elmo serve needs the package {package}; install it with: pip install 'modern-elmo[serve]'"
+                f"{command} needs the package {package}; install it with: pip install 'modern-elmo[serve]'"
             ) from error
-    from elmo.serve.server import run
-    from elmo.serve.settings import Settings
-
-    run(Settings(**given), _announce)
 
 
 def _announce(address: str) -> None:
