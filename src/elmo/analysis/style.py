@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# The Okabe-Ito palette, which colour-blind readers can tell apart; markers differ too.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B8A900")
+# The hues of Okabe and Ito, which colour-blind readers can tell apart; the light ones are darker, so that text in
+# them can be read on white. Markers differ too.
+COLOURS = ("#0072B2", "#D55E00", "#008F68", "#B5578F", "#B07700", "#3D9BD1", "#1F2328", "#8A7F00")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 GREY = "#999999"
 ENDINGS = (".png", ".svg")

@@ -239,7 +239,9 @@ def draw_senses(
     reach = 1.12 * max(float(np.abs(points).max()) for _, points in panels) or 1.0
     width = 2.1 * len(panels) + 0.4
     title = title or f"“{found.word}” in {len(found.occurrences)} sentences"
-    with drawing(path, (width, 3.35), [title, *names], font=font) as figure:
+    with drawing(path, (width, 3.1), [title, *names], font=font) as figure:
+        from matplotlib.lines import Line2D
+
         axes = figure.subplots(1, len(panels), squeeze=False)[0]
         for part, (layer, points) in zip(axes, panels, strict=True):
             part.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[], aspect="equal")
@@ -247,15 +249,23 @@ def draw_senses(
             part.set_title(
                 "layer 0, no sentence" if layer == 0 else name_layer(layer), fontsize=10.5, color=SOFT_INK
             )
-            for sense, name in enumerate(names):
+            is_one_point = float(np.abs(points - points.mean(axis=0)).max()) < 1e-3 * reach
+            for sense in [] if is_one_point else range(len(names)):
                 rows = [row for row, each in enumerate(found.senses) if each == sense]
-                colour, marker = COLOURS[sense % len(COLOURS)], MARKERS[sense % len(MARKERS)]
                 part.scatter(
-                    *points[rows].T, s=38, color=colour, marker=marker, alpha=0.75, linewidths=0.6,
-                    edgecolors="white", label=name if part is axes[0] else None,
+                    *points[rows].T, s=44, color=COLOURS[sense % len(COLOURS)],
+                    marker=MARKERS[sense % len(MARKERS)], alpha=0.8, linewidths=0.7, edgecolors="white",
                 )  # fmt: skip
+            if is_one_point:  # the senses would cover each other
+                part.scatter(*points.mean(axis=0), s=60, color=SOFT_INK, linewidths=0)
+                place_labels(part, points[:1], [f"all {len(points)}"], [SOFT_INK], size=10)
         figure.suptitle(title, x=0.012, ha="left")
-        figure.legend(loc="outside lower center", ncols=min(len(names), 3), handletextpad=0.3)
+        signs = [
+            Line2D([], [], linestyle="", markersize=8, color=COLOURS[sense % len(COLOURS)],
+                   marker=MARKERS[sense % len(MARKERS)], label=name)
+            for sense, name in enumerate(names)
+        ]  # fmt: skip
+        figure.legend(handles=signs, loc="outside lower center", ncols=min(len(names), 3), handletextpad=0.3)
 
 
 def draw_occurrence_map(
@@ -302,7 +312,7 @@ def draw_occurrence_map(
             line += 0.6
         shown_points = found.points[[row for row, _ in numbered]]
         if numbered:
-            axes.scatter(*shown_points.T, s=46, facecolors="none", edgecolors="black", linewidths=0.9, zorder=3)
+            axes.scatter(*shown_points.T, s=90, facecolors="none", edgecolors=SOFT_INK, linewidths=0.9, zorder=3)
             texts = [str(number + 1) for number in range(len(numbered))]
             place_labels(axes, shown_points, texts, [colour for _, colour in numbered])
 
@@ -320,7 +330,10 @@ def _list_near(occurrence: Occurrence) -> Iterator[str]:
                 if len(following) == 1 and script_of(following) == "Han" and not {word, following} & _HAN_STOP:
                     yield word + following
             elif (
-                word[:1].isalpha() and not is_same_word(word, occurrence.word) and folded not in ENGLISH_STOP_WORDS
+                len(word) > 1
+                and word[0].isalpha()
+                and not is_same_word(word, occurrence.word)
+                and folded not in ENGLISH_STOP_WORDS
             ):
                 yield folded
 
@@ -363,4 +376,8 @@ def _shorten(text: str) -> str:
             left += 1
         else:
             right -= 1
+    if left and " " in text[left : int(mark)]:  # whole words, where there are spaces
+        left = text.index(" ", left) + 1
+    if right < len(text) and " " in text[int(mark) : right]:
+        right = text.rindex(" ", 0, right)
     return f"{'…' if left else ''}{text[left:right]}{'…' if right < len(text) else ''}"
