@@ -239,7 +239,7 @@ def draw_senses(
     reach = 1.12 * max(float(np.abs(points).max()) for _, points in panels) or 1.0
     width = 2.1 * len(panels) + 0.4
     title = title or f"“{found.word}” in {len(found.occurrences)} sentences"
-    with drawing(path, (width, 3.1), [title, *names], font=font) as figure:
+    with drawing(path, (width, 3.2), [title, *names], font=font) as figure:
         from matplotlib.lines import Line2D
 
         axes = figure.subplots(1, len(panels), squeeze=False)[0]

@@ -15,9 +15,10 @@ def page(
     precision: options.PrecisionChoice = "float32",
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:
-    """Write the page of `elmo serve` with prepared examples as static files.
+    """Write the page of `elmo serve` as static files.
 
-    The folder can be put on any web host, below any path. It replaces a page that was written there before.
+    It shows prepared examples and can be put on any web host, below any path. A page that was written to the
+    folder before is replaced.
 
     \b
     Example:
