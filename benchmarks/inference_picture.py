@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from machine import Machine
 
+from elmo.analysis.style import COLOURS, drawing
+
 if TYPE_CHECKING:
     from inference import Results
 
-OURS_COLOUR, BEFORE_COLOUR, PEER_COLOUR = "#D55E00", "#F2B48C", "#8FA6BF"
+OURS_COLOUR, BEFORE_COLOUR, PEER_COLOUR = COLOURS[0], COLOURS[5], "#B6BEC6"
 # Titles of the two ways, and how much room the labels of the bars need beside the longest one.
 WAYS = {"single": ("one sentence at a time (milliseconds per sentence)", 1.45), "bulk": ("in bulk", 1.2)}
 PEERS = {
@@ -26,42 +28,40 @@ def draw(
     path: Path, results: dict[str, Results], titles: dict[str, str], machine: Machine, before: str | None
 ) -> None:
     """Draw the results of each size, the fastest in bulk on top; `before` is the other commit of ours."""
-    from matplotlib.figure import Figure
-
     facts = machine.describe()
     heights = [1.4 + 0.28 * len(found.programs) for found in results.values()]
-    figure = Figure(figsize=(12, 0.9 + sum(heights)), layout="constrained")
     flags = " ".join(facts["flags"]) or "no known flags"
-    figure.suptitle(
-        "Words per second on a CPU: contextual vectors for the same sentences, tokenization included\n"
-        f"{facts['cpu']} ({flags}), threads per program: {facts['num_threads']}"
-    )
-    parts = figure.subfigures(len(results), 1, squeeze=False, height_ratios=heights)[:, 0]
-    for part, (size, found) in zip(parts, results.items(), strict=True):
-        part.suptitle(titles[size], fontweight="bold", fontsize=11)
-        names = sorted(found.programs, key=lambda name: found.rate(name, "bulk"))
-        panels = part.subplots(1, 2, sharey=True)
-        for axes, (way, (title, room)) in zip(panels, WAYS.items(), strict=True):
-            rates = [found.rate(name, way) for name in names]
-            labels = [f"{rate:,.0f}" for rate in rates]
-            if way == "single":
-                labels = [
-                    f"{label} ({found.milliseconds(name):,.1f} ms)"
-                    for label, name in zip(labels, names, strict=True)
-                ]
-            bars = axes.barh([_readable(name, before) for name in names], rates, color=list(map(_colour, names)))
-            axes.bar_label(bars, labels, padding=4, fontsize=9)
-            axes.set_xlim(0, room * max(rates))
-            axes.margins(y=0.02)
-            axes.set_title(title, fontsize=10)
-            axes.set_xlabel("words per second", fontsize=9)
-            axes.xaxis.set_major_formatter("{x:,.0f}")
-            axes.tick_params(axis="x", labelsize=8)
-            axes.tick_params(axis="y", length=0)
-            axes.spines[["top", "right"]].set_visible(False)
-        for label, name in zip(panels[0].get_yticklabels(), names, strict=True):
-            label.set_fontweight("bold" if _colour(name) == OURS_COLOUR else "normal")
-    figure.savefig(path, dpi=150)
+    with drawing(path, (12, 0.9 + sum(heights))) as figure:
+        figure.suptitle(
+            "Words per second on a CPU: contextual vectors for the same sentences, tokenization included\n"
+            f"{facts['cpu']} ({flags}), threads per program: {facts['num_threads']}"
+        )
+        parts = figure.subfigures(len(results), 1, squeeze=False, height_ratios=heights)[:, 0]
+        for part, (size, found) in zip(parts, results.items(), strict=True):
+            part.suptitle(titles[size], fontweight="bold", fontsize=11)
+            names = sorted(found.programs, key=lambda name: found.rate(name, "bulk"))
+            panels = part.subplots(1, 2, sharey=True)
+            for axes, (way, (title, room)) in zip(panels, WAYS.items(), strict=True):
+                rates = [found.rate(name, way) for name in names]
+                labels = [f"{rate:,.0f}" for rate in rates]
+                if way == "single":
+                    labels = [
+                        f"{label} ({found.milliseconds(name):,.1f} ms)"
+                        for label, name in zip(labels, names, strict=True)
+                    ]
+                bars = axes.barh(
+                    [_readable(name, before) for name in names], rates, color=list(map(_colour, names))
+                )
+                axes.bar_label(bars, labels, padding=4, fontsize=9)
+                axes.set_xlim(0, room * max(rates))
+                axes.margins(y=0.02)
+                axes.set_title(title, fontsize=10)
+                axes.set_xlabel("words per second", fontsize=9)
+                axes.xaxis.set_major_formatter("{x:,.0f}")
+                axes.tick_params(axis="x", labelsize=8)
+                axes.tick_params(axis="y", length=0)
+            for label, name in zip(panels[0].get_yticklabels(), names, strict=True):
+                label.set_fontweight("bold" if _colour(name) == OURS_COLOUR else "normal")
 
 
 def _readable(name: str, before: str | None) -> str:

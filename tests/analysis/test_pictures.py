@@ -14,15 +14,17 @@ from elmo.analysis import (
     draw_learning_curves,
     draw_mixing_weights,
     draw_occurrence_map,
+    draw_senses,
     draw_similarity_map,
     map_occurrences,
+    map_senses,
     map_word,
     mixing_weights,
-    pictures,
+    style,
 )
-from elmo.analysis.occurrences import Occurrence, join_words
-from elmo.analysis.pictures import choose_fonts, drawing
-from elmo.analysis.word_map import _number_points
+from elmo.analysis.occurrences import Occurrence, join_words, read_query
+from elmo.analysis.style import choose_fonts, drawing, place_labels
+from elmo.analysis.word_map import name_senses
 
 
 def make_occurrences(count, labels=None):
@@ -117,17 +119,79 @@ def test_a_map_needs_three_occurrences():
         map_occurrences("play", make_occurrences(2), make_vectors(2))
 
 
-def test_numbers_of_points_that_lie_together_do_not_cover_each_other():
+def test_labels_of_points_that_lie_together_do_not_cover_each_other():
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 4))
     axes = figure.subplots()
     axes.set(xlim=(-1, 1), ylim=(-1, 1))
-    _number_points(axes, np.asarray([[0, 0], [0.01, 0.01], [0.5, 0.5]], dtype=np.float32), ["black"] * 3)
+    draw = np.random.default_rng(0)
+    points = np.concatenate([0.03 * draw.standard_normal((12, 2)), [[0.99, 0.99]]]).astype(np.float32)
+    texts = [f"label {number}" for number in range(13)]
+    labels = place_labels(axes, points, texts, ["black"] * 13)
     figure.draw_without_rendering()
-    boxes = [text.get_window_extent() for text in axes.texts]
-    assert [text.get_text() for text in axes.texts] == ["1", "2", "3"]
-    assert not boxes[0].overlaps(boxes[1]) and not boxes[1].overlaps(boxes[2])
+    boxes = [label.get_window_extent() for label in labels]
+    assert [label.get_text() for label in labels] == texts
+    assert not [(a, b) for a in range(13) for b in range(a) if boxes[a].overlaps(boxes[b])]
+    frame = axes.get_window_extent()
+    assert all(frame.contains(*box.min) and frame.contains(*box.max) for box in boxes)
+
+
+BANKS = [
+    *(f"she paid {what} into the [bank]" for what in ("cash", "her wages", "a cheque", "the loan", "some cash")),
+    *(f"a {what} lay on the [bank] of the river" for what in ("boat", "wet boat", "tree", "dead fish", "net")),
+]
+
+
+def test_senses_fall_apart_from_layer_to_layer_on_equal_axes(model, tmp_path):
+    found = map_senses(model, BANKS, num_senses=2)
+    assert found.word == "bank" and list(found.points) == [0, 1, 2]
+    assert np.allclose(found.points[0], 0)  # without its sentence the word is the same everywhere
+    assert found.senses[:5] == (found.senses[0],) * 5 and found.senses[5:] == (1 - found.senses[0],) * 5
+    money, river = (found.names[found.senses[number]] for number in (0, 9))
+    assert {"paid", "cash"} <= {*money} and {"lay", "river"} <= {*river} and "bank" not in (*money, *river)
+    for layer in (1, 2):
+        spread = np.linalg.norm(found.points[layer] - found.points[layer].mean(axis=0), axis=1)
+        assert 0 < spread.max() <= 2  # vectors of length 1
+    draw_senses(found, tmp_path / "senses.svg")
+    drawn = (tmp_path / "senses.svg").read_text()
+    assert "“bank” in 10 sentences" in drawn and ", ".join(money) in drawn and "layer 0, no sentence" in drawn
+    described = json.loads(json.dumps(found.to_dict()))
+    assert [each["num_occurrences"] for each in described["senses"]] == [5, 5]
+    assert [each["layer"] for each in described["layers"]] == [0, 1, 2]
+
+
+def test_a_layer_is_turned_towards_the_last_one(model):
+    found = map_senses(model, BANKS, layers=[1, 2], num_senses=2)
+    one, other = found.points[1], found.points[2]
+    left, _, right = np.linalg.svd(one.T @ other)
+    assert np.allclose(left @ right, np.eye(2), atol=1e-3)
+
+
+def test_chinese_senses_are_named_by_pairs_of_characters():
+    sentences = ["我去银[行]存钱", "他在银[行]取款存钱", "火车在[行]走路上", "他们在[行]走路上"]
+    occurrences = [read_query(sentence) for sentence in sentences]
+    assert name_senses(occurrences, [0, 0, 1, 1]) == [("存钱", "取款"), ("走路", "火车")]
+
+
+def test_senses_without_words_of_their_own_are_numbered():
+    occurrences = [read_query(sentence) for sentence in ("the [bank]", "of [bank]", "a [bank] of the river")]
+    assert name_senses(occurrences, [0, 0, 1]) == [("sense 1",), ("river",)]
+    assert name_senses(occurrences, [0, 0, 0]) == [()]
+
+
+@pytest.mark.parametrize(
+    ("sentences", "options", "message"),
+    [
+        (BANKS[:2], {}, r"2 sentence\(s\) were given; a map of senses needs at least 3"),
+        (BANKS[:3], {"num_senses": 4}, "4 senses were requested, but there are 3 sentences; request 1 to 3"),
+        ([*BANKS[:2], "no mark"], {}, "has 0 marked words"),
+        (BANKS, {"layers": ["meaning"]}, "this model has no context layer"),
+    ],
+)
+def test_maps_of_senses_that_cannot_be_made(model, sentences, options, message):
+    with pytest.raises(InputError, match=message):
+        map_senses(model, sentences, **options)
 
 
 def test_characters_that_no_font_has_are_reported_once(caplog, monkeypatch):
@@ -159,14 +223,14 @@ def test_installed_fonts_are_listed_with_plain_ones_first(monkeypatch):
 
     files = ["/f/SomeSans-Bold.ttf", "/f/Serif-Regular.ttf", "/f/SomeSans-Regular.ttf", "/f/LastResort.otf"]
     monkeypatch.setattr(font_manager, "findSystemFonts", lambda: files)
-    assert pictures._list_fonts() == [files[2], files[1], files[0]]
+    assert style._list_fonts() == [files[2], files[1], files[0]]
 
 
 def test_fonts_are_added_until_every_character_has_one(monkeypatch):
     known = {"one": frozenset("银"), "other": frozenset("银行"), "last": frozenset("行x")}
-    monkeypatch.setattr(pictures, "_characters", lambda path: known.get(path, frozenset("abc")))
-    monkeypatch.setattr(pictures, "_list_fonts", lambda: list(known))
-    monkeypatch.setattr(pictures, "_add_font", lambda path: path.name)
+    monkeypatch.setattr(style, "_characters", lambda path: known.get(path, frozenset("abc")))
+    monkeypatch.setattr(style, "_list_fonts", lambda: list(known))
+    monkeypatch.setattr(style, "_add_font", lambda path: path.name)
     assert choose_fonts(["a银"]) == ["DejaVu Sans", "one"]
     assert choose_fonts(["a银x"]) == ["DejaVu Sans", "one", "last"]
 

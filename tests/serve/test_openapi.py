@@ -15,7 +15,7 @@ from tests.serve.conftest import serving, start_process
 def test_the_document_names_every_route_and_body(client):
     document = client.get("/openapi.json").json()
     posts = {path for path, verbs in document["paths"].items() if "post" in verbs}
-    assert posts == {"/v1/embeddings", "/embed", "/similarity", "/substitutes", "/score"}
+    assert posts == {"/v1/embeddings", "/embed", "/similarity", "/substitutes", "/score", "/senses"}
     text = json.dumps(document)
     for path in posts:
         body = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]

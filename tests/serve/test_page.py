@@ -3,8 +3,10 @@
 Needs Playwright and a Chromium of the system, or of ELMO_CHROMIUM.
 """
 
+import json
 import os
 import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -15,8 +17,11 @@ import pytest
 import uvicorn
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
 
-from elmo.analysis import build_index  # noqa: E402
+from axe_playwright_python.sync_playwright import Axe  # noqa: E402
+
+from elmo.analysis import build_index, map_senses  # noqa: E402
 from elmo.serve.app import create_app  # noqa: E402
 from elmo.serve.served import Served, ServedModel  # noqa: E402
 from elmo.serve.server import bind  # noqa: E402
@@ -93,7 +98,7 @@ def page(browser, address) -> Iterator[sync_api.Page]:
     page.foreign = []
     page.on("request", lambda request: request.url.startswith(address) or page.foreign.append(request.url))
     page.goto(address)
-    page.wait_for_selector("#word-1-3")
+    page.wait_for_selector("#pair-cosine")
     yield page
     assert not page.foreign  # everything came from the server itself
     assert not [fault for fault in faults if not fault.startswith("Failed to load resource")]
@@ -112,6 +117,16 @@ def move(page, slider: str, value: float) -> None:
     page.eval_on_selector(
         slider, "(input, value) => { input.value = value; input.dispatchEvent(new Event('input')) }", value
     )
+
+
+def find_faults(page) -> list[str]:
+    """The serious faults that axe-core finds, with the elements."""
+    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    return [
+        f"{fault['id']}: {[node['html'] for node in fault['nodes']][:3]}"
+        for fault in found
+        if fault["impact"] in ("serious", "critical")
+    ]
 
 
 BANKS = {"sentence_a": "I went to the [bank] to deposit money", "sentence_b": "I sat by the [bank] of the river"}
@@ -156,7 +171,7 @@ def test_hovering_shades_by_similarity(page, address, language_model):
     assert all(0 <= heat <= 1 for heat in heats) and len(set(heats)) > 1
     assert page.inner_text("#word-0-7 .score") == ""
     page.mouse.move(5, 5)
-    assert page.get_attribute("#word-1-4", "class") == "word active"  # back to the word marked last
+    assert page.get_attribute("#word-0-4", "class") == "word active"  # back to the word A
 
 
 def test_typing_is_read_by_the_server(page, address):
@@ -169,18 +184,151 @@ def test_typing_is_read_by_the_server(page, address):
     expect(page.locator("#pair")).to_contain_text("A money")
     assert shown_cosine(page) == pytest.approx(expected["cosine"], abs=6e-4)
     page.click("#add")
-    page.fill("#sentence-2", "我去了银行 😀 了")
-    page.wait_for_selector("#word-2-6")
-    assert page.inner_text("#words-2").replace("\n", "").startswith("我")
-    assert page.inner_text("#word-2-6 span:first-child") == "了"
-    page.get_by_role("button", name="Remove sentence 3").click()
-    expect(page.locator("#sentence-2")).to_have_count(0)
+    page.fill("#sentence-3", "我去了银行 😀 了")
+    page.wait_for_selector("#word-3-6")
+    assert page.inner_text("#words-3").replace("\n", "").startswith("我")
+    assert page.inner_text("#word-3-6 span:first-child") == "了"
+    page.get_by_role("button", name="Remove sentence 4").click()
+    expect(page.locator("#sentence-3")).to_have_count(0)
+
+
+def test_several_chinese_characters_are_one_word(page, address):
+    page.fill("#sentence-0", "我去了银行")
+    page.fill("#sentence-1", "河岸上的银行很大")
+    expect(page.locator("#word-0-3 span:first-child")).to_have_text("银行")
+    page.focus("#word-0-3")
+    page.keyboard.press("Escape")
+    page.click("#word-0-3")
+    page.click("#word-1-4")
+    expected = ask(address, "similarity", sentence_a="我去了[银行]", sentence_b="河岸上的[银行]很大")
+    expect(page.locator("#pair")).to_contain_text("A 银行")
+    assert shown_cosine(page) == pytest.approx(expected["cosine"], abs=6e-4)
+    expect(page.locator("#substitutes .side-a")).to_contain_text("mark one of them")
+    page.focus("#word-1-4")
+    page.keyboard.press("Shift+ArrowRight")
+    expect(page.locator("#word-1-4 span:first-child")).to_have_text("银行很")
+    assert page.evaluate("document.activeElement.id") == "word-1-4"
+    page.keyboard.press("Shift+ArrowLeft")
+    page.keyboard.press("Shift+ArrowLeft")
+    expect(page.locator("#word-1-4 span:first-child")).to_have_text("银")
+    expected = ask(address, "similarity", sentence_a="我去了[银行]", sentence_b="河岸上的[银]行很大")
+    assert shown_cosine(page) == pytest.approx(expected["cosine"], abs=6e-4)
+    assert "mark=0%2C3%2C5" in page.url
+
+
+def test_a_phrase_is_marked_with_shift(page, address):
+    page.click("#word-1-1")
+    page.click("#word-1-3", modifiers=["Shift"])
+    expect(page.locator("#pair")).to_contain_text("B sat by the")
+    expected = ask(address, "similarity", sentence_a="I sat by the [bank] of the river",
+                   sentence_b="I [sat by the] bank of the river")  # fmt: skip
+    assert shown_cosine(page) == pytest.approx(expected["cosine"], abs=6e-4)
+
+
+def test_the_model_and_its_training_are_named(page):
+    assert page.inner_text("#model-name") == "tiny"
+    assert "It has no card (README.md) that says how it was trained" in page.inner_text("#trained")
+    assert "3 layers of" in page.inner_text("#facts")
+
+
+def test_the_code_computes_what_is_shown(page, address, language_folder, tmp_path, monkeypatch):
+    for layer, value in enumerate((0.2, 0.0, 0.6)):
+        move(page, f"#s-{layer}", value)
+    (tmp_path / "path/to").mkdir(parents=True)
+    (tmp_path / "path/to/tiny").symlink_to(language_folder)
+    monkeypatch.chdir(tmp_path)
+    code = page.inner_text("#code")
+    names: dict = {}
+    exec(code.replace("model.similarity(", "cosine = model.similarity("), names)
+    assert names["cosine"] == pytest.approx(shown_cosine(page), abs=6e-4)
+    assert f"# {names['cosine']:.3f}" in code and "model.substitutes(" in code
+    page.get_by_role("button", name="curl").click()
+    command, _, second = page.inner_text("#code").partition("\n\n")
+    answer = json.loads(subprocess.run(["bash", "-c", command], capture_output=True, check=True).stdout)
+    assert answer["cosine"] == pytest.approx(names["cosine"], abs=1e-4)
+    answer = json.loads(subprocess.run(["bash", "-c", second], capture_output=True, check=True).stdout)
+    shown = page.locator("#substitutes .side-a .bar-word").all_inner_texts()
+    assert [each["word"] for each in answer["substitutes"]] == shown
+    page.get_by_role("button", name="Python", exact=True).click()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.click("#copy-code")
+    expect(page.locator("#status")).to_have_text("The code is copied.")
+    assert page.evaluate("navigator.clipboard.readText()") == code
+
+
+def test_the_map_shows_the_senses_of_the_server(page, address, language_model):
+    page.click("#tab-senses")
+    page.wait_for_selector(".dot")
+    assert page.locator(".dot").count() == page.locator("#map-sentences li").count() == 24
+    page.click("#map-edit summary")
+    lines = page.input_value("#map-text").split("\n")
+    expected = map_senses(language_model, lines, num_senses=2)
+    assert page.locator("#map-legend strong").all_inner_texts() == [", ".join(words) for words in expected.names]
+    shown = page.locator(".dot").evaluate_all("all => all.map(dot => dot.classList[1])")
+    assert shown == [f"sense-{sense}" for sense in expected.senses]
+    places = "all => all.map(dot => new DOMMatrix(dot.style.transform)).map(({e, f}) => [e, f])"
+    page.get_by_role("button", name="word alone").click()
+    assert len({tuple(place) for place in page.locator(".dot").evaluate_all(places)}) == 1
+    page.get_by_role("button", name="layer 2").click()
+    (first, *_), points = page.locator(".dot").evaluate_all(places), expected.points[2]
+    reach = max(abs(value) for layer in expected.points.values() for value in layer.flatten().tolist())
+    assert first == pytest.approx([210 + 184 / reach * points[0][0], 210 - 184 / reach * points[0][1]], abs=0.3)
+    assert "tab=senses" in page.url
+    code = page.inner_text("#code")
+    assert "analysis.map_senses(model, [" in code and "num_senses=2)" in code and lines[-1] in code
+    page.get_by_role("button", name="curl").click()
+    command = page.inner_text("#code")
+    answer = json.loads(subprocess.run(["bash", "-c", command], capture_output=True, check=True).stdout)
+    assert [each["sense"] for each in answer["occurrences"]] == list(expected.senses)
+
+
+def test_lines_of_the_map_are_marked_by_the_first_one(page):
+    page.click("#tab-senses")
+    page.wait_for_selector(".dot")
+    page.click("#map-edit summary")
+    page.fill("#map-text", "the [bank] of the river\nBank of money\nno such word, only banks\nmoney in a bank")
+    expect(page.locator(".dot")).to_have_count(3)
+    assert page.inner_text("#map-note") == "1 line(s) without the word are left out."
+    page.fill("#map-text", "the [bank]\na bank")
+    expect(page.locator("#map")).to_contain_text("needs at least three sentences")
+    page.fill("#map-text", "")
+    expect(page.locator("#map")).to_contain_text("or choose an example")
+    page.select_option("#map-examples", "1")
+    expect(page.locator(".dot")).to_have_count(12)
+
+
+def test_where_there_is_nothing_the_page_helps(page):
+    for number in range(3):
+        page.fill(f"#sentence-{number}", "")
+    expect(page.locator("#empty")).to_be_visible()
+    expect(page.locator("#substitutes")).to_have_text("Click a word in a sentence above.")
+    page.get_by_role("button", name="Show an example").click()
+    expect(page.locator("#pair")).to_contain_text("A bank in sentence 1 and B bank in sentence 2")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("tab", ["meaning", "senses", "tasks"])
+def test_axe_finds_nothing_serious(page, address, scheme, tab):
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    page.wait_for_selector("#substitutes .side-b li")
+    page.click(f"#tab-{tab}")
+    page.wait_for_selector({"meaning": "#chart svg", "senses": ".dot", "tasks": ".tagged"}[tab])
+    assert find_faults(page) == []
+    page.click("#language")
+    page.wait_for_timeout(200)
+    assert find_faults(page) == []
+
+
+def test_axe_finds_nothing_serious_in_the_page_of_the_api(page, address):
+    page.goto(address + "docs")
+    page.wait_for_selector("details")
+    assert find_faults(page) == []
 
 
 def test_substitutes_and_neighbors_are_those_of_the_server(page, address):
     page.wait_for_selector("#substitutes .side-b li")
     found = ask(address, "substitutes", sentence=BANKS["sentence_b"], top_k=8)
-    shown = page.locator("#substitutes .side-b .bar").all_inner_texts()
+    shown = page.locator("#substitutes .side-b .bar-word").all_inner_texts()
     assert shown == [each["word"] for each in found["substitutes"]]
     page.select_option("#neighbor-words", "same")
     found = ask(address, "neighbors", sentence=BANKS["sentence_a"], layers=[2], words="same", top_k=6)
@@ -267,7 +415,7 @@ def test_the_page_of_the_api_lists_every_route(page, address):
     page.goto(address + "docs")
     page.wait_for_selector("details")
     paths = page.locator("summary code").all_inner_texts()
-    assert {"/v1/embeddings", "/embed", "/neighbors", "/tasks/{name}", "/metrics"} <= set(paths)
+    assert {"/v1/embeddings", "/embed", "/senses", "/neighbors", "/tasks/{name}", "/metrics"} <= set(paths)
 
 
 def test_a_key_is_asked_for_once(browser, language_model):
@@ -281,7 +429,12 @@ def test_a_key_is_asked_for_once(browser, language_model):
         page.fill("#key", "secret")
         page.click("dialog button")
         page.wait_for_selector("#pair-cosine")
-        assert not page.is_visible("#neighbors-card") and not page.is_visible(".tabs")
+        assert "elmo neighbors --build index" in page.inner_text("#neighbors")
+        page.click("#tab-tasks")
+        assert "elmo serve --task tagger" in page.inner_text("#task-answer")
+        page.get_by_role("button", name="curl").click()
+        assert "curl " in page.inner_text("#code") and "Bearer $ELMO_KEY" in page.inner_text("#code")
+        assert "secret" not in page.inner_text("#code")
         page.close()
 
 
@@ -305,7 +458,7 @@ def test_a_model_with_a_context_layer_is_shown_by_meaning(browser, fused_address
     context = browser.new_context(locale="en-US")
     page = context.new_page()
     page.goto(fused_address)
-    page.wait_for_selector("#word-1-3")
+    page.wait_for_selector("#pair-cosine")
     by_meaning = ask(fused_address, "similarity", **BANKS)["cosine"]
     by_average = ask(fused_address, "similarity", **BANKS, layers="average")["cosine"]
     assert shown_cosine(page) == pytest.approx(by_meaning, abs=6e-4)
@@ -313,7 +466,7 @@ def test_a_model_with_a_context_layer_is_shown_by_meaning(browser, fused_address
     page.get_by_role("button", name="average", exact=True).click()
     assert shown_cosine(page) == pytest.approx(by_average, abs=6e-4)
     page.reload()  # the address says that it is the mix
-    page.wait_for_selector("#word-1-3")
+    page.wait_for_selector("#pair-cosine")
     assert shown_cosine(page) == pytest.approx(by_average, abs=6e-4)
     page.click("#by-meaning")
     assert shown_cosine(page) == pytest.approx(by_meaning, abs=6e-4)

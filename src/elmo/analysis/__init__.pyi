@@ -29,6 +29,9 @@ from .similarity import compare_texts as compare_texts
 from .similarity import compare_words as compare_words
 from .similarity import draw_similarity_map as draw_similarity_map
 from .word_map import OccurrenceMap as OccurrenceMap
+from .word_map import SenseMap as SenseMap
 from .word_map import draw_occurrence_map as draw_occurrence_map
+from .word_map import draw_senses as draw_senses
 from .word_map import map_occurrences as map_occurrences
+from .word_map import map_senses as map_senses
 from .word_map import map_word as map_word

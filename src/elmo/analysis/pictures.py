@@ -1,23 +1,18 @@
-"""One style for all pictures, and those of numbers that were stored: training runs, comparisons, learned mixes.
+"""Numbers that were stored -> pictures: training runs, comparisons, learned mixes.
 
-Pictures of words are drawn beside the numbers they show: similarity.py and word_map.py.
+Pictures of words are drawn beside the numbers they show: similarity.py and word_map.py; style.py is how they look.
 """
 
-import logging
 import re
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from elmo.errors import CheckpointError, ConfigError, InputError
-from elmo.files.durable import writing_aside
+from elmo.analysis.style import COLOURS, INK, MARKERS, check_output, drawing, ink_on, require_matplotlib, shades
+from elmo.errors import CheckpointError, InputError
 from elmo.pretrain.launch import read_run_file
 from elmo.pretrain.metrics import read_metrics
 from elmo.tasks.comparison import RESULTS_FILE, Row
@@ -25,142 +20,9 @@ from elmo.tasks.task import read_json, read_task
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure
 
-logger = logging.getLogger(__name__)
-
-# The Okabe-Ito palette, which colour-blind readers can tell apart; markers differ too.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B8A900")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-GREY = "#999999"
-ENDINGS = (".png", ".svg")
-_STYLE: dict[str, Any] = {
-    "font.size": 11,
-    "axes.titlesize": 12,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#666666",
-    "axes.unicode_minus": False,
-    "grid.color": "#DDDDDD",
-    "legend.frameon": False,
-    "svg.fonttype": "none",  # text stays text
-    "text.parse_math": False,  # a $ is a word like any other
-}
-_FONT = "DejaVu Sans"  # comes with matplotlib
-_NOT_PLAIN = re.compile(r"bold|italic|oblique|light|thin|black|medium|condensed|mono", re.IGNORECASE)
-_SANS = re.compile(r"sans|hei|gothic|pingfang|msyh", re.IGNORECASE)  # msyh: Microsoft YaHei
 _MIX = re.compile(r"encoder\.elmo\.(?:mixes\.)?(\d+)\.weights")
 _DIRECTIONS = {"left_to_right": "left to right", "right_to_left": "right to left"}
-
-
-def check_output(output: str | Path) -> Path:
-    """Return the path of a picture to write; InputError, before any work is done, if it cannot be one."""
-    path = Path(output)
-    if path.suffix.lower() not in ENDINGS:
-        raise InputError(f"{path} should end in .png or .svg; pictures are written in these formats.")
-    if not path.resolve().parent.is_dir():
-        raise InputError(f"There is no folder {path.resolve().parent} to write {path.name} to; create it first.")
-    return path
-
-
-def require_matplotlib() -> None:
-    """Raise ConfigError with the extra to install if matplotlib is missing."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ConfigError("Drawing needs matplotlib: pip install 'modern-elmo[plot]'.") from error
-
-
-@contextmanager
-def drawing(
-    output: str | Path, size: tuple[float, float], texts: Iterable[str] = (), *, font: Path | None = None
-) -> Iterator["Figure"]:
-    """Yield a figure of a size in inches, which is written to `output` at the end; `texts` are all it shows."""
-    require_matplotlib()
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    path = check_output(output)
-    style: dict[Any, Any] = {**_STYLE, "font.family": choose_fonts(texts, font)}
-    with matplotlib.rc_context(style), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from")  # choose_fonts has reported them
-        figure = Figure(figsize=size, layout="constrained")
-        yield figure
-        with writing_aside(path.resolve()) as aside:
-            figure.savefig(aside, dpi=150, format=path.suffix.lower()[1:])
-
-
-def shades() -> "Colormap":
-    """Return the colours of ordered values: white to the dark blue of the palette."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("elmo", ["#FFFFFF", "#BFDDEE", COLOURS[5], COLOURS[0], "#00324F"])
-
-
-def ink_on(colour: npt.NDArray[Any]) -> str:
-    """Return black or white, whichever is readable on a colour."""
-    red, green, blue = colour[:3]
-    return "black" if 0.3 * red + 0.59 * green + 0.11 * blue > 0.55 else "white"
-
-
-def choose_fonts(texts: Iterable[str], given: Path | None = None) -> list[str]:
-    """Return font families that together have every character; matplotlib falls back from one to the next.
-
-    A font file that is `given` comes first. Characters that no installed font has are reported in one warning.
-    """
-    from matplotlib import font_manager
-
-    missing = {character for text in texts for character in text if not character.isspace()}
-    chosen = [] if given is None else [_add_font(given)]
-    if given is not None:
-        missing -= _characters(str(given))
-    missing -= _characters(font_manager.findfont(_FONT))
-    chosen.append(_FONT)
-    for path in _list_fonts() if missing else ():
-        if found := missing & _characters(path):
-            chosen.append(_add_font(Path(path)))
-            missing -= found
-    if missing:
-        shown = " ".join(sorted(missing)[:10]) + (" …" if len(missing) > 10 else "")
-        logger.warning(
-            "No font on this machine has the characters %s, so boxes are drawn instead; install a font that has "
-            "them (fonts-noto-cjk for Chinese), or name a font file with --font.", shown,
-        )  # fmt: skip
-    return chosen
-
-
-def _list_fonts() -> list[str]:
-    """Return the installed font files, also those newer than matplotlib's cache, plain sans-serif ones first."""
-    from matplotlib import font_manager
-
-    def rank(path: str) -> tuple[bool, bool, str]:
-        name = Path(path).stem
-        return bool(_NOT_PLAIN.search(name)), not _SANS.search(name), path
-
-    # Last Resort has a sign for every character, and it is not that character.
-    return sorted((path for path in font_manager.findSystemFonts() if "LastResort" not in path), key=rank)
-
-
-def _add_font(path: Path) -> str:
-    from matplotlib import font_manager
-
-    try:
-        if all(entry.fname != str(path) for entry in font_manager.fontManager.ttflist):
-            font_manager.fontManager.addfont(path)
-        return str(font_manager.FontProperties(fname=path).get_name())
-    except (OSError, RuntimeError) as error:
-        raise InputError(f"{path} is not a readable font; give a .ttf, .otf or .ttc file.") from error
-
-
-@cache
-def _characters(path: str) -> frozenset[str]:
-    from matplotlib.ft2font import FT2Font
-
-    try:
-        return frozenset(map(chr, FT2Font(path).get_charmap()))
-    except (OSError, RuntimeError, NotImplementedError):
-        return frozenset()
 
 
 def draw_training_curves(run: str | Path, output: str | Path) -> None:
@@ -216,7 +78,7 @@ def _draw_perplexity(axes: "Axes", lines: Sequence[Mapping[str, Any]], words: Se
         values = [line[f"{name}_perplexity"] for line in lines]
         axes.plot(words, values, color=colour, label=_DIRECTIONS[name], marker=marker, markersize=4, linewidth=1.2)
     means = [line["perplexity"] for line in lines]
-    axes.plot(words, means, color="black", label="mean of both", linestyle=":", linewidth=1.6)
+    axes.plot(words, means, color=INK, label="mean of both", linestyle=":", linewidth=1.6)
     axes.annotate(
         f"{means[-1]:,.1f}", (words[-1], means[-1]), xytext=(6, 0), textcoords="offset points", va="center"
     )
@@ -229,7 +91,7 @@ def _draw_teacher(
     lines: Sequence[Mapping[str, Any]],
     position: Callable[[Sequence[Mapping[str, Any]]], list[float]],
 ) -> None:
-    for kind, colour, marker in (("train", COLOURS[0], ""), ("validation", "black", "o")):
+    for kind, colour, marker in (("train", COLOURS[0], ""), ("validation", COLOURS[1], "o")):
         own = [line for line in lines if line["kind"] == kind]
         words, cosines = position(own), [line["teacher_cosine"] for line in own]
         steps = np.diff(words)
@@ -271,7 +133,7 @@ def draw_learning_curves(folder: str | Path, output: str | Path, *, title: str |
             axes.errorbar(
                 [100 * row.fraction for row in own], [row.mean for row in own],
                 yerr=[row.spread or 0 for row in own], capsize=3, label=variant,
-                color="black" if variant == "baseline" else COLOURS[number % len(COLOURS)],
+                color=INK if variant == "baseline" else COLOURS[number % len(COLOURS)],
                 marker=MARKERS[number % len(MARKERS)],
             )  # fmt: skip
         shares = sorted({100 * row.fraction for row in rows})

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from elmo.analysis.layers import Array, LayerKey, choose_layer, embed_layers, name_layer, normalize
 from elmo.analysis.occurrences import QUERY_SOURCE, Occurrence, join_words, read_query
-from elmo.analysis.pictures import check_output, drawing, ink_on, shades
+from elmo.analysis.style import check_output, drawing, ink_on, shades
 from elmo.errors import InputError
 from elmo.inference.layers import Layers, cosine
 from elmo.model import Elmo

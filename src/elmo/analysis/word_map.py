@@ -1,7 +1,7 @@
-"""A word's occurrences -> points on a plane, and a picture of them by label or cluster.
+"""A word's occurrences -> points on a plane, and a picture of them by label or sense.
 
-Beside the map stand the groups with the words that set them apart and typical contexts. A context has the number
-of its point, so that no line has to lead from one to the other.
+Senses are clusters, named by the words around them. Beside the map stand the senses with typical contexts, each
+with the number of its point, so that no line has to lead from one to the other.
 """
 
 import math
@@ -9,34 +9,36 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from elmo.analysis.layers import Array, choose_layer, embed_occurrences
-from elmo.analysis.occurrences import Occurrence
-from elmo.analysis.pictures import COLOURS, GREY, MARKERS, check_output, drawing
+from elmo.analysis.layers import Array, LayerKey, choose_layer, embed_occurrences, name_layer, normalize
+from elmo.analysis.occurrences import Occurrence, is_same_word, read_query
 from elmo.analysis.senses import find_clusters, reduce, require_sklearn
+from elmo.analysis.style import COLOURS, GREY, MARKERS, SOFT_INK, check_output, drawing, place_labels
 from elmo.errors import InputError
 from elmo.model import Elmo
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from elmo.text.scripts import script_of
+from elmo.text.sentence_input import Sentence
 
 Projection: TypeAlias = Literal["pca", "tsne"]
 OTHERS = "others"
-_WINDOW = 6  # words on each side of an occurrence that may set its cluster apart
-_TYPICAL_WORDS = 4
+ONE_SENSE = "all occurrences"
+_WINDOW = 6  # words on each side of an occurrence that may name its sense
+_TYPICAL_WORDS = 3
 _CONTEXT_WORDS = 5
 _LONGEST_LINE = 58  # characters
 _LINE_INCHES = 0.185
+# Chinese characters that say little about the sense of a word beside them.
+_HAN_STOP = frozenset("的了是在和与我你他她它们这那有不也都就很还着过把被个一上下里中去来到说又从为以之其给")
 
 
 @dataclass(frozen=True)
 class OccurrenceMap:
-    """Occurrences, their points (N, 2), and the name of the group of each: its label or its cluster.
+    """Occurrences, their points (N, 2), and the name of the group of each: its label or its sense.
 
-    `typical_words` are those that set each cluster apart from the others; labels have none.
+    A sense is named by its `typical_words`, which set it apart from the others; labels have none.
     """
 
     word: str
@@ -59,6 +61,74 @@ class OccurrenceMap:
         }
 
 
+@dataclass(frozen=True)
+class SenseMap:
+    """One word in several sentences: the sense of each occurrence, and its points (N, 2) by each layer.
+
+    All points are in one unit, that of vectors of length 1, and turned to agree with the last layer as well as
+    possible, so that the layers can be drawn side by side on equal axes.
+    """
+
+    word: str
+    occurrences: tuple[Occurrence, ...]
+    senses: tuple[int, ...]  # of each occurrence, from 0, the most frequent first
+    names: tuple[tuple[str, ...], ...]  # of each sense, the words that name it
+    points: dict[LayerKey, Array]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {
+            "word": self.word,
+            "senses": [
+                {"words": list(words), "num_occurrences": self.senses.count(number)}
+                for number, words in enumerate(self.names)
+            ],
+            "occurrences": [
+                {"words": each.sentence.words, "start": each.start, "end": each.end, "sense": sense}
+                for each, sense in zip(self.occurrences, self.senses, strict=True)
+            ],
+            "layers": [
+                {"layer": layer, "points": [[round(float(x), 4), round(float(y), 4)] for x, y in points]}
+                for layer, points in self.points.items()
+            ],
+        }
+
+
+def map_senses(
+    model: Elmo,
+    sentences: Sequence[Sentence | Occurrence],
+    *,
+    layers: Sequence[str | int] | None = None,
+    num_senses: int | None = None,
+    seed: int = 0,
+) -> SenseMap:
+    """Place a word of three or more sentences, [marked] in each, on a plane by each of the layers.
+
+    By default every layer, and meaning if the model has a context layer. The senses are `num_senses` clusters, or
+    as many as are found, by the last of the layers.
+    """
+    require_sklearn()
+    read = [each if isinstance(each, Occurrence) else read_query(each) for each in sentences]
+    if len(read) < 3:
+        raise InputError(f"{len(read)} sentence(s) were given; a map of senses needs at least 3.")
+    if num_senses is not None and not 1 <= num_senses <= len(read):
+        raise InputError(
+            f"{num_senses} senses were requested, but there are {len(read)} sentences; request 1 to {len(read)}."
+        )
+    chosen: list[str | int | None] = list(layers) if layers else [*range(model.num_layers)]
+    if not layers and model.context is not None:
+        chosen.append("meaning")
+    keys = list(dict.fromkeys(choose_layer(layer, model) for layer in chosen))
+    vectors = {key: embed_occurrences(model, read, key) for key in keys}
+    found = find_clusters(vectors[keys[-1]], num_clusters=num_senses, seed=seed)
+    points = {key: _project(each, "pca", seed) for key, each in vectors.items()}
+    last = points[keys[-1]]
+    points = {key: each if key == keys[-1] else _turn(each, last) for key, each in points.items()}
+    numbers = tuple(found.numbers.tolist())
+    names = name_senses(read, numbers, model)
+    return SenseMap(read[0].word, tuple(read), numbers, tuple(names), points)
+
+
 def map_word(
     model: Elmo,
     word: str,
@@ -71,13 +141,22 @@ def map_word(
 ) -> OccurrenceMap:
     """Embed the occurrences of a word and place them on a plane."""
     vectors = embed_occurrences(model, occurrences, choose_layer(layer, model), progress=progress)
-    return map_occurrences(word, occurrences, vectors, projection=projection, seed=seed)
+    return map_occurrences(word, occurrences, vectors, projection=projection, seed=seed, model=model)
 
 
 def map_occurrences(
-    word: str, occurrences: Sequence[Occurrence], vectors: Array, *, projection: Projection = "pca", seed: int = 0
+    word: str,
+    occurrences: Sequence[Occurrence],
+    vectors: Array,
+    *,
+    projection: Projection = "pca",
+    seed: int = 0,
+    model: Elmo | None = None,
 ) -> OccurrenceMap:
-    """Place occurrences on a plane by their vectors; groups are their labels if all have one, else clusters."""
+    """Place occurrences on a plane by their vectors; groups are their labels if all have one, else senses.
+
+    A `model` helps to name senses whose contexts share few words.
+    """
     require_sklearn()
     if projection not in get_args(Projection):
         raise InputError(f"The projection is {projection!r}; choose {' or '.join(get_args(Projection))}.")
@@ -88,11 +167,105 @@ def map_occurrences(
     if all(label is not None for label in labels):
         groups = tuple(map(str, labels))
     else:
-        groups = tuple(f"cluster {number + 1}" for number in find_clusters(vectors, seed=seed).numbers)
-        typical = _find_typical_words(occurrences, groups)
+        numbers = find_clusters(vectors, seed=seed).numbers.tolist()
+        names = name_senses(occurrences, numbers, model)
+        joined = [", ".join(words) or ONE_SENSE for words in names]
+        groups = tuple(joined[number] for number in numbers)
+        typical = {name: words for name, words in zip(joined, names, strict=True) if words}
     return OccurrenceMap(
         word, tuple(occurrences), _project(vectors, projection, seed), groups, projection, typical
     )
+
+
+def name_senses(
+    occurrences: Sequence[Occurrence], numbers: Sequence[int], model: Elmo | None = None
+) -> list[tuple[str, ...]]:
+    """Return words that name each sense: near its occurrences and rarer near the others; () for a single sense.
+
+    Words that occur several times come first. A `model` adds words that are more like the context of this sense
+    than like that of the others; without one, words that occur once are added. No two senses have the same name.
+    """
+    num_senses = max(numbers) + 1
+    if num_senses == 1:
+        return [()]
+    near = [Counter(dict.fromkeys(_list_near(each), 1)) for each in occurrences]
+    found: list[tuple[str, ...]] = []
+    for sense in range(num_senses):
+        own = sum((words for words, each in zip(near, numbers, strict=True) if each == sense), Counter())
+        other = sum((words for words, each in zip(near, numbers, strict=True) if each != sense), Counter())
+        count = list(numbers).count(sense)
+        gains = {}
+        for word in own:
+            inside, outside = own[word] / count, (other[word] + 0.5) / (len(near) - count + 1)
+            gains[word] = inside * math.log(inside / outside)
+        alike = _compare_with_contexts(own, other, model)
+        ranked = sorted(
+            (word for word in own if gains[word] > 0),
+            key=lambda word, own=own, gains=gains, alike=alike: (own[word] < 2, -gains[word], -alike[word]),  # type: ignore[misc]
+        )
+        taken = {word for words in found for word in words}
+        words: list[str] = []
+        for word in ranked:
+            # Pairs of Chinese characters overlap: after 存钱, 钱取 says nothing.
+            overlaps = script_of(word[0]) == "Han" and any(set(word) & set(other) for other in words)
+            if len(words) < _TYPICAL_WORDS and word not in taken and not overlaps:
+                words.append(word)
+        found.append(tuple(words) or (f"sense {sense + 1}",))
+    return found
+
+
+def _compare_with_contexts(own: Counter[str], other: Counter[str], model: Elmo | None) -> dict[str, float]:
+    """Return how much more like the own words each of them is than like the others, by layer 0."""
+    if model is None or not own or not other:
+        return dict.fromkeys(own, 0.0)
+    mine, theirs = (normalize(model.word_vectors(list(words))) for words in (own, other))
+    margins = mine @ (normalize(mine.mean(axis=0)) - normalize(theirs.mean(axis=0)))
+    return dict(zip(own, margins.tolist(), strict=True))
+
+
+def _turn(points: Array, target: Array) -> Array:
+    """Return points rotated or mirrored around their mean, which is 0, to lie as near to `target` as possible."""
+    left, _, right = np.linalg.svd(points.T @ target)
+    return np.asarray(points @ (left @ right), dtype=np.float32)
+
+
+def draw_senses(
+    found: SenseMap, output: str | Path, *, title: str | None = None, font: Path | None = None
+) -> None:
+    """Draw the occurrences by each layer side by side, on equal axes, so that senses are seen to fall apart."""
+    path = check_output(output)
+    names = [", ".join(words) or ONE_SENSE for words in found.names]
+    panels = list(found.points.items())
+    reach = 1.12 * max(float(np.abs(points).max()) for _, points in panels) or 1.0
+    width = 2.1 * len(panels) + 0.4
+    title = title or f"“{found.word}” in {len(found.occurrences)} sentences"
+    with drawing(path, (width, 3.2), [title, *names], font=font) as figure:
+        from matplotlib.lines import Line2D
+
+        axes = figure.subplots(1, len(panels), squeeze=False)[0]
+        for part, (layer, points) in zip(axes, panels, strict=True):
+            part.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[], aspect="equal")
+            part.spines[:].set(visible=True, color="#E0E4E8")
+            part.set_title(
+                "layer 0, no sentence" if layer == 0 else name_layer(layer), fontsize=10.5, color=SOFT_INK
+            )
+            is_one_point = float(np.abs(points - points.mean(axis=0)).max()) < 1e-3 * reach
+            for sense in [] if is_one_point else range(len(names)):
+                rows = [row for row, each in enumerate(found.senses) if each == sense]
+                part.scatter(
+                    *points[rows].T, s=44, color=COLOURS[sense % len(COLOURS)],
+                    marker=MARKERS[sense % len(MARKERS)], alpha=0.8, linewidths=0.7, edgecolors="white",
+                )  # fmt: skip
+            if is_one_point:  # the senses would cover each other
+                part.scatter(*points.mean(axis=0), s=60, color=SOFT_INK, linewidths=0)
+                place_labels(part, points[:1], [f"all {len(points)}"], [SOFT_INK], size=10)
+        figure.suptitle(title, x=0.012, ha="left")
+        signs = [
+            Line2D([], [], linestyle="", markersize=8, color=COLOURS[sense % len(COLOURS)],
+                   marker=MARKERS[sense % len(MARKERS)], label=name)
+            for sense, name in enumerate(names)
+        ]  # fmt: skip
+        figure.legend(handles=signs, loc="outside lower center", ncols=min(len(names), 3), handletextpad=0.3)
 
 
 def draw_occurrence_map(
@@ -127,7 +300,7 @@ def draw_occurrence_map(
                 linewidths=0,
             )  # fmt: skip
             side.scatter(0.015, line, s=40, color=colour, marker=marker, clip_on=False)
-            heading = f"{_describe(found, group, len(shown))} ({len(rows):,})"
+            heading = f"{_shorten(group)} ({len(rows):,})"
             side.text(0.045, line, heading, va="center", fontweight="bold", fontsize=10)
             line += 1.1
             for row in contexts.get(group, ()):
@@ -137,65 +310,32 @@ def draw_occurrence_map(
                 side.text(0.045, line, context, va="center", fontsize=8.5)
                 line += 1
             line += 0.6
-        _number_points(axes, found.points[[row for row, _ in numbered]], [colour for _, colour in numbered])
-
-
-def _number_points(axes: "Axes", points: Array, colours: Sequence[str]) -> None:
-    """Circle points and write numbers from 1 beside them, each where it is farthest from the other numbers."""
-    from matplotlib.patheffects import withStroke
-
-    axes.figure.draw_without_rendering()  # type: ignore[union-attr]  # the layout decides where points are
-    taken = list(axes.transData.transform(points))
-    for number, (point, colour) in enumerate(zip(points, colours, strict=True), start=1):
-        at = axes.transData.transform(point)
-        sides = [(7, 7), (7, -7), (-9, 7), (-9, -7)]
-
-        def room(side: tuple[int, int], at: Array = at) -> float:
-            return min(30.0, *(float(np.linalg.norm(at + side - other)) for other in taken if (other != at).any()))
-
-        best = max(sides, key=room) if len(taken) > 1 else sides[0]
-        taken.append(at + best)
-        axes.scatter(point[0], point[1], s=46, facecolors="none", edgecolors="black", linewidths=0.9, zorder=3)
-        axes.annotate(
-            str(number), (float(point[0]), float(point[1])), xytext=best, textcoords="offset points", fontsize=9,
-            fontweight="bold", color=colour, ha="center", va="center", zorder=4,
-            path_effects=[withStroke(linewidth=2.5, foreground="white")],
-        )  # fmt: skip
-
-
-def _describe(found: OccurrenceMap, group: str, num_shown: int) -> str:
-    if typical := found.typical_words.get(group):
-        return ", ".join(typical)
-    return "all occurrences" if num_shown == 1 and group == "cluster 1" else _shorten(group)
-
-
-def _find_typical_words(occurrences: Sequence[Occurrence], groups: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return, for each of several groups, words near its occurrences that are rarer near the others."""
-    near = [set(_list_near(each)) for each in occurrences]
-    everywhere = Counter(word for words in near for word in words)
-    found = {}
-    for group in sorted(set(groups)):
-        own = [words for words, each in zip(near, groups, strict=True) if each == group]
-        counts = Counter(word for words in own for word in words)
-        gains = {}
-        for word, count in counts.items():
-            inside = count / len(own)
-            outside = (everywhere[word] - count + 0.5) / (len(near) - len(own) + 1)
-            gains[word] = inside * math.log(inside / outside)
-        words = [word for word in counts if counts[word] > 1 and gains[word] > 0]
-        found[group] = tuple(sorted(words, key=lambda word, gains=gains: -gains[word])[:_TYPICAL_WORDS])  # type: ignore[misc]
-    return found if len(found) > 1 else {}
+        shown_points = found.points[[row for row, _ in numbered]]
+        if numbered:
+            axes.scatter(*shown_points.T, s=90, facecolors="none", edgecolors=SOFT_INK, linewidths=0.9, zorder=3)
+            texts = [str(number + 1) for number in range(len(numbered))]
+            place_labels(axes, shown_points, texts, [colour for _, colour in numbered])
 
 
 def _list_near(occurrence: Occurrence) -> Iterator[str]:
-    """Yield the content words around an occurrence."""
+    """Yield the content words around an occurrence; of Chinese, which has no spaces, pairs of characters."""
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     words, start, end = occurrence.sentence.words, occurrence.start, occurrence.end
-    for word in (*words[max(0, start - _WINDOW) : start], *words[end : end + _WINDOW]):
-        folded = word.casefold()
-        if word[:1].isalpha() and folded != occurrence.word.casefold() and folded not in ENGLISH_STOP_WORDS:
-            yield folded
+    for side in (words[max(0, start - _WINDOW) : start], words[end : end + _WINDOW]):
+        for place, word in enumerate(side):
+            folded = word.casefold()
+            if len(word) == 1 and script_of(word) == "Han":
+                following = side[place + 1] if place + 1 < len(side) else ""
+                if len(following) == 1 and script_of(following) == "Han" and not {word, following} & _HAN_STOP:
+                    yield word + following
+            elif (
+                len(word) > 1
+                and word[0].isalpha()
+                and not is_same_word(word, occurrence.word)
+                and folded not in ENGLISH_STOP_WORDS
+            ):
+                yield folded
 
 
 def _choose_contexts(points: Array, groups: Sequence[str], group: str, num_contexts: int) -> list[int]:
@@ -236,4 +376,8 @@ def _shorten(text: str) -> str:
             left += 1
         else:
             right -= 1
+    if left and " " in text[left : int(mark)]:  # whole words, where there are spaces
+        left = text.index(" ", left) + 1
+    if right < len(text) and " " in text[int(mark) : right]:
+        right = text.rindex(" ", 0, right)
     return f"{'…' if left else ''}{text[left:right]}{'…' if right < len(text) else ''}"

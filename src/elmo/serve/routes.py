@@ -11,7 +11,8 @@ from typing import Any, cast
 import numpy as np
 from fastapi import APIRouter
 
-from elmo.analysis import Neighbors, find_neighbors
+from elmo.analysis import Neighbors, find_neighbors, map_senses
+from elmo.analysis.occurrences import QUERY_SOURCE, Occurrence, join_words
 from elmo.model import Array
 from elmo.serve import schemas
 from elmo.serve.batching import Work
@@ -119,6 +120,20 @@ async def score_sentences(body: schemas.ScoreRequest, call: Call) -> JsonRespons
     scores = await call.compute(work, [sentence.words for sentence in read])
     sentences = [cast(schemas.ScoredSentence, {**vars(each), "perplexity": each.perplexity}) for each in scores]
     return JsonResponse(schemas.ScoreResponse(model=model.name, sentences=sentences))
+
+
+@language_router.post("/senses", response_model=schemas.SensesResponse)
+async def find_senses(body: schemas.SensesRequest, call: Call) -> JsonResponse:
+    """Return the senses of a word that is marked in several sentences."""
+    model = call.served.model(body.model)
+    call.check_count(len(body.sentences), "sentences")
+    read = await call.point(model.elmo, *[("sentences", sentence, None) for sentence in body.sentences])
+    occurrences = [
+        Occurrence(join_words(words, QUERY_SOURCE, number), *span) for number, (words, span) in enumerate(read)
+    ]
+    find = partial(map_senses, model.elmo, occurrences, layers=body.layers, num_senses=body.num_senses)
+    found = await call.run(find, [word for words, _ in read for word in words])
+    return JsonResponse({"model": model.name, **found.to_dict()})
 
 
 @neighbors_router.post("/neighbors", response_model=schemas.NeighborsResponse)

@@ -13,6 +13,7 @@ from elmo.inference.substitution import Substitute
 
 Text: TypeAlias = str | list[str]
 MAX_WEIGHT = 1e6
+MAX_MAPPED = 500  # sentences on one map
 _LAYER_NAMES = ("average", "top", "all", "concat", "meaning")
 
 
@@ -172,6 +173,20 @@ class NeighborsRequest(ApiRequest):
     model: ModelName = None
 
 
+class SensesRequest(ApiRequest):
+    """Three or more sentences, each with the word in [brackets]."""
+
+    model_config = _example(
+        sentences=["cash in the [bank]", "the [bank] lent money", "the [bank] of the river"], num_senses=2
+    )
+    sentences: list[str] = Field(min_length=3, max_length=MAX_MAPPED)
+    num_senses: int | None = Field(None, ge=1, le=8, description="The number found by clustering if omitted.")
+    layers: list[int | str] | None = Field(
+        None, max_length=16, description="Layers to map by; by default every one, and meaning last."
+    )
+    model: ModelName = None
+
+
 class TaskRequest(ApiRequest):
     """Inputs of a task: texts, pairs of texts, texts with <e1> and <e2>, (question, passage), or senses."""
 
@@ -308,6 +323,16 @@ class NeighborsResponse(TypedDict):
     static: list[dict[Literal["word", "cosine"], Any]]
 
 
+class SensesResponse(TypedDict):
+    """The senses with words that name them, the sense of each sentence, and points in one unit by each layer."""
+
+    model: str
+    word: str
+    senses: list[dict[Literal["words", "num_occurrences"], Any]]
+    occurrences: list[dict[Literal["words", "start", "end", "sense"], Any]]
+    layers: list[dict[Literal["layer", "points"], Any]]
+
+
 class TaggedSentence(TypedDict):
     """A tag per word, the ranges of words that the tags mark, and the words' characters if a text was sent."""
 
@@ -332,10 +357,25 @@ class ServedIndex(TypedDict):
     layers: list[int | str]
 
 
+class ModelCard(TypedDict):
+    """What a model is and how it was trained, from its card and its configuration."""
+
+    language: str | None
+    license: str | None
+    summary: str | None
+    training: str | None
+    encoder: str
+    reads: Literal["characters", "words"]
+    num_parameters: int
+    num_words: int | None
+
+
 class ModelEntry(TypedDict):
-    """A served model."""
+    """A served model; `source` is the alias or hub id it can be opened by elsewhere."""
 
     name: str
+    source: str | None
+    card: ModelCard
     dim: int
     num_layers: int
     precision: str

@@ -11,8 +11,9 @@ from elmo.checkpoint.source import DEFAULT_MODEL, DEFAULT_NAME
 from elmo.errors import ConfigError, InputError
 from elmo.inference.scoring import require_softmax
 from elmo.model import Elmo
+from elmo.serve.card import describe_card, public_source
 from elmo.serve.errors import Problem
-from elmo.serve.schemas import ModelEntry, ServedIndex
+from elmo.serve.schemas import ModelCard, ModelEntry, ServedIndex
 from elmo.serve.settings import Settings
 from elmo.tasks import Task, load
 from elmo.tasks.task import read_task
@@ -43,6 +44,11 @@ class ServedModel:
             return False
         return True
 
+    @cached_property
+    def card(self) -> ModelCard:
+        """What the page says about it."""
+        return describe_card(self.elmo)
+
     def describe(self) -> ModelEntry:
         """Return its entry in GET /models."""
         index = None
@@ -51,6 +57,8 @@ class ServedModel:
             index = ServedIndex(num_occurrences=self.index.num_occurrences, layers=layers)
         return ModelEntry(
             name=self.name,
+            source=public_source(self.source),
+            card=self.card,
             dim=self.elmo.dim,
             num_layers=self.elmo.num_layers,
             precision=str(self.elmo.precision),

@@ -58,7 +58,7 @@ def plot_similarity(
       elmo plot similarity "I sat by the river bank" "The bank lent me money" --layers 0 --layers 2
     """
     from elmo.analysis import compare_sentences, draw_similarity_map
-    from elmo.analysis.pictures import check_output
+    from elmo.analysis.style import check_output
 
     for sentence in (first, second):
         check_text(sentence, "The sentence")
@@ -102,7 +102,7 @@ def plot_map(
       elmo plot map bank --labelled semcor.data.xml --projection tsne
     """
     from elmo.analysis import draw_occurrence_map, map_word
-    from elmo.analysis.pictures import check_output
+    from elmo.analysis.style import check_output
 
     check_output(output)
     (occurrences, _), elmo = corpus.find(word, labelled, model, max_occurrences, seed)

@@ -1,55 +1,41 @@
 // Two marked words: their cosine in each layer and in the mix, against what it is without context.
 import { byId, draw, make } from "./dom.js";
 import { say } from "./language.js";
-import { exists, state } from "./state.js";
-import { cosine, distance, norm, shares, show } from "./vectors.js";
+import { exists, state, textOf } from "./state.js";
+import { cosine, distance, mean, norm, show, vectorOf } from "./vectors.js";
 
 const WIDTH = 460;
 const HEIGHT = 200;
 const EDGE = { left: 40, right: 16, top: 22, bottom: 28 };
 
-export function drawComparison(mixes, modelName) {
+export function drawComparison(mixes) {
   const [a, b] = state.marks;
-  byId("in-python").hidden = state.marks.length < 2 || !exists(a) || !exists(b);
-  if (byId("in-python").hidden) {
+  if (!exists(a) || !exists(b)) {
     byId("pair").textContent = say("pickTwo");
     byId("chart").replaceChildren();
     byId("numbers").replaceChildren();
-    return;
+    return null;
   }
-  const words = [a, b].map(([sentence, word]) => state.read[sentence].words[word].text);
-  const [first, second] = [a, b].map(([sentence, word]) => state.read[sentence].layers[word]);
-  const [mixA, mixB] = [a, b].map(([sentence, word]) => mixes[sentence][word]);
+  const words = [a, b].map(textOf);
+  const [first, second] = [a, b].map(layersOf);
+  const [mixA, mixB] = [a, b].map((mark) => vectorOf(mixes, mark));
   const byLayer = first.map((vector, layer) => cosine(vector, second[layer]));
   const mixed = cosine(mixA, mixB);
   const kind = state.byMeaning && state.read[a[0]].meaning ? "meaning" : "mix";
   showPair(words, a, b);
-  byId("python").textContent = toPython(modelName, [a, b], kind, mixed);
   byId("chart").replaceChildren(drawChart(words, byLayer, mixed, kind));
   byId("numbers").replaceChildren(
     entry(kind === "meaning" ? "cosineMeaning" : "cosine", show(mixed, 3), "pair-cosine"),
     entry("distance", distance(mixA, mixB).toFixed(2), "pair-distance"),
     entry("lengths", `${norm(mixA).toFixed(1)} · ${norm(mixB).toFixed(1)}`, "pair-lengths"),
   );
+  return { kind, cosine: mixed };
 }
 
-// The call that computes the cosine shown; γ does not change it.
-function toPython(modelName, marks, kind, mixed) {
-  const marked = marks.map(([sentence, word]) => {
-    const { start, end } = state.read[sentence].words[word];
-    const text = state.sentences[sentence];
-    return JSON.stringify(`${text.slice(0, start)}[${text.slice(start, end)}]${text.slice(end)}`);
-  });
-  const weights = shares(state.weights).map((share) => Number(share.toFixed(3)));
-  const layers = kind === "meaning" ? '"meaning"' : `[${weights.join(", ")}]`;
-  return [
-    "from elmo import Elmo",
-    `model = Elmo.from_pretrained(${JSON.stringify(modelName)})`,
-    "model.similarity(",
-    ...marked.map((text) => `    ${text},`),
-    `    layers=${layers},`,
-    `)  # ${mixed.toFixed(3)}`,
-  ].join("\n");
+// The vectors of a mark in each layer.
+function layersOf([sentence, start, end]) {
+  const words = state.read[sentence].layers.slice(start, end);
+  return words[0].map((_, layer) => mean(words.map((layers) => layers[layer])));
 }
 
 function entry(name, value, id) {

@@ -9,6 +9,7 @@ export function chooseLanguage(given) {
   current = wanted in STRINGS ? wanted : "en";
   document.documentElement.lang = current === "zh" ? "zh-CN" : "en";
   for (const element of document.querySelectorAll("[data-text]")) element.textContent = say(element.dataset.text);
+  for (const element of document.querySelectorAll("[data-label]")) element.setAttribute("aria-label", say(element.dataset.label));
   const other = otherLanguage();
   const button = document.getElementById("language");
   button.textContent = STRINGS[other].name;

@@ -8,11 +8,11 @@ import { show } from "./vectors.js";
 const SHOWN_SUBSTITUTES = 8;
 const SHOWN_NEIGHBORS = 6;
 const SHOWN_LETTERS = 120; // on each side of a word
+const HOW_TO_INDEX = "elmo neighbors --build index --corpus texts.txt\nelmo serve --index index";
 let requests = new AbortController();
 
 export function setUpLists(model, refresh) {
-  byId("substitutes-card").hidden = !model.predicts_words;
-  byId("neighbors-card").hidden = !model.index;
+  byId("neighbor-choices").hidden = !model.index;
   if (!model.index) return;
   const named = { average: "averageLayer", meaning: "meaning" };
   const layerName = (layer) => (layer in named ? say(named[layer]) : say("layer", { number: layer }));
@@ -31,7 +31,9 @@ export async function showLists(model, report) {
   const marks = state.marks.filter(exists);
   const shown = [];
   if (model.predicts_words) shown.push(fill("substitutes", marks, (mark, side) => substitutes(model, mark, side, signal)));
+  else byId("substitutes").replaceChildren(...help("noSoftmax", "elmo serve"));
   if (model.index) shown.push(fill("neighbors", marks, (mark, side) => neighbors(model, mark, side, signal)));
+  else byId("neighbors").replaceChildren(...help("noIndex", HOW_TO_INDEX));
   try {
     await Promise.all(shown);
   } catch (error) {
@@ -41,16 +43,24 @@ export async function showLists(model, report) {
 
 async function fill(id, marks, find) {
   const columns = await Promise.all(marks.map((mark, position) => find(mark, "ab"[position])));
-  byId(id).replaceChildren(...(columns.length ? columns : [make("p", { class: "hint" }, say("pickTwo"))]));
+  byId(id).replaceChildren(...(columns.length ? columns : [make("p", { class: "hint" }, say("pickOne"))]));
 }
 
 async function substitutes(model, mark, side, signal) {
   const title = drawTitle(mark, side); // the words may be others when the answer comes
-  const found = await ask("substitutes", { ...pointed(mark), model: model.name, top_k: SHOWN_SUBSTITUTES }, signal);
-  const rows = found.substitutes.map(({ word, log_probability: log }) => {
-    const share = Math.exp(log);
-    return row(percent(share), make("span", { class: "bar", "--share": share.toFixed(4) }, make("span", {}, word)));
-  });
+  if (mark[2] > mark[1] + 1) return column(title, side, [], "oneCharacter");
+  const asked = { sentence: state.read[mark[0]].text, index: mark[1], model: model.name, top_k: SHOWN_SUBSTITUTES };
+  const found = await ask("substitutes", asked, signal);
+  const shares = found.substitutes.map(({ log_probability: log }) => Math.exp(log));
+  const rows = found.substitutes.map(({ word }, place) =>
+    make(
+      "li",
+      { class: "bar-row" },
+      make("span", { class: "bar-word" }, word),
+      make("span", { class: "track", "aria-hidden": "true" }, make("span", { class: "fill", "--share": (shares[place] / shares[0]).toFixed(4) })),
+      make("span", { class: "share" }, percent(shares[place])),
+    ),
+  );
   return column(title, side, rows);
 }
 
@@ -80,21 +90,36 @@ function excerpt(text, [start, end]) {
   return [before, make("mark", {}, join(start, end)), after];
 }
 
-function pointed([sentence, word]) {
-  return { sentence: state.read[sentence].given, index: word };
-}
-
-function drawTitle([sentence, index], side) {
+function pointed([sentence, start, end]) {
   const { text, words } = state.read[sentence];
-  const { start, end } = words[index];
-  const before = text.slice(words[Math.max(0, index - 4)].start, start);
-  const after = text.slice(end, words[Math.min(words.length - 1, index + 4)].end);
-  return make("h3", {}, before, make("span", { class: `mark-${side}` }, text.slice(start, end)), after);
+  if (end === start + 1) return { sentence: text, index: start };
+  const [from, to] = [words[start].start, words[end - 1].end];
+  return { sentence: `${text.slice(0, from)}[${text.slice(from, to)}]${text.slice(to)}` };
 }
 
-function column(title, side, rows) {
-  const list = rows.length ? make("ol", { class: "ranks" }, ...rows) : make("p", { class: "hint" }, say("none"));
+function drawTitle([sentence, start, end], side) {
+  const { text, words } = state.read[sentence];
+  const from = words[Math.max(0, start - 4)].start;
+  const to = words[Math.min(words.length, end + 4) - 1].end;
+  const [markFrom, markTo] = [words[start].start, words[end - 1].end];
+  return make(
+    "h3",
+    {},
+    text.slice(from, markFrom),
+    make("span", { class: `mark-${side}` }, text.slice(markFrom, markTo)),
+    text.slice(markTo, to),
+  );
+}
+
+function column(title, side, rows, empty = "none") {
+  const list = rows.length ? make("ol", { class: "ranks" }, ...rows) : make("p", { class: "hint" }, say(empty));
   return make("div", { class: `side-${side}` }, title, list);
+}
+
+// What to do where there is nothing to show, with the commands that change it.
+export function help(name, commands) {
+  const text = make("p", { class: "hint" }, say(name));
+  return [make("div", { class: "help" }, text, make("pre", { class: "command", tabindex: 0 }, commands))];
 }
 
 function row(number, content) {

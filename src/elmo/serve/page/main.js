@@ -1,20 +1,25 @@
 // The page as a whole: what was typed is read by the server, what is pointed at is compared here.
-import { ask } from "./api.js";
+import { showAbout } from "./about.js";
+import { ask, isPrepared } from "./api.js";
 import { drawComparison } from "./chart.js";
 import { byId, options } from "./dom.js";
-import { EXAMPLES } from "./examples.js";
+import { examplesFor, loadExamples } from "./examples.js";
 import { chooseLanguage, language, say, switchLanguage } from "./language.js";
 import { drawSliders, showShares } from "./layers.js";
 import { setUpLists, showLists } from "./lists.js";
-import { drawFields, drawWords, shade, wordId } from "./sentences.js";
-import { exists, readAddress, state, writeAddress } from "./state.js";
+import { setUpMap, showMap, useMapExample } from "./map.js";
+import { drawFields, drawWords, focusWord, shade, wordId } from "./sentences.js";
+import { TABS, exists, readAddress, state, textOf, writeAddress } from "./state.js";
 import { predictExample, setUpTasks } from "./tasks.js";
 import { showTheme, switchTheme } from "./theme_choice.js";
+import { groupWords, readMarked } from "./units.js";
+import { showUse } from "./use.js";
 import { decode, mix, show } from "./vectors.js";
 
 const TYPING_MS = 250;
 let served = { models: [], tasks: [] };
 let mixes = [];
+let comparison = null;
 let typing = null;
 let reading = new AbortController();
 
@@ -26,22 +31,39 @@ const events = {
   },
   removed(number) {
     state.sentences.splice(number, 1);
-    state.marks = state.marks.filter(([sentence]) => sentence !== number).map(([s, w]) => [s > number ? s - 1 : s, w]);
+    state.read.splice(number, 1);
+    state.marks = state.marks.filter(([sentence]) => sentence !== number).map(([s, ...w]) => [s > number ? s - 1 : s, ...w]);
     drawFields(events);
     read();
     byId(`sentence-${Math.min(number, state.sentences.length - 1)}`).focus();
   },
   pointed(place) {
-    state.active = place ?? state.marks.at(-1) ?? null;
+    state.active = place ?? state.marks[0] ?? null;
     const best = shade(mixes);
     if (place && document.activeElement?.id === wordId(place)) announceAlike(place, best);
   },
-  marked() {
-    state.active = state.marks.at(-1) ?? state.active;
+  marked(place) {
+    state.active = place ?? state.marks[0] ?? state.active;
+    if (group()) {
+      drawWords(events);
+      if (place) focusWord(state.marks.find((mark) => mark[0] === place[0] && mark[1] <= place[1] && place[1] < mark[2]) ?? place);
+    }
     refresh();
     showLists(model(), tell);
   },
 };
+
+// Groups characters into words again; says whether any group is another than before.
+function group() {
+  let isChanged = false;
+  state.read.forEach((read, number) => {
+    const spans = state.marks.filter(([sentence]) => sentence === number).map(([, ...span]) => span);
+    const units = groupWords(read.text, read.words, spans);
+    isChanged ||= JSON.stringify(units) !== JSON.stringify(read.units);
+    read.units = units;
+  });
+  return isChanged;
+}
 
 function model() {
   return served.models.find(({ name }) => name === state.model) ?? served.models[0];
@@ -56,37 +78,40 @@ function announce(text) {
   byId("status").textContent = text;
 }
 
-function announceAlike([sentence, word], best) {
-  const name = ([s, w]) => state.read[s].words[w].text;
-  const list = best.slice(0, 3).map(({ place, alike }) => `${name(place)} ${show(alike)}`).join(", ");
-  if (list) announce(say("mostAlike", { word: name([sentence, word]), list }));
+function announceAlike(place, best) {
+  const list = best.slice(0, 3).map((each) => `${textOf(each.place)} ${show(each.alike)}`).join(say("comma"));
+  if (list) announce(say("mostAlike", { word: textOf(place), list }));
 }
 
 async function read() {
   reading.abort();
   reading = new AbortController();
   writeAddress(language());
-  if (!state.sentences.some((text) => text.trim())) {
-    tell(new Error(say("empty")));
+  const isEmpty = !state.sentences.some((text) => text.trim());
+  byId("empty").hidden = !isEmpty;
+  if (isEmpty) {
+    [state.read, state.marks, state.active] = [[], [], null];
+    drawWords(events);
+    refresh();
+    showLists(model(), tell);
     return;
   }
   showScriptNote();
   announce(say("reading"));
   try {
-    const segments = state.sentences.map(segment);
-    const given = state.sentences.map((text, number) => segments[number]?.map((word) => word.text) ?? text);
-    const asked = { sentences: given, encoding_format: "base64", model: model().name };
+    const asked = { sentences: state.sentences, encoding_format: "base64", model: model().name };
     const kinds = model().has_context ? ["all", "meaning"] : ["all"];
     const [all, meaning] = await Promise.all(kinds.map((layers) => ask("embed", { ...asked, layers }, reading.signal)));
+    const marked = state.marks.map((mark) => (exists(mark) ? textOf(mark) : null));
     state.read = all.sentences.map((sentence, number) => ({
-      given: given[number],
       text: state.sentences[number],
-      words: segments[number] ?? toCodeUnits(state.sentences[number], sentence.words),
+      words: toCodeUnits(state.sentences[number], sentence.words),
       layers: decode(sentence),
       meaning: meaning ? decode(meaning.sentences[number]).map(([vector]) => vector) : null,
     }));
-    state.marks = state.marks.filter(exists);
-    state.active = state.marks.at(-1) ?? null;
+    state.marks = state.marks.map((mark, number) => follow(mark, marked[number])).filter(exists);
+    state.active = state.marks[0] ?? null;
+    group();
     tell(null);
     drawWords(events);
     refresh();
@@ -97,14 +122,12 @@ async function read() {
   }
 }
 
-// A model of characters gets whole words, as the browser finds them in scripts without spaces, and averages their
-// characters; null: the server splits the text.
-function segment(text) {
-  if (model().units !== "characters" || !("Segmenter" in Intl)) return null;
-  const found = [...new Intl.Segmenter(undefined, { granularity: "word" }).segment(text)];
-  return found
-    .filter(({ segment: word }) => word.trim())
-    .map(({ segment: word, index }) => ({ text: word, start: index, end: index + word.length }));
+// A mark stays on its word while the sentence changes around it, and goes with the word.
+function follow(mark, text) {
+  if (text === null || (exists(mark) && textOf(mark) === text)) return mark;
+  const [sentence, start, end] = mark;
+  const places = (state.read[sentence]?.words ?? []).map((_, first) => [sentence, first, first + end - start]);
+  return places.find((place) => exists(place) && textOf(place) === text) ?? null;
 }
 
 // The server counts characters, JavaScript counts halves of the rarer ones.
@@ -120,42 +143,58 @@ function refresh() {
   );
   showShares();
   shade(mixes);
-  drawComparison(mixes, model()?.name);
+  comparison = drawComparison(mixes);
+  showUse(model(), comparison);
   writeAddress(language());
 }
 
-function useExample({ sentences, word }) {
-  state.sentences = [...sentences];
-  const place = (text) => text.slice(0, text.indexOf(word)).split(/\s+/).length - 1;
-  const isHan = /\p{Script=Han}/u.test(word);
-  const inWords = (text) => segment(text)?.findIndex(({ end }) => end > text.indexOf(word));
-  state.marks = sentences.map((text, number) => [number, isHan ? (inWords(text) ?? text.indexOf(word)) : place(text)]);
+// The words to compare are in brackets; the model's words are counted when they are known.
+async function useExample({ sentences }) {
+  const marks = sentences.map(readMarked);
+  state.sentences = sentences.map((text, number) => marks[number]?.text ?? text);
+  state.marks = [];
   drawFields(events);
+  await read();
+  state.marks = marks.flatMap((mark, number) => {
+    const words = state.read[number]?.words ?? [];
+    const inside = words.map((word, index) => [word, index]).filter(([word]) => mark && word.end > mark.start && word.start < mark.end);
+    return inside.length ? [[number, inside[0][1], inside.at(-1)[1] + 1]] : [];
+  });
+  events.marked(null);
 }
 
 function useModel() {
   const { num_layers: numLayers } = model();
   if (state.weights.length !== numLayers) state.weights = Array(numLayers).fill(0.5);
-  const { name, dim } = model();
-  byId("model-info").textContent = say("modelInfo", { name, dim, layers: numLayers });
+  showAbout(model());
   drawSliders(refresh, model().has_context);
   setUpLists(model(), () => showLists(model(), tell));
+  setUpMap(model(), examplesFor(model()).senses, tell, shownMap);
+}
+
+function shownMap() {
+  showUse(model(), comparison);
+  writeAddress(language());
 }
 
 function showTab() {
-  const isTasks = state.tab === "tasks" && served.tasks.length > 0;
-  byId("panel-meaning").hidden = isTasks;
-  byId("panel-tasks").hidden = !isTasks;
-  for (const name of ["meaning", "tasks"]) {
-    const isShown = isTasks === (name === "tasks");
+  for (const name of TABS) {
+    const isShown = state.tab === name;
+    byId(`panel-${name}`).hidden = !isShown;
     byId(`tab-${name}`).setAttribute("aria-selected", String(isShown));
     byId(`tab-${name}`).tabIndex = isShown ? 0 : -1;
   }
-  if (isTasks) predictExample();
+  if (state.tab === "tasks") predictExample();
+  if (state.tab === "senses") {
+    if (!state.mapped.length) useMapExample(examplesFor(model()).senses[0]);
+    showMap(model(), tell, shownMap);
+  }
+  showUse(model(), comparison);
 }
 
 function chooseTab(name) {
   state.tab = name;
+  tell(null);
   showTab();
   writeAddress(language());
   byId(`tab-${name}`).focus();
@@ -170,12 +209,6 @@ function isFamiliar(text) {
   return 2 * letters.filter((letter) => known.test(letter)).length >= letters.length;
 }
 
-// A model of characters has seen Latin letters too, but its examples are in its own script.
-function isFitting(text) {
-  const isHan = /\p{Script=Han}/u.test(text);
-  return isFamiliar(text) && (model()?.units !== "characters" || isHan);
-}
-
 function showScriptNote() {
   const isStrange = !isFamiliar(state.sentences.join(" "));
   byId("script-note").hidden = !isStrange;
@@ -184,20 +217,21 @@ function showScriptNote() {
 }
 
 function drawExamples() {
-  const fitting = [...EXAMPLES.entries()].filter(([, { sentences }]) => isFitting(sentences.join(" ")));
-  const entries = [["", say("chooseExample")], ...fitting.map(([number, { name }]) => [String(number), name])];
-  options(byId("examples"), entries, "");
+  const entries = examplesFor(model()).compare.map(({ name }, number) => [String(number), name]);
+  options(byId("examples"), [["", say("chooseExample")], ...entries], "");
 }
 
 function drawTexts() {
   showTheme();
-  drawExamples();
+  byId("prepared").hidden = !isPrepared;
+  byId("api-link").hidden = isPrepared;
   if (!served.models.length) return;
+  drawExamples();
   drawFields(events);
-  drawWords(events);
   useModel();
+  setUpTasks(served.tasks, tell, () => showUse(model(), comparison));
+  drawWords(events);
   refresh();
-  setUpTasks(served.tasks, tell);
   showTab();
   showLists(model(), tell);
 }
@@ -226,13 +260,15 @@ function listen() {
   };
   byId("examples").onchange = ({ target }) => {
     if (target.value === "") return;
-    useExample(EXAMPLES[Number(target.value)]);
+    useExample(examplesFor(model()).compare[Number(target.value)]);
     target.value = "";
-    read();
   };
+  byId("empty-example").onclick = () => useExample(examplesFor(model()).compare[0]);
   byId("model").onchange = ({ target }) => {
     state.model = target.value;
+    drawExamples();
     useModel();
+    showTab();
     read();
   };
   byId("language").onclick = () => {
@@ -242,10 +278,11 @@ function listen() {
   };
   byId("theme").onclick = switchTheme;
   byId("share").onclick = share;
-  for (const name of ["meaning", "tasks"]) {
+  for (const [place, name] of TABS.entries()) {
     byId(`tab-${name}`).onclick = () => chooseTab(name);
     byId(`tab-${name}`).onkeydown = ({ key }) => {
-      if (key === "ArrowLeft" || key === "ArrowRight") chooseTab(name === "tasks" ? "meaning" : "tasks");
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[key];
+      if (step) chooseTab(TABS[(place + step + TABS.length) % TABS.length]);
     };
   }
   window.addEventListener("hashchange", () => location.reload());
@@ -256,22 +293,17 @@ async function start() {
   listen();
   drawTexts();
   try {
-    served = await ask("models");
+    [served] = await Promise.all([ask("models"), loadExamples()]);
   } catch (error) {
     tell(error);
     return;
   }
   options(byId("model"), served.models.map(({ name }) => [name, name]), model().name);
   byId("model-choice").hidden = served.models.length < 2;
-  document.querySelector(".tabs").hidden = !served.tasks.length;
-  drawExamples();
-  const first = EXAMPLES.find(({ sentences }) => isFitting(sentences.join(" ")));
-  if (!state.sentences.length) useExample(first ?? EXAMPLES[0]);
-  drawFields(events);
-  useModel();
-  setUpTasks(served.tasks, tell);
-  showTab();
-  await read();
+  const isNew = !state.sentences.length;
+  drawTexts();
+  document.body.classList.remove("starting");
+  await (isNew ? useExample(examplesFor(model()).compare[0]) : read());
 }
 
 start();

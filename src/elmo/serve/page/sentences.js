@@ -1,8 +1,9 @@
 // The sentences: a field for each, and below it its words, shaded by how alike they are to the one pointed at.
+import { isPrepared } from "./api.js";
 import { byId, make } from "./dom.js";
 import { say } from "./language.js";
-import { MAX_SENTENCES, exists, same, state, toggleMark } from "./state.js";
-import { cosine, show } from "./vectors.js";
+import { MAX_SENTENCES, exists, same, state, stretchMark, textOf, toggleMark } from "./state.js";
+import { cosine, show, vectorOf } from "./vectors.js";
 
 const FIELDS_GROW = CSS.supports("field-sizing", "content");
 
@@ -17,7 +18,7 @@ export function drawFields(events) {
   const rows = state.sentences.map((text, number) => drawRow(text, number, events));
   byId("sentences").replaceChildren(...rows);
   for (const field of document.querySelectorAll(".entry textarea")) fit(field);
-  byId("add").hidden = state.sentences.length >= MAX_SENTENCES;
+  byId("add").hidden = isPrepared || state.sentences.length >= MAX_SENTENCES;
 }
 
 function drawRow(text, number, events) {
@@ -26,6 +27,7 @@ function drawRow(text, number, events) {
     id: `sentence-${number}`,
     spellcheck: "false",
     placeholder: say("placeholder"),
+    readonly: isPrepared,
     oninput: () => {
       fit(field);
       events.typed(number, field.value);
@@ -47,22 +49,23 @@ function drawRow(text, number, events) {
     "aria-label": say("wordsOf", { number: number + 1 }),
     onmouseleave: () => events.pointed(null),
   });
-  return make("div", { class: "sentence" }, make("div", { class: "entry" }, label, state.sentences.length > 1 ? remove : null), words);
+  return make("div", { class: "sentence" }, make("div", { class: "entry" }, label, !isPrepared && state.sentences.length > 1 ? remove : null), words);
 }
 
 export function drawWords(events) {
   state.sentences.forEach((text, number) => {
+    const { words = [], units = [] } = state.read[number] ?? {};
     const parts = [];
     let end = 0;
-    (state.read[number]?.words ?? []).forEach((word, index) => {
-      parts.push(text.slice(end, word.start), drawWord(word, [number, index], events));
-      end = word.end;
-    });
+    for (const unit of units) {
+      parts.push(text.slice(end, words[unit.start].start), drawWord(unit, [number, unit.start, unit.end], events));
+      end = words[unit.end - 1].end;
+    }
     byId(`words-${number}`)?.replaceChildren(...parts);
   });
 }
 
-function drawWord(word, place, events) {
+function drawWord(unit, place, events) {
   return make(
     "button",
     {
@@ -74,22 +77,23 @@ function drawWord(word, place, events) {
       onmouseenter: () => events.pointed(place),
       onfocus: () => events.pointed(place),
       onblur: () => events.pointed(null),
-      onclick: () => {
-        toggleMark(place);
+      onclick: (event) => {
+        if (event.shiftKey) stretchMark(place);
+        else toggleMark(place);
         events.marked(place);
       },
       onkeydown: (event) => move(event, place, events),
     },
-    make("span", {}, word.text),
+    make("span", {}, unit.text),
     make("span", { class: "score", "aria-hidden": "true" }, ""),
   );
 }
 
-export function wordId([sentence, word]) {
-  return `word-${sentence}-${word}`;
+export function wordId([sentence, start]) {
+  return `word-${sentence}-${start}`;
 }
 
-function move(event, [sentence, word], events) {
+function move(event, [sentence, start, end], events) {
   const steps = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] };
   if (event.key === "Escape") {
     state.marks = [];
@@ -99,12 +103,31 @@ function move(event, [sentence, word], events) {
   const step = steps[event.key];
   if (!step) return;
   event.preventDefault();
-  const target = sentence + step[0];
-  const last = (state.read[target]?.words.length ?? 0) - 1;
-  const place = [target, Math.min(word + step[1], last)];
-  if (!exists(place)) return;
-  for (const other of byId(`words-${target}`).querySelectorAll(".word")) other.tabIndex = -1;
+  if (event.shiftKey && step[1]) {
+    resize([sentence, start, end], step[1], events);
+    return;
+  }
+  const { units } = state.read[sentence];
+  const number = units.findIndex((unit) => unit.start === start) + step[1];
+  const targets = state.read[sentence + step[0]]?.units ?? [];
+  const target = targets[Math.min(number, targets.length - 1)];
+  if (target) focusWord([sentence + step[0], target.start, target.end]);
+}
+
+// Shift and an arrow make a word longer or shorter by one character or word of the model, and mark it.
+function resize([sentence, start, end], step, events) {
+  const longer = [sentence, start, Math.max(start + 1, end + step)];
+  if (!exists(longer)) return;
+  state.marks = state.marks.filter((mark) => mark[0] !== sentence || mark[2] <= start || longer[2] <= mark[1]);
+  state.marks = [...state.marks, longer].slice(-2);
+  events.marked(longer);
+  focusWord(longer);
+}
+
+export function focusWord(place) {
   const button = byId(wordId(place));
+  if (!button) return;
+  for (const other of byId(`words-${place[0]}`).querySelectorAll(".word")) other.tabIndex = -1;
   button.tabIndex = 0;
   button.focus();
 }
@@ -112,11 +135,11 @@ function move(event, [sentence, word], events) {
 // Shades every word; gives those most alike to the one pointed at, best first.
 export function shade(mixes) {
   const place = exists(state.active) ? state.active : null;
-  const found = [];
-  mixes.forEach((vectors, sentence) =>
-    vectors.forEach((vector, word) => {
-      const alike = place ? cosine(mixes[place[0]][place[1]], vector) : null;
-      found.push({ place: [sentence, word], alike });
+  const target = place ? vectorOf(mixes, place) : null;
+  const found = state.read.flatMap(({ units }, sentence) =>
+    units.map(({ start, end }) => {
+      const own = [sentence, start, end];
+      return { place: own, alike: target ? cosine(target, vectorOf(mixes, own)) : null };
     }),
   );
   const others = found.filter((each) => place && !same(each.place, place));
@@ -130,7 +153,7 @@ export function shade(mixes) {
 function showAlike({ place, alike }, active, lowest, highest) {
   const button = byId(wordId(place));
   if (!button) return;
-  const text = state.read[place[0]].words[place[1]].text;
+  const text = textOf(place);
   const isActive = same(place, active);
   const range = highest - lowest;
   const heat = active && !isActive ? (range > 1e-9 ? (alike - lowest) / range : 1) : 0;

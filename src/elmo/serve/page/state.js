@@ -1,54 +1,86 @@
 // What the page shows, and the same as the address of the page, so that a link shows it again.
 
-export const MAX_SENTENCES = 4;
+export const MAX_SENTENCES = 6;
+export const TABS = ["meaning", "senses", "tasks"];
 
 export const state = {
   sentences: [], // texts
-  marks: [], // at most two [sentence, word]
-  active: null, // [sentence, word] that is pointed at
+  marks: [], // at most two [sentence, start, end], which count the words of the model
+  active: null, // [sentence, start, end] that is pointed at
   weights: [], // s_0 … s_L, not yet divided by their sum
   gamma: 1,
   byMeaning: true, // compare by the context layer too, if the model has one, else by the mix of layers
   model: null, // name, or null for the first
   tab: "meaning",
-  read: [], // of each sentence: { words, layers, meaning }
+  read: [], // of each sentence: { text, words, units, layers, meaning }
+  mapped: [], // sentences of the map, each with its word in [brackets]
+  numSenses: 2, // 0: as many as are found
+  mapLayer: null, // null: the last
 };
 
 export function same(one, other) {
-  return Boolean(one && other) && one[0] === other[0] && one[1] === other[1];
+  return Boolean(one && other) && one.every((value, place) => value === other[place]);
 }
 
 export function exists(place) {
-  return Boolean(place) && state.read[place[0]]?.words[place[1]] !== undefined;
+  return Boolean(place) && place[1] < place[2] && place[2] <= (state.read[place[0]]?.words.length ?? 0);
+}
+
+export function textOf([sentence, start, end]) {
+  const { text, words } = state.read[sentence];
+  return text.slice(words[start].start, words[end - 1].end);
 }
 
 export function toggleMark(place) {
   const kept = state.marks.filter((mark) => !same(mark, place));
-  state.marks = kept.length < state.marks.length ? kept : [...kept, place].slice(-2);
+  const apart = kept.filter((mark) => mark[0] !== place[0] || mark[2] <= place[1] || place[2] <= mark[1]);
+  state.marks = kept.length < state.marks.length ? kept : [...apart, place].slice(-2);
+}
+
+// Makes the mark of a sentence longer or shorter, so that it ends with, or reaches, other words.
+export function stretchMark(place) {
+  const number = state.marks.findLastIndex((mark) => mark[0] === place[0]);
+  if (number < 0) return toggleMark(place);
+  const [sentence, start, end] = state.marks[number];
+  const longer = [sentence, Math.min(start, place[1]), Math.max(end, place[2])];
+  const overlaps = (mark, own) => own !== number && mark[0] === sentence && mark[1] < longer[2] && longer[1] < mark[2];
+  state.marks = state.marks.map((mark, own) => (own === number ? longer : mark)).filter((mark, own) => !overlaps(mark, own));
+  return undefined;
 }
 
 export function readAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
   const numbers = (text) => text.split(",").map(Number).filter(Number.isFinite);
   state.sentences = given.getAll("s").slice(0, MAX_SENTENCES);
-  state.marks = given.getAll("mark").map(numbers).filter((mark) => mark.length === 2).slice(0, 2);
+  const marks = given.getAll("mark").map(numbers).filter((mark) => mark.length === 2 || mark.length === 3);
+  state.marks = marks.map(([sentence, start, end]) => [sentence, start, end ?? start + 1]).slice(0, 2);
   state.weights = given.has("weights") ? numbers(given.get("weights")).map((w) => Math.max(0, Math.min(1, w))) : [];
   state.gamma = Math.max(0.1, Math.min(3, Number(given.get("gamma") ?? 1) || 1));
   state.byMeaning = !given.has("weights") && given.get("by") !== "mix";
   state.model = given.get("model");
-  state.tab = given.get("tab") === "tasks" ? "tasks" : "meaning";
+  state.tab = TABS.includes(given.get("tab")) ? given.get("tab") : "meaning";
+  state.mapped = given.getAll("map");
+  state.numSenses = Math.max(0, Math.min(8, Math.trunc(Number(given.get("senses") ?? 2)) || 0));
+  state.mapLayer = given.get("layer");
   return given.get("lang");
 }
 
 export function writeAddress(language) {
   const values = new URLSearchParams();
   for (const text of state.sentences) values.append("s", text);
-  for (const mark of state.marks) values.append("mark", mark.join(","));
+  for (const [sentence, start, end] of state.marks) {
+    values.append("mark", (end === start + 1 ? [sentence, start] : [sentence, start, end]).join(","));
+  }
   if (state.weights.some((weight) => weight !== state.weights[0])) values.set("weights", state.weights.join(","));
   if (state.gamma !== 1) values.set("gamma", String(state.gamma));
   if (!state.byMeaning) values.set("by", "mix");
   if (state.model) values.set("model", state.model);
   if (state.tab !== "meaning") values.set("tab", state.tab);
+  if (state.tab === "senses") {
+    for (const text of state.mapped) values.append("map", text);
+    values.set("senses", String(state.numSenses));
+    if (state.mapLayer !== null) values.set("layer", state.mapLayer);
+  }
   values.set("lang", language);
   history.replaceState(null, "", `#${values}`);
 }

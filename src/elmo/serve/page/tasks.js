@@ -2,6 +2,7 @@
 import { ask } from "./api.js";
 import { byId, make, options } from "./dom.js";
 import { say } from "./language.js";
+import { help } from "./lists.js";
 
 const HUES = 8;
 const FIELDS = {
@@ -14,10 +15,21 @@ const FIELDS = {
 };
 const WORD_TAGS_EXAMPLE = "The old man walked slowly along the quiet river"; // for tags of words, not of entities
 const SPAN_TAG = /^[BIELSU]-/;
+const HOW_TO_TRAIN = "elmo task train pos --train train.conllu --dev dev.conllu --output tagger\nelmo serve --task tagger";
 let tasks = [];
+let asked = null; // the last task and item
 
-export function setUpTasks(served, report) {
+export function askedOfTask() {
+  return asked;
+}
+
+let changed = () => {};
+
+export function setUpTasks(served, report, whenAsked) {
   tasks = served;
+  changed = whenAsked;
+  byId("task-choice").hidden = !tasks.length;
+  if (!tasks.length) byId("task-answer").replaceChildren(...help("noTasks", HOW_TO_TRAIN));
   const select = byId("task");
   options(select, tasks.map((task) => [task.name, `${task.name} · ${task.family}`]), select.value);
   select.onchange = () => {
@@ -51,7 +63,7 @@ function drawForm(report) {
 
 // A tab that was not used yet shows what the task makes of its example.
 export function predictExample() {
-  if (!byId("task-answer").hasChildNodes()) byId("task-form").requestSubmit();
+  if (tasks.length && !byId("task-answer").hasChildNodes()) byId("task-form").requestSubmit();
 }
 
 function tagsWords({ family, labels }) {
@@ -59,8 +71,10 @@ function tagsWords({ family, labels }) {
 }
 
 async function predict(task, values, report) {
+  asked = { name: task.name, item: toItem(task, values) };
+  changed();
   try {
-    const { predictions } = await ask(`tasks/${encodeURIComponent(task.name)}`, { items: [toItem(task, values)] });
+    const { predictions } = await ask(`tasks/${encodeURIComponent(task.name)}`, { items: [asked.item] });
     byId("task-answer").replaceChildren(SHOW[task.family](predictions[0], values, task));
     report(null);
   } catch (error) {
@@ -103,9 +117,10 @@ function showLabel({ label, probabilities, score }) {
   const rows = ranked.map(([name, share]) =>
     make(
       "li",
-      {},
+      { class: "bar-row" },
+      make("span", { class: "bar-word" }, name),
+      make("span", { class: "track", "aria-hidden": "true" }, make("span", { class: "fill", "--share": share.toFixed(4) })),
       make("span", { class: "share" }, `${(100 * share).toFixed(1)} %`),
-      make("span", { class: "bar", "--share": share.toFixed(4) }, make("span", {}, name)),
     ),
   );
   return make("div", { class: "side-a" }, make("p", { class: "tagged" }, label), make("ol", { class: "ranks" }, ...rows));

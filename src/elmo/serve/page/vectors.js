@@ -55,3 +55,15 @@ export function distance(a, b) {
   for (let i = 0; i < a.length; i += 1) sum += (a[i] - b[i]) ** 2;
   return Math.sqrt(sum);
 }
+
+export function mean(vectors) {
+  if (vectors.length === 1) return vectors[0];
+  const total = new Float64Array(vectors[0].length);
+  for (const vector of vectors) for (let i = 0; i < total.length; i += 1) total[i] += vector[i] / vectors.length;
+  return total;
+}
+
+// The vector of a run of words is the mean of theirs.
+export function vectorOf(mixes, [sentence, start, end]) {
+  return mean(mixes[sentence].slice(start, end));
+}

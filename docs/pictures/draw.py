@@ -1,0 +1,63 @@
+"""Draw the pictures of the README and of docs/ with a model, by default the packaged one.
+
+python docs/pictures/draw.py [--model MODEL] [--corpus FOLDER] [--run RUN] [--comparison RUN]
+
+senses.png and similarity.png need nothing else. play.png is drawn from wikipedia_en.valid.txt and
+books_en.valid.txt of --corpus, en-small-training.png from a training --run, and learning-curve.png from what
+`elmo task train --compare --fractions` wrote. inference.png is drawn by benchmarks/inference.py --plot.
+"""
+
+import argparse
+import json
+from importlib.resources import files
+from pathlib import Path
+
+from elmo import Elmo, analysis
+
+HERE = Path(__file__).parent
+SIMILAR = ("I sat by the bank of the river", "The bank lent me some money")
+
+
+def main() -> None:
+    """Draw what the given inputs allow."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", help="a folder, file, alias or hub id; by default the packaged model")
+    parser.add_argument("--corpus", type=Path, help="folder of texts, for play.png")
+    parser.add_argument("--run", type=Path, help="training run, for en-small-training.png")
+    parser.add_argument("--comparison", type=Path, help="comparison on SICK, for learning-curve.png")
+    parser.add_argument("--output", type=Path, default=HERE, help="folder of the pictures")
+    given = parser.parse_args()
+    model = Elmo.from_pretrained(given.model)
+    draw_bank(model, given.output / "senses.png")
+    layers = [0, "meaning" if model.context is not None else "top"]
+    maps = analysis.compare_sentences(model, *SIMILAR, layers=layers)
+    analysis.draw_similarity_map(maps, given.output / "similarity.png")
+    drawn = ["senses.png", "similarity.png"]
+    if given.corpus is not None:
+        texts = [str(given.corpus / f"{name}_en.valid.txt") for name in ("wikipedia", "books")]
+        occurrences, _ = analysis.find_occurrences(texts, "play", max_occurrences=500)
+        found = analysis.map_word(model, "play", occurrences)
+        analysis.draw_occurrence_map(found, given.output / "play.png")
+        drawn.append("play.png")
+    if given.run is not None:
+        analysis.draw_training_curves(given.run, given.output / "en-small-training.png")
+        drawn.append("en-small-training.png")
+    if given.comparison is not None:
+        title = "SICK: accuracy over the share of the training data"
+        analysis.draw_learning_curves(given.comparison, given.output / "learning-curve.png", title=title)
+        drawn.append("learning-curve.png")
+    print(f"Drew {', '.join(drawn)} in {given.output}.")
+
+
+def draw_bank(model: Elmo, output: Path) -> None:
+    """Draw how the two senses of "bank" in 24 sentences, the first example of the page, fall apart."""
+    examples = json.loads((files("elmo.serve") / "page" / "examples.json").read_text(encoding="utf-8"))
+    example = examples["en"]["senses"][0]
+    found = analysis.map_senses(model, example["sentences"], num_senses=example["num_senses"])
+    count = len(found.occurrences)
+    title = f"One word, two senses: “{found.word}” in {count} sentences, layer by layer"
+    analysis.draw_senses(found, output, title=title)
+
+
+if __name__ == "__main__":
+    main()

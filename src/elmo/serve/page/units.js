@@ -1,0 +1,37 @@
+// Words of the model -> what is shown and clicked as one word. The model reads Chinese character by character; the
+// browser knows Chinese words, and a reader may mark any other run of characters.
+
+const HAN = /^\p{Script=Han}$/u;
+const segmenter = "Segmenter" in Intl ? new Intl.Segmenter("zh", { granularity: "word" }) : null;
+
+// The words of a sentence in groups { start, end, text }; each of the spans [start, end] becomes one group.
+export function groupWords(text, words, spans) {
+  const begins = words.map((word, index) => index === 0 || !continues(text, words, index));
+  for (const [start, end] of spans) {
+    for (let index = start; index < end; index += 1) begins[index] = index === start;
+    if (end < words.length) begins[end] = true;
+  }
+  const starts = words.map((_, index) => index).filter((index) => begins[index]);
+  return starts.map((start, place) => {
+    const end = starts[place + 1] ?? words.length;
+    return { start, end, text: text.slice(words[start].start, words[end - 1].end) };
+  });
+}
+
+let cut = { text: null, starts: new Set() };
+
+function continues(text, words, index) {
+  const [before, word] = [words[index - 1], words[index]];
+  if (before.end !== word.start || !HAN.test(word.text) || !HAN.test(before.text) || !segmenter) return false;
+  if (cut.text !== text) cut = { text, starts: new Set([...segmenter.segment(text)].map((segment) => segment.index)) };
+  return !cut.starts.has(word.start);
+}
+
+// A sentence with one [marked] word -> its text, and the characters of the word; null without exactly one mark.
+export function readMarked(sentence) {
+  const found = [...sentence.matchAll(/\[([^[\]]+)\]/g)];
+  if (found.length !== 1) return null;
+  const [mark] = found;
+  const text = sentence.slice(0, mark.index) + mark[1] + sentence.slice(mark.index + mark[0].length);
+  return { text, start: mark.index, end: mark.index + mark[1].length };
+}

@@ -1,0 +1,150 @@
+// "Use this": the code that computes what is shown, in Python and with curl.
+import { isPrepared, needsKey, serverAddress } from "./api.js";
+import { byId, make } from "./dom.js";
+import { say } from "./language.js";
+import { foundSenses } from "./map.js";
+import { state } from "./state.js";
+import { askedOfTask } from "./tasks.js";
+import { recall, remember } from "./storage.js";
+import { shares } from "./vectors.js";
+
+const KINDS = ["python", "curl"];
+const CHOICE = "elmo-code";
+const SHOWN_SUBSTITUTES = 8;
+let model = null;
+let shown = { python: "", curl: "" };
+
+export function showUse(given, comparison) {
+  model = given;
+  const views = { meaning: () => useMeaning(comparison), senses: useSenses, tasks: useTask };
+  shown = views[state.tab]();
+  const kind = KINDS.includes(recall(CHOICE)) ? recall(CHOICE) : "python";
+  byId("use-kinds").replaceChildren(
+    ...KINDS.map((name) =>
+      make(
+        "button",
+        {
+          class: "quiet",
+          type: "button",
+          "aria-pressed": String(name === kind),
+          onclick: () => {
+            remember(CHOICE, name);
+            showUse(model, comparison);
+          },
+        },
+        name === "python" ? "Python" : "curl",
+      ),
+    ),
+  );
+  byId("code").textContent = shown[kind];
+  byId("copy-code").onclick = () => copy(shown[kind]);
+}
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    byId("status").textContent = say("codeCopied");
+    byId("copy-code").textContent = say("copied");
+  } catch {
+    const range = document.createRange();
+    range.selectNodeContents(byId("code"));
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+    byId("status").textContent = say("codeSelected");
+    byId("copy-code").textContent = say("codeSelected");
+  }
+  setTimeout(() => {
+    byId("copy-code").textContent = say("copyCode");
+  }, 1500);
+}
+
+function useMeaning(comparison) {
+  const texts = state.sentences.filter((text) => text.trim());
+  if (!comparison) {
+    return {
+      python: [...opening("Elmo"), "vectors = model.embed([", ...list(texts), "])  # " + say("codeEmbed")].join("\n"),
+      curl: request("embed", { sentences: texts, model: model.name }),
+    };
+  }
+  const [a, b] = state.marks.map(marked);
+  const weights = shares(state.weights).map((share) => Number(share.toFixed(4)));
+  const layers = comparison.kind === "meaning" ? "meaning" : weights;
+  const python = [
+    ...opening("Elmo"),
+    "model.similarity(",
+    `    ${JSON.stringify(a.sentence)},`,
+    `    ${JSON.stringify(b.sentence)},`,
+    ...[["index_a", a], ["index_b", b]].filter(([, { index }]) => index).map(([name, { index }]) => `    ${name}=(${index.join(", ")}),`),
+    `    layers=${python_(layers)},`,
+    `)  # ${comparison.cosine.toFixed(3)}`,
+  ];
+  const asked = { sentence_a: a.sentence, sentence_b: b.sentence, layers, model: model.name };
+  const curl = [request("similarity", asked)];
+  const single = state.marks.find(([, start, end]) => end === start + 1);
+  if (model.predicts_words && single) {
+    const { sentence, index } = marked(single);
+    const place = index ? `, ${index[0]}` : "";
+    python.push("", `model.substitutes(${JSON.stringify(sentence)}${place}, top_k=${SHOWN_SUBSTITUTES})`);
+    curl.push(request("substitutes", { sentence, ...(index ? { index: index[0] } : {}), top_k: SHOWN_SUBSTITUTES, model: model.name }));
+  }
+  return { python: python.join("\n"), curl: a.index || b.index ? curl.slice(1).join("\n\n") : curl.join("\n\n") };
+}
+
+function useSenses() {
+  const found = foundSenses();
+  const sentences = found?.asked ?? ["I went to the [bank] to deposit money", "…"];
+  const count = state.numSenses ? `, num_senses=${Math.min(state.numSenses, sentences.length)}` : "";
+  const names = found ? [`  # ${found.senses.map(({ words }) => words.join(", ")).join(" | ")}`] : [""];
+  return {
+    python: [
+      ...opening("Elmo, analysis"),
+      "found = analysis.map_senses(model, [",
+      ...list(sentences),
+      `]${count})`,
+      `found.names${names[0]}`,
+      'analysis.draw_senses(found, "senses.png")',
+    ].join("\n"),
+    curl: request("senses", { sentences, ...(state.numSenses ? { num_senses: Math.min(state.numSenses, sentences.length) } : {}), model: model.name }),
+  };
+}
+
+function useTask() {
+  const asked = askedOfTask();
+  if (!asked) {
+    const python = ["from elmo import tasks", "", 'tasks.train("train.conllu", kind="pos", output="tagger")', 'tasks.load("tagger").predict(["The old man walked"])'];
+    return { python: python.join("\n"), curl: request("tasks/tagger", { items: ["The old man walked"] }) };
+  }
+  const python = ["from elmo import tasks", "", `task = tasks.load(${JSON.stringify(`path/to/${asked.name}`)})`, `task.predict([${python_(asked.item)}])`];
+  return { python: python.join("\n"), curl: request(`tasks/${encodeURIComponent(asked.name)}`, { items: [asked.item] }) };
+}
+
+function opening(names) {
+  const source = model.source ?? `path/to/${model.name}`;
+  return [`from elmo import ${names}`, "", `model = Elmo.from_pretrained(${JSON.stringify(source)})`];
+}
+
+function list(texts) {
+  return texts.map((text) => `    ${JSON.stringify(text)},`);
+}
+
+// JSON of strings, numbers and lists is Python too; a list of two or more inputs is a tuple there as well as a list.
+function python_(value) {
+  return JSON.stringify(value, null, 1).replace(/\n\s*/g, " ").replace(/\[ /g, "[").replace(/ \]/g, "]");
+}
+
+// A sentence with its mark in brackets, or with an index if it has brackets of its own.
+function marked([sentence, start, end]) {
+  const { text, words } = state.read[sentence];
+  if (/[[\]]/.test(text)) return { sentence: text, index: [start, end] };
+  const [from, to] = [words[start].start, words[end - 1].end];
+  return { sentence: `${text.slice(0, from)}[${text.slice(from, to)}]${text.slice(to)}`, index: null };
+}
+
+function request(path, body) {
+  const key = needsKey() ? ' -H "Authorization: Bearer $ELMO_KEY"' : "";
+  const sent = isPrepared ? Object.fromEntries(Object.entries(body).filter(([name]) => name !== "model")) : body;
+  const data = JSON.stringify(sent).replaceAll("'", "'\\''");
+  const first = isPrepared ? `# ${say("codeServe")}\n` : "";
+  return `${first}curl ${serverAddress()}${path}${key} -d '${data}'`;
+}
+

@@ -1,0 +1,81 @@
+"""POST /senses returns what map_senses finds; GET /models says what a model is."""
+
+import pytest
+
+from elmo import Elmo
+from elmo.analysis import map_senses
+from elmo.serve.card import describe_card, public_source
+
+BANKS = ["money in the [bank]", "the [bank] of the river", "I went to the [bank]", "a river [bank]"]
+CARD = """---
+language: en
+license: cc-by-sa-3.0
+---
+# small
+
+| a | table |
+
+A **small** model of
+[English](https://example.org).
+
+## Training data
+
+Trained on `Wikipedia`, 3 million words. Twice.
+
+## Limits
+It is small.
+"""
+
+
+def test_the_senses_are_those_of_the_model(client, language_model):
+    answer = client.post("/senses", json={"sentences": BANKS, "num_senses": 2})
+    assert answer.status_code == 200
+    assert answer.json() == {"model": "tiny", **map_senses(language_model, BANKS, num_senses=2).to_dict()}
+    only = client.post("/senses", json={"sentences": BANKS, "num_senses": 2, "layers": [1]}).json()
+    assert [each["layer"] for each in only["layers"]] == [1]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ({"sentences": BANKS[:2]}, 422, "sentences"),
+        ({"sentences": ["no mark", *BANKS]}, 400, "has 0 marked words; put exactly one in brackets"),
+        ({"sentences": BANKS, "num_senses": 5}, 400, "5 senses were requested, but there are 4 sentences"),
+        ({"sentences": BANKS, "layers": [9]}, 400, "The layer is 9; this model has layers 0 to 2"),
+        ({"sentences": BANKS, "model": "other"}, 404, "There is no model 'other' here; known: tiny."),
+    ],
+)
+def test_requests_that_cannot_be_answered(client, body, status, message):
+    answer = client.post("/senses", json=body)
+    assert answer.status_code == status and message in answer.json()["error"]["message"]
+
+
+def test_the_card_says_what_a_model_is_and_how_it_was_trained(language_folder, tmp_path):
+    Elmo.from_pretrained(language_folder).save_pretrained(tmp_path / "model")
+    (tmp_path / "model" / "README.md").write_text(CARD, encoding="utf-8")
+    model = Elmo.from_pretrained(tmp_path / "model")
+    card = describe_card(model)
+    assert (card.language, card.license) == ("en", "cc-by-sa-3.0")
+    assert card.summary == "A small model of English."
+    assert card.training == "Trained on Wikipedia, 3 million words. Twice."
+    assert card.num_parameters == sum(each.numel() for each in model.bilm.parameters())
+
+
+def test_a_model_without_a_card_is_described_by_its_configuration(client, language_model):
+    (entry,) = client.get("/models").json()["models"]
+    card = entry["card"]
+    assert (card["summary"], card["training"], card["license"], entry["source"]) == (None, None, None, None)
+    assert (card["reads"], card["encoder"], card["language"]) == ("characters", "lstm", "en")
+    assert card["num_words"] == len(language_model.vocabulary.words)
+
+
+def test_the_default_model_says_how_it_was_trained():
+    card = describe_card(Elmo.from_pretrained())
+    assert card.training and card.license and card.language == "en"
+
+
+def test_paths_are_not_published(tmp_path):
+    from elmo.checkpoint.source import DEFAULT_MODEL
+
+    assert public_source(str(tmp_path)) is None and public_source(None) is None
+    assert public_source(str(DEFAULT_MODEL)) == "en-small" and public_source("owner/model") == "owner/model"
