@@ -1,11 +1,11 @@
 /* Search in pages that were opened from disk: browsers allow no worker there, so its script runs in a frame instead. */
 if (location.protocol === "file:") {
-  window.Worker = class extends EventTarget {
+  /* The theme looks for this name to find its scripts beside the worker. */
+  window.IFrameWorker = window.Worker = class extends EventTarget {
     constructor(url) {
       super();
       this.onmessage = null;
       this.onerror = null;
-      this.queue = [];
       this.frame = document.createElement("iframe");
       this.frame.hidden = true;
       document.body.append(this.frame);
@@ -21,7 +21,7 @@ if (location.protocol === "file:") {
       /* Scripts are loaded by elements, in order; the worker waits for them as a promise. */
       inside.importScripts = (...addresses) =>
         addresses.reduce((before, address) => before.then(() => this.load(address)), Promise.resolve());
-      this.loaded = this.load(url).then(() => this.queue.splice(0).forEach((data) => this.deliver(data)));
+      this.loaded = this.load(url);
       this.loaded.catch((error) => this.onerror && this.onerror(error));
     }
 

@@ -54,6 +54,8 @@ def _describe_command(command: Any, context: Any, path: str) -> Iterator[str]:
         if record is None or "--help" in record[0]:
             continue
         flags, text = record
+        if parameter.param_type_name == "argument":
+            flags = _TYPE.sub("", flags).strip()
         flags = _TYPE.sub(lambda found: _TYPE_NAMES.get(found[1], found[1]), flags)
         yield f"| `{_escape(flags)}` | {_escape(_mark_code(text))} |"
     yield ""
@@ -147,10 +149,16 @@ def write_vector_settings() -> str:
 
 def write_server_settings() -> str:
     """Describe the settings of the server with their environment variables."""
+    import typer
+
+    from elmo.cli.app import app
     from elmo.serve.settings import PREFIX, Settings
 
+    flags = {parameter.name: parameter for parameter in typer.main.get_command(app).commands["serve"].params}
     lines = ["| setting | variable | type | default | |", "|---|---|---|---|---|"]
-    for name, kind, text in _read_fields(Settings):
+    for name, kind, comment in _read_fields(Settings):
+        help_text = getattr(flags.get(name), "help", None) or ""
+        text = _escape(_mark_code(help_text)) or comment
         default = Settings.model_fields[name].default
         lines.append(f"| `{name}` | `{PREFIX}{name.upper()}` | `{_escape(kind)}` | {_show(default)} | {text} |")
     return "\n".join([*lines, ""])
@@ -267,17 +275,22 @@ def _describe_schema(title: str, schema: Any, schemas: Any) -> Iterator[str]:
     yield f"**{title}**: {_name_schema(schema)}\n"
     if "properties" not in found:
         return
-    yield "| field | type | default | |\n|---|---|---|---|"
-    for name, field in found["properties"].items():
-        needed = name in found.get("required", ())
-        default = "required" if needed and title == "Request" else "" if needed else _show(field.get("default"))
-        yield f"| `{name}` | {_name_schema(field)} | {default} | {_escape(field.get('description', ''))} |"
-    yield ""
+    yield from _describe_fields(found, with_defaults=title == "Request")
     for inner in _list_inner(found, schemas):
-        yield f"Each `{inner['title']}`:\n\n| field | type | |\n|---|---|---|"
-        for name, field in inner["properties"].items():
-            yield f"| `{name}` | {_name_schema(field)} | {_escape(field.get('description', ''))} |"
-        yield ""
+        yield f"Each `{inner['title']}`:\n"
+        yield from _describe_fields(inner, with_defaults=False)
+
+
+def _describe_fields(schema: Any, *, with_defaults: bool) -> Iterator[str]:
+    """Return a table of an object's fields; what is missing from a request has a default or is required."""
+    yield (
+        "| field | type | default | |\n|---|---|---|---|" if with_defaults else "| field | type | |\n|---|---|---|"
+    )
+    for name, field in schema["properties"].items():
+        default = "required" if name in schema.get("required", ()) else _show(field.get("default"))
+        cells = [f"`{name}`", _name_schema(field), *([default] if with_defaults else [])]
+        yield f"| {' | '.join(cells)} | {_escape(field.get('description', ''))} |"
+    yield ""
 
 
 def _resolve(schema: Any, schemas: Any) -> Any:
