@@ -19,6 +19,10 @@ FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)$", re.MULTILINE)
 LINK = re.compile(r"\]\((?P<target>(?!\w+:|#|/)[^)\s]+)\)")
 GENERATED = re.compile(r"<!-- generated: (?P<name>[\w ]+) -->")
 DRAWING = re.compile(r"^!\[[^\]]*\]\((?P<path>pictures/[\w-]+\.svg)\)$", re.MULTILINE)
+TABLE_ROW = re.compile(r"^ *\|.*\|$", re.MULTILINE)
+CODE = re.compile(r"`[^`\n]+`")  # GitHub needs \| in the code of a table, the site shows the backslash
+_CHINESE = r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]"
+CHINESE_BREAK = re.compile(rf"(?<={_CHINESE})\n *(?={_CHINESE})")  # would be a space in the text
 OUTPUT_TITLES = {"en": "Output", "zh": "输出"}
 
 
@@ -29,6 +33,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     markdown = FENCE.sub(lambda found: found["indent"] + _rewrite_fence(found["info"], locale), markdown)
     markdown = GENERATED.sub(lambda found: reference.write(found["name"]), markdown)
     markdown = DRAWING.sub(lambda found: _inline_drawing(Path(config.docs_dir), found["path"]), markdown)
+    markdown = TABLE_ROW.sub(lambda row: CODE.sub(lambda code: code[0].replace("\\|", "|"), row[0]), markdown)
+    markdown = CHINESE_BREAK.sub("", markdown)
     repository = config.extra["repository"]
     return LINK.sub(lambda found: f"]({_rewrite_link(found['target'], source, repository)})", markdown)
 
