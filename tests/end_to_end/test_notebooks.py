@@ -14,15 +14,16 @@ MOST_BYTES = 300_000
 
 
 def list_outputs(cells) -> list[str]:
-    """Return one line per output: what was printed without its numbers, or the kind of what is shown."""
+    """Return what each cell printed, without its numbers, and the kinds of what it shows."""
     outputs = []
     for cell in cells:
+        printed: dict[str, str] = {}  # a kernel sends it in pieces of any length
         for output in cell.get("outputs", ()):
             if output["output_type"] == "stream":
-                text = "".join(output["text"])
-                outputs.append(f"{output['name']}: {re.sub(r'-?[0-9]+([.][0-9]+)?', '#', text)}")
+                printed[output["name"]] = printed.get(output["name"], "") + "".join(output["text"])
             else:
                 outputs.append(" ".join(sorted(output["data"])))
+        outputs += [f"{name}: {re.sub(r'-?[0-9]+([.][0-9]+)?', '#', text)}" for name, text in printed.items()]
     return outputs
 
 
