@@ -23,7 +23,17 @@ TABLE_ROW = re.compile(r"^ *\|.*\|$", re.MULTILINE)
 CODE = re.compile(r"`[^`\n]+`")  # GitHub needs \| in the code of a table, the site shows the backslash
 _CHINESE = r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]"
 CHINESE_BREAK = re.compile(rf"(?<={_CHINESE})\n *(?={_CHINESE})")  # would be a space in the text
+CHINESE_SECTION = "中文模型"
 OUTPUT_TITLES = {"en": "Output", "zh": "输出"}
+
+
+def on_config(config: Any) -> Any:
+    """Add the pages of docs/zh to the navigation: they are about the Chinese model and have no English counterpart."""
+    pages = [f"zh/{name}.md" for name in ("start", "tutorial", "chinese")]
+    found = [page for page in pages if (Path(config.docs_dir) / page).is_file()]
+    if found and not any(CHINESE_SECTION in entry for entry in config.nav):
+        config.nav.append({CHINESE_SECTION: found})
+    return config
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:

@@ -10,6 +10,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any, get_args
 
 _TYPE = re.compile(r"<([\w\[\].| -]+)>")
@@ -235,17 +236,24 @@ def _begin_upper(text: str) -> str:
 
 def write_requests() -> str:
     """Describe every request of the server, from the OpenAPI document."""
-    from fastapi import FastAPI
+    from fastapi import APIRouter, FastAPI
 
-    from elmo.serve import language, vectors
-    from elmo.serve.app import health_router, models_router
+    from elmo.serve import app as application
 
+    names = vars(application)
+    modules = [
+        value
+        for value in names.values()
+        if isinstance(value, ModuleType) and value.__name__.startswith("elmo.serve.")
+    ]
+    routers = [
+        value
+        for module in (*modules, application)
+        for value in vars(module).values()
+        if isinstance(value, APIRouter)
+    ]
     app = FastAPI()
-    routers = (
-        vectors.router, language.router, language.neighbors_router, language.tasks_router,
-        models_router, health_router,
-    )  # fmt: skip
-    for router in routers:
+    for router in dict.fromkeys(routers):  # those of an index and of tasks too, which a server may not have
         app.include_router(router)
     document = app.openapi()
     return "\n".join(
