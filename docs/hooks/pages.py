@@ -28,7 +28,7 @@ OUTPUT_TITLES = {"en": "Output", "zh": "输出"}
 
 
 def on_config(config: Any) -> Any:
-    """Add the pages of docs/zh to the navigation: they are about the Chinese model and have no English counterpart."""
+    """Add the pages of docs/zh, about the Chinese model, to the navigation; they have no English counterpart."""
     pages = [f"zh/{name}.md" for name in ("start", "tutorial", "chinese")]
     found = [page for page in pages if (Path(config.docs_dir) / page).is_file()]
     if found and not any(CHINESE_SECTION in entry for entry in config.nav):

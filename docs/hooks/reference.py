@@ -253,7 +253,7 @@ def write_requests() -> str:
         if isinstance(value, APIRouter)
     ]
     app = FastAPI()
-    for router in dict.fromkeys(routers):  # those of an index and of tasks too, which a server may not have
+    for router in {id(router): router for router in routers}.values():
         app.include_router(router)
     document = app.openapi()
     return "\n".join(
