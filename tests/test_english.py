@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src" / "elmo").rglob("*.py"))
-TEXTS = [*SOURCES, *sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+TEXTS = [*SOURCES, *sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 # What was written once -> what to write instead.
 PHRASES = {
     r"not to be had": "not available",
