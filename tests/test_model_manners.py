@@ -106,7 +106,7 @@ def test_a_notebook_shows_a_table_of_the_model(fused_model):
 
 
 def test_tables_of_notebooks_escape_text():
-    from elmo.notebook import html_table
+    from elmo.progress import html_table
 
     shown = html_table([["<S>", 1234, 0.5]], header=["a&b"], caption="<b>")
     assert "&lt;S&gt;" in shown and "a&amp;b" in shown and "<b>" not in shown

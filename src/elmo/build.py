@@ -1,9 +1,9 @@
 """A ModelConfig becomes modules; the only place where that happens."""
 
 from elmo.config import EncoderConfig, ModelConfig, TransformerConfig
+from elmo.nn import draw_normal, make_embedding, make_linear
 from elmo.nn.bilm import BiLM, Encoder, TokenEncoder
 from elmo.nn.char_cnn import CharCnn
-from elmo.nn.initialize import draw_normal, make_embedding, make_linear
 from elmo.nn.projected_lstm import LstmStack, ProjectedLstm
 from elmo.nn.softmax import WordSoftmax
 from elmo.nn.transformer import CausalBlock, TransformerStack

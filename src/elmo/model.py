@@ -29,15 +29,13 @@ from elmo.inference.precision import Precision
 from elmo.inference.runtime import Runtime
 from elmo.inference.scoring import SentenceScore, score_batches
 from elmo.inference.substitution import Substitute, find_run_substitutes, find_substitutes
-from elmo.inference.word_cache import DEFAULT_BYTES, CacheInfo
+from elmo.inference.word_encoder import DEFAULT_BYTES, CacheInfo
 from elmo.nn.bilm import BiLM
-from elmo.notebook import html_table
-from elmo.progress import progress_bar
+from elmo.progress import html_table, progress_bar
 from elmo.text.batch import CharBatch, pack
-from elmo.text.scripts import ScriptWatch
 from elmo.text.sentence_input import Sentence, Tokenizer, WordIndex, read_pointed, read_sentence, read_sentences
 from elmo.text.tokenize import Word
-from elmo.text.units import Tokenization
+from elmo.text.units import ScriptWatch, Tokenization
 from elmo.text.vocabulary import is_punctuation
 
 Array = npt.NDArray[np.float32]

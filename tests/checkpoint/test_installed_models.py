@@ -7,7 +7,7 @@ import pytest
 
 from elmo import CheckpointError, Elmo
 from elmo.checkpoint import source
-from elmo.text.scripts import ScriptWatch, UnfamiliarScriptWarning
+from elmo.text.units import ScriptWatch, UnfamiliarScriptWarning
 
 
 @pytest.fixture

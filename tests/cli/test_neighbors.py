@@ -68,7 +68,7 @@ def test_wide_characters_keep_the_columns(run: Run, tmp_path, model_folder):
     path = tmp_path / "text.txt"
     path.write_text("我在银行存钱\nI went to the bank\n")
     answer = run("neighbors", "a [bank]", "--corpus", path, "-m", model_folder, "--top-k", "3", "--layers", "1")
-    from elmo.cli.terminal import measure
+    from elmo.cli.run import measure
 
     lines = answer.out.splitlines()[3:]
     static = {measure(line[: line.rindex("  0.")]) for line in lines[1:] if "  0." in line[10:]}

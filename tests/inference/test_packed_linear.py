@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from elmo.inference import packed_linear
-from elmo.inference.packed_linear import BFloat16Linear, Float32Linear, Int8Linear
+from elmo.inference import packed_lstm
+from elmo.inference.packed_lstm import BFloat16Linear, Float32Linear, Int8Linear
 from elmo.inference.precision import has_onednn, is_supported
 
 needs_int8 = pytest.mark.skipif(
@@ -53,7 +53,7 @@ def check(kind, num_rows, tolerance):
 @pytest.mark.parametrize("onednn", [True, False])
 def test_float32_is_exact(monkeypatch, num_rows, onednn):
     if not onednn:
-        monkeypatch.setattr(packed_linear, "has_onednn", lambda: False)
+        monkeypatch.setattr(packed_lstm, "has_onednn", lambda: False)
     check(Float32Linear, num_rows, 1e-6)
 
 

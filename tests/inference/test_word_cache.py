@@ -7,7 +7,7 @@ import torch
 
 from elmo import Elmo, ElmoLayer
 from elmo.errors import ConfigError
-from elmo.inference.word_cache import WordCache, make_keys
+from elmo.inference.word_encoder import WordCache, make_keys
 
 DIM = 4
 ROW_BYTES = 4 * DIM + 256

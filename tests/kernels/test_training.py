@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from elmo.kernels import training
+from elmo.kernels import lstm
 from elmo.kernels.library import find_library
 from elmo.nn.char_cnn import CharCnn
 from elmo.nn.projected_lstm import LstmStack, ProjectedLstm, move_cells_back_in_torch, move_cells_in_torch
@@ -30,7 +30,7 @@ def test_forward_and_backward_equal_torch(library, num_rows, cell_dim, clip, dty
     bias, previous = torch.randn(4 * cell_dim), torch.randn(num_rows, cell_dim)
     keep = (torch.rand(num_rows) > 0.3).float()
     results = []
-    for forward in (move_cells_in_torch, lambda *given: training.move_cells(library, *given)):
+    for forward in (move_cells_in_torch, lambda *given: lstm.move_cells(library, *given)):
         gates, made = torch.empty(num_rows, 4 * cell_dim), [torch.empty(num_rows, cell_dim) for _ in range(2)]
         exposed = torch.empty(num_rows, cell_dim, dtype=dtype)
         forward(from_inputs, from_state, bias, previous, keep, clip, gates, *made, exposed)
@@ -40,7 +40,7 @@ def test_forward_and_backward_equal_torch(library, num_rows, cell_dim, clip, dty
     gates, cell, squashed, _ = results[0]
     grad_exposed, grad_cell = torch.randn(num_rows, cell_dim).to(dtype), torch.randn(num_rows, cell_dim)
     results = []
-    for back in (move_cells_back_in_torch, lambda *given: training.move_cells_back(library, *given)):
+    for back in (move_cells_back_in_torch, lambda *given: lstm.move_cells_back(library, *given)):
         to_cell, to_gates = grad_cell.clone(), torch.empty(num_rows, 4 * cell_dim, dtype=dtype)
         to_bias = torch.ones(4 * cell_dim)
         back(gates, previous, keep, cell, squashed, grad_exposed, clip, to_cell, to_gates, to_bias)

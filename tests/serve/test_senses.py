@@ -4,7 +4,7 @@ import pytest
 
 from elmo import Elmo
 from elmo.analysis import map_senses
-from elmo.serve.card import describe_card, public_source
+from elmo.serve.served import describe_card, public_source
 
 BANKS = ["money in the [bank]", "the [bank] of the river", "I went to the [bank]", "a river [bank]"]
 CARD = """---

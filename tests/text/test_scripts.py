@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 from elmo import Elmo
-from elmo.text.scripts import ScriptWatch, UnfamiliarScriptWarning, script_of
+from elmo.text.units import ScriptWatch, UnfamiliarScriptWarning, script_of
 
 ENGLISH = ["the", "bank", "river", "naïve", "Ω"] + ["money"] * 20
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from elmo import InputError
-from elmo.text.word_vectors import read_word_vectors
+from elmo.text.vocabulary import read_word_vectors
 
 
 def write(tmp_path, text):

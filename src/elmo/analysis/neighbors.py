@@ -34,7 +34,7 @@ from elmo.analysis.occurrences import (
 )
 from elmo.errors import InputError
 from elmo.model import Elmo
-from elmo.notebook import html_table
+from elmo.progress import html_table
 from elmo.text.sentence_input import Sentence, WordIndex
 from elmo.text.vocabulary import is_punctuation
 

@@ -14,7 +14,7 @@ from elmo.analysis.style import check_output, drawing, ink_on, shades
 from elmo.errors import InputError
 from elmo.inference.layers import Layers, cosine
 from elmo.model import Elmo
-from elmo.notebook import html_table
+from elmo.progress import html_table
 from elmo.text.sentence_input import Sentence, read_sentences
 from elmo.text.tokenize import tokenize
 

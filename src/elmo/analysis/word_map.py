@@ -19,8 +19,8 @@ from elmo.analysis.senses import find_clusters, reduce, require_sklearn
 from elmo.analysis.style import COLOURS, GREY, MARKERS, SOFT_INK, check_output, drawing, place_labels
 from elmo.errors import InputError
 from elmo.model import Elmo
-from elmo.text.scripts import script_of
 from elmo.text.sentence_input import Sentence
+from elmo.text.units import script_of
 
 Projection: TypeAlias = Literal["pca", "tsne"]
 OTHERS = "others"

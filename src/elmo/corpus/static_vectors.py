@@ -18,7 +18,7 @@ from elmo.checkpoint.checkpoint import ContextLayer, quantize
 from elmo.config import ContextConfig
 from elmo.corpus.prepared import MARK, PreparedCorpus
 from elmo.errors import ConfigError, InputError
-from elmo.text.word_vectors import measure_word_vectors, read_word_vectors
+from elmo.text.vocabulary import measure_word_vectors, read_word_vectors
 
 NUM_WORDS, DIM, COUNTING_WINDOW = 40_000, 256, 8
 _CHUNK_TOKENS = 1 << 21

@@ -17,8 +17,7 @@ from elmo.inference.layers import LayerChoice, choose_layers
 from elmo.inference.packed_lstm import can_pack, pack_encoder
 from elmo.inference.precision import COMPILED_PRECISIONS, choose_precision, open_device
 from elmo.inference.reading import BidirectionalReader
-from elmo.inference.word_cache import DEFAULT_BYTES, WordCache
-from elmo.inference.word_encoder import WordEncoder
+from elmo.inference.word_encoder import DEFAULT_BYTES, WordCache, WordEncoder
 from elmo.inference.workers import Workers
 from elmo.kernels.library import find_library
 from elmo.nn.bilm import BiLM, BiLMState, LayerStates

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from elmo.kernels.characters import fits_table, pool_with_gradients
 from elmo.kernels.library import find_library
-from elmo.nn.initialize import draw_normal, draw_uniform, make_embedding, make_linear
+from elmo.nn import draw_normal, draw_uniform, make_embedding, make_linear
 
 # Words are convolved in groups of similar length: most are short, and padding costs as much as letters.
 LENGTH_BOUNDS = (6, 8, 11, 15, 24)

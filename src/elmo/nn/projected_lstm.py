@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.kernels import training
+from elmo.kernels import lstm as kernels
 from elmo.kernels.library import find_library
-from elmo.nn.initialize import draw_glorot
+from elmo.nn import draw_glorot
 from elmo.nn.reading_state import EncoderStack, ReadingState
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward
@@ -279,7 +279,7 @@ def _choose_passes(gates: Tensor) -> tuple[Callable[..., None], Callable[..., No
     library = find_library() if gates.device.type == "cpu" and gates.dtype == torch.float32 else None
     if library is None:
         return move_cells_in_torch, move_cells_back_in_torch
-    return functools.partial(training.move_cells, library), functools.partial(training.move_cells_back, library)
+    return functools.partial(kernels.move_cells, library), functools.partial(kernels.move_cells_back, library)
 
 
 def move_cells_in_torch(
@@ -294,7 +294,7 @@ def move_cells_in_torch(
     squashed: Tensor,
     exposed: Tensor,
 ) -> None:
-    """Do what kernels.training.move_cells does, in torch operations."""
+    """Do what kernels.lstm.move_cells does, in torch operations."""
     torch.add(from_inputs.to(bias.dtype) + from_state, bias, out=gates)
     cell_dim = cell.shape[1]
     gates[:, : 2 * cell_dim].sigmoid_()
@@ -321,7 +321,7 @@ def move_cells_back_in_torch(
     grad_gates: Tensor,
     grad_bias: Tensor,
 ) -> None:
-    """Do what kernels.training.move_cells_back does, in torch operations."""
+    """Do what kernels.lstm.move_cells_back does, in torch operations."""
     input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)
     grad_exposed = grad_exposed.to(gates.dtype)
     to_output = sigmoid_backward(grad_exposed * squashed, output_gate)

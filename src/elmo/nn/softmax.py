@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.nn.initialize import draw_normal
+from elmo.nn import draw_normal
 
 LOGITS_AT_ONCE = {"cpu": 2**22, "cuda": 2**26}
 

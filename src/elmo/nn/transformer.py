@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.nn.initialize import draw_normal, make_linear
+from elmo.nn import draw_normal, make_linear
 from elmo.nn.reading_state import EncoderStack, ReadingState
 
 # Long rows are read in windows of this many steps, which bounds the memory that attention takes.

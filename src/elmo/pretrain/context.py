@@ -20,7 +20,7 @@ from elmo.corpus.static_vectors import read_static_vectors
 from elmo.errors import ConfigError
 from elmo.inference.context import Array, ContextReader
 from elmo.model import Elmo
-from elmo.nn.initialize import draw_glorot
+from elmo.nn import draw_glorot
 from elmo.pretrain.distillation import choose_sentences
 from elmo.pretrain.settings import ContextSettings
 from elmo.pretrain.stream import ContextTargets, Ids, Span

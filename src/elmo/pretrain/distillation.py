@@ -20,7 +20,7 @@ from elmo.checkpoint.source import fetch_from_hub
 from elmo.corpus.prepared import MARK, PreparedCorpus
 from elmo.errors import ConfigError, first_line
 from elmo.model import Elmo
-from elmo.nn.initialize import draw_glorot
+from elmo.nn import draw_glorot
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.settings import TrainSettings
 from elmo.pretrain.stream import Ids, Lesson, PieceBatch, Pieces, find_targets

@@ -31,8 +31,7 @@ from elmo.pretrain.metrics import MetricsWriter, read_metrics
 from elmo.pretrain.saving import load_checkpoint, remove_old, save_checkpoint
 from elmo.pretrain.settings import TrainSettings
 from elmo.pretrain.stream import LMBatch, Position, WindowStream, read_ahead
-from elmo.text.vocabulary import Vocabulary
-from elmo.text.word_vectors import read_word_vectors
+from elmo.text.vocabulary import Vocabulary, read_word_vectors
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 MEASURED = ("perplexity", "left_to_right_perplexity", "right_to_left_perplexity", "unknown_rate")

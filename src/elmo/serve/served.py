@@ -1,5 +1,6 @@
 """Settings -> the opened models, indexes and tasks, by name. No request adds to them."""
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -7,11 +8,11 @@ from typing import Any
 
 from elmo.analysis import CorpusIndex, find_neighbors
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
+from elmo.checkpoint.derived import license_of
 from elmo.checkpoint.source import DEFAULT_MODEL, DEFAULT_NAME
 from elmo.errors import ConfigError, InputError
 from elmo.inference.scoring import require_softmax
 from elmo.model import Elmo
-from elmo.serve.card import describe_card, public_source
 from elmo.serve.errors import Problem
 from elmo.serve.schemas import ModelCard, ModelEntry, ServedIndex
 from elmo.serve.settings import Settings
@@ -194,3 +195,59 @@ def _warm(served: Served) -> None:
         model.elmo.embed([["the"]])
         if model.index is not None:
             find_neighbors(model.elmo, ["the"], model.index, index=0, top_k=1)
+
+
+_FRONT_MATTER = re.compile(r"\A---\n.*?^---\n", re.MULTILINE | re.DOTALL)
+_LANGUAGE = re.compile(r"^language:\s*(?:\n\s*-\s*)?['\"]?([\w-]+)", re.MULTILINE)
+_HEADING = re.compile(r"^#+ .*$", re.MULTILINE)
+_SCRIPT_LANGUAGES = {"Han": "zh", "Latin": "en"}  # examples in these languages come with the page
+
+
+def describe_card(elmo: Elmo) -> ModelCard:
+    """Return the facts of a model; what its card does not say is None."""
+    card = elmo.checkpoint().card
+    front = _FRONT_MATTER.match(card or "")
+    language = _LANGUAGE.search(front[0]) if front else None
+    body = (card or "")[front.end() if front else 0 :]
+    config = elmo.config
+    return ModelCard(
+        language=language[1] if language else _guess_language(elmo),
+        license=license_of(card),
+        summary=_first_paragraph(body),
+        training=_training_paragraph(body),
+        encoder=config.encoder.kind,
+        reads="characters" if config.characters is not None else "words",
+        num_parameters=sum(parameter.numel() for parameter in elmo.bilm.parameters()),
+        num_words=None if elmo.vocabulary is None else len(elmo.vocabulary.words),
+    )
+
+
+def public_source(source: str | None) -> str | None:
+    """Return what others can open the model by: an alias or a hub id, but no path of this machine."""
+    if source is None:
+        return None
+    if source == str(DEFAULT_MODEL):
+        return DEFAULT_NAME
+    return None if Path(source).exists() else source
+
+
+def _guess_language(elmo: Elmo) -> str | None:
+    scripts = elmo.scripts.learned or frozenset()
+    return next((language for script, language in _SCRIPT_LANGUAGES.items() if script in scripts), None)
+
+
+def _first_paragraph(text: str) -> str | None:
+    """Return the first paragraph that is prose, in one line and without the marks of Markdown."""
+    for paragraph in re.split(r"\n\s*\n", _HEADING.sub("\n", text)):
+        if paragraph.strip() and not re.match(r"\s*[|!<>`-]", paragraph):
+            plain = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join(paragraph.split()))
+            return re.sub(r"[`*]", "", plain)
+    return None
+
+
+def _training_paragraph(body: str) -> str | None:
+    sections = re.split(r"^(#+ .*)$", body, flags=re.MULTILINE)[1:]
+    for heading, text in zip(sections[::2], sections[1::2], strict=True):
+        if "train" in heading.lower() and (found := _first_paragraph(text)) is not None:
+            return found
+    return None

@@ -20,7 +20,7 @@ from elmo.errors import InputError
 from elmo.layer import ElmoLayer, LayerMixes
 from elmo.tasks.examples import Words
 from elmo.tasks.settings import NetworkSettings, TaskSettings, WordSettings
-from elmo.text.word_vectors import read_word_vectors
+from elmo.text.vocabulary import read_word_vectors
 
 PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
 MAX_CHARACTERS = 30

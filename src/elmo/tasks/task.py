@@ -26,7 +26,7 @@ from elmo.errors import CheckpointError, ConfigError, InputError, first_line
 from elmo.files.durable import writing_files
 from elmo.layer import ElmoLayer, LayerMixes
 from elmo.model import Elmo
-from elmo.notebook import html_table
+from elmo.progress import html_table
 from elmo.tasks.examples import Words
 from elmo.tasks.families import Labels, TaskNetwork, choose_family
 from elmo.tasks.fit import Predictor

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from elmo.cli import options
 from elmo.cli.options import CorpusOptions, ModelOptions, argument, expand_options, option
-from elmo.cli.run import resumable
-from elmo.cli.terminal import fit, pad
+from elmo.cli.run import fit, pad, resumable
 from elmo.errors import InputError
 from elmo.files.rows import to_json
 from elmo.files.sources import check_text

@@ -190,7 +190,7 @@ def _multiply(precision: "Precision", seconds: float) -> float:
 
     import torch
 
-    from elmo.inference.packed_linear import pack_linear
+    from elmo.inference.packed_lstm import pack_linear
 
     num_rows, input_dim, output_dim = PRODUCT_SIZE
     multiply = pack_linear(torch.rand(output_dim, input_dim), None, precision)

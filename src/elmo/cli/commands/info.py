@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from elmo.cli import options
 from elmo.cli.options import FilesOptions, argument, expand_options, option
-from elmo.cli.terminal import align_facts
+from elmo.cli.run import align_facts
 from elmo.errors import InputError
 from elmo.files.rows import to_json
 from elmo.progress import progress_bar

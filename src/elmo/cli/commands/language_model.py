@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from elmo.cli import options
 from elmo.cli.options import ModelOptions, expand_options, option
-from elmo.cli.terminal import align_facts
+from elmo.cli.run import align_facts
 from elmo.cli.text_input import TextInput
 from elmo.errors import InputError
 from elmo.files.rows import to_json

@@ -15,8 +15,7 @@ import typer
 
 from elmo.cli import options
 from elmo.cli.commands.pretrain import read_changes
-from elmo.cli.run import resumable
-from elmo.cli.terminal import measure, pad
+from elmo.cli.run import measure, pad, resumable
 from elmo.errors import InputError
 from elmo.files.durable import output_file
 from elmo.files.sources import STDIN, Lines, check_text
