@@ -4,6 +4,7 @@ python -m tests.end_to_end.notebooks [NAME ...] runs them and writes their outpu
 before you commit.
 """
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ def execute(path: Path) -> Any:
     import nbformat
 
     notebook = nbformat.read(path, as_version=4)
-    nbclient.NotebookClient(notebook, timeout=1200, resources={"metadata": {"path": str(path.parent)}}).execute()
+    client = nbclient.NotebookClient(notebook, timeout=1200, resources={"metadata": {"path": str(path.parent)}})
+    # Networks this small are slower with a second thread, and on a busy machine far slower.
+    client.execute(env={**os.environ, "OMP_NUM_THREADS": "1"})
     return notebook
 
 
