@@ -66,7 +66,7 @@ class Elmo:
     ) -> None:
         """Make a model of an opened checkpoint; most callers want Elmo.from_pretrained.
 
-        `literal_boundaries` reads the words <S> and </S> as boundaries, as the original programs did.
+        `literal_boundaries` reads the words `<S>` and `</S>` as boundaries, as the original programs did.
         """
         if state not in ("zero", "carry"):
             raise ConfigError(f"state is {state!r}; choose 'zero' (same sentence, same vector) or 'carry'.")
@@ -599,8 +599,8 @@ class Elmo:
 
         Name the word by its index, or mark it with brackets: "I went to the [bank]". Words are ranked by the
         product of both directions' probabilities, divided by the word's own frequency. `punctuation` and the word
-        itself (`same_word`) are left out unless asked for; <S>, </S> and <UNK> are never offered. For a word of
-        several units, in a model of characters, runs of as many units are offered. A string without
+        itself (`same_word`) are left out unless asked for; `<S>`, `</S>` and `<UNK>` are never offered. For a word
+        of several units, in a model of characters, runs of as many units are offered. A string without
         punctuation at its end is read as if it ended with a period; `add_period` says so for lists of words too.
         """
         words, (start, end) = read_pointed(sentence, index, self._tokenizer(split_on_spaces), name="index")
