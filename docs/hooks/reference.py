@@ -143,7 +143,7 @@ def write_corpus_settings() -> str:
 
 def write_vector_settings() -> str:
     """Describe the settings of vector folders."""
-    from elmo.vectors.folder import VectorSettings
+    from elmo.vectors.settings import VectorSettings
 
     return "\n".join(_describe_class(VectorSettings, ""))
 

@@ -50,7 +50,7 @@ def test_every_setting_is_in_the_reference():
     from elmo.pretrain.settings import PRESETS, OptimizerSettings, TrainSettings
     from elmo.serve.settings import Settings
     from elmo.tasks.settings import FitSettings, TaskOptions
-    from elmo.vectors.folder import VectorSettings
+    from elmo.vectors.settings import VectorSettings
 
     for part, kind, prefix in (
         ("training settings", TrainSettings, ""),

@@ -9,7 +9,7 @@ import safetensors.torch
 from torch import Tensor
 
 from elmo.errors import InputError
-from elmo.integrations.models import ModelSource, missing_package, save_model
+from elmo.integrations import ModelSource, missing_package, save_model
 from elmo.layer import ElmoLayer
 from elmo.model import Elmo
 from elmo.text.batch import Boundaries, pad_sentences, unpad_sentences

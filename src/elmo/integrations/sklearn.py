@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from elmo.errors import InputError
 from elmo.inference.layers import Layers
-from elmo.integrations.models import ModelSource, missing_package, open_shared, vector_length
+from elmo.integrations import ModelSource, missing_package, open_shared, vector_length
 from elmo.model import Elmo, Pooling
 
 try:

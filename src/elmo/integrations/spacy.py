@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from elmo.errors import InputError
 from elmo.inference.layers import Layers
-from elmo.integrations.models import (
+from elmo.integrations import (
     ModelSource,
     missing_package,
     model_from_bytes,

@@ -17,7 +17,7 @@ from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.config import ModelConfig
 from elmo.errors import ConfigError, InputError
 from elmo.inference.runtime import Runtime, run_bilm
-from elmo.integrations.models import missing_package, save_model
+from elmo.integrations import missing_package, save_model
 from elmo.model import Elmo
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.text.batch import Boundaries, Indexer, pad_sentences, unpad_sentences

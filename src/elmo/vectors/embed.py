@@ -26,8 +26,6 @@ from elmo.vectors.folder import (
     REJECTS,
     VECTORS,
     PartRecord,
-    Pooling,
-    VectorSettings,
     WrittenFile,
     begin,
     check_same_job,
@@ -41,6 +39,7 @@ from elmo.vectors.folder import (
 from elmo.vectors.formats import open_format
 from elmo.vectors.reading import Vectors, open_folder
 from elmo.vectors.rows import Columns, Part, RowStream, cut_parts, find_inputs
+from elmo.vectors.settings import Pooling, VectorSettings
 from elmo.vectors.writing import Engine, PartJob, make_layout
 from elmo.version import __version__
 

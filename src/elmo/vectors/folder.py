@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
-from elmo.errors import ConfigError
 from elmo.files.durable import remove, replace_file, sha256_of, sync
 from elmo.files.sources import BrokenRow
 from elmo.files.work_folder import MANIFEST, FolderKind, damaged, find_damage, is_file_record, read_json
 from elmo.vectors.formats import Layout, part_stem
 from elmo.vectors.rows import Entry, Part
+from elmo.vectors.settings import DType, FileFormat, Unit
 
 WORK = ".job"  # the work folder
 PLAN, REPLACED, REJECTS = "plan.json", "replaced.json", "rejects.jsonl"
@@ -268,60 +268,3 @@ def verify(
     """Compare the size of every file and its checksum, which reads all files; InputError with what is wrong."""
     if faults := find_faults(folder, manifest, checksums=checksums, advance=advance):
         raise damaged(folder, faults, VECTORS.repair)
-
-
-Unit = Literal["words", "sentences", "spans"]
-FileFormat = Literal["parquet", "npy", "hdf5"]
-DType = Literal["float32", "float16", "int8"]
-Pooling = Literal["auto", "weighted", "mean", "max"]
-
-DEFAULT_PART_BYTES = 1 << 20
-DEFAULT_MAX_WORDS = 32_768
-
-
-@dataclass(frozen=True)
-class VectorSettings:
-    """Which vectors, in which form.
-
-    `unit`: one vector per word, per sentence, or per chosen span: the occurrences of `only_words`, or the ranges
-    of words that each row lists in the column `spans`. Rows without a span are counted, but not written.
-    """
-
-    unit: Unit = "words"
-    layers: str | int | tuple[float, ...] | None = None  # None: the average, or weighted sentence vectors
-    pooling: Pooling = "auto"  # how the words of a sentence become one vector, as in Elmo.encode
-    normalize: bool = False  # sentences: vectors of length 1
-    only_words: tuple[str, ...] = ()
-    spans: str | None = None
-    column: str | None = None  # of the text or the words; by default the first of text, sentence, tokens, words
-    id_column: str | None = None
-    split_on_spaces: bool = False
-    file_format: FileFormat = "parquet"
-    dtype: DType = "float32"
-    part_bytes: int = DEFAULT_PART_BYTES
-    max_words: int = DEFAULT_MAX_WORDS  # a row with more is rejected
-
-    def __post_init__(self) -> None:
-        choices = {"unit": Unit, "file_format": FileFormat, "dtype": DType, "pooling": Pooling}
-        faults = [
-            f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(get_args(kind))}"
-            for name, kind in choices.items()
-            if getattr(self, name) not in get_args(kind)
-        ]
-        for name in ("part_bytes", "max_words"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                faults.append(f"{name} is {value!r}; it must be a whole number of at least 1")
-        chosen = [bool(self.only_words), self.spans is not None]
-        if self.unit == "spans" and sum(chosen) != 1:
-            faults.append("vectors of spans need either only_words or spans")
-        if self.unit != "spans" and any(chosen):
-            faults.append(f"only_words and spans choose spans, but unit is {self.unit!r}; make it 'spans'")
-        if self.unit != "sentences" and (self.normalize or self.pooling not in ("auto", "mean")):
-            faults.append(f"pooling and normalize make sentence vectors, but unit is {self.unit!r}")
-        if faults:
-            raise ConfigError("; ".join(faults) + ".")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object of a manifest."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from elmo.errors import InputError
 from elmo.files.arrays import add_dataset, growing_npy, open_hdf5_output
 from elmo.files.rows import to_json
-from elmo.vectors.folder import DType, FileFormat, Unit
+from elmo.vectors.settings import DType, FileFormat, Unit
 
 Array = npt.NDArray[Any]
 Span = tuple[int, int]

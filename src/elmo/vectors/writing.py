@@ -23,18 +23,10 @@ from elmo.files.sources import BrokenRow, Source
 from elmo.files.workers import Call, RayWorkers, Report, Workers, check_cluster, count_cores
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
-from elmo.vectors.folder import (
-    WORK,
-    DType,
-    PartRecord,
-    Reject,
-    VectorSettings,
-    WrittenFile,
-    list_rejects,
-    write_part_record,
-)
+from elmo.vectors.folder import WORK, PartRecord, Reject, WrittenFile, list_rejects, write_part_record
 from elmo.vectors.formats import Arrays, Block, Layout, Span, open_format, part_stem
 from elmo.vectors.rows import Entry, Part, Row
+from elmo.vectors.settings import DType, VectorSettings
 
 # One core per direction: every matrix multiplication then uses one thread, and its result does not depend on how
 # many workers share the cores.

@@ -15,7 +15,7 @@ from elmo.errors import InputError
 from elmo.files.sources import Kind
 from elmo.files.work_folder import MANIFEST
 from elmo.heap import reuse_large_blocks
-from elmo.vectors.folder import DType, FileFormat, Pooling, Unit
+from elmo.vectors.settings import DType, FileFormat, Pooling, Unit
 
 if TYPE_CHECKING:
     from elmo.inference.layers import Layers
@@ -106,7 +106,7 @@ class VectorOptions(ModelOptions):
                 "independently; write one file instead, such as vectors.h5."
             )
         from elmo.vectors.embed import embed_files
-        from elmo.vectors.folder import VectorSettings
+        from elmo.vectors.settings import VectorSettings
         from elmo.vectors.writing import share_threads
 
         settings |= {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
