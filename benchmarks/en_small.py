@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.files.durable import replace_file
-from elmo.text.sentences import split_sentences
+from elmo.text.tokenize import split_sentences
 
 PLAYS = ("Chico Ruiz made a spectacular [play] on the ground ball", "She signed to do a Broadway [play]")
 BANKS = (

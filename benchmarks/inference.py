@@ -28,8 +28,7 @@ from machine import Machine, multiplies_bfloat16
 from elmo import Elmo
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from elmo.inference.layers import cosine
-from elmo.text.sentences import split_sentences
-from elmo.text.tokenize import tokenize
+from elmo.text.tokenize import split_sentences, tokenize
 
 # None: the model of the package.
 SIZES: dict[str, ModelConfig | None] = {

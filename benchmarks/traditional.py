@@ -14,7 +14,7 @@ import numpy as np
 from opencc import OpenCC
 
 from elmo import Elmo
-from elmo.text.sentences import split_sentences
+from elmo.text.tokenize import split_sentences
 
 
 def main() -> None:

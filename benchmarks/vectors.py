@@ -26,8 +26,7 @@ from typing import Any
 
 from elmo import Elmo
 from elmo.heap import reuse_large_blocks
-from elmo.text.sentences import split_sentences
-from elmo.text.tokenize import tokenize
+from elmo.text.tokenize import split_sentences, tokenize
 from elmo.vectors import VectorSettings, embed_files
 
 KINDS = ("speed", "kill", "workers", "ray")

@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from elmo.inference.scoring import evaluate_text
-from elmo.text import sentences
-from elmo.text.sentences import split_lines
+from elmo.text.tokenize import split_lines
 from tests.cli.conftest import Run
 from tests.language_models import VOCABULARY, make_language_model
 
@@ -88,7 +87,7 @@ def test_running_text_is_split_into_sentences(run: Run, folder, tmp_path):
 def test_a_text_without_blank_lines_is_cut_at_a_lines_end(monkeypatch):
     lines = ["One here. Two", "here. Three here."]
     assert list(split_lines(lines)) == ["One here.", "Two here.", "Three here."]
-    monkeypatch.setattr(sentences, "CHARACTERS_AT_ONCE", 5)
+    monkeypatch.setattr("elmo.text.tokenize.CHARACTERS_AT_ONCE", 5)
     assert list(split_lines(lines)) == ["One here.", "Two", "here.", "Three here."]
 
 

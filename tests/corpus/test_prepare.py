@@ -20,8 +20,7 @@ from elmo.corpus.prepared import PreparedCorpus
 from elmo.corpus.settings import PrepareSettings
 from elmo.errors import ConfigError, ElmoError, InputError
 from elmo.files.workers import Workers
-from elmo.text.sentences import split_sentences
-from elmo.text.tokenize import tokenize
+from elmo.text.tokenize import split_sentences, tokenize
 
 SOURCE = Path(__file__).parents[2] / "src"
 # Each call of this costs a second of start-up, so few tests make one.

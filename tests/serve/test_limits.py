@@ -10,8 +10,9 @@ import pytest
 
 from elmo.errors import ConfigError, InputError
 from elmo.serve import batching
-from elmo.serve.app import Metrics, create_app
+from elmo.serve.app import create_app
 from elmo.serve.batching import Batcher, Work
+from elmo.serve.metrics import Metrics
 from elmo.serve.served import Served, ServedModel
 from elmo.serve.settings import Settings
 from elmo.tasks import load

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo.errors import InputError
-from elmo.text.sentences import split_sentences
+from elmo.text.tokenize import split_sentences
 
 ANY_TEXT = st.lists(
     st.one_of(
@@ -83,5 +83,5 @@ def test_sentences_are_ordered_slices_that_cover_all_but_whitespace(text, langua
 
 
 def test_importing_the_module_does_not_import_sentencex():
-    code = "import sys, elmo.text.sentences; sys.exit('sentencex' in sys.modules)"
+    code = "import sys, elmo.text.tokenize; sys.exit('sentencex' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

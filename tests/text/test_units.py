@@ -4,7 +4,7 @@ import pytest
 
 from elmo import ConfigError
 from elmo.config import ModelConfig, TokenizationConfig
-from elmo.text.sentences import split_sentences
+from elmo.text.tokenize import split_sentences
 from elmo.text.units import Tokenization
 
 CHARACTERS = Tokenization(TokenizationConfig("characters"), {"蘋": "苹", "買": "买"})

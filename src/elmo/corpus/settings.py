@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from elmo.config import Script, TokenizationConfig
 from elmo.errors import ConfigError, InputError
-from elmo.text.sentences import split_sentences
+from elmo.text.tokenize import split_sentences
 
 Split = Literal["sentences", "lines", "none"]
 DEFAULT_VOCABULARY_SIZE = 40_000

@@ -23,7 +23,7 @@ from elmo.files.sources import (
     find_sources,
     open_stream,
 )
-from elmo.text.sentences import split_sentences
+from elmo.text.tokenize import split_sentences
 from elmo.text.units import Tokenization
 
 PART_BYTES = 8 << 20  # of text that is read together

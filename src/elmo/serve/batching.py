@@ -13,8 +13,8 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from elmo.serve.app import Metrics
 from elmo.serve.errors import Problem
+from elmo.serve.metrics import Metrics
 
 Words = Sequence[str]
 # The part of a batch that one request may fill while others wait.

@@ -17,9 +17,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from elmo.model import Elmo
-from elmo.serve.app import Metrics
 from elmo.serve.batching import Batcher, Words, Work
 from elmo.serve.errors import CLIENT_GONE, Problem
+from elmo.serve.metrics import Metrics
 from elmo.serve.schemas import Text
 from elmo.serve.served import Served
 from elmo.serve.settings import Settings

@@ -24,8 +24,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from elmo.errors import ConfigError
 from elmo.heap import reuse_large_blocks
-from elmo.serve.app import SHARED_FOLDER, create_app
+from elmo.serve.app import create_app
 from elmo.serve.errors import Problem
+from elmo.serve.metrics import SHARED_FOLDER
 from elmo.serve.settings import Settings
 
 BACKLOG = 1024

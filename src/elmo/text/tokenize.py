@@ -1,15 +1,17 @@
-"""Raw text -> words with their character offsets; nothing is normalized, escaped or dropped.
+"""Raw text -> words with their character offsets, or sentences; nothing is normalized, escaped or dropped.
 
-The rules follow the Moses tokenizer, whose output the official models were trained on, except where a
-word of today (an address, an emoji) or another script calls for better. Sentences are not split here.
+The rules for words follow the Moses tokenizer, whose output the official models were trained on, except where a word
+of today (an address, an emoji) or another script calls for better. Sentences are split by the library sentencex.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
+
+from elmo.errors import InputError
 
 
 class Word(NamedTuple):
@@ -120,3 +122,69 @@ def tokenize(text: str, scripts: tuple[str, ...] = DEFAULT_SCRIPTS) -> list[Word
 def split_on_spaces(text: str) -> list[Word]:
     """Return the pieces between U+0020 characters, as the TF-Hub modules did; other whitespace is kept."""
     return [Word(match[0], *match.span()) for match in re.finditer("[^ ]+", text)]
+
+
+# A blank line or U+2029 ends a paragraph; a single newline may be a mere line wrap, so sentencex decides.
+_PARAGRAPH_END = re.compile(r"(?:\r\n?|\n)[^\S\r\n]*(?:\r\n?|\n)\s*|\u2029\s*")
+_LANGUAGE_CODE = re.compile(r"([A-Za-z]{2,3})(?:[-_][A-Za-z0-9]+)*")
+_QUOTES_AND_BRACKETS = re.compile(r"[\"“”„«»()\[\]]")
+_LONGEST_QUOTATION = 1000
+# A text without a blank line is cut, at a line's end, when this much of it was read.
+CHARACTERS_AT_ONCE = 1_000_000
+
+
+def split_sentences(text: str, *, language: str = "en") -> list[str]:
+    """Return the sentences of a text, stripped and none empty; no sentence extends over a blank line.
+
+    `language` is a code such as "en", "de" or "pt-BR". A language without rules in sentencex is
+    treated as the nearest one it knows, or else as English. Anything but a code raises InputError.
+    """
+    code = _LANGUAGE_CODE.fullmatch(language)
+    if code is None:
+        raise InputError(f"language is {language!r}, but a code such as 'en', 'de' or 'pt-BR' is expected.")
+    sentences = (
+        sentence.strip()
+        for paragraph in _PARAGRAPH_END.split(text)
+        for sentence in _split_paragraph(paragraph, code[1].lower())
+    )
+    return [sentence for sentence in sentences if sentence]
+
+
+def split_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the sentences of a text, each on one line; a blank line ends a sentence."""
+    for paragraph in _join_paragraphs(lines):
+        for sentence in split_sentences(paragraph):
+            yield " ".join(sentence.split("\n"))
+
+
+def _join_paragraphs(lines: Iterable[str]) -> Iterator[str]:
+    paragraph: list[str] = []
+    num_characters = 0
+    for line in lines:
+        paragraph.append(line)
+        num_characters += len(line)
+        if not line.strip() or num_characters > CHARACTERS_AT_ONCE:
+            yield "\n".join(paragraph)
+            paragraph, num_characters = [], 0
+    yield "\n".join(paragraph)
+
+
+def _split_paragraph(paragraph: str, language: str) -> Iterator[str]:
+    # Rust strings hold no lone surrogates, and sentencex 1.0 panics at some whitespace outside ASCII.
+    # Stand-ins of one character each leave the lengths, which are all that is taken from the result.
+    safe = re.sub(r"[^\S\n]", " ", re.sub("[\ud800-\udfff]", "\ufffd", paragraph))
+    start = 0
+    for length in _lengths(safe, language):
+        yield paragraph[start : start + length]
+        start += length
+
+
+def _lengths(text: str, language: str) -> Iterator[int]:
+    from sentencex import segment
+
+    for sentence in segment(language, text):
+        # A quotation is one sentence to sentencex, so a quote never closed would swallow all the rest.
+        if len(sentence) > _LONGEST_QUOTATION:
+            yield from map(len, segment(language, _QUOTES_AND_BRACKETS.sub(" ", sentence)))
+        else:
+            yield len(sentence)

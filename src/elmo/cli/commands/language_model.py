@@ -15,7 +15,7 @@ from elmo.errors import InputError
 from elmo.files.rows import to_json
 from elmo.files.sources import STDIN, check_text
 from elmo.progress import progress_bar
-from elmo.text.sentences import split_lines
+from elmo.text.tokenize import split_lines
 
 if TYPE_CHECKING:
     from elmo.inference.scoring import Evaluation, SentenceScore

@@ -18,7 +18,7 @@ from elmo.corpus.settings import Split
 from elmo.errors import InputError
 from elmo.files.durable import output_file
 from elmo.progress import progress_bar
-from elmo.text.sentences import split_lines
+from elmo.text.tokenize import split_lines
 
 if TYPE_CHECKING:
     from elmo.config import Script
