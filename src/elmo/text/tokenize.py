@@ -1,7 +1,7 @@
 """Raw text -> words with their character offsets, or sentences; nothing is normalized, escaped or dropped.
 
-The rules for words follow the Moses tokenizer, whose output the official models were trained on, except where a word
-of today (an address, an emoji) or another script calls for better. Sentences are split by the library sentencex.
+The rules for words follow the Moses tokenizer, whose output the official models were trained on, except where a
+word of today (an address, an emoji) or another script calls for better. sentencex splits sentences.
 """
 
 from __future__ import annotations
