@@ -55,10 +55,10 @@ def test_the_card_says_what_a_model_is_and_how_it_was_trained(language_folder, t
     (tmp_path / "model" / "README.md").write_text(CARD, encoding="utf-8")
     model = Elmo.from_pretrained(tmp_path / "model")
     card = describe_card(model)
-    assert (card.language, card.license) == ("en", "cc-by-sa-3.0")
-    assert card.summary == "A small model of English."
-    assert card.training == "Trained on Wikipedia, 3 million words. Twice."
-    assert card.num_parameters == sum(each.numel() for each in model.bilm.parameters())
+    assert (card["language"], card["license"]) == ("en", "cc-by-sa-3.0")
+    assert card["summary"] == "A small model of English."
+    assert card["training"] == "Trained on Wikipedia, 3 million words. Twice."
+    assert card["num_parameters"] == sum(each.numel() for each in model.bilm.parameters())
 
 
 def test_a_model_without_a_card_is_described_by_its_configuration(client, language_model):
@@ -71,7 +71,7 @@ def test_a_model_without_a_card_is_described_by_its_configuration(client, langua
 
 def test_the_default_model_says_how_it_was_trained():
     card = describe_card(Elmo.from_pretrained())
-    assert card.training and card.license and card.language == "en"
+    assert card["training"] and card["license"] and card["language"] == "en"
 
 
 def test_paths_are_not_published(tmp_path):

@@ -198,17 +198,28 @@ def import_weights(
             continue
         if row.theirs == "char_embed" and tensor.shape[:1] == (NUM_FILE_CHARACTERS + 1,):
             tensor = tensor[:NUM_FILE_CHARACTERS]  # trained with 262 rows, of which no id reaches the last
-        wanted = row.to_theirs([torch.empty(shapes[name], device="meta") for name in row.ours]).shape
-        if tensor.shape == wanted:
-            weights.update(zip(row.ours, row.to_ours(tensor.to(torch.float32)), strict=True))
-        else:
+        parts = _convert(row, tensor.to(torch.float32), [shapes[name] for name in row.ours])
+        if parts is None:
+            # Not before: operations on the device "meta" import torch's compiler, which takes a second.
+            wanted = row.to_theirs([torch.empty(shapes[name], device="meta") for name in row.ours]).shape
             faults.append(f"{row.theirs} has shape {tuple(tensor.shape)}, the options need {tuple(wanted)}")
+        else:
+            weights.update(zip(row.ours, parts, strict=True))
     faults += [f"{name} is in the file, but not in the options" for name in sorted(unread)]
     if faults:
         raise CheckpointError(
             f"{source} does not fit its options.json: {list_some(faults)}; use two files of one model."
         )
     return weights
+
+
+def _convert(row: Row, tensor: Tensor, shapes: list[torch.Size]) -> list[Tensor] | None:
+    """Return our weights, or None if the variable has another shape."""
+    try:
+        parts = row.to_ours(tensor)
+    except (RuntimeError, IndexError, ValueError):
+        return None
+    return parts if [part.shape for part in parts] == shapes else None
 
 
 def export_weights(config: ModelConfig, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
