@@ -61,14 +61,9 @@ def fuse(
     opened = corpus if isinstance(corpus, PreparedCorpus) else PreparedCorpus.open(corpus)
     if vectors is None:
         static = make_static_vectors(
-            opened,
-            num_words=num_words,
-            dim=dim,
-            window=counting_window,
-            lowercase=lowercase,
-            seed=seed,
-            advance=advance,
-        )
+            opened, num_words=num_words, dim=dim, window=counting_window, lowercase=lowercase,
+            seed=seed, advance=advance,
+        )  # fmt: skip
     elif isinstance(vectors, StaticVectors):
         static = vectors
     else:

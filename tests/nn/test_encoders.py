@@ -12,6 +12,7 @@ from elmo.build import build_bilm
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, SoftmaxConfig, TransformerConfig
 from elmo.nn import transformer
 from elmo.nn.bilm import BiLMState
+from elmo.nn.reading_state import TrainingOptions
 
 DIM = 8
 CONTEXT = 4
@@ -21,6 +22,11 @@ ENCODERS = {
         num_layers=2, output_dim=DIM, num_heads=2, feed_forward_dim=20, context=CONTEXT
     ),
 }
+
+
+def read_top(stack, *given):
+    layers, state = stack.read_layers(*given)
+    return layers[-1], state
 
 
 def make_bilm(kind):
@@ -140,7 +146,7 @@ def test_packed_windows_give_what_each_sentence_gives_alone_from_zero(kind, size
     tops, state = [], encoder.zero_state(num_rows)
     with torch.no_grad():
         for window, marks in zip(words.split(sizes), keep.split(sizes), strict=True):
-            top, state = encoder.read_window(window, marks, state)
+            top, state = read_top(encoder, window, marks, state)
             tops.append(top)
         packed = torch.cat(tops)
         for row in range(num_rows):
@@ -158,15 +164,15 @@ def test_packed_windows_give_what_each_sentence_gives_alone_from_zero(kind, size
 def test_the_state_of_a_window_passes_no_gradient_on(kind):
     encoder = BILMS[kind].left_to_right
     words = draw(3, 2, DIM).requires_grad_()
-    top, state = encoder.read_window(words, torch.ones(3, 2), encoder.zero_state(2))
+    top, state = read_top(encoder, words, torch.ones(3, 2), encoder.zero_state(2))
     assert top.requires_grad and not any(tensor.requires_grad for tensor in state.tensors)
 
 
 def test_dropout_is_drawn_anew_and_only_where_asked_for(kind):
     encoder = BILMS[kind].left_to_right
     words, keep, state = draw(5, 2, DIM), torch.ones(5, 2), encoder.zero_state(2)
-    plain = [encoder.read_window(words, keep, state)[0] for _ in range(2)]
-    dropped = [encoder.read_window(words, keep, state, dropout=0.5)[0] for _ in range(2)]
+    plain = [read_top(encoder, words, keep, state)[0] for _ in range(2)]
+    dropped = [read_top(encoder, words, keep, state, TrainingOptions(dropout=0.5))[0] for _ in range(2)]
     assert torch.equal(*plain)
     assert not torch.allclose(*dropped)
 
@@ -174,8 +180,8 @@ def test_dropout_is_drawn_anew_and_only_where_asked_for(kind):
 def test_bfloat16_products_stay_near_and_the_rest_is_float32(kind):
     encoder = BILMS[kind].left_to_right
     words, keep, state = draw(9, 2, DIM), torch.ones(9, 2), encoder.zero_state(2)
-    exact, _ = encoder.read_window(words, keep, state)
-    rounded, end = encoder.read_window(words, keep, state, product_dtype=torch.bfloat16)
+    exact, _ = read_top(encoder, words, keep, state)
+    rounded, end = read_top(encoder, words, keep, state, TrainingOptions(product_dtype=torch.bfloat16))
     torch.testing.assert_close(rounded, exact, rtol=0.05, atol=0.05)
     assert not torch.equal(rounded, exact)
     assert {tensor.dtype for tensor in (rounded, *end.tensors)} <= {torch.float32, torch.int64}

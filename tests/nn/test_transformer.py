@@ -14,6 +14,11 @@ HEAD_DIM = DIM // NUM_HEADS
 LENGTHS = [9, 6, 6, 1, 0]
 
 
+def read_top(stack, *given):
+    layers, state = stack.read_layers(*given)
+    return layers[-1], state
+
+
 def make_stack(num_layers=2, context=CONTEXT, seed=0):
     torch.manual_seed(seed)
     layers = [CausalBlock(DIM, NUM_HEADS, FEED_FORWARD_DIM, depth=num_layers) for _ in range(num_layers)]
@@ -123,9 +128,9 @@ def test_the_state_keeps_no_more_than_the_context_and_counts_what_is_real():
     assert end.num_kept.tolist() == [[3, 3, 3, 1, 0]]
     assert stack.zero_state(5).keys.shape == (2, 5, 0, DIM)  # what was never read takes no room
     keep = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
-    _, packed_end = stack.read_window(draw(2, 2, DIM), keep, end.rows(slice(2)))
+    _, packed_end = read_top(stack, draw(2, 2, DIM), keep, end.rows(slice(2)))
     assert packed_end.num_kept.tolist() == [[3, 2]]
-    _, packed_end = stack.read_window(draw(1, 2, DIM), torch.tensor([[1.0, 0.0]]), packed_end)
+    _, packed_end = read_top(stack, draw(1, 2, DIM), torch.tensor([[1.0, 0.0]]), packed_end)
     assert packed_end.num_kept.tolist() == [[3, 1]]
 
 
@@ -150,6 +155,6 @@ def test_every_layer_of_a_new_stack_is_of_one_scale_whatever_the_words_are():
 
 def test_every_weight_is_trained_by_the_top_layer():
     stack = make_stack().requires_grad_()
-    top, _ = stack.read_window(draw(4, 2, DIM), torch.ones(4, 2), stack.zero_state(2))
+    top, _ = read_top(stack, draw(4, 2, DIM), torch.ones(4, 2), stack.zero_state(2))
     (top @ draw(DIM, seed=1)).sum().backward()
     assert [name for name, parameter in stack.named_parameters() if parameter.grad is None] == []

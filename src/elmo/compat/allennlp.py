@@ -123,15 +123,9 @@ class Elmo(nn.Module):
         self._keep_sentence_boundaries = keep_sentence_boundaries
         # The boundaries take part in the layer norm, so they are cut off after mixing.
         self._layer = ElmoLayer(
-            model,
-            num_mixes=count,
-            dropout=dropout,
-            tune_bilm=requires_grad,
-            layer_norm=do_layer_norm,
-            keep_boundaries=True,
-            mix_weights=mix_weights,
-            learn_mixes=mix_weights is None,
-        )
+            model, num_mixes=count, dropout=dropout, tune_bilm=requires_grad, layer_norm=do_layer_norm,
+            keep_boundaries=True, mix_weights=mix_weights, learn_mixes=mix_weights is None,
+        )  # fmt: skip
         for number, mix in enumerate(self._layer.mixes):
             assert isinstance(mix, ScalarMix)
             mix.epsilon = LAYER_NORM_EPSILON

@@ -12,7 +12,7 @@ from elmo.nn.reading_state import ReadingState
 from elmo.nn.softmax import WordSoftmax
 from elmo.nn.transformer import TransformerStack
 
-# One direction: zero_state, forward and read_window are all that is asked of it.
+# One direction: zero_state, forward and read_layers are all that is asked of it.
 Encoder: TypeAlias = LstmStack | TransformerStack
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from elmo.kernels import lstm as kernels
 from elmo.kernels.library import find_library
 from elmo.nn import draw_glorot
-from elmo.nn.reading_state import EncoderStack, ReadingState
+from elmo.nn.reading_state import PLAIN, EncoderStack, ReadingState, TrainingOptions
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward
 tanh_backward = torch.ops.aten.tanh_backward
@@ -136,13 +136,7 @@ class LstmStack(EncoderStack[LstmState]):
         return outputs, LstmState(torch.stack(hiddens), torch.stack(cells))
 
     def read_layers(
-        self,
-        inputs: Tensor,
-        keep: Tensor,
-        state: ReadingState,
-        *,
-        dropout: float = 0.0,
-        product_dtype: torch.dtype = torch.float32,
+        self, inputs: Tensor, keep: Tensor, state: ReadingState, how: TrainingOptions = PLAIN
     ) -> tuple[list[Tensor], LstmState]:
         """(T, B, D) of packed rows, `keep` (T, B) -> each layer's outputs (T, B, D) and the state, detached.
 
@@ -152,9 +146,9 @@ class LstmStack(EncoderStack[LstmState]):
         layers, hiddens, cells = [], [], []
         for number, layer in enumerate(self.layers):
             assert isinstance(layer, ProjectedLstm)
-            inputs = F.dropout(inputs, dropout, training=dropout > 0)
+            inputs = F.dropout(inputs, how.dropout, training=how.dropout > 0)
             outputs, hidden, cell = layer.read_window(
-                inputs, keep, state.hidden[number], state.cell[number], product_dtype=product_dtype
+                inputs, keep, state.hidden[number], state.cell[number], product_dtype=how.product_dtype
             )
             inputs = outputs + inputs if self.residual and number > 0 else outputs
             layers.append(inputs)

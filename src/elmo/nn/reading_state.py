@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -49,6 +49,16 @@ class ReadingState:
         return type(self)(*map(change, self.tensors))
 
 
+class TrainingOptions(NamedTuple):
+    """How a window is read in training."""
+
+    dropout: float = 0.0
+    product_dtype: torch.dtype = torch.float32  # of matrix multiplications
+
+
+PLAIN = TrainingOptions()
+
+
 class EncoderStack(nn.Module, Generic[StateT]):
     """All layers of one direction."""
 
@@ -61,27 +71,8 @@ class EncoderStack(nn.Module, Generic[StateT]):
         """How many layers there are."""
         return len(self.layers)
 
-    def read_window(
-        self,
-        inputs: Tensor,
-        keep: Tensor,
-        state: ReadingState,
-        *,
-        dropout: float = 0.0,
-        product_dtype: torch.dtype = torch.float32,
-    ) -> tuple[Tensor, StateT]:
-        """Return the top layer of read_layers and the state."""
-        layers, after = self.read_layers(inputs, keep, state, dropout=dropout, product_dtype=product_dtype)
-        return layers[-1], after
-
     @abstractmethod
     def read_layers(
-        self,
-        inputs: Tensor,
-        keep: Tensor,
-        state: ReadingState,
-        *,
-        dropout: float = 0.0,
-        product_dtype: torch.dtype = torch.float32,
+        self, inputs: Tensor, keep: Tensor, state: ReadingState, how: TrainingOptions = PLAIN
     ) -> tuple[list[Tensor], StateT]:
         """(T, B, D) of packed rows, `keep` (T, B) -> each layer's outputs (T, B, D) and the state, detached."""

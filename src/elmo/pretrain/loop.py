@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from elmo.errors import ElmoError
 from elmo.nn.bilm import BiLM, BiLMState
+from elmo.nn.reading_state import TrainingOptions
 from elmo.nn.softmax import NegativeSamples
 from elmo.pretrain.context import ContextHead
 from elmo.pretrain.distillation import TeacherHeads
@@ -102,9 +103,7 @@ class Objective(nn.Module):
         read, ends = [], []
         for stack, start, index in zip(stacks, starts, word_index, strict=True):
             words = F.embedding(index, distinct)
-            layers, end = stack.read_layers(
-                words, keep, start, dropout=self._dropout, product_dtype=self.product_dtype
-            )
+            layers, end = stack.read_layers(words, keep, start, TrainingOptions(self._dropout, self.product_dtype))
             read.append([words, *layers])
             ends.append(end)
         return read, BiLMState(ends[0], ends[1])

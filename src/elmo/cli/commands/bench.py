@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from elmo.cli import options
-from elmo.cli.options import open_model
+from elmo.cli.options import open_model, option
 from elmo.cli.text_input import TextInput
 from elmo.errors import InputError
 from elmo.files.rows import to_json
@@ -32,14 +32,12 @@ def bench(
     inputs: options.Rows = None,
     model: options.ModelName = None,
     format: options.ModelFormat = None,
-    precision: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--precision",
-            show_default="all that this CPU supports",
-            help="Precision to measure: float32, bfloat16, int8 or auto; repeatable.",
-        ),
-    ] = None,
+    precision: list[str] | None = option(
+        "",
+        "Precision to measure: float32, bfloat16, int8 or auto; repeatable.",
+        None,
+        shown="all that this CPU supports",
+    ),
     at_once: Annotated[
         list[int] | None,
         typer.Option(
