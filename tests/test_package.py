@@ -10,6 +10,7 @@ from elmo import __version__
 from elmo.checkpoint.derived import license_of
 from elmo.checkpoint.download import cache_folder
 from elmo.checkpoint.source import installed_models
+from elmo.cli import main
 from elmo.tasks.layer_store import default_cache_folder
 
 ROOT = Path(__file__).parent.parent
@@ -64,3 +65,8 @@ def test_continuous_integration_and_commit_hooks_run_the_checks_of_the_project()
     assert {hook["entry"].split()[0] for hook in hooks} == {"ruff", "mypy", "lint-imports"}
     systems = workflow["jobs"]["tests"]["strategy"]["matrix"]["os"]
     assert systems == ["ubuntu-latest", "macos-latest", "windows-latest"]
+
+
+@pytest.mark.parametrize("name", sorted(installed_models()))
+def test_an_embedded_model_is_whole(name, capsys):
+    assert main(["info", name, "--json"]) == 0, capsys.readouterr().err  # compares the checksums
