@@ -49,6 +49,9 @@ def test_facts_as_json(run: Run, model_folder, tiny_model):
         "input": {
             "kind": "characters",
             "alphabet": "utf-8",
+            "units": "words",
+            "scripts": ["Han"],
+            "num_aliases": 0,
             "num_characters": 262,
             "characters_per_word": 50,
             "num_words": None,
@@ -155,3 +158,8 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal(run: Run, tiny_
     shown = run("info", tmp_path / "model").out
     assert r"\x1b[31mred, title\x1b]0;owned\x07\x9b2J" in shown
     assert all(line.isprintable() for line in shown.splitlines())
+
+
+def test_a_model_of_characters_says_which_letters_it_reads(run: Run):
+    out = run("info", "zh-small").out
+    assert re.search(r"^units +characters of Han; [\d,]+ others are read as these$", out, re.MULTILINE)

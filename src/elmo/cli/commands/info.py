@@ -85,6 +85,9 @@ def _describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str
         "input": {
             "kind": " and ".join(kind for kind in ("characters", "words") if getattr(config, kind)),
             "alphabet": characters.alphabet if characters else None,
+            "units": config.tokenization.units,
+            "scripts": list(config.tokenization.scripts),
+            "num_aliases": len(checkpoint.aliases or ()),
             "num_characters": characters.num_characters if characters else None,
             "characters_per_word": characters.max_characters if characters else None,
             "num_words": words.num_words if words else None,
@@ -145,6 +148,11 @@ def _model_facts(found: dict[str, Any]) -> dict[str, str]:
             f"{encoder['feed_forward_dim']:,} feed-forward dimensions"
         ),
         "input": given["kind"],
+        "units": (
+            f"characters of {', '.join(given['scripts'])}; {given['num_aliases']:,} others are read as these"
+            if given["units"] == "characters"
+            else "words"
+        ),
         "alphabet": (
             f"{given['alphabet']}, {given['num_characters']:,} ids, {given['characters_per_word']} per word"
             if given["alphabet"]
