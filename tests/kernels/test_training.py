@@ -78,7 +78,8 @@ def test_gradients_of_a_window_equal_those_of_autograd(kernels, projected):
     inputs = torch.randn(5, 3, dim, requires_grad=True)
     state = stack.zero_state(3)
     state.cell.normal_(), state.hidden.normal_()
-    (*_, outputs), _ = stack.read_layers(inputs, torch.ones(3, 5).t(), state)  # not contiguous, as a stream's may be
+    keep = torch.ones(3, 5).t()  # not contiguous, as a stream's may be
+    (*_, outputs), _ = stack.read_layers(inputs, keep, state)
     weights = torch.randn_like(outputs)
     (outputs * weights).sum().backward()
     found = [inputs.grad, *(parameter.grad for parameter in layer.parameters())]
