@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def make_work_folder(folder: Path, data: Path) -> None:
-    """Give the commands what the pages take for granted."""
+    """Make the files that the commands of the pages need."""
     folder.mkdir(parents=True, exist_ok=True)
     pictures = ROOT / "docs" / "pictures"
     pictures.mkdir(exist_ok=True)
@@ -53,7 +53,7 @@ def make_work_folder(folder: Path, data: Path) -> None:
 
 
 def find_commands(page: str) -> list[str]:
-    """Give the commands of a page that belong to a model, in order."""
+    """Return the commands of a page that belong to a model, in order."""
     return [
         found["command"]
         for block in BLOCK.finditer(page)
@@ -63,7 +63,7 @@ def find_commands(page: str) -> list[str]:
 
 
 def refresh(page: str, printed: Mapping[str, str]) -> str:
-    """Give a page with what its commands print now, as far as that is known."""
+    """Return a page with what its commands print now, as far as that is known."""
 
     def refresh_command(found: re.Match[str]) -> str:
         shown = printed.get(found["command"], found["shown"])
@@ -73,7 +73,7 @@ def refresh(page: str, printed: Mapping[str, str]) -> str:
 
 
 def split(command: str) -> list[str]:
-    """Give the words of a command, which may go on behind a backslash."""
+    """Return the words of a command, which may go on behind a backslash."""
     return shlex.split(command.replace("\\\n", " "))
 
 

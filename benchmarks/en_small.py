@@ -32,7 +32,7 @@ NUM_PLAYS = 3000
 
 
 def list_commands(data: Path, output: Path, sense_index: str, max_sense_words: int) -> dict[str, list[str]]:
-    """Give the commands by the names of their results."""
+    """Return the commands by the names of their results."""
     corpus, tasks, plays = data / "corpus", data / "tasks", output / "plays.txt"
     wikipedia, books = str(corpus / "wikipedia_en.valid.txt"), str(corpus / "books_en.valid.txt")
     senses = ["--train", f"{tasks}/wsd/semcor.data.xml.xz", "--test", f"{tasks}/wsd/all.data.xml"]
@@ -68,7 +68,7 @@ def gather_plays(corpus: Path, output: Path) -> None:
 
 
 def complete(command: list[str], model: str) -> list[str]:
-    """Give the arguments of `elmo`."""
+    """Return the arguments of `elmo`."""
     given = [command[0], model, *command[1:]] if command[0] == "evaluate" else [*command, "--model", model]
     return [*given, "--json"]
 
@@ -92,7 +92,7 @@ def run(name: str, command: list[str], model: str, output: Path, threads: str | 
 
 
 def report(found: dict[str, Any]) -> str:
-    """Give the tables in Markdown of what was measured so far."""
+    """Return the tables in Markdown of what was measured so far."""
     parts = [
         _perplexities(found),
         _probes(found),

@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def read_sentences(path: Path | None) -> list[str]:
-    """Give sentences of 1 to about 60 words; invented ones have words as rare as those of a language."""
+    """Return sentences of 1 to about 60 words; invented ones have words as rare as those of a language."""
     if path is not None:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
         return list(itertools.islice(itertools.cycle(lines), NUM_SENTENCES))
@@ -102,7 +102,7 @@ def wait_until_serving(server: subprocess.Popen) -> int:
 
 
 def measure_bulk(model: Elmo, sentences: list[str], lengths: list[int], at_once: int, seconds: float) -> float:
-    """Give words a second of encode, over and over the same sentences."""
+    """Return words a second of encode, over and over the same sentences."""
     model.encode(sentences[:at_once])
     num_words, start = 0, time.perf_counter()
     for first in itertools.cycle(range(0, len(sentences), at_once)):

@@ -132,7 +132,7 @@ def measure_precision(name: str, arguments: argparse.Namespace) -> None:
 
 
 def make_tables(output: Path) -> tuple[str, dict[str, object]]:
-    """Give the table of all runs there are, and the numbers in it."""
+    """Return the table of all runs there are, and the numbers in it."""
     tables = {name: _read_rows(output / name) for name in BENCHMARKS}
     shown = [variant for variant in VARIANTS if any(variant in rows for rows in tables.values())]
     heads = ["task", "score", *shown, "error reduction", "paper", "s_j", "γ", "in int8"]
@@ -157,7 +157,7 @@ def make_tables(output: Path) -> tuple[str, dict[str, object]]:
 
 
 def _read_rows(folder: Path) -> dict[str, Row]:
-    """Give what each variant scored with all of the training data."""
+    """Return what each variant scored with all of the training data."""
     runs: list[dict[str, Any]] = []
     for path in sorted(folder.glob("runs/*/scores.json")):
         variant, fraction, seed = path.parent.name.rsplit("-", 2)

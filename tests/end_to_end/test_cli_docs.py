@@ -18,7 +18,7 @@ INTRODUCTION, *SECTIONS = read_sections("cli.md")
 
 
 def read_console(block: str) -> Iterator[tuple[list[str], str]]:
-    """Give each command of a console block and what is shown below it."""
+    """Return each command of a console block and what is shown below it."""
     for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         command, _, shown = part.partition("\n")
         yield shlex.split(command), shown

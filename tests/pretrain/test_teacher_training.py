@@ -87,7 +87,7 @@ def test_every_way_to_train_comes_nearer_to_the_teacher(
 
 
 def read_first_batch(run):
-    """Give the sentences of a run's first lesson and its first batch, the teacher's vectors with it."""
+    """Return the sentences of a run's first lesson and its first batch, the teacher's vectors with it."""
     settings = run.settings
     characters = settings.model.characters
     stream = WindowStream(

@@ -19,7 +19,7 @@ def text_file(tmp_path: Path) -> Path:
 
 
 def read_all(folder: Path) -> dict[str, str]:
-    """Give the checksum of every file, hidden ones too."""
+    """Return the checksum of every file, hidden ones too."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
