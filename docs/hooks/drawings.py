@@ -1,6 +1,6 @@
 """Draws the pictures of docs/how-elmo-works.md: python docs/hooks/drawings.py writes docs/pictures/*.svg.
 
-Colours are CSS variables. A picture shown by itself follows the system's light or dark theme by its own <style>;
+Colours are CSS variables. A picture opened alone follows the system's light or dark theme by its own <style>;
 pages.py puts pictures into the pages of the site without it, where docs/assets/site.css sets the variables.
 """
 

@@ -157,7 +157,7 @@ class TokenizationConfig:
     # "words": a word that a caller gives is one unit. "characters": it is split like text, and its vector is the
     # mean of its units' vectors.
     units: Literal["words", "characters"] = "words"
-    scripts: tuple[Script, ...] = ("Han",)  # in text, each letter of these scripts is a unit by itself
+    scripts: tuple[Script, ...] = ("Han",)  # in text, each letter of these scripts is one unit
 
     def faults(self) -> list[str]:
         """Return the faults of these settings, one phrase each."""

@@ -1,6 +1,7 @@
 """Progress of long work on stderr: a bar with rate and remaining time once the work has taken two seconds.
 
 The bar appears on a terminal and in a notebook (rich draws both); elsewhere a line is printed now and then.
+Results that notebooks show as tables use `html_table`.
 """
 
 import importlib.util

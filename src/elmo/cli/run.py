@@ -1,4 +1,7 @@
-"""Arguments of a call -> exit code: 0, 1 (closed pipe), 2 (a mistake, reported in one line) or 130 (Ctrl-C)."""
+"""Arguments of a call -> exit code: 0, 1 (closed pipe), 2 (a mistake, reported in one line) or 130 (Ctrl-C).
+
+Text for a terminal is made here too: safe to print, cut and padded by the columns it takes.
+"""
 
 import io
 import logging

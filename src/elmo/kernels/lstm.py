@@ -1,4 +1,7 @@
-"""LSTM layers over packed rows: all layers and steps, and the mix of layers, of both directions in one call."""
+"""LSTM layers over packed rows: all layers and steps, and the mix of layers, of both directions in one call.
+
+Also what an LSTM step of training does between its matrix multiplications, forward and backward.
+"""
 
 import ctypes
 import math

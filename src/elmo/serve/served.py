@@ -1,4 +1,7 @@
-"""Settings -> the opened models, indexes and tasks, by name. No request adds to them."""
+"""Settings -> the opened models, indexes and tasks, by name. No request adds to them.
+
+What a visitor of the page learns about a model, from its card and configuration, is described here too.
+"""
 
 import re
 from dataclasses import dataclass, field

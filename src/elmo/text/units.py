@@ -1,7 +1,8 @@
 """Words as callers give them -> the units that one model reads, by its tokenization and its aliases.
 
 A unit is what gets an id: a word, or in scripts without spaces a letter. A word of several units has the mean of
-their vectors. Texts are tokenized here too, so that opening a model brings its own tokenization.
+their vectors. Texts are tokenized here too, so that opening a model brings its own tokenization,
+and text in a script that the model has hardly seen gets a warning.
 """
 
 import functools

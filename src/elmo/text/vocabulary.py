@@ -1,4 +1,7 @@
-"""Words and their ids, which are the rows of a word embedding and of the softmax, in vocabulary.txt's order."""
+"""Words and their ids, which are the rows of a word embedding and of the softmax, in vocabulary.txt's order.
+
+Text files of word vectors (GloVe, word2vec) are read here too: one word and its numbers per line.
+"""
 
 import functools
 from collections.abc import Collection, Iterable, Sequence

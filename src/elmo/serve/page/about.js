@@ -13,13 +13,13 @@ export function showAbout({ name, card, dim, num_layers: layers }) {
   ].filter(Boolean);
   byId("model-name").textContent = name;
   byId("facts").replaceChildren(...facts.map((fact) => make("li", {}, fact)));
-  const told = card.training ?? card.summary;
-  const first = told?.match(/^.+?[.。](?=\s|$)/)?.[0] ?? told;
+  const text = card.training ?? card.summary;
+  const first = text?.match(/^.+?[.。](?=\s|$)/)?.[0] ?? text;
   byId("trained").textContent = first ?? say(card.encoder === "lstm" ? "trainedUnknown" : "trainedUnknownOther");
   byId("trained").lang = first ? "en" : "";
-  const rest = [card.summary, card.training].filter((text) => text && text !== first);
+  const rest = [card.summary, card.training].filter((each) => each && each !== first);
   byId("card-more").hidden = !rest.length;
-  byId("card-text").replaceChildren(...rest.map((text) => make("p", { lang: "en" }, text)));
+  byId("card-text").replaceChildren(...rest.map((each) => make("p", { lang: "en" }, each)));
 }
 
 // Millions, and the tens of thousands in which Chinese counts.
