@@ -14,6 +14,7 @@ CHANGES = ("num_rows=4", "num_steps=10", "num_samples=8", "log_every=1", "model.
 SETTINGS = ["--preset", "tiny", "--set", "model.encoder.output_dim=8"]
 SETTINGS += [argument for change in CHANGES for argument in ("--set", change)]
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+TWO_PROCESSES = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
 
 
 def train_lines(folder):
@@ -21,7 +22,11 @@ def train_lines(folder):
 
 
 def start(*arguments, launcher=()):
-    command = [sys.executable, *launcher, "-m", "elmo", "train", *map(str, arguments)]
+    return start_python(*launcher, "-m", "elmo", "train", *arguments)
+
+
+def start_python(*arguments):
+    command = [sys.executable, *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ONE_THREAD)
 
 
@@ -61,8 +66,7 @@ def test_a_run_that_receives_a_signal_saves_first(corpus_folder, tmp_path, numbe
 @pytest.mark.slow
 def test_processes_that_receive_a_signal_save_first(corpus_folder, tmp_path):
     settings = [*SETTINGS, "--set", "max_updates=100000", "--set", "checkpoint_every=100000"]
-    launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
-    process = start(corpus_folder, "-o", tmp_path / "run", *settings, launcher=launcher)
+    process = start(corpus_folder, "-o", tmp_path / "run", *settings, launcher=TWO_PROCESSES)
     wait_for_updates(tmp_path / "run", 20, process)
     process.send_signal(signal.SIGTERM)  # torchrun hands it on
     _, err = process.communicate(timeout=240)
@@ -80,8 +84,7 @@ def wait_for_updates(folder, number, process):
 def test_two_processes_give_the_losses_of_one(corpus_folder, tmp_path):
     settings = [*SETTINGS, "--set", "max_updates=20", "--set", "dropout=0", "--set", "checkpoint_every=8"]
     finish(start(corpus_folder, "-o", tmp_path / "one", *settings))
-    launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
-    out = finish(start(corpus_folder, "-o", tmp_path / "two", *settings, launcher=launcher))
+    out = finish(start(corpus_folder, "-o", tmp_path / "two", *settings, launcher=TWO_PROCESSES))
     assert out.count("is done") == 1
     one, two = train_lines(tmp_path / "one"), train_lines(tmp_path / "two")
     assert len(one) == len(two) == 20
@@ -89,6 +92,49 @@ def test_two_processes_give_the_losses_of_one(corpus_folder, tmp_path):
         assert found["num_words"] == expected["num_words"]
         for name in ("left_to_right_sampled_loss", "right_to_left_sampled_loss"):
             assert found[name] == pytest.approx(expected[name], abs=1e-5)
+
+
+AVERAGE = """
+import torch
+import torch.distributed as dist
+from elmo.pretrain.distributed import average_weights
+
+dist.init_process_group("gloo")
+weight = torch.nn.Parameter(torch.full((2, 3), 4.0))
+optimizer = torch.optim.AdamW([weight], lr=1.0, weight_decay=0.0)
+weight.grad = torch.full((2, 3), 1.0 + 2 * dist.get_rank())  # Adam's first step is the sign: 3 in both
+optimizer.step()
+weight.data += dist.get_rank()  # 3 and 4
+average_weights([weight], optimizer)
+found = [weight, optimizer.state[weight]["exp_avg"], optimizer.state[weight]["step"]]
+print(*(round(float(tensor.mean()), 5) for tensor in found))
+"""
+
+
+def test_processes_average_weights_and_what_the_optimizer_knows(tmp_path):
+    (tmp_path / "average.py").write_text(AVERAGE)
+    out = finish(start_python(*TWO_PROCESSES, tmp_path / "average.py"))
+    assert out.split("\n")[:2] == ["3.5 0.2 1.0"] * 2  # exp_avg: a tenth of 1 and of 3
+
+
+def test_processes_that_average_weights_now_and_then_resume_exactly(corpus_folder, tmp_path):
+    changes = ("max_updates=30", "average_every=4", "checkpoint_every=1000", "validate_every=1000", "dropout=0")
+    settings = [*SETTINGS, *(argument for change in changes for argument in ("--set", change))]
+    finish(start(corpus_folder, "-o", tmp_path / "whole", *settings, launcher=TWO_PROCESSES))
+    process = start(corpus_folder, "-o", tmp_path / "cut", *settings, launcher=TWO_PROCESSES)
+    wait_for_updates(tmp_path / "cut", 9, process)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=240)
+    (saved,) = (tmp_path / "cut" / "checkpoints").iterdir()
+    assert int(saved.name[-4:]) % 4 == 0
+    finish(start("--resume", tmp_path / "cut", launcher=TWO_PROCESSES))
+    whole, cut = train_lines(tmp_path / "whole"), train_lines(tmp_path / "cut")
+    assert len(whole) == 30 and cut == whole
+    together = [*settings, "--set", "average_every=1"]
+    finish(start(corpus_folder, "-o", tmp_path / "together", *together, launcher=TWO_PROCESSES))
+    losses = [line["left_to_right_sampled_loss"] for line in train_lines(tmp_path / "together")]
+    assert losses[0] == whole[0]["left_to_right_sampled_loss"]
+    assert losses[-1] != whole[-1]["left_to_right_sampled_loss"]  # between averages each goes its own way
 
 
 def test_a_mistake_is_one_line(tmp_path, corpus_folder):

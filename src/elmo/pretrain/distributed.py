@@ -42,9 +42,12 @@ class Processes:
         own = num_rows // self.count
         return range(self.rank * own, (self.rank + 1) * own)
 
-    def wrap(self, objective: nn.Module) -> nn.Module:
-        """Return the module with gradients averaged over processes, except sparse ones (see average_sparse)."""
-        if self.count == 1:
+    def wrap(self, objective: nn.Module, *, average_every: int) -> nn.Module:
+        """Return the module with gradients averaged over processes, except sparse ones (see combine_sparse).
+
+        With `average_every` above 1 it stays as it is: weights are averaged instead (see average_weights).
+        """
+        if self.count == 1 or average_every > 1:
             return objective
         sparse = [
             f"{name}.weight"
@@ -83,12 +86,27 @@ def count_processes() -> int:
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
-def average_sparse(parameters: Iterable[nn.Parameter]) -> None:
-    """Average sparse gradients over processes, each row once; DistributedDataParallel averages the dense ones."""
+def combine_sparse(parameters: Iterable[nn.Parameter], *, averages: bool) -> None:
+    """Sum the rows of sparse gradients that occur several times and, if `averages`, average over processes.
+
+    DistributedDataParallel averages the dense ones.
+    """
     for parameter in parameters:
         if parameter.grad is not None and parameter.grad.is_sparse:
             gradient = parameter.grad.coalesce()
-            parameter.grad = _average_rows(gradient) if dist.is_initialized() else gradient
+            parameter.grad = _average_rows(gradient) if averages and dist.is_initialized() else gradient
+
+
+def average_weights(parameters: Iterable[nn.Parameter], optimizer: torch.optim.Optimizer) -> None:
+    """Average the weights and what the optimizer knows of each over processes, so that all continue alike."""
+    if not dist.is_initialized():
+        return
+    for parameter in parameters:
+        own = [parameter.data, *optimizer.state[parameter].values()]
+        for tensor in own:
+            if isinstance(tensor, Tensor) and tensor.shape == parameter.shape:
+                dist.all_reduce(tensor)
+                tensor /= dist.get_world_size()
 
 
 def _average_rows(gradient: Tensor) -> Tensor:

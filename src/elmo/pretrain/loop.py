@@ -22,7 +22,7 @@ from elmo.nn.reading_state import TrainingOptions
 from elmo.nn.softmax import NegativeSamples
 from elmo.pretrain.context import ContextHead
 from elmo.pretrain.distillation import TeacherHeads
-from elmo.pretrain.distributed import average_sparse, count_processes, own_rank
+from elmo.pretrain.distributed import average_weights, combine_sparse, count_processes, own_rank
 from elmo.pretrain.settings import OptimizerSettings, TrainSettings
 from elmo.pretrain.stream import ContextTargets, Lesson, LMBatch, Position, move
 
@@ -216,7 +216,7 @@ def train_step(
         sums += torch.cat([losses.detach(), loss.new_tensor([num_read, num_taught, num_context])])
     if dist.is_initialized():
         dist.all_reduce(sums)
-    average_sparse(state.parameters)
+    combine_sparse(state.parameters, averages=settings.average_every == 1)
     norm = clip_gradients(state.parameters, settings.optimizer.clip_norm)
     left_to_right, right_to_left, taught_loss, context_loss, words, taught_words, context_words = sums.tolist()
     cosines = {}
@@ -231,6 +231,8 @@ def train_step(
         )
     state.optimizer.step()
     state.num_updates += 1
+    if settings.average_every > 1 and is_averaging(state.num_updates, settings, num_updates):
+        average_weights(state.parameters, state.optimizer)
     state.num_words += int(words)
     return StepReport(
         update=state.num_updates,
@@ -241,6 +243,11 @@ def train_step(
         num_words=state.num_words,
         cosines=cosines,
     )
+
+
+def is_averaging(update: int, settings: TrainSettings, num_updates: int) -> bool:
+    """Return whether all processes have the same weights after an update, so that they can be saved."""
+    return update % settings.average_every == 0 or update == num_updates
 
 
 def _weigh(result: WindowLoss, batch: LMBatch, settings: TrainSettings) -> torch.Tensor:

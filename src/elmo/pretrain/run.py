@@ -26,7 +26,7 @@ from elmo.nn.bilm import BiLM
 from elmo.pretrain.context import ContextHead, ContextObjective
 from elmo.pretrain.distillation import Distillation, TeacherHeads
 from elmo.pretrain.distributed import Processes
-from elmo.pretrain.loop import Objective, StepReport, TrainState, build_optimizer, train_step
+from elmo.pretrain.loop import Objective, StepReport, TrainState, build_optimizer, is_averaging, train_step
 from elmo.pretrain.metrics import MetricsWriter, read_metrics
 from elmo.pretrain.saving import load_checkpoint, remove_old, save_checkpoint
 from elmo.pretrain.settings import TrainSettings
@@ -118,7 +118,7 @@ class Run:
         rows = processes.share(settings.num_rows)
         return TrainState(
             bilm=bilm,
-            objective=processes.wrap(objective),
+            objective=processes.wrap(objective, average_every=settings.average_every),
             parameters=parameters,
             optimizer=build_optimizer(parameters, settings.optimizer),
             bilm_state=bilm.zero_state(len(rows)),
@@ -174,7 +174,8 @@ class Run:
     def train(self, watcher: Watcher, *, should_stop: Callable[[], bool] = lambda: False) -> bool:
         """Update the weights until the run is done, validating and saving on the way; return whether it is done.
 
-        When `should_stop` returns True in any process, all of them save and stop after the update.
+        When `should_stop` returns True in any process, all of them save and stop after the update, or after the
+        next one where they average their weights.
         """
         if not self.is_first:
             return self._train(watcher, should_stop)
@@ -192,7 +193,8 @@ class Run:
             while state.num_updates < self.num_updates:
                 report = train_step(state, batches, settings, num_updates=self.num_updates, num_words=num_words)
                 self._after(report, metrics, watcher)
-                if state.num_updates < self.num_updates and self._processes.any(should_stop()):
+                may_stop = is_averaging(state.num_updates, settings, self.num_updates)
+                if state.num_updates < self.num_updates and may_stop and self._processes.any(should_stop()):
                     self._save(None, watcher)
                     return False
         finally:

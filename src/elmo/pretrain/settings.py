@@ -109,6 +109,8 @@ class TrainSettings:
     num_rows: int = 128  # of the global batch, over all processes
     num_steps: int = 20  # words that a row reads in a window; gradients are truncated there
     windows_per_update: int = 1  # windows whose gradients are accumulated before the weights are updated
+    # Updates after which several processes average their weights; 1: they average the gradients of each update.
+    average_every: int = 1
     num_samples: int = 8192  # words sampled against each window's targets; 0: the whole vocabulary
     share_softmax: bool = True  # one softmax for both directions, or one each
     softmax_bias: Literal["zero", "frequency"] = "zero"  # initial bias; frequency: log of the word's share
@@ -128,8 +130,14 @@ class TrainSettings:
         """Return one phrase per invalid setting."""
         found = list_not_positive(
             self, "num_rows", "num_steps", "windows_per_update", "num_epochs", "max_updates",
-            "log_every", "validate_every", "checkpoint_every", "keep_checkpoints",
+            "log_every", "validate_every", "checkpoint_every", "keep_checkpoints", "average_every",
         )  # fmt: skip
+        if not found:  # elsewhere processes have different weights, which no checkpoint could hold
+            found += [
+                f"{name} is {value}; it must be a multiple of average_every, which is {self.average_every}"
+                for name in ("validate_every", "checkpoint_every")
+                if (value := getattr(self, name)) % self.average_every
+            ]
         if self.num_samples < 0:
             found.append(f"num_samples is {self.num_samples}; it must be 0 (the whole vocabulary) or more")
         if not 0 <= self.dropout < 1:
