@@ -1,5 +1,7 @@
 """Every command refuses binary files by name, and warns once about text in another script."""
 
+import json
+
 import pytest
 import torch
 
@@ -23,10 +25,30 @@ def test_a_pdf_is_refused_by_every_command(run, tmp_path, monkeypatch, command):
 
 
 def test_chinese_in_the_english_model_is_warned_of_in_one_line(run):
-    answer = run("similarity", "我去[银]行", "河[岸]很高", "山[上]有雪")
+    answer = run("similarity", "我去[银]行", "河[岸]很高", "山[上]有雪", "-m", "en-small")
     assert answer.code == 0 and answer.out
     (line,) = answer.err.splitlines()
     assert line.startswith("elmo: warning: Most letters of this text are Han, but the model was trained on Latin")
+
+
+def test_chinese_is_read_by_the_chinese_model_unless_another_one_is_named(run):
+    sentences = ["他买了一部新的[苹果]手机", "[苹果]公司发布了新产品", "我每天吃一个[苹果]"]
+    answer = run("similarity", *sentences, "--json")
+    assert answer.err == "elmo: using the model zh-small for this text; --model chooses another one.\n"
+    company, *fruit = (pair["cosine"] for pair in json.loads(answer.out)["pairs"])
+    assert company > max(fruit) + 0.1
+    assert answer.out == run("similarity", *sentences, "--json", "-m", "zh-small").out
+    english = run("similarity", "An [apple] a day", "the [apple] tree", "--json")
+    assert english.err == "" and json.loads(english.out)["sentences"][0]["words"][1] == "apple"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["substitutes", "他在[北京]大学学习"], ["score", "--text", "今天天气很好"], ["embed", "--text", "天气"]],
+)
+def test_every_command_with_a_text_chooses_the_model_by_its_script(run, command):
+    answer = run(*command)
+    assert answer.code == 0 and answer.err.startswith("elmo: using the model zh-small")
 
 
 def test_a_name_in_place_of_a_checkpoint_is_explained():

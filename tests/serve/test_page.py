@@ -471,3 +471,24 @@ def test_a_model_with_a_context_layer_is_shown_by_meaning(browser, fused_address
     page.click("#by-meaning")
     assert shown_cosine(page) == pytest.approx(by_meaning, abs=6e-4)
     context.close()
+
+
+def test_a_phrase_has_the_vector_by_meaning_that_the_server_gives_it(browser, fused_address):
+    context = browser.new_context(locale="en-US")
+    page = context.new_page()
+    page.goto(fused_address)
+    page.wait_for_selector("#pair-cosine")
+    page.fill("#sentence-0", "I sat by the river bank today")
+    page.fill("#sentence-1", "the bank lent me money")
+    expect(page.locator("#word-0-6 span:first-child")).to_have_text("today")
+    expect(page.locator("#word-1-4 span:first-child")).to_have_text("money")
+    page.focus("#word-0-4")
+    page.keyboard.press("Escape")
+    page.click("#word-0-4")
+    page.click("#word-1-1")
+    page.focus("#word-0-4")
+    page.keyboard.press("Shift+ArrowRight")
+    marked = {"sentence_a": "I sat by the [river bank] today", "sentence_b": "the [bank] lent me money"}
+    expected = ask(fused_address, "similarity", **marked)["cosine"]
+    expect(page.locator("#pair-cosine")).to_have_text(f"{expected:.3f}".replace("-", "\N{MINUS SIGN}"))
+    context.close()

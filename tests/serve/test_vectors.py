@@ -42,6 +42,30 @@ def test_word_vectors_by_any_layer(client, language_model, layers, encoding):
         np.testing.assert_allclose(vectors.reshape(array.shape), array, atol=1e-6)
 
 
+def test_phrases_have_the_vectors_of_embed_spans(client, language_model):
+    spans = [[(2, 5), (0, 1)], [], [(1, 3)]]
+    sentences = ["I went to the bank", "by the river", "the money . the bank"]
+    answer = client.post("/embed", json={"sentences": sentences, "spans": spans, "layers": "top"}).json()
+    for text, own, found in zip(sentences, spans, answer["sentences"], strict=True):
+        expected = language_model.embed_spans(text, own, layers="top")
+        assert found["shape"] == list(expected.shape) and len(found["words"]) in (3, 5)
+        np.testing.assert_allclose(np.array(found["vectors"]).reshape(expected.shape), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("spans", "message"),
+    [
+        ([[(0, 1)], []], "spans has 2 lists for 1 sentences; send one list per sentence."),
+        ([[(1, 4)]], "The span [1, 4] does not lie in a sentence of 3 words; send a start and an end with 0 <= "),
+        ([[(1, 1)]], "The span [1, 1] does not lie in a sentence of 3 words"),
+    ],
+)
+def test_spans_outside_the_sentence_are_refused(client, spans, message):
+    answer = client.post("/embed", json={"sentences": ["by the river"], "spans": spans})
+    assert answer.status_code == 422
+    assert answer.json()["error"]["field"] == "spans" and message in answer.json()["error"]["message"]
+
+
 def test_words_come_with_their_offsets(client):
     text = "I don't bank."
     (found,) = client.post("/embed", json={"sentences": text}).json()["sentences"]

@@ -11,7 +11,7 @@ import importlib.util
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -23,6 +23,7 @@ from elmo.checkpoint.formats.bilm import read_options
 from elmo.checkpoint.location import HDF5_SUFFIXES, as_path, read_json, unreadable
 from elmo.config import EncoderConfig
 from elmo.errors import CheckpointError, first_line
+from elmo.text.units import count_scripts
 
 # The models that are part of the package, each a folder of its name; other distributions add theirs by this group
 # of entry points, whose values are packages with the files of a model.
@@ -80,6 +81,14 @@ def models_by_script() -> dict[str, str]:
     """Return the name of an installed model for each script that one was made for: those of the packaged ones."""
     named = {"Han": "zh-small", "Latin": "en-small"}
     return {script: name for script, name in named.items() if name in installed_models()}
+
+
+def choose_model(texts: Iterable[str]) -> str | None:
+    """Return the installed model for the script of most letters of some texts; None if that is the default one."""
+    counts = count_scripts(texts)
+    script = counts.most_common(1)[0][0] if counts else None
+    name = None if script is None else models_by_script().get(script)
+    return None if name == DEFAULT_NAME else name
 
 
 def find_model(source: str | Path, *, revision: str | None = None, local_files_only: bool = False) -> Path:

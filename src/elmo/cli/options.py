@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
@@ -223,6 +223,16 @@ def open_model(
     )
 
 
+def _choose_model(texts: Sequence[str]) -> str | None:
+    """Return the model for the script of the user's texts, and say so if it is not the default one."""
+    from elmo.checkpoint.source import choose_model
+
+    name = choose_model(texts)
+    if name is not None:
+        typer.echo(f"elmo: using the model {name} for this text; --model chooses another one.", err=True)
+    return name
+
+
 @dataclass(frozen=True)
 class FilesOptions:
     """How the files of a model are found and read."""
@@ -259,13 +269,19 @@ class ModelOptions:
         self,
         corpus: "CorpusIndex | list[str] | None" = None,
         *,
+        texts: Sequence[str] = (),
         state: State = "zero",
         precision: str = "float32",
         threads: int | None = None,
     ) -> "Elmo":
-        """Open the model; without a name the one that an index was built with. An index needs its own model."""
+        """Open the model; without a name the one that an index was built with, or that fits the texts of the user.
+
+        An index needs its own model.
+        """
         index = None if corpus is None or isinstance(corpus, list) else corpus
-        name = index.manifest.model if index is not None and self.model is None else self.model
+        name = self.model
+        if name is None:
+            name = _choose_model(texts) if index is None else index.manifest.model
         model = open_model(
             name, format=self.format, device=self.device, state=state, precision=precision, threads=threads,
             local_files_only=self.local_files_only,
@@ -362,9 +378,10 @@ class CorpusOptions:
         if labelled is not None:
             if self.corpus or self.source or self.sentences:
                 raise InputError("--labelled replaces --corpus, --source and --sentences; leave them out.")
-            return find_labelled(labelled, word, max_occurrences=max_occurrences, seed=seed), model.open()
+            occurrences = find_labelled(labelled, word, max_occurrences=max_occurrences, seed=seed)
+            return occurrences, model.open(texts=[word])
         corpus = self.open()
-        opened = model.open(corpus)
+        opened = model.open(corpus, texts=[word])
         found = find_occurrences(
             corpus, word, corpus_filter=self.filter, reading=settings_for(opened, self.reading),
             max_occurrences=max_occurrences, seed=seed, progress=True,

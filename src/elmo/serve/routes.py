@@ -60,9 +60,16 @@ async def embed_sentences(body: schemas.EmbedRequest, call: Call) -> JsonRespons
     layers: Any = body.layers
     values_per_word = math.prod(model.elmo.word_shape(layers))
     read = await call.tokenize(body.sentences, "sentences", model.elmo, on_spaces=body.split_on_spaces)
-    call.check_values(sum(len(sentence.words) for sentence in read), values_per_word, "sentences")
-    work = Work(("embed", model.name, layers), lambda sentences: model.elmo.embed(sentences, layers=layers))
-    arrays = await call.compute(work, [sentence.words for sentence in read])
+    words = [sentence.words for sentence in read]
+    if body.spans is not None:
+        _check_spans(body.spans, words)
+        call.check_values(sum(map(len, body.spans)), values_per_word, "spans")
+        find = partial(model.elmo.embed_phrases, words, body.spans, layers=layers)
+        arrays = await call.run(find, [word for sentence in words for word in sentence])
+    else:
+        call.check_values(sum(map(len, words)), values_per_word, "sentences")
+        work = Work(("embed", model.name, layers), lambda sentences: model.elmo.embed(sentences, layers=layers))
+        arrays = await call.compute(work, words)
     sentences = [
         schemas.EmbeddedSentence(
             words=_place_words(sentence), shape=list(array.shape), vectors=_to_json(array, body.encoding_format)
@@ -70,6 +77,22 @@ async def embed_sentences(body: schemas.EmbedRequest, call: Call) -> JsonRespons
         for sentence, array in zip(read, arrays, strict=True)
     ]
     return JsonResponse(schemas.EmbedResponse(model=model.name, sentences=sentences))
+
+
+def _check_spans(spans: list[list[tuple[int, int]]], sentences: list[list[str]]) -> None:
+    """Refuse spans that are not one list per sentence of ranges inside it."""
+    message = None
+    if len(spans) != len(sentences):
+        message = f"spans has {len(spans)} lists for {len(sentences)} sentences; send one list per sentence."
+    for own, words in zip(spans, sentences, strict=False):
+        for start, end in own:
+            if not start < end <= len(words):
+                message = (
+                    f"The span [{start}, {end}] does not lie in a sentence of {len(words)} words; send a start "
+                    "and an end with 0 <= start < end <= the number of words."
+                )
+    if message is not None:
+        raise Problem(422, "invalid_request", message, field="spans")
 
 
 @vectors_router.post("/similarity", response_model=schemas.SimilarityResponse)

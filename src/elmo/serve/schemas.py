@@ -84,6 +84,7 @@ Index = Annotated[
     int | None,
     Field(ge=-(2**31), lt=2**31, description="Index of the word, from 0; if omitted, the word in [brackets]."),
 ]
+WordNumber = Annotated[int, Field(ge=0, lt=2**31)]
 SplitOnSpaces = Annotated[bool, Field(description="Split text at spaces only, instead of tokenizing it.")]
 # Arrays are written to JSON as they are, so they are described but not checked.
 Numbers = Annotated[Any, WithJsonSchema({"type": "array", "items": {"type": "number"}})]
@@ -120,6 +121,11 @@ class EmbedRequest(ApiRequest):
     sentences: Sentences
     model: ModelName = None
     layers: LayerChoice = "average"
+    spans: list[list[tuple[WordNumber, WordNumber]]] | None = Field(
+        None,
+        description="For each sentence, ranges of words [start, end): one vector per range, that of the phrase, "
+        "instead of one per word.",
+    )
     split_on_spaces: SplitOnSpaces = False
     encoding_format: Encoding = "float"
 
@@ -241,7 +247,7 @@ class WordOffsets(TypedDict):
 
 
 class EmbeddedSentence(TypedDict):
-    """The words of a sentence and their vectors, nested lists or base64, of this shape."""
+    """The words of a sentence and their vectors or those of its spans: nested lists or base64, of this shape."""
 
     words: list[WordOffsets]
     shape: list[int]

@@ -7,7 +7,6 @@ would. Nothing is computed where it is shown: other sentences need `elmo serve`.
 import asyncio
 import json
 import re
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from elmo.serve.settings import Settings
 
 ANSWERS, INDEX = "answers", "index.json"
 SHOWN_SUBSTITUTES = 8  # as in page/lists.js
-_MARKS = re.compile(r"[\[\]]")
+_MARK = re.compile(r"\[([^\[\]]+)\]")
 
 
 def write_page(
@@ -78,8 +77,7 @@ async def _compute(app: FastAPI) -> dict[str, dict[str, Any]]:
         language = models["models"][0]["card"]["language"] or ""
         chosen = examples["zh" if language.startswith("zh") else "en"]
         for number, example in enumerate(chosen["compare"]):
-            sentences = [_MARKS.sub("", sentence) for sentence in example["sentences"]]
-            answers[f"compare-{number}.json"] = await _compare(app, sentences, models["models"][0])
+            answers[f"compare-{number}.json"] = await _compare(app, example["sentences"], models["models"][0])
         for number, example in enumerate(chosen["senses"]):
             body = {
                 "sentences": example["sentences"],
@@ -91,23 +89,41 @@ async def _compute(app: FastAPI) -> dict[str, dict[str, Any]]:
         return answers
 
 
-async def _compare(app: FastAPI, sentences: list[str], model: dict[str, Any]) -> dict[str, Any]:
-    """Return the responses that the page needs for a few sentences, whichever words are marked."""
+async def _compare(app: FastAPI, marked: list[str], model: dict[str, Any]) -> dict[str, Any]:
+    """Return the responses that the page needs for a few sentences, whichever words are marked.
+
+    The vectors of phrases by meaning are those of the phrases that the example marks.
+    """
+    sentences = [_MARK.sub(r"\1", sentence) for sentence in marked]
+    asked = {"sentences": sentences, "encoding_format": "base64", "model": model["name"]}
     found: dict[str, Any] = {}
-    for path, body in _list_requests(sentences, model):
-        found[request_key(path, body)] = await _ask(app, path, body)
+
+    async def add(path: str, body: dict[str, Any]) -> Any:
+        response = found[request_key(path, body)] = await _ask(app, path, body)
+        return response
+
+    read = (await add("embed", {**asked, "layers": "all"}))["sentences"]
+    if model["has_context"]:
+        await add("embed", {**asked, "layers": "meaning"})
+        spans = [_find_phrases(sentence, own["words"]) for sentence, own in zip(marked, read, strict=True)]
+        if any(spans):
+            await add("embed", {**asked, "layers": "meaning", "spans": spans})
     if model["predicts_words"]:
-        for sentence, read in zip(sentences, next(iter(found.values()))["sentences"], strict=True):
-            for index in range(len(read["words"])):
+        for sentence, own in zip(sentences, read, strict=True):
+            for index in range(len(own["words"])):
                 body = {"sentence": sentence, "index": index, "model": model["name"], "top_k": SHOWN_SUBSTITUTES}
-                found[request_key("substitutes", body)] = await _ask(app, "substitutes", body)
+                await add("substitutes", body)
     return found
 
 
-def _list_requests(sentences: list[str], model: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    asked = {"sentences": sentences, "encoding_format": "base64", "model": model["name"]}
-    for layers in ("all", "meaning") if model["has_context"] else ("all",):
-        yield "embed", {**asked, "layers": layers}
+def _find_phrases(marked: str, words: list[dict[str, Any]]) -> list[list[int]]:
+    """Return the range of words that a sentence marks, if there are several."""
+    mark = _MARK.search(marked)
+    if mark is None:
+        return []
+    start, end = mark.start(), mark.end() - 2  # of the characters, without brackets
+    inside = [number for number, word in enumerate(words) if start <= word["start"] < end]
+    return [[inside[0], inside[-1] + 1]] if len(inside) > 1 else []
 
 
 async def _ask(app: FastAPI, path: str, body: dict[str, Any] | None) -> Any:

@@ -59,14 +59,14 @@ def similarity(
     if whole and (by_layer or layers is not None):
         raise InputError("Whole sentences are compared by one vector each; mark a word in brackets to use layers.")
     if whole:
-        found, shown = compare_texts(model.open(), sentences), sentences
+        found, shown = compare_texts(model.open(texts=sentences), sentences), sentences
     else:
         indexes = [("--index-a", index_a), ("--index-b", index_b), *[("", None)] * len(sentences)]
         asked = list(zip(sentences, indexes, strict=False))
         for sentence, (name, index) in asked:
             read_query(sentence, index, name=name)  # reports mistakes before the model is opened
         chosen = "all" if by_layer else None if layers is None else options.read_layers(layers)
-        opened = model.open()
+        opened = model.open(texts=sentences)
         words = [
             read_query(sentence, index, name=name, tokenization=opened.tokenization)
             for sentence, (name, index) in asked
@@ -150,8 +150,8 @@ def neighbors(
 
     opened, chosen = corpus.open(), corpus.filter
     found = find_neighbors(
-        model.open(opened), sentence, opened, index=index, layers=layers, words=match, corpus_filter=chosen,
-        top_k=top_k, reading=corpus.reading, progress=True,
+        model.open(opened, texts=[sentence]), sentence, opened, index=index, layers=layers, words=match,
+        corpus_filter=chosen, top_k=top_k, reading=corpus.reading, progress=True,
     )  # fmt: skip
     if not found.num_occurrences:
         what = "The corpus" if chosen.is_whole else "This part of the corpus"

@@ -90,7 +90,7 @@ class VectorOptions(ModelOptions):
         if find_shape is None and path is not None and path.suffix.lower() == ".npy":
             sentences = _take_only(source)
         reuse_large_blocks()
-        model = self.open(state=self.state, precision=self.precision, threads=self.threads)
+        model = self.open(texts=source.texts, state=self.state, precision=self.precision, threads=self.threads)
         shape = None if find_shape is None else find_shape(model)
         write_vectors(compute(model, sentences), path, shape=shape, num_bytes=source.num_bytes)
 

@@ -48,7 +48,7 @@ def score(
       elmo score --text "I went to the bank" --by-word
     """
     source = TextInput(inputs, text, output=None, kind=None, column=column)
-    elmo = model.open(state=state)
+    elmo = model.open(texts=source.texts, state=state)
     lines = iter(source)
     index = 0
     with progress_bar(unit="sentences", num_bytes=source.num_bytes, prints=True) as advance:
@@ -93,7 +93,7 @@ def substitutes(
     if top_k < 1:
         raise InputError(f"--top-k is {top_k}; it must be at least 1.")
     read_pointed(sentence, index, tokenize, name="--word-index")  # reports mistakes before the model is opened
-    elmo = model.open()
+    elmo = model.open(texts=[sentence])
     found = elmo.substitutes(sentence, index, top_k=top_k, punctuation=punctuation, same_word=same_word)
     if json:
         words = [{"word": each.word, "log_probability": round(each.log_probability, 6)} for each in found]

@@ -63,7 +63,7 @@ def plot_similarity(
     for sentence in (first, second):
         check_text(sentence, "The sentence")
     check_output(output)
-    elmo = model.open()
+    elmo = model.open(texts=[first, second])
     words = [
         [word.text for word in elmo.tokenize(each, split_on_spaces=split_on_spaces)] for each in (first, second)
     ]

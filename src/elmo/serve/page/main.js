@@ -49,6 +49,7 @@ const events = {
       if (place) focusWord(state.marks.find((mark) => mark[0] === place[0] && mark[1] <= place[1] && place[1] < mark[2]) ?? place);
     }
     refresh();
+    readPhrases();
     showLists(model(), tell);
   },
 };
@@ -108,6 +109,7 @@ async function read() {
       words: toCodeUnits(state.sentences[number], sentence.words),
       layers: decode(sentence),
       meaning: meaning ? decode(meaning.sentences[number]).map(([vector]) => vector) : null,
+      phrases: new Map(), // "start,end" -> the vector by meaning
     }));
     state.marks = state.marks.map((mark, number) => follow(mark, marked[number])).filter(exists);
     state.active = state.marks[0] ?? null;
@@ -115,6 +117,7 @@ async function read() {
     tell(null);
     drawWords(events);
     refresh();
+    readPhrases();
     announce(say("read", { count: state.read.reduce((sum, { words }) => sum + words.length, 0) }));
     showLists(model(), tell);
   } catch (error) {
@@ -137,9 +140,32 @@ function toCodeUnits(text, words) {
   return words.map(({ text: word, start, end }) => ({ text: word, start: places[start], end: places[end] }));
 }
 
+// By meaning, the context of a phrase leaves its own words out, so its vector is not the mean of theirs. Of a static
+// page only the phrases that an example marks are prepared.
+async function readPhrases() {
+  const read = state.read;
+  const spans = read.map(({ units, meaning, phrases }, number) => {
+    const places = isPrepared ? state.marks.filter(([sentence]) => sentence === number).map(([, ...span]) => span) : units.map(({ start, end }) => [start, end]);
+    return meaning ? places.filter(([start, end]) => end - start > 1 && !phrases.has(`${start},${end}`)) : [];
+  });
+  if (!spans.some((own) => own.length)) return;
+  try {
+    const asked = { sentences: read.map(({ text }) => text), encoding_format: "base64", model: model().name };
+    const found = await ask("embed", { ...asked, layers: "meaning", spans }, reading.signal);
+    found.sentences.forEach((sentence, number) => {
+      decode(sentence).forEach(([vector], place) => read[number].phrases.set(spans[number][place].join(), vector));
+    });
+    if (read === state.read) refresh();
+  } catch (error) {
+    if (error.name !== "AbortError" && !isPrepared) tell(error);
+  }
+}
+
 function refresh() {
-  mixes = state.read.map(({ layers, meaning }) =>
-    state.byMeaning && meaning ? meaning : layers.map((vectors) => mix(vectors, state.weights, state.gamma)),
+  mixes = state.read.map(({ layers, meaning, phrases }) =>
+    state.byMeaning && meaning
+      ? { vectors: meaning, phrases }
+      : { vectors: layers.map((vectors) => mix(vectors, state.weights, state.gamma)), phrases: new Map() },
   );
   showShares();
   shade(mixes);

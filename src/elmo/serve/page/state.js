@@ -12,7 +12,7 @@ export const state = {
   byMeaning: true, // compare by the context layer too, if the model has one, else by the mix of layers
   model: null, // name, or null for the first
   tab: "meaning",
-  read: [], // of each sentence: { text, words, units, layers, meaning }
+  read: [], // of each sentence: { text, words, units, layers, meaning, phrases }
   mapped: [], // sentences of the map, each with its word in [brackets]
   numSenses: 2, // 0: as many as are found
   mapLayer: null, // null: the last

@@ -63,7 +63,8 @@ export function mean(vectors) {
   return total;
 }
 
-// The vector of a run of words is the mean of theirs.
+// The vector of a run of words is its own where the server computed one, else the mean of theirs.
 export function vectorOf(mixes, [sentence, start, end]) {
-  return mean(mixes[sentence].slice(start, end));
+  const { vectors, phrases } = mixes[sentence];
+  return phrases.get(`${start},${end}`) ?? mean(vectors.slice(start, end));
 }
