@@ -161,15 +161,14 @@ class _Filler:
 
     def states(self, runs: Sequence[tuple[int, ...]], direction: int) -> Tensor:
         """Return the states (N, D) that predict the next unit of each run, from the left (0) or the right (1)."""
-        filled = len(runs[0])
-        at = len(self._before) + (filled if direction == 0 else len(self._here) - filled)
-        rest = list(self._here[filled:]) if direction == 0 else list(self._here[: len(self._here) - filled])
-        rows = [[*self._spell(run), *rest] if direction == 0 else [*rest, *self._spell(run)] for run in runs]
-        return self._predict(rows)[direction][:, at]
+        # Neither direction knows what follows, so only what it has read is given to it.
+        if direction == 0:
+            return self._predict([[*self._before, *self._spell(run)] for run in runs])[0][:, -1]
+        return self._predict([[*self._spell(run), *self._after] for run in runs])[1][:, 0]
 
     def score(self, runs: Sequence[tuple[int, ...]], softmaxes: tuple[WordSoftmax, WordSoftmax]) -> Tensor:
         """Return the log probability (N,) of each run by both directions."""
-        states = self._predict([self._spell(run) for run in runs])
+        states = self._predict([[*self._before, *self._spell(run), *self._after] for run in runs])
         first, last = len(self._before), len(self._before) + len(self._here)
         words = torch.tensor(runs, device=states[0].device).flatten()
         # The second direction predicts the begin of the sentence too, before the first unit.
@@ -184,4 +183,4 @@ class _Filler:
         return [self._vocabulary.words[number] for number in run]
 
     def _predict(self, rows: Sequence[Sequence[str]]) -> PredictingStates:
-        return self._runtime.predict(self._indexer.batch([[*self._before, *row, *self._after] for row in rows]))
+        return self._runtime.predict(self._indexer.batch(rows))
