@@ -18,7 +18,8 @@ from elmo.errors import InputError
 from .toys import CONFIG, SENTENCES, needs
 
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "onnx.md"
-CLIENTS = dict(re.findall(r"```(python|javascript)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL))
+BLOCKS = re.findall(r"```(python|javascript)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+CLIENTS = {language: "".join(code for each, code in BLOCKS if each == language) for language, _ in BLOCKS}
 # Run with NODE_PATH naming a folder where `npm install onnxruntime-node` was done.
 HAS_NODE = shutil.which("node") is not None and (
     subprocess.run(["node", "-e", "require('onnxruntime-node')"], capture_output=True).returncode == 0
@@ -40,6 +41,19 @@ def test_the_documented_python_client_gives_the_vectors_of_embed(exported, model
     found = names["Client"](str(exported)).embed(SENTENCES)
     for array, expected in zip(found, model.embed(SENTENCES, layers="all"), strict=True):
         np.testing.assert_allclose(array, expected, atol=1e-4)
+
+
+@needs("onnxruntime", "onnx")
+def test_the_documented_client_reads_chinese_text_as_the_model_does(tmp_path):
+    from elmo.integrations.onnx import export_onnx
+
+    model = Elmo.from_pretrained("zh-small")
+    export_onnx(model, tmp_path / "zh.onnx")
+    names = {}
+    exec(compile(CLIENTS["python"], str(PAGE), "exec"), names)
+    client = names["CharacterClient"](str(tmp_path / "zh.onnx"))
+    for text in ("他在2008年买了iPhone手机。", "蘋果公司發布了３款新產品！"):
+        np.testing.assert_allclose(client.embed(text), model.embed(text, layers="all"), atol=1e-4)
 
 
 @pytest.mark.skipif(not HAS_NODE, reason="node with the npm package onnxruntime-node is not here")

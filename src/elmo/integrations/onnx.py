@@ -246,6 +246,9 @@ def _describe(model: Elmo) -> dict[str, str]:
             described["elmo.characters"] = json.dumps(characters)
     if config.words and indexer.vocabulary is not None:
         described["elmo.vocabulary"] = json.dumps(indexer.vocabulary.words)
+    if model.tokenization.reads_characters:  # letters of these scripts are words of their own
+        described["elmo.scripts"] = json.dumps(config.tokenization.scripts)
+        described["elmo.aliases"] = json.dumps(model.tokenization.aliases)
     return described
 
 
