@@ -1,5 +1,6 @@
 """Pictures are whole, show every word, and warn of characters that no font has."""
 
+import functools
 import json
 import logging
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo import ConfigError, InputError
+from elmo import ConfigError, Elmo, InputError
 from elmo.analysis import (
     MixingWeights,
     compare_sentences,
@@ -172,6 +173,16 @@ def test_chinese_senses_are_named_by_pairs_of_characters():
     sentences = ["我去银[行]存钱", "他在银[行]取款存钱", "火车在[行]走路上", "他们在[行]走路上"]
     occurrences = [read_query(sentence) for sentence in sentences]
     assert name_senses(occurrences, [0, 0, 1, 1]) == [("存钱", "取款"), ("走路", "火车")]
+
+
+def test_chinese_senses_are_named_by_words_as_the_language_model_ties_them():
+    model = Elmo.from_pretrained("zh-small")
+    fruit = ["她早餐吃了一个[苹果]", "妈妈买了香蕉和[苹果]", "秋天果园里的[苹果]熟了"]
+    company = ["[苹果]公司发布了新款手机", "[苹果]在美国加州设有总部", "[苹果]推出了新的操作系统"]
+    read = functools.partial(read_query, tokenization=model.tokenization)
+    names = name_senses([*map(read, fruit), *map(read, company)], [0, 0, 0, 1, 1, 1], model)
+    words = "早餐 妈妈 香蕉 秋天 果园 一个 公司 发布 手机 新款 美国 加州 设有 总部 推出 操作 系统 新的"
+    assert {*names[0], *names[1]} <= {*words.split(" ")} and all(len(each) == 3 for each in names)
 
 
 def test_senses_without_words_of_their_own_are_numbered():

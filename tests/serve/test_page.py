@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 
 import httpx
@@ -21,6 +22,7 @@ pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is no
 
 from axe_playwright_python.sync_playwright import Axe  # noqa: E402
 
+from elmo import Elmo  # noqa: E402
 from elmo.analysis import build_index, map_senses  # noqa: E402
 from elmo.serve.app import create_app  # noqa: E402
 from elmo.serve.served import Served, ServedModel  # noqa: E402
@@ -203,7 +205,7 @@ def test_several_chinese_characters_are_one_word(page, address):
     expected = ask(address, "similarity", sentence_a="我去了[银行]", sentence_b="河岸上的[银行]很大")
     expect(page.locator("#pair")).to_contain_text("A 银行")
     assert shown_cosine(page) == pytest.approx(expected["cosine"], abs=6e-4)
-    expect(page.locator("#substitutes .side-a")).to_contain_text("mark one of them")
+    expect(page.locator("#substitutes .side-a")).to_contain_text("mark a single word")
     page.focus("#word-1-4")
     page.keyboard.press("Shift+ArrowRight")
     expect(page.locator("#word-1-4 span:first-child")).to_have_text("银行很")
@@ -470,6 +472,31 @@ def test_a_model_with_a_context_layer_is_shown_by_meaning(browser, fused_address
     assert shown_cosine(page) == pytest.approx(by_average, abs=6e-4)
     page.click("#by-meaning")
     assert shown_cosine(page) == pytest.approx(by_meaning, abs=6e-4)
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def chinese_address() -> Iterator[str]:
+    model = Elmo.from_pretrained("zh-small")
+    yield from run_server(Settings(port=0), Served({"zh-small": ServedModel("zh-small", model)}))
+
+
+def test_a_chinese_model_is_shown_in_chinese_words(browser, chinese_address):
+    context = browser.new_context(locale="zh-CN")
+    page = context.new_page()
+    page.goto(chinese_address)
+    page.wait_for_selector("#pair-cosine")
+    assert "维基百科" in page.inner_text("#trained") and page.get_attribute("#trained", "lang") == "zh"
+    examples = json.loads((files("elmo.serve") / "page" / "examples.json").read_text(encoding="utf-8"))
+    first, second = examples["zh"]["compare"][0]["sentences"][:2]
+    expected = ask(chinese_address, "similarity", sentence_a=first, sentence_b=second)["cosine"]
+    expect(page.locator("#pair-cosine")).to_have_text(f"{expected:.3f}".replace("-", "\N{MINUS SIGN}"))
+    found = ask(chinese_address, "substitutes", sentence=first, top_k=8)["substitutes"]
+    assert all(len(each["word"]) == 2 for each in found)
+    words = page.locator("#substitutes .side-a .bar-word")
+    expect(words).to_have_text([each["word"] for each in found])
+    page.get_by_role("button", name="English").click()
+    expect(page.locator("#trained")).to_contain_text("Wikipedia")
     context.close()
 
 

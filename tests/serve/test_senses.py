@@ -59,6 +59,12 @@ def test_the_card_says_what_a_model_is_and_how_it_was_trained(language_folder, t
     assert card["summary"] == "A small model of English."
     assert card["training"] == "Trained on Wikipedia, 3 million words. Twice."
     assert card["num_parameters"] == sum(each.numel() for each in model.bilm.parameters())
+    assert (card["summary_zh"], card["training_zh"]) == (None, None)
+    chinese = "\n\n一个小的\n英文模型。\n\n## 训练\n\n用维基百科训练，共 300 万词。\n"
+    (tmp_path / "model" / "README.md").write_text(CARD + chinese, encoding="utf-8")
+    both = describe_card(Elmo.from_pretrained(tmp_path / "model"))
+    assert both["summary"] == card["summary"] and both["training"] == card["training"]
+    assert both["summary_zh"] == "一个小的英文模型。" and both["training_zh"] == "用维基百科训练，共 300 万词。"
 
 
 def test_a_model_without_a_card_is_described_by_its_configuration(client, language_model):

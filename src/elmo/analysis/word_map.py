@@ -6,7 +6,7 @@ with the number of its point, so that no line has to lead from one to the other.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -25,6 +25,7 @@ from elmo.text.units import script_of
 Projection: TypeAlias = Literal["pca", "tsne"]
 OTHERS = "others"
 ONE_SENSE = "all occurrences"
+_CLOSE = 2.0  # tie of two characters above which they may be a word: e² times as likely together as apart
 _WINDOW = 6  # words on each side of an occurrence that may name its sense
 _TYPICAL_WORDS = 3
 _CONTEXT_WORDS = 5
@@ -188,7 +189,8 @@ def name_senses(
     num_senses = max(numbers) + 1
     if num_senses == 1:
         return [()]
-    near = [Counter(dict.fromkeys(_list_near(each), 1)) for each in occurrences]
+    ties = _tie_characters(occurrences, model)
+    near = [Counter(dict.fromkeys(_list_near(*each), 1)) for each in zip(occurrences, ties, strict=True)]
     found: list[tuple[str, ...]] = []
     for sense in range(num_senses):
         own = sum((words for words, each in zip(near, numbers, strict=True) if each == sense), Counter())
@@ -200,7 +202,7 @@ def name_senses(
             gains[word] = inside * math.log(inside / outside)
         alike = _compare_with_contexts(own, other, model)
         ranked = sorted(
-            (word for word in own if gains[word] > 0),
+            [word for word in own if gains[word] > 0] or own,  # of a large sense, no word may stand out
             key=lambda word, own=own, gains=gains, alike=alike: (own[word] < 2, -gains[word], -alike[word]),  # type: ignore[misc]
         )
         taken = {word for words in found for word in words}
@@ -317,17 +319,51 @@ def draw_occurrence_map(
             place_labels(axes, shown_points, texts, [colour for _, colour in numbered])
 
 
-def _list_near(occurrence: Occurrence) -> Iterator[str]:
-    """Yield the content words around an occurrence; of Chinese, which has no spaces, pairs of characters."""
+def _tie_characters(occurrences: Sequence[Occurrence], model: Elmo | None) -> list[dict[int, float]]:
+    """Return, for each occurrence, how much the characters at n and n + 1 of its sentence predict each other.
+
+    It is the log probability of each given the other's side, less that of each by itself, by the language model of
+    single characters; nothing without such a model.
+    """
+    if model is None or not model.tokenization.reads_characters or model.config.softmax is None:
+        return [{}] * len(occurrences)
+    assert model.vocabulary is not None
+    firsts = [max(0, each.start - _WINDOW - 1) for each in occurrences]
+    windows = [
+        list(each.sentence.words[first : each.end + _WINDOW + 1])
+        for each, first in zip(occurrences, firsts, strict=True)
+    ]
+    found: list[dict[int, float]] = []
+    for first, window, score in zip(firsts, windows, model.score(windows), strict=True):
+        units = model.tokenization.read(window).units
+        if len(units) != len(window):  # words of several characters are known already
+            found.append({})
+            continue
+        alone = model.vocabulary.log_frequencies()[model.vocabulary.encode(units)]
+        ties = (score.left_to_right - alone)[1:] + (score.right_to_left - alone)[:-1]
+        found.append(dict(enumerate(ties.tolist(), start=first)))
+    return found
+
+
+def _list_near(occurrence: Occurrence, ties: Mapping[int, float]) -> Iterator[str]:
+    """Yield the content words around an occurrence; of Chinese, which has no spaces, pairs of characters.
+
+    With `ties`, only pairs that are closer to each other than to the characters beside them.
+    """
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     words, start, end = occurrence.sentence.words, occurrence.start, occurrence.end
-    for side in (words[max(0, start - _WINDOW) : start], words[end : end + _WINDOW]):
-        for place, word in enumerate(side):
+    for first, last in ((max(0, start - _WINDOW), start), (end, min(len(words), end + _WINDOW))):
+        for place in range(first, last):
+            word = words[place]
             folded = word.casefold()
             if len(word) == 1 and script_of(word) == "Han":
-                following = side[place + 1] if place + 1 < len(side) else ""
-                if len(following) == 1 and script_of(following) == "Han" and not {word, following} & _HAN_STOP:
+                following = words[place + 1] if place + 1 < last else ""
+                beside = max(_CLOSE, ties.get(place - 1, -math.inf), ties.get(place + 1, -math.inf))
+                is_word = (
+                    len(following) == 1 and script_of(following) == "Han" and ties.get(place, math.inf) > beside
+                )
+                if is_word and not {word, following} & _HAN_STOP:
                     yield word + following
             elif (
                 len(word) > 1

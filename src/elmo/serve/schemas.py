@@ -364,12 +364,17 @@ class ServedIndex(TypedDict):
 
 
 class ModelCard(TypedDict):
-    """What a model is and how it was trained, from its card and its configuration."""
+    """What a model is and how it was trained, from its card and its configuration.
+
+    `summary_zh` and `training_zh` are what a card says of it in Chinese.
+    """
 
     language: str | None
     license: str | None
     summary: str | None
     training: str | None
+    summary_zh: str | None
+    training_zh: str | None
     encoder: str
     reads: Literal["characters", "words"]
     num_parameters: int

@@ -21,6 +21,7 @@ from elmo.serve.schemas import ModelCard, ModelEntry, ServedIndex
 from elmo.serve.settings import Settings
 from elmo.tasks import Task, load
 from elmo.tasks.task import read_task
+from elmo.text.units import count_scripts
 
 FIRST_MODEL = "default"  # an alias of the first model, whatever its name
 
@@ -217,7 +218,9 @@ def describe_card(elmo: Elmo) -> ModelCard:
         language=language[1] if language else _guess_language(elmo),
         license=license_of(card),
         summary=_first_paragraph(body),
-        training=_training_paragraph(body),
+        training=_section_paragraph(body, "train"),
+        summary_zh=_first_paragraph(body, is_chinese=True),
+        training_zh=_section_paragraph(body, "训练", is_chinese=True),
         encoder=config.encoder.kind,
         reads="characters" if config.characters is not None else "words",
         num_parameters=sum(parameter.numel() for parameter in elmo.bilm.parameters()),
@@ -239,18 +242,27 @@ def _guess_language(elmo: Elmo) -> str | None:
     return next((language for script, language in _SCRIPT_LANGUAGES.items() if script in scripts), None)
 
 
-def _first_paragraph(text: str) -> str | None:
-    """Return the first paragraph that is prose, in one line and without the marks of Markdown."""
+def _first_paragraph(text: str, *, is_chinese: bool = False) -> str | None:
+    """Return the first paragraph that is prose, in one line and without the marks of Markdown.
+
+    `is_chinese` asks for the first one whose letters are mostly Chinese characters.
+    """
     for paragraph in re.split(r"\n\s*\n", _HEADING.sub("\n", text)):
+        counts = count_scripts([paragraph])
+        if is_chinese and 2 * counts["Han"] <= counts.total():
+            continue
         if paragraph.strip() and not re.match(r"\s*[|!<>`-]", paragraph):
-            plain = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join(paragraph.split()))
+            # Chinese has no spaces, also not where a line ends.
+            joined = re.sub(r"(?<=[^\x00-\xff])\n(?=[^\x00-\xff])", "", paragraph.strip())
+            plain = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join(joined.split()))
             return re.sub(r"[`*]", "", plain)
     return None
 
 
-def _training_paragraph(body: str) -> str | None:
+def _section_paragraph(body: str, title: str, *, is_chinese: bool = False) -> str | None:
+    """Return the first paragraph of the section whose heading contains a word."""
     sections = re.split(r"^(#+ .*)$", body, flags=re.MULTILINE)[1:]
     for heading, text in zip(sections[::2], sections[1::2], strict=True):
-        if "train" in heading.lower() and (found := _first_paragraph(text)) is not None:
+        if title in heading.lower() and (found := _first_paragraph(text, is_chinese=is_chinese)) is not None:
             return found
     return None

@@ -113,6 +113,11 @@ async def _compare(app: FastAPI, marked: list[str], model: dict[str, Any]) -> di
             for index in range(len(own["words"])):
                 body = {"sentence": sentence, "index": index, "model": model["name"], "top_k": SHOWN_SUBSTITUTES}
                 await add("substitutes", body)
+        for sentence, own in zip(marked, read, strict=True):
+            if model["units"] == "characters" and _find_phrases(sentence, own["words"]):
+                await add(
+                    "substitutes", {"sentence": sentence, "model": model["name"], "top_k": SHOWN_SUBSTITUTES}
+                )
     return found
 
 

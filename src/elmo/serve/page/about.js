@@ -13,13 +13,16 @@ export function showAbout({ name, card, dim, num_layers: layers }) {
   ].filter(Boolean);
   byId("model-name").textContent = name;
   byId("facts").replaceChildren(...facts.map((fact) => make("li", {}, fact)));
-  const text = card.training ?? card.summary;
-  const first = text?.match(/^.+?[.。](?=\s|$)/)?.[0] ?? text;
+  const isTranslated = language() === "zh" && (card.training_zh ?? card.summary_zh);
+  const [summary, training] = isTranslated ? [card.summary_zh, card.training_zh] : [card.summary, card.training];
+  const text = training ?? summary;
+  const first = text?.match(/^.+?(?:[.](?=\s|$)|。)/)?.[0] ?? text;
   byId("trained").textContent = first ?? say(card.encoder === "lstm" ? "trainedUnknown" : "trainedUnknownOther");
-  byId("trained").lang = first ? "en" : "";
-  const rest = [card.summary, card.training].filter((each) => each && each !== first);
+  const written = isTranslated ? "zh" : "en";
+  byId("trained").lang = first ? written : "";
+  const rest = [summary, training].filter((each) => each && each !== first);
   byId("card-more").hidden = !rest.length;
-  byId("card-text").replaceChildren(...rest.map((each) => make("p", { lang: "en" }, each)));
+  byId("card-text").replaceChildren(...rest.map((each) => make("p", { lang: written }, each)));
 }
 
 // Millions, and the tens of thousands in which Chinese counts.
