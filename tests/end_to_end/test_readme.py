@@ -1,9 +1,13 @@
 """What the README shows is true: both languages show the same code, and the Python of it runs."""
 
+import itertools
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+
+from elmo.cli import main
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(?P<info>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -22,6 +26,19 @@ def test_both_readmes_mark_the_commands_of_a_newcomer(what):
     for name in ("README.md", "README.zh-CN.md"):
         text = (ROOT / name).read_text(encoding="utf-8")
         assert re.search(rf"<!-- newcomer: {what} -->\n```bash\n.*-c constraints.txt.*\n```", text), name
+
+
+def test_the_readme_shows_what_its_commands_print(capsys):
+    shown = [
+        (command, output)
+        for (_, command), (info, output) in itertools.pairwise(blocks("README.md"))
+        if info == "text" and "elmo similarity" in command
+    ]
+    assert len(shown) == 2  # English and Chinese
+    for command, output in shown:
+        asked = shlex.split(command[command.index("elmo similarity") :])
+        assert main(asked[1:]) == 0
+        assert capsys.readouterr().out == output
 
 
 PYTHON_BLOCKS = [code for info, code in blocks("README.md") if info == "python"]
