@@ -9,7 +9,8 @@ import pytest
 
 from elmo import CheckpointError, Elmo
 from elmo.checkpoint import source as source_module
-from elmo.checkpoint.open import open_checkpoint
+from elmo.checkpoint.open import open_checkpoint, read_tokenization
+from elmo.config import EncoderConfig, ModelConfig, TokenizationConfig, WordConfig
 
 from . import bilm_files, manylangs_files
 
@@ -229,3 +230,25 @@ def test_a_revision_of_what_is_not_on_the_hub_is_refused(hdf5_folder):
     for source in (hdf5_folder, "small"):
         with pytest.raises(CheckpointError, match="revision was given, but .* is not a model of the hub"):
             open_checkpoint(source, revision="main")
+
+
+def test_the_tokenization_is_read_without_the_weights(tmp_path, hdf5_folder, manylangs_folder):
+    tokenization = TokenizationConfig("characters", ("Thai", "Lao"))
+    config = ModelConfig(
+        encoder=EncoderConfig(num_layers=1, cell_dim=4, output_dim=2),
+        characters=None,
+        words=WordConfig(3, 2),
+        tokenization=tokenization,
+    )
+    folder = tmp_path / "ours"
+    Elmo.from_config(config, vocabulary=["<S>", "</S>", "<UNK>"]).save_pretrained(folder)
+    assert read_tokenization(zip_folder(folder, tmp_path / "model.zip", inside="inner/")) == tokenization
+    (folder / "weights.safetensors").write_bytes(b"")
+    assert read_tokenization(folder) == tokenization
+    for other in (hdf5_folder, hdf5_folder / "weights.hdf5", manylangs_folder):
+        assert read_tokenization(other) == TokenizationConfig()
+    (folder / "config.json").write_text("{")
+    with pytest.raises(CheckpointError, match="not valid JSON"):
+        read_tokenization(folder)
+    with pytest.raises(CheckpointError, match="No model was found at"):
+        read_tokenization(tmp_path / "missing")

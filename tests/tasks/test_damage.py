@@ -40,6 +40,8 @@ def task(trained, tmp_path):
         ("task.json", {"label_map": 3}),
         ("task.json", {"read": []}),
         ("task.json", {"read": {"columns": 3}}),
+        ("task.json", {"read": {"scripts": "Han"}}),
+        ("task.json", {"read": {"scripts": ["Elvish"]}}),
         ("task.json", {"family": ["tagging"]}),
         ("task.json", {"family": "pairs"}),
         ("task.json", {"settings": None}),

@@ -12,6 +12,7 @@ from elmo.tasks import TaskOptions, load
 from elmo.tasks.examples import TaggedSentence
 from elmo.tasks.settings import ReadSettings
 from elmo.tasks.shared_inputs import read_examples
+from elmo.text.tokenize import tokenize
 from tests.tasks.toys import PLACES, SUFFIXES, small
 
 FAMILIES = ("tagging", "classification", "pairs", "relations", "question_answering", "senses")
@@ -159,7 +160,7 @@ def test_a_wrong_item_is_told_of(family, item, message):
     from elmo.tasks.families import choose_family
 
     with pytest.raises(InputError) as caught:
-        choose_family(family).from_python(item)
+        choose_family(family).from_python(item, tokenize)
     assert message in str(caught.value)
 
 

@@ -7,7 +7,7 @@ each other. Each layer is first scaled to mean 0 and deviation 1 per dimension, 
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -160,7 +160,7 @@ def read_sentences(path: str, kind: str, read: ReadSettings) -> list[LabelledSen
         examples, _ = read_examples(path, "classification", read)
         return [LabelledSentence(each.words, ({"label": each.label},)) for each in examples]
     if kind == "features" and "tag" not in read.columns:
-        read = ReadSettings(read.format, {**read.columns, "tag": "feats"})
+        read = replace(read, columns={**read.columns, "tag": "feats"})
     examples = [each for each in read_examples(path, "tagging", read)[0] if each.words]
     if kind == "features":
         return [LabelledSentence(each.words, read_features(each.tags)) for each in examples]

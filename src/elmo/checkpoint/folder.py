@@ -49,8 +49,8 @@ def is_model_folder(folder: Location) -> bool:
     return (folder / CONFIG_FILE).is_file() and (folder / WEIGHTS_FILE).is_file()
 
 
-def read_folder(folder: Location) -> Checkpoint:
-    """Open a model folder; the weights are memory-mapped if the folder is on disk."""
+def read_config(folder: Location) -> tuple[dict[str, Any], ModelConfig]:
+    """Return the content of a model folder's config.json, and the configuration of the model in it."""
     path = folder / CONFIG_FILE
     header = read_json(path)
     if header.get("format") != FORMAT_NAME:
@@ -60,15 +60,24 @@ def read_folder(folder: Location) -> Checkpoint:
             f"{path} has the version {header.get('version')!r}; this program reads versions {_VERSIONS[0]} to "
             f"{_VERSIONS[-1]}, so update modern-elmo."
         )
-    stored = _read_tensors(folder / WEIGHTS_FILE, header.get("content_hash"))
-    kinds = {tensor.dtype for tensor in stored.values()}
     if "model" not in header:
         raise CheckpointError(f"{path} has no 'model', the settings of the network; save or copy the model again.")
+    try:
+        return header, ModelConfig.from_dict(header["model"])
+    except (OverflowError, RecursionError) as error:
+        raise CheckpointError(f"{path} has an impossible setting: {error}.") from error
+
+
+def read_folder(folder: Location) -> Checkpoint:
+    """Open a model folder; the weights are memory-mapped if the folder is on disk."""
+    path = folder / CONFIG_FILE
+    header, config = read_config(folder)
+    stored = _read_tensors(folder / WEIGHTS_FILE, header.get("content_hash"))
+    kinds = {tensor.dtype for tensor in stored.values()}
     origin = header.get("origin", {})
     if not isinstance(origin, dict) or not all(isinstance(value, str) for value in origin.values()):
         raise CheckpointError(f"{path} has the origin {origin!r:.80}; an object of strings was expected.")
     try:
-        config = ModelConfig.from_dict(header["model"])
         context = _read_context(folder, header.get("context"))
     except (OverflowError, RecursionError) as error:
         raise CheckpointError(f"{path} has an impossible setting: {error}.") from error

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal, get_args
 
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.folder import is_model_folder, read_folder
+from elmo.checkpoint.folder import is_model_folder, read_config, read_folder
 from elmo.checkpoint.formats import hdf5, manylangs, tensorflow
 from elmo.checkpoint.location import (
     HDF5_SUFFIXES,
@@ -21,6 +21,7 @@ from elmo.checkpoint.location import (
     unreadable,
 )
 from elmo.checkpoint.source import find_model
+from elmo.config import TokenizationConfig
 from elmo.errors import CheckpointError
 
 Format = Literal["elmo", "manylangs", "hdf5", "tensorflow", "zip"]
@@ -46,6 +47,16 @@ def open_checkpoint(
             return _read(_open_archive(path), None, cache)
         return _read(path, format, cache)
     except OSError as error:  # such as a folder without permission to list it
+        raise unreadable(Path(error.filename or path), error) from error
+
+
+def read_tokenization(source: str | Path) -> TokenizationConfig:
+    """Return how a model splits text, without its weights; models of other formats than ours read words."""
+    path = find_model(source)
+    try:
+        folder: Location = _open_archive(path) if is_archive(path) else path
+        return read_config(folder)[1].tokenization if is_model_folder(folder) else TokenizationConfig()
+    except OSError as error:
         raise unreadable(Path(error.filename or path), error) from error
 
 

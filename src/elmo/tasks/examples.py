@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 
 from elmo.errors import InputError
 from elmo.files.sources import Place
-from elmo.text.tokenize import Word, tokenize
+from elmo.text.sentence_input import Tokenizer
+from elmo.text.tokenize import Word
 
 Words: TypeAlias = tuple[str, ...]
 Span: TypeAlias = tuple[int, int]  # half-open range of words
@@ -89,7 +90,9 @@ class MarkedPair(Example):
     label: str | None
 
     @classmethod
-    def parse(cls, text: str, label: str | None, place: Place = GIVEN, record: Any = None) -> "MarkedPair":
+    def parse(
+        cls, text: str, label: str | None, tokenizer: Tokenizer, place: Place = GIVEN, record: Any = None
+    ) -> "MarkedPair":
         """Build the example of a text with <e1>…</e1> and <e2>…</e2>."""
         marks = _MARKS.findall(text)
         if sorted(marks) != sorted(("<e1>", "</e1>", "<e2>", "</e2>")):
@@ -101,7 +104,7 @@ class MarkedPair(Example):
         words: list[str] = []
         at: dict[str, int] = {}
         for piece, mark in zip(_MARKS.split(text), [*marks, ""], strict=True):
-            words += (word.text for word in tokenize(piece))
+            words += (word.text for word in tokenizer(piece))
             at[mark] = len(words)
         first, second = (at["<e1>"], at["</e1>"]), (at["<e2>"], at["</e2>"])
         for name, (start, end) in (("e1", first), ("e2", second)):
@@ -127,6 +130,7 @@ class Question(Example):
         question: str,
         passage: str,
         answers: Sequence[tuple[str, int | None]],
+        tokenizer: Tokenizer,
         place: Place = GIVEN,
         where: str = "",
         *,
@@ -138,10 +142,10 @@ class Question(Example):
         If all texts are empty, the passage has no answer. `where` names the question in messages.
         """
         answers = answers if any(text for text, _ in answers) else ()
-        words = tokenize(passage) if passage_words is None else passage_words
+        words = tokenizer(passage) if passage_words is None else passage_words
         spans = [_find_answer(passage, text, start, f"{place}: {where}") for text, start in answers]
         return cls(
-            tuple(word.text for word in tokenize(question)),
+            tuple(word.text for word in tokenizer(question)),
             passage,
             tuple(word.text for word in words),
             tuple((word.start, word.end) for word in words),

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from elmo.config import list_not_positive, parse
+from elmo.config import Script, TokenizationConfig, list_not_positive, parse
 from elmo.errors import ConfigError
+from elmo.text.sentence_input import Tokenizer
+from elmo.text.units import Tokenization
 
 FAMILY_NAMES = ("tagging", "classification", "pairs", "relations", "question_answering", "senses")
 # What people call tasks -> the family, and the target of pairs.
@@ -23,6 +25,8 @@ KINDS = {
 }  # fmt: skip
 WORD_KINDS = ("pretrained", "learned", "characters")
 DEFAULT_CACHE_BYTES = 20 * 2**30
+# Answers and marks are places in running text, so --split-on-spaces is not for these families.
+_ALWAYS_TOKENIZED = ("question_answering", "relations")
 PairTarget: TypeAlias = Literal["auto", "label", "score"]
 
 
@@ -196,6 +200,23 @@ class ReadSettings:
     # Of a table without names of columns, which later tables are compared with.
     delimiter: str | None = None
     num_columns: int | None = None
+    # Each letter of these is a word of a text; training takes them from a biLM that reads characters.
+    scripts: tuple[Script, ...] = TokenizationConfig.scripts
+
+    def tokenizer(self, family: str) -> Tokenizer:
+        """Return what splits the texts of a family into words."""
+        on_spaces = self.split_on_spaces and family not in _ALWAYS_TOKENIZED
+        return Tokenization(TokenizationConfig(scripts=self.scripts)).tokenizer(on_spaces=on_spaces)
+
+    def with_tokenization(self, of_model: TokenizationConfig) -> "ReadSettings":
+        """Return settings that split texts as a model does; a model of words changes nothing."""
+        return self if of_model.units == "words" else dataclasses.replace(self, scripts=of_model.scripts)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "ReadSettings":
+        """Build what was recorded as JSON, by earlier versions without scripts; an error says what is wrong."""
+        stated = TokenizationConfig.from_dict({"scripts": values.get("scripts", cls.scripts)})
+        return cls(**{**values, "scripts": stated.scripts})
 
 
 @dataclass(frozen=True)
@@ -238,11 +259,11 @@ class TaskInputs:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "TaskInputs":
-        """Build what to_dict described; KeyError, TypeError or ValueError for something else."""
+        """Build what to_dict described; KeyError, TypeError, ValueError or ConfigError for something else."""
         own = {name: values[name] for name in ("family", "train", "dev", "test", "model")}
         own["family"] = KINDS[own["family"]][0]
         others = {name: value for name, value in values.items() if name not in own}
-        options = TaskOptions(**{**others, "read": ReadSettings(**others["read"])})
+        options = TaskOptions(**{**others, "read": ReadSettings.from_dict(others["read"])})
         return cls(**own, options=options)
 
 

@@ -36,7 +36,7 @@ from elmo.tasks.readers import PLACEHOLDERS, refuse_replacing, settings_for_labe
 from elmo.tasks.readers.columns import TARGETS
 from elmo.tasks.settings import FAMILY_NAMES, KINDS, ReadSettings, TaskSettings
 from elmo.tasks.shared_inputs import read_examples
-from elmo.text.tokenize import Word, split_on_spaces, tokenize
+from elmo.text.tokenize import Word
 
 TASK_FILE, WORDS_FILE, WEIGHTS_FILE, BILM_FOLDER = "task.json", "words.json", "weights.safetensors", "bilm"
 FORMAT_VERSION = 1
@@ -155,7 +155,7 @@ def read_task(folder: Path) -> tuple[TaskDescription, Vocabularies, dict[str, Te
             KINDS[family][0],
             parse(TaskSettings, content["settings"], f"{folder / TASK_FILE}"),
             content["labels"],
-            ReadSettings(**content["read"]),
+            ReadSettings.from_dict(content["read"]),
             None if bilm is None else parse(BilmReference, bilm, f"{folder / TASK_FILE}"),
             content["label_map"],
         )
@@ -236,7 +236,7 @@ class Task:
 
     def tokenize(self, text: str) -> list[Word]:
         """Return the words of a text with their offsets, split like those of training."""
-        return split_on_spaces(text) if self.description.read.split_on_spaces else tokenize(text)
+        return self.description.read.tokenizer(self.family)(text)
 
     def predict(self, items: Iterable[Any]) -> list[Any]:
         """Return the prediction of each item, such as a TagPrediction or LabelPrediction, in their order.
@@ -272,7 +272,8 @@ class Task:
         """Return the examples that `predict` builds from its items; InputError for an item of another form."""
         if isinstance(items, str | bytes):
             raise InputError("predict takes a list of items; put the one text in a list.")
-        return [self._predictor.family.from_python(item, self.tokenize) for item in items]
+        tokenizer = self.description.read.tokenizer(self.family)
+        return [self._predictor.family.from_python(item, tokenizer) for item in items]
 
     def texts(self, example: Any) -> tuple[Words, ...]:
         """Return the words of each text of an example."""

@@ -22,6 +22,8 @@ import numpy.typing as npt
 import torch
 
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
+from elmo.checkpoint.open import read_tokenization
+from elmo.checkpoint.source import DEFAULT_MODEL
 from elmo.config import parse
 from elmo.errors import CheckpointError, ConfigError, InputError, first_line
 from elmo.files.durable import holding, is_vacant, remove, replace_file, sha256_of
@@ -140,6 +142,9 @@ def resolve_inputs(
         settings = make_settings(family, changes)
     if options.word_vectors is not None and "pretrained" not in settings.words.kinds:
         raise InputError("--word-vectors is for pretrained words, but --word-features has none; add them there.")
+    if model is not None or settings.elmo.where != "none":
+        read = options.read.with_tokenization(read_tokenization(DEFAULT_MODEL if model is None else model))
+        options = dataclasses.replace(options, read=read)
     others = [None if path is None else str(path) for path in (dev, test, model)]
     return TaskInputs(family, str(train_file), others[0], others[1], others[2], options), settings
 

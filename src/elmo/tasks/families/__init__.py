@@ -13,7 +13,6 @@ from elmo.tasks.examples import Words
 from elmo.tasks.networks import Batcher, Encoder
 from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import Tokenizer
-from elmo.text.tokenize import tokenize
 
 Labels = dict[str, Any]  # what was learned about the targets, as JSON
 MakeEncoder = Callable[[int], Encoder]  # takes the number of extra features per word
@@ -65,7 +64,7 @@ class Family:
         """Return all scores, in percent."""
         raise NotImplementedError
 
-    def from_python(self, item: Any, tokenizer: Tokenizer = tokenize, **origin: Any) -> Any:
+    def from_python(self, item: Any, tokenizer: Tokenizer, **origin: Any) -> Any:
         """Build an example without a target from a value of a program; InputError if it is none.
 
         `origin` is the place and the record of an example that a reader builds.

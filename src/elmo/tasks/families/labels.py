@@ -27,7 +27,6 @@ from elmo.tasks.networks import (
 )
 from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import Tokenizer, read_sentence
-from elmo.text.tokenize import tokenize
 
 MAX_DISTANCE = 30
 POSITION_DIM = 10
@@ -149,7 +148,7 @@ class _Classification(Family):
     ) -> dict[str, float]:
         return score_labels([example.label or "" for example in examples], [found.label for found in predictions])
 
-    def from_python(self, item: Any, tokenizer: Tokenizer = tokenize, **origin: Any) -> LabelledText:
+    def from_python(self, item: Any, tokenizer: Tokenizer, **origin: Any) -> LabelledText:
         return LabelledText(tuple(read_sentence(item, tokenizer)), None, **origin)
 
 
@@ -235,7 +234,7 @@ class _Pairs(Family):
         numbers = [prediction.score for prediction in predictions if isinstance(prediction, ScorePrediction)]
         return score_numbers([float(example.target or 0) for example in examples], numbers)
 
-    def from_python(self, item: Any, tokenizer: Tokenizer = tokenize, **origin: Any) -> SentencePair:
+    def from_python(self, item: Any, tokenizer: Tokenizer, **origin: Any) -> SentencePair:
         if not isinstance(item, tuple | list) or len(item) != 2:
             raise InputError(f"{item!r:.60} is not a pair of sentences, such as ('A man runs', 'Someone moves').")
         first, second = (tuple(read_sentence(sentence, tokenizer)) for sentence in item)
@@ -287,12 +286,12 @@ class _Relations(Family):
         gold = [example.label or "" for example in examples]
         return score_relations(gold, [found.label for found in predictions])
 
-    def from_python(self, item: Any, tokenizer: Tokenizer = tokenize, **origin: Any) -> MarkedPair:
+    def from_python(self, item: Any, tokenizer: Tokenizer, **origin: Any) -> MarkedPair:
         if not isinstance(item, str):
             raise InputError(
                 f"{item!r:.60} is not a text with marks, such as 'the <e1>arm</e1> of a <e2>chair</e2>'."
             )
-        return MarkedPair.parse(item, None, **origin)
+        return MarkedPair.parse(item, None, tokenizer, **origin)
 
 
 FAMILIES = {"classification": _Classification(), "pairs": _Pairs(), "relations": _Relations()}

@@ -22,7 +22,6 @@ from elmo.tasks.networks import (
 )
 from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import Tokenizer
-from elmo.text.tokenize import tokenize
 
 
 @dataclass(frozen=True)
@@ -154,13 +153,13 @@ class _QuestionAnswering(Family):
     ) -> dict[str, float]:
         return score_answers([example.answers for example in examples], [found.text for found in predictions])
 
-    def from_python(self, item: Any, tokenizer: Tokenizer = tokenize, **origin: Any) -> Question:
+    def from_python(self, item: Any, tokenizer: Tokenizer, **origin: Any) -> Question:
         is_pair = isinstance(item, tuple | list) and len(item) == 2
         if not is_pair or not all(isinstance(text, str) for text in item):
             raise InputError(f"{item!r:.60} is not (question, passage), two strings.")
         if not item[1].strip():
             raise InputError("The passage is empty, so no piece of it can be the answer.")
-        return Question.parse(item[0], item[1], [], **origin)
+        return Question.parse(item[0], item[1], [], tokenizer, **origin)
 
 
 FAMILIES = {"question_answering": _QuestionAnswering()}

@@ -20,7 +20,6 @@ from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.networks import VERY_LOW, Batcher, pool_mean, span_mask
 from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import Tokenizer, read_sentence
-from elmo.text.tokenize import tokenize
 
 
 @dataclass(frozen=True)
@@ -146,10 +145,10 @@ class _Senses(Family):
         total = max(1, total)
         return {"f1": 100 * right / total, "first_sense": 100 * first_right / total, "known": 100 * known / total}
 
-    def from_python(self, item: Any, tokenizer: Tokenizer = tokenize, **origin: Any) -> SenseSentence:
+    def from_python(self, item: Any, tokenizer: Tokenizer, **origin: Any) -> SenseSentence:
         if not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[1], tuple | list):
             raise InputError(f"{item!r:.60} is not (sentence, [(start, end, lemma, pos), …]).")
-        words = tuple(read_sentence(item[0], tokenize))
+        words = tuple(read_sentence(item[0], tokenizer))
         targets = []
         for number, target in enumerate(item[1]):
             kinds = [type(part) for part in target] if isinstance(target, tuple | list) else []

@@ -14,7 +14,6 @@ from elmo.tasks.metrics import SEGMENTATION, score_labels, score_spans, tag_span
 from elmo.tasks.networks import Batcher
 from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import Tokenizer, read_sentence
-from elmo.text.tokenize import tokenize
 
 _OUTSIDE, _PREFIXES = "O", tuple("BIMELSU")  # of IOB, IOB2, IOBES, BMES and BILOU
 _OPEN, _CONTINUING = ("B", "I", "M"), ("I", "M", "E", "L")
@@ -167,7 +166,7 @@ class _Tagging(Family):
         accuracy = score_labels([tag for row in gold for tag in row], [tag for row in tags for tag in row])
         return {**score_spans(gold, tags), **accuracy} if labels["marks_spans"] else accuracy
 
-    def from_python(self, item: Any, tokenizer: Tokenizer = tokenize, **origin: Any) -> TaggedSentence:
+    def from_python(self, item: Any, tokenizer: Tokenizer, **origin: Any) -> TaggedSentence:
         return TaggedSentence(tuple(read_sentence(item, tokenizer)), None, **origin)
 
 

@@ -39,8 +39,9 @@ SUFFIXES = {
 }  # fmt: skip
 PLACEHOLDERS = frozenset(("", "_", "-", "?", "O", "X"))  # for no label or tag
 _LINES_LOOKED_AT = 1000
-# A line without spaces that is tokenized to more words is a sentence of a script without spaces.
-_MOST_PIECES_OF_A_WORD = 3
+# A line without spaces that is tokenized to more words is a sentence of a script without spaces; where letters
+# stand for sounds, unlike in Han, a word has more of them.
+_MOST_PIECES_OF_A_WORD, _MOST_LETTERS_OF_A_WORD = 3, 6
 _TAG_LIKE = re.compile(r"[^a-z]+|[A-Z]+-\S+|[*(][^\s]*")
 _COMMENT = re.compile(r"#|-DOCSTART-")
 FILE_ADVICE = "name a file of examples"
@@ -78,11 +79,11 @@ def open_reader(
     if settings.columns and format in _DATASETS:
         raise InputError(f"--column was given, but {lines.name} is {format}, which has no columns to choose from.")
     reader: Reader
-    found = replace(settings, format=format)
+    found, tokenizer = replace(settings, format=format), settings.tokenizer(family)
     if format == "text":
-        reader = PlainTextReader(lines, family, on_spaces=settings.split_on_spaces, sense_entries=sense_entries)
+        reader = PlainTextReader(lines, family, tokenizer, sense_entries=sense_entries)
     elif format in _DATASETS:
-        reader = _DATASETS[format](lines, labelled=labelled)
+        reader = _DATASETS[format](lines, tokenizer, labelled=labelled)
     elif format in ("conll", "conllu"):
         reader = ConllReader(lines, is_conllu=format == "conllu", columns=settings.columns, labelled=labelled)
     else:
@@ -210,7 +211,7 @@ def _detect(lines: Lines, family: str, trained: ReadSettings, known: Collection[
     if _has_header(ahead, trained):
         return "tsv" if "\t" in ahead[0] else "csv"
     if family == "tagging":
-        return _detect_tagging(lines.name, ahead, known)
+        return _detect_tagging(lines.name, ahead, trained, known)
     if family == "senses":
         return "wsd" if ahead[0].lstrip().startswith("<") else "text"
     if family == "classification" and all(_is_tree(line, known) for line in ahead):
@@ -245,7 +246,7 @@ def _has_header(ahead: Sequence[str], trained: ReadSettings) -> bool:
     return bool(wanted.intersection(cells)) or bool(COLUMN_NAMES.intersection(cells))
 
 
-def _detect_tagging(name: str, ahead: Sequence[str], known: Collection[str]) -> str:
+def _detect_tagging(name: str, ahead: Sequence[str], trained: ReadSettings, known: Collection[str]) -> str:
     if looks_like_conllu(ahead):
         return "conllu"
     rows = [line for line in ahead if not _COMMENT.match(line)] or list(ahead)
@@ -258,8 +259,8 @@ def _detect_tagging(name: str, ahead: Sequence[str], known: Collection[str]) -> 
     cells = [line.split() for line in rows]
     lengths = {len(row) for row in cells}
     if lengths == {1}:
-        pieces = sorted(len(tokenize(row[0])) for row in cells)
-        return "text" if pieces[len(pieces) // 2] > _MOST_PIECES_OF_A_WORD else "conll"
+        num_sentences = sum(_is_sentence(row[0], trained.scripts) for row in cells)
+        return "text" if 2 * num_sentences >= len(cells) else "conll"
     if len(lengths) > 1:
         return "text"
     has_tags = all(row[-1] in known or row[-1] in PLACEHOLDERS for row in cells)
@@ -268,6 +269,12 @@ def _detect_tagging(name: str, ahead: Sequence[str], known: Collection[str]) -> 
     if has_tags or (len(rows) > 1 and all(_TAG_LIKE.fullmatch(cell) for row in cells for cell in row[1:])):
         raise _ambiguous(name, rows[0], "a sentence, or one word with its columns", "text", "conll")
     return "text"
+
+
+def _is_sentence(text: str, scripts: tuple[str, ...]) -> bool:
+    """Return whether a text without spaces has more than one word."""
+    has_many_letters = len(tokenize(text, scripts)) > _MOST_LETTERS_OF_A_WORD
+    return has_many_letters or len(tokenize(text)) > _MOST_PIECES_OF_A_WORD
 
 
 def _detect_rows(

@@ -10,7 +10,7 @@ from typing import Any, cast
 from elmo.errors import InputError
 from elmo.files.sources import STDIN, Lines, Place
 from elmo.tasks.examples import LabelledText, MarkedPair, Question, Reader, SenseSentence, SenseTarget, Span
-from elmo.text.tokenize import tokenize
+from elmo.text.sentence_input import Tokenizer
 
 _TREE_TOKEN = re.compile(r"\(|\)|[^()]+")
 _TREE_ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}
@@ -22,8 +22,8 @@ _PARTS_OF_SPEECH = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"
 class _DatasetReader(Reader):
     """What these formats share: no columns."""
 
-    def __init__(self, lines: Lines, *, labelled: bool) -> None:
-        self._lines, self._labelled = lines, labelled
+    def __init__(self, lines: Lines, tokenizer: Tokenizer, *, labelled: bool) -> None:
+        self._lines, self._tokenizer, self._labelled = lines, tokenizer, labelled
         self.columns = {}
 
 
@@ -97,14 +97,15 @@ class SemevalReader(_DatasetReader):
             raise InputError(f'{place}: {block[0]!r:.50} is not a number, a tab and a quoted "sentence".')
         if self._labelled and len(block) < 2:
             raise InputError(f"{place}: the line with the relation is missing after the sentence.")
-        return MarkedPair.parse(match[2], block[1].strip() if len(block) > 1 else None, place, block)
+        label = block[1].strip() if len(block) > 1 else None
+        return MarkedPair.parse(match[2], label, self._tokenizer, place, block)
 
 
 class SquadReader(_DatasetReader):
     """Questions on passages, SQuAD 1 or 2: JSON with data, paragraphs, context, qas and answers."""
 
-    def __init__(self, lines: Lines, *, labelled: bool) -> None:
-        super().__init__(lines, labelled=labelled)
+    def __init__(self, lines: Lines, tokenizer: Tokenizer, *, labelled: bool) -> None:
+        super().__init__(lines, tokenizer, labelled=labelled)
         self._text = "\n".join(lines)
         try:
             self._data = json.loads(self._text)
@@ -118,12 +119,12 @@ class SquadReader(_DatasetReader):
         for article in self._data["data"]:
             for paragraph in self._part(article, "paragraphs", list):
                 passage = self._part(paragraph, "context", str)
-                words = tokenize(passage)
+                words = self._tokenizer(passage)
                 for qa in self._part(paragraph, "qas", list):
                     question = self._part(qa, "question", str)
                     yield Question.parse(
-                        question, passage, self._answers(qa), self._place(qa), f"question {qa.get('id', '')}",
-                        passage_words=words, record=qa,
+                        question, passage, self._answers(qa), self._tokenizer, self._place(qa),
+                        f"question {qa.get('id', '')}", passage_words=words, record=qa,
                     )  # fmt: skip
 
     def write(self, example: Question, prediction: Any) -> str:
@@ -166,8 +167,8 @@ class WsdReader(_DatasetReader):
     Predictions are written as a key file, which is what the framework's scorer reads.
     """
 
-    def __init__(self, lines: Lines, *, labelled: bool) -> None:
-        super().__init__(lines, labelled=labelled)
+    def __init__(self, lines: Lines, tokenizer: Tokenizer, *, labelled: bool) -> None:
+        super().__init__(lines, tokenizer, labelled=labelled)
         self._keys = _read_keys(lines.path, labelled=labelled)
 
     def __iter__(self) -> Iterator[SenseSentence]:

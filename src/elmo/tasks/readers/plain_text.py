@@ -12,7 +12,7 @@ from elmo.errors import InputError
 from elmo.files.sources import Lines, Place
 from elmo.tasks.examples import Question, Reader, SenseSentence, SenseTarget, SentencePair, TaggedSentence
 from elmo.tasks.families import choose_family
-from elmo.text.tokenize import split_on_spaces, tokenize
+from elmo.text.sentence_input import Tokenizer
 
 PAIR_SEPARATORS = ("\t", "|||")
 NO_SENSE = "-"
@@ -34,12 +34,12 @@ class PlainTextReader(Reader):
     """Sentences of a text without labels; empty lines are skipped."""
 
     def __init__(
-        self, lines: Lines, family: str, *, on_spaces: bool = False, sense_entries: Collection[str] = ()
+        self, lines: Lines, family: str, tokenizer: Tokenizer, *, sense_entries: Collection[str] = ()
     ) -> None:
         """`sense_entries` are the lemmas that a sense task knows, as in bank#NOUN."""
         self.columns = {}
-        self._lines, self._family, self._entries = lines, family, frozenset(sense_entries)
-        self._tokenizer = split_on_spaces if on_spaces else tokenize
+        self._lines, self._family, self._tokenizer = lines, family, tokenizer
+        self._entries = frozenset(sense_entries)
 
     def __iter__(self) -> Iterator[Any]:
         for line in self._lines:

@@ -19,7 +19,7 @@ from elmo.files.sources import BrokenRow, Lines, Place
 from elmo.tasks.examples import LabelledText, MarkedPair, Question, Reader, SentencePair, TaggedSentence
 from elmo.tasks.readers.columns import COLUMN_NAMES, MOST_NAME_WORDS, TARGETS, find_columns, get_field
 from elmo.tasks.settings import ReadSettings
-from elmo.text.tokenize import split_on_spaces, tokenize
+from elmo.text.tokenize import split_on_spaces
 
 TableKind: TypeAlias = Literal["csv", "tsv", "jsonl", "json"]
 RowT = TypeVar("RowT", Record, tuple[int, list[str]])
@@ -199,7 +199,7 @@ class TableReader(Reader):
             delimiter=table.delimiter if table.is_positional else None,
             num_columns=len(table.names) if table.is_positional else None,
         )
-        self._tokenize = split_on_spaces if on_spaces else tokenize
+        self._tokenizer = self.settings.tokenizer(family)
 
     def __iter__(self) -> Iterator[Any]:
         if "sentence" in self.columns:
@@ -265,7 +265,7 @@ class TableReader(Reader):
             return tuple(value)
         if not isinstance(value, str):
             raise self._fail(record, f"the {role} is {value!r:.60}; a text or a list of words was expected.")
-        return tuple(word.text for word in self._tokenize(value))
+        return tuple(word.text for word in self._tokenizer(value))
 
     def _label(self, record: Record) -> str | None:
         value = self._field(record, "label")
@@ -314,10 +314,11 @@ class TableReader(Reader):
             return self._tagged(record)
         if family == "question_answering":
             question, passage = str(self._field(record, "question")), str(self._field(record, "passage"))
-            return Question.parse(question, passage, self._answers(record), place, record=record)
+            answers = self._answers(record)
+            return Question.parse(question, passage, answers, self._tokenizer, place, record=record)
         label = self._label(record)
         if family == "relations":
-            return MarkedPair.parse(str(self._field(record, "text")), label, place, record)
+            return MarkedPair.parse(str(self._field(record, "text")), label, self._tokenizer, place, record)
         if family == "classification":
             return LabelledText(self._words(record, "text"), label, place=place, record=record)
         target: str | float | None = label
