@@ -16,7 +16,6 @@ from elmo.inference.layers import Layers, cosine
 from elmo.model import Elmo
 from elmo.progress import html_table
 from elmo.text.sentence_input import Sentence, read_sentences
-from elmo.text.tokenize import tokenize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,7 +104,7 @@ def compare_texts(model: Elmo, texts: Sequence[Sentence]) -> WordSimilarities:
     """Compare two or more whole sentences by the cosine of their vectors, those of Elmo.encode."""
     if len(texts) < 2:
         raise InputError("One sentence was given; give two or more.")
-    read = read_sentences(texts, tokenize)
+    read = read_sentences(texts, model.tokenization)
     vectors = model.encode(read)
     words = tuple(Occurrence(join_words(each, QUERY_SOURCE, 0), 0, len(each)) for each in read)
     return WordSimilarities(words, np.asarray(cosine(vectors[:, None], vectors[None]), dtype=np.float64))
@@ -117,7 +116,7 @@ def compare_sentences(
     """Compare every word of two sentences, by each of the layers; by default by meaning, else by the average."""
     wanted: Sequence[str | int | None] = layers or [None]
     keys = list(dict.fromkeys(choose_layer(layer, model, default="average") for layer in wanted))
-    words = read_sentences((first, second), tokenize)
+    words = read_sentences((first, second), model.tokenization)
     for name, each in zip(("first", "second"), words, strict=True):
         if not 1 <= len(each) <= MOST_WORDS:
             raise InputError(f"The {name} sentence has {len(each)} words; 1 to {MOST_WORDS} can be compared.")

@@ -203,7 +203,7 @@ def name_senses(
         alike = _compare_with_contexts(own, other, model)
         ranked = sorted(
             [word for word in own if gains[word] > 0] or own,  # of a large sense, no word may stand out
-            key=lambda word, own=own, gains=gains, alike=alike: (own[word] < 2, -gains[word], -alike[word]),  # type: ignore[misc]
+            key=lambda word, own=own, gains=gains, alike=alike: (own[word] < 2, -gains[word], -alike[word]),
         )
         taken = {word for words in found for word in words}
         words: list[str] = []
