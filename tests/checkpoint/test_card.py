@@ -24,6 +24,15 @@ def test_save_pretrained_writes_the_card(model, tmp_path, format):
     assert (tmp_path / "model" / "README.md").read_text() == CARD
 
 
+def test_a_card_beside_an_hdf5_file_is_read(model, tmp_path):
+    model.save_pretrained(tmp_path / "hdf5", format="hdf5")
+    (weights,) = (tmp_path / "hdf5").glob("*.hdf5")
+    for source in (tmp_path / "hdf5", weights):
+        assert Elmo.from_pretrained(source).checkpoint().card == CARD
+    (tmp_path / "hdf5" / "README.md").write_text("How to unpack the other files of this folder.")
+    assert Elmo.from_pretrained(weights).checkpoint().card is None
+
+
 def test_a_saved_model_has_its_card_and_counts_when_it_is_opened_again(model, tmp_path):
     model.save_pretrained(tmp_path / "model")
     found = read_folder(tmp_path / "model")

@@ -88,7 +88,7 @@ def read_folder(folder: Location) -> Checkpoint:
         characters=_read_list(folder / CHARACTERS_FILE),
         origin=origin,
         word_counts=_read_counts(folder / COUNTS_FILE),
-        card=_read_card(folder / CARD_FILE),
+        card=read_card(folder / CARD_FILE),
         storage="compact" if torch.int8 in kinds else "float16" if torch.float16 in kinds else "float32",
         context=context,
         aliases=_read_aliases(folder / ALIASES_FILE),
@@ -222,7 +222,7 @@ def _choose_version(checkpoint: Checkpoint) -> int:
     return FORMAT_VERSION if checkpoint.context is None else CONTEXT_VERSION
 
 
-def _read_card(path: Location) -> str | None:
+def read_card(path: Location) -> str | None:
     """Return the card; a file that is not text of a usual size is not the model's."""
     content = read_file(path) if path.is_file() else None
     try:

@@ -5,11 +5,12 @@ Which format a folder is: ours, then ELMoForManyLangs, then HDF5, then a TensorF
 
 import re
 import zipfile
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Literal, get_args
 
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.folder import is_model_folder, read_config, read_folder
+from elmo.checkpoint.folder import CARD_FILE, is_model_folder, read_card, read_config, read_folder
 from elmo.checkpoint.formats import hdf5, manylangs, tensorflow
 from elmo.checkpoint.location import (
     HDF5_SUFFIXES,
@@ -134,8 +135,15 @@ def _read(path: Location, format: Format | None, token_embeddings: Path | None) 
     if format == "elmo":
         return read_folder(path)
     if format == "manylangs":
-        return manylangs.read_manylangs(path)
-    return _read_hdf5(path, token_embeddings) if format == "hdf5" else _read_tensorflow(path)
+        return _add_card(manylangs.read_manylangs(path), path)
+    read = _read_hdf5(path, token_embeddings) if format == "hdf5" else _read_tensorflow(path)
+    return _add_card(read, path if path.is_dir() else parent_of(path))
+
+
+def _add_card(checkpoint: Checkpoint, folder: Location) -> Checkpoint:
+    """Return the model with the card beside it; a README.md without front matter may be about anything."""
+    card = read_card(folder / CARD_FILE)
+    return replace(checkpoint, card=card) if card is not None and card.startswith("---\n") else checkpoint
 
 
 def _read_hdf5(path: Location, token_embeddings: Path | None) -> Checkpoint:
