@@ -11,7 +11,8 @@
 #
 # The last step needs the package opencc (pip install opencc).
 # Environment: VOCABULARY_SIZE, VECTOR_DIM, SETTINGS (a TOML file), TRAIN_OPTIONS (more options of elmo train), ELMO
-# (the command), PYTHON (the interpreter that has opencc).
+# (the command), PYTHON (the interpreter that has opencc). On two cores without a GPU, two processes are fastest:
+# TRAIN="torchrun --nproc-per-node 2 -m elmo train" TRAIN_OPTIONS="--set num_rows=256 --set average_every=20".
 set -euo pipefail
 
 if [ $# -lt 3 ]; then
@@ -22,6 +23,7 @@ work=$1 validation=$2
 shift 2
 here=$(dirname "$0")
 elmo=${ELMO:-elmo}
+train=${TRAIN:-$elmo train}
 settings=${SETTINGS:-$here/settings.toml}
 mkdir -p "$work"
 
@@ -36,10 +38,10 @@ fi
 
 echo "== training: $work/run"
 if [ -e "$work/run/run.json" ]; then
-  $elmo train --resume "$work/run"
+  $train --resume "$work/run"
 else
   # shellcheck disable=SC2086  # options are separated by spaces
-  $elmo train "$work/corpus" --config "$settings" --validation "$validation" --output "$work/run" ${TRAIN_OPTIONS:-}
+  $train "$work/corpus" --config "$settings" --validation "$validation" --output "$work/run" ${TRAIN_OPTIONS:-}
 fi
 
 echo "== context layer and compact storage: $work/zh-small"
