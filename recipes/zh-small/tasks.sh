@@ -10,7 +10,7 @@
 #
 # Environment: SEEDS (3), VARIANTS (baseline,learned), TASK_OPTIONS (more options of elmo task train, such as
 # "--epochs 1 --set fit.fraction=0.02" for a trial), ELMO (the command). The network is that of benchmarks/tasks.py: a
-# small one, a few epochs, alike with and without ELMo; a run takes a minute or two on one core.
+# small one, alike with and without ELMo, with more epochs; a run takes a minute or two on one core.
 set -euo pipefail
 
 if [ $# -lt 3 ]; then
@@ -31,7 +31,7 @@ compare() {
   # shellcheck disable=SC2086  # options are separated by spaces
   $elmo task train "$family" --model "$model" --compare --variants "$variants" --seeds "${SEEDS:-3}" \
     --train "$data/$name/train.$suffix" --dev "$data/$name/dev.$suffix" --test "$data/$name/test.$suffix" \
-    --set network.dim=64 --set fit.cooling=true --set fit.learning_rate=0.002 --set words.dropout=0.2 \
+    --set network.dim=128 --set fit.cooling=true --set fit.learning_rate=0.002 --set words.dropout=0.2 \
     --set network.dropout=0.3 --set elmo.dropout=0 --output "$work/$name" "$@" ${TASK_OPTIONS:-}
 }
 
@@ -39,13 +39,13 @@ for name in "${@:-pos ner sentiment similarity entailment}"; do
   for task in $name; do
     case $task in
       # Words of several characters, one tag each; the file's own columns are found.
-      pos) compare pos pos conllu --epochs 4 --word-features learned,characters ;;
-      ner) compare ner ner iob2 --epochs 8 --word-features learned,characters ;;
+      pos) compare pos pos conllu --epochs 10 --word-features learned,characters ;;
+      ner) compare ner ner iob2 --epochs 20 --word-features learned,characters ;;
       # Long texts: a convolution instead of a BiLSTM.
-      sentiment) compare sentiment sentiment csv --network cnn --epochs 4 ;;
+      sentiment) compare sentiment sentiment csv --network cnn --epochs 8 ;;
       # Two columns of text and a score from 0 to 5, without a header.
-      similarity) compare similarity similarity csv --epochs 5 ;;
-      entailment) compare entailment entailment json --epochs 3 ;;
+      similarity) compare similarity similarity csv --epochs 8 ;;
+      entailment) compare entailment entailment json --epochs 6 ;;
       *) echo "There is no task $task; choose pos, ner, sentiment, similarity or entailment." >&2; exit 2 ;;
     esac
   done
