@@ -2,7 +2,7 @@
 
 python docs/pictures/draw.py [--model MODEL] [--corpus FOLDER] [--run RUN] [--comparison RUN]
 
-senses.png and similarity.png need nothing else. play.png is drawn from wikipedia_en.valid.txt and
+senses.png, senses-zh.png (with the model zh-small) and similarity.png need nothing else. play.png is drawn from wikipedia_en.valid.txt and
 books_en.valid.txt of --corpus, en-small-training.png from a training --run, and learning-curve.png from what
 `elmo task train --compare --fractions` wrote. inference.png is drawn by benchmarks/inference.py --plot.
 """
@@ -28,11 +28,13 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=HERE, help="folder of the pictures")
     given = parser.parse_args()
     model = Elmo.from_pretrained(given.model)
-    draw_bank(model, given.output / "senses.png")
+    draw_senses(model, "en", "One word, two senses: “{word}” in {count} sentences, layer by layer", given.output)
+    chinese = Elmo.from_pretrained("zh-small")
+    draw_senses(chinese, "zh", "一词两义：{count} 个句子中的“{word}”，逐层比较", given.output, "-zh")
     layers = [0, "meaning" if model.context is not None else "top"]
     maps = analysis.compare_sentences(model, *SIMILAR, layers=layers)
     analysis.draw_similarity_map(maps, given.output / "similarity.png")
-    drawn = ["senses.png", "similarity.png"]
+    drawn = ["senses.png", "senses-zh.png", "similarity.png"]
     if given.corpus is not None:
         texts = [str(given.corpus / f"{name}_en.valid.txt") for name in ("wikipedia", "books")]
         occurrences, _ = analysis.find_occurrences(texts, "play", max_occurrences=500)
@@ -49,14 +51,13 @@ def main() -> None:
     print(f"Drew {', '.join(drawn)} in {given.output}.")
 
 
-def draw_bank(model: Elmo, output: Path) -> None:
-    """Draw how the two senses of "bank" in 24 sentences, the first example of the page, fall apart."""
+def draw_senses(model: Elmo, language: str, title: str, folder: Path, ending: str = "") -> None:
+    """Draw how the two senses of the first example of the page, "bank" or 苹果, fall apart."""
     examples = json.loads((files("elmo.serve") / "page" / "examples.json").read_text(encoding="utf-8"))
-    example = examples["en"]["senses"][0]
+    example = examples[language]["senses"][0]
     found = analysis.map_senses(model, example["sentences"], num_senses=example["num_senses"])
-    count = len(found.occurrences)
-    title = f"One word, two senses: “{found.word}” in {count} sentences, layer by layer"
-    analysis.draw_senses(found, output, title=title)
+    title = title.format(word=found.word, count=len(found.occurrences))
+    analysis.draw_senses(found, folder / f"senses{ending}.png", title=title)
 
 
 if __name__ == "__main__":
