@@ -2,9 +2,10 @@
 
 python docs/pictures/draw.py [--model MODEL] [--corpus FOLDER] [--run RUN] [--comparison RUN]
 
-senses.png, senses-zh.png (with the model zh-small) and similarity.png need nothing else. play.png is drawn from wikipedia_en.valid.txt and
-books_en.valid.txt of --corpus, en-small-training.png from a training --run, and learning-curve.png from what
-`elmo task train --compare --fractions` wrote. inference.png is drawn by benchmarks/inference.py --plot.
+senses.png, senses-zh.png (with the model zh-small) and similarity.png need nothing else. play.png is drawn from
+wikipedia_en.valid.txt and books_en.valid.txt of --corpus, en-small-training.png from a training --run, and
+learning-curve.png from what `elmo task train --compare --fractions` wrote. inference.png is drawn by
+benchmarks/inference.py --plot.
 """
 
 import argparse
