@@ -47,7 +47,7 @@ fi
 echo "== context layer and compact storage: $work/zh-small"
 if [ ! -e "$work/zh-small/config.json" ] || [ "$work/run/checkpoints" -nt "$work/zh-small" ]; then
   $elmo fuse "$work/run" "$work/corpus" --vectors "$work/vectors.txt" --words "${VOCABULARY_SIZE:-12000}" \
-    --window 24 --focus 3 --share 2 --frequency 3e-4 --storage compact --output "$work/zh-small" --force
+    --window 24 --focus 3 --share 1.5 --frequency 3e-4 --storage compact --output "$work/zh-small" --force
 fi
 
 echo "== Traditional characters: $work/zh-small/aliases.txt"

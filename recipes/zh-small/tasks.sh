@@ -45,7 +45,7 @@ for name in "${@:-pos ner sentiment similarity entailment}"; do
       sentiment) compare sentiment sentiment csv --network cnn --epochs 8 ;;
       # Two columns of text and a score from 0 to 5, without a header.
       similarity) compare similarity similarity csv --epochs 8 ;;
-      entailment) compare entailment entailment json --epochs 6 ;;
+      entailment) compare entailment entailment json --epochs 4 ;;
       *) echo "There is no task $task; choose pos, ner, sentiment, similarity or entailment." >&2; exit 2 ;;
     esac
   done

@@ -89,6 +89,12 @@ def test_force_spares_what_is_no_model(run: Run, model_folder, tmp_path):
     assert len(names(tmp_path)) == 5
 
 
+def test_force_replaces_every_file_of_a_model(run: Run, tmp_path):
+    for _ in range(2):  # the Chinese model has all of them: a context layer, aliases, a card
+        assert run("convert", "zh-small", tmp_path / "copy", "--storage", "compact", "--force").code == 0
+    assert "aliases.txt" in names(tmp_path / "copy")
+
+
 def test_an_empty_folder_is_filled(run: Run, model_folder, tmp_path):
     (tmp_path / "out").mkdir()
     assert run("convert", model_folder, tmp_path / "out").code == 0

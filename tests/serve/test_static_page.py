@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +16,16 @@ from elmo.serve.static_page import request_key, write_page
 from tests.cli.conftest import run  # noqa: F401  # a fixture
 
 EXAMPLES = json.loads((files("elmo.serve") / "page" / "examples.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("language", "name"), [("en", "en-small"), ("zh", "zh-small")])
+def test_the_examples_are_right_with_the_packaged_models(language, name):
+    model = Elmo.from_pretrained(name)
+    for example in EXAMPLES[language]["compare"]:
+        first, second, third = example["sentences"]
+        word = re.search(r"\[(.+)\]", first)[1]  # twice in one sense, in the first and the third sentence
+        third = re.sub(rf"(?i)({re.escape(word)})", r"[\1]", third, count=1)
+        assert model.similarity(first, third) > model.similarity(second, third), example["name"]
 
 
 @pytest.fixture(scope="module")

@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# The files of a model in either format: only a folder with nothing else is ever replaced.
-_OWN_FILES = {
-    "config.json", "weights.safetensors", "vocabulary.txt", "characters.txt", "word_counts.txt", "README.md",
-    "context.safetensors", "context.txt", "options.json", "weights.hdf5", "vocab.txt",
-}  # fmt: skip
+_HDF5_FILES = ("options.json", "weights.hdf5", "vocab.txt")
 ModelOutput = Annotated[Path, argument("OUT", "Folder to write the model to.")]
 export = typer.Typer(rich_markup_mode=None)  # its help is in elmo.cli.app
 
@@ -48,7 +44,10 @@ class RewriteOptions(FilesOptions):
                 f"{output} is not empty (it has {_shorten(names)}); give a new folder, or --force to replace the "
                 "model in it."
             )
-        if others := [name for name in names if name not in _OWN_FILES]:
+        from elmo.checkpoint.folder import CARD_FILE, FILES
+
+        # Only a folder with nothing but the files of a model, in either format, is ever replaced.
+        if others := [name for name in names if name not in (*FILES, CARD_FILE, *_HDF5_FILES)]:
             raise InputError(
                 f"{output} has other files than a model ({_shorten(others)}), so --force does not replace it; "
                 "give a new folder."
