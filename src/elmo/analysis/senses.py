@@ -31,6 +31,8 @@ _NEARLY = 0.9  # of the best margin: the smallest number of clusters that reache
 _RANDOM_CUTS = 10
 _ASKED_FOR_SUBSTITUTES = 5  # typical occurrences of a sense
 _SUBSTITUTES_EACH = 100
+# Of a model of characters, runs of characters are searched, which takes longer: fewer, and in less text.
+_RUNS_EACH, _UNITS_NEAR = 40, 24
 
 
 @dataclass(frozen=True)
@@ -352,8 +354,12 @@ def _mean_substitutes(model: Elmo, occurrences: Sequence[Occurrence]) -> dict[st
     reads_spans = model.tokenization.reads_characters
     asked = [each for each in occurrences if reads_spans or each.end - each.start == 1]
     for occurrence in asked:
-        span = (occurrence.start, occurrence.end)
-        for each in model.substitutes(occurrence.sentence.words, span, top_k=_SUBSTITUTES_EACH):
+        words, start, end = occurrence.sentence.words, occurrence.start, occurrence.end
+        if reads_spans:
+            first = max(0, start - _UNITS_NEAR)
+            words, start, end = words[first : end + _UNITS_NEAR], start - first, end - first
+        top_k = _RUNS_EACH if reads_spans else _SUBSTITUTES_EACH
+        for each in model.substitutes(words, (start, end), top_k=top_k):
             means[each.word] = means.get(each.word, 0.0) + math.exp(each.log_probability) / len(asked)
     return means
 
