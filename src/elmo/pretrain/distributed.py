@@ -1,4 +1,4 @@
-"""One process or several, started by torchrun: which rows are ours, which device, how gradients are averaged."""
+"""One process or several, started by torchrun: which rows are ours, which device, what is averaged and when."""
 
 import os
 from collections.abc import Iterable
