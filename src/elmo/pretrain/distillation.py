@@ -371,9 +371,19 @@ class TeacherHeads(nn.Module):
 
         `words` (N,) says which are equal. A word with fewer than MIN_OTHERS other occurrences has the loss 0.
         """
-        others = find_others(words)
-        losses = [compare_relations(own, vectors, others) for own in self._choose(layers)]
-        return torch.stack(losses).mean(dim=0) * (others.sum(dim=1) >= MIN_OTHERS)
+        by_word = words.argsort(stable=True)
+        counts = torch.unique_consecutive(words[by_word], return_counts=True)[1]
+        # Each word apart: nearly all pairs of a lesson are of two different words.
+        groups = [places for places in by_word.split(counts.tolist()) if len(places) > MIN_OTHERS]
+        losses = layers.new_zeros(len(words))
+        if not groups:
+            return losses
+        chosen, compared = self._choose(layers), []
+        for places in groups:
+            others = find_others(words[places])
+            found = [compare_relations(own[places], vectors[places], others) for own in chosen]
+            compared.append(torch.stack(found).mean(dim=0))
+        return losses.index_copy(0, torch.cat(groups), torch.cat(compared))
 
     def _choose(self, layers: Tensor) -> list[Tensor]:
         """Return what learns, (N, 2D) each."""
