@@ -1,9 +1,10 @@
-"""Two meanings of a word told apart: 24 words, 5 sentences of our own per meaning, none of them trained on.
+"""Which vectors separate two meanings of a word: 24 words, 5 sentences of our own per meaning, none trained on.
 
     python benchmarks/homonyms.py MODEL [MODEL ...]
-    python benchmarks/homonyms.py MODEL --sentences benchmarks/everyday_meanings.txt
+    python benchmarks/homonyms.py MODEL --sentences benchmarks/other_meanings.txt --encoder MINILM
     python benchmarks/homonyms.py MODEL --sentences benchmarks/chinese_meanings.tsv
 
+--encoder adds a Transformer of Hugging Face (extra distill): a word has the mean of its pieces in the last layer.
 A .tsv file has a word, its meaning and a sentence with the [word] in brackets on each line.
 
 Each occurrence gets the meaning of its nearest neighbour among the word's others (1-NN), and of the nearest mean
@@ -99,34 +100,44 @@ def embed(model: Elmo, occurrences: list[Occurrence], layers: str | int) -> Vect
     return np.concatenate(arrays)
 
 
+def embed_by_encoder(name: str, occurrences: list[Occurrence]) -> Vectors:
+    """Return the vector of each occurrence by a Transformer, (n, dimensions)."""
+    from elmo.pretrain.distillation import Teacher
+
+    encoder, found = Teacher(name), []
+    for each in occurrences:
+        assert not isinstance(each.sentence, str), "an encoder reads sentences in words"
+        place = [word.lower() for word in each.sentence].index(each.word.lower())
+        found.append(encoder.vectors(encoder.cut([each.sentence]))[place].numpy())
+    return np.stack(found)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="MODEL")
     parser.add_argument("--sentences", type=Path, default=FILE, help="Another file of sentences.")
+    parser.add_argument("--encoder", help="Transformer to compare with: a folder, or a name on the hub.")
     given = parser.parse_args()
     occurrences = read_occurrences(given.sentences)
-    results = []
+    results: list[dict[str, str | float]] = []
+
+    def report(name: str, kind: str, vectors: Vectors) -> None:
+        nearest, centroid, gap = score(occurrences, vectors)
+        triples = score_triples(occurrences, vectors)
+        shown = Path(name).name
+        print(f"| {shown} | {kind} | {nearest:.1f} | {centroid:.1f} | {triples:.1f} | {gap:.3f} |", flush=True)
+        results.append(
+            {"model": name, "vectors": kind, "1nn": nearest, "centroid": centroid, "triples": triples, "gap": gap}
+        )
+
     print("| model | vectors | 1-NN | centroid | triples | within - across |\n|---|---|---:|---:|---:|---:|")
     for name in given.models:
         model = Elmo.from_pretrained(name)
         kinds: list[str | int] = [*range(model.num_layers), "average", *(["meaning"] if model.context else [])]
         for kind in kinds:
-            vectors = embed(model, occurrences, kind)
-            nearest, centroid, gap = score(occurrences, vectors)
-            triples = score_triples(occurrences, vectors)
-            told = kind if isinstance(kind, str) else f"layer {kind}"
-            row = f"| {Path(name).name} | {told} | {nearest:.1f} | {centroid:.1f} | {triples:.1f} | {gap:.3f} |"
-            print(row, flush=True)
-            results.append(
-                {
-                    "model": name,
-                    "vectors": told,
-                    "1nn": nearest,
-                    "centroid": centroid,
-                    "triples": triples,
-                    "gap": gap,
-                }
-            )
+            report(name, kind if isinstance(kind, str) else f"layer {kind}", embed(model, occurrences, kind))
+    if given.encoder:
+        report(given.encoder, "last layer", embed_by_encoder(given.encoder, occurrences))
     print(json.dumps({"num_occurrences": len(occurrences), "results": results}))
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from elmo import Elmo
 from tests.cli.conftest import Run
+from tests.pretrain.tiny_encoder import save_encoder
 
 MONEY = "the [bank] of money and cash"
 RIVER = "the river and the [bank] of mud"
@@ -100,6 +101,19 @@ def test_static_vectors_are_written_and_used(run: Run, model_folder, topics_corp
     assert "exists already" in run("static", topics_corpus, "-o", output).message()
     fused = run("fuse", model_folder, topics_corpus, "-o", tmp_path / "fused", "--vectors", output)
     assert "10 words and 3 dimensions" in fused.out
+
+
+def test_a_teacher_changes_the_static_vectors(run: Run, topics_corpus, tmp_path):
+    transformers = pytest.importorskip("transformers", reason="the extra distill is not installed")
+    encoder = save_encoder(tmp_path / "encoder", transformers)
+    arguments = ["--dim", "3", "--words", "10", "-o"]
+    assert run("static", topics_corpus, *arguments, tmp_path / "corpus.txt").code == 0
+    assert run("static", topics_corpus, *arguments, tmp_path / "both.txt", "--teacher", encoder).code == 0
+    found = [(tmp_path / name).read_text().splitlines() for name in ("corpus.txt", "both.txt")]
+    assert [[line.split()[0] for line in lines] for lines in found] == [[line.split()[0] for line in found[0]]] * 2
+    assert found[0] != found[1]
+    answer = run("static", topics_corpus, "-o", tmp_path / "none.txt", "--teacher", tmp_path / "missing")
+    assert "missing" in answer.message() and not (tmp_path / "none.txt").exists()
 
 
 @pytest.mark.parametrize(

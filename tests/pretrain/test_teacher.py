@@ -3,12 +3,14 @@
 import json
 import sys
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
 from elmo import CheckpointError, ConfigError
-from elmo.pretrain.distillation import Teacher
+from elmo.corpus.static_vectors import StaticVectors
+from elmo.pretrain.distillation import Teacher, join_static_vectors
 
 from .tiny_encoder import save_decoder, save_encoder, save_roberta
 
@@ -134,3 +136,31 @@ def test_without_transformers_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ConfigError, match=r"pip install 'modern-elmo\[distill\]'"):
         Teacher("anything")
+
+
+def static_vectors(words, vectors):
+    frequencies = np.full(len(words), 1 / len(words))
+    return StaticVectors(tuple(words), tuple(words), frequencies, vectors.astype(np.float32), lowercase=True)
+
+
+def test_words_that_a_corpus_cannot_separate_are_separated_by_a_teacher(teacher):
+    words = ["bank", "cat", "king", "tree", "market", "river"]
+    vectors = np.eye(6)[[0, 0, 1, 2, 3, 4]]  # the corpus takes bank and cat for the same
+    joined = join_static_vectors(static_vectors(words, vectors), teacher)
+    assert joined.vectors.shape == (6, 6) and joined.words == tuple(words)
+    np.testing.assert_allclose(np.linalg.norm(joined.vectors, axis=1), 1, rtol=1e-5)
+    taught = teacher.vectors(teacher.cut([[word] for word in words])).numpy()
+    taught -= taught.mean(axis=0)
+    taught /= np.linalg.norm(taught, axis=1, keepdims=True)
+    expected = np.concatenate([vectors, taught], axis=1)
+    expected -= expected.mean(axis=0)  # of rank 5, so that six components hold all of it
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(joined.vectors @ joined.vectors.T, expected @ expected.T, atol=1e-5)
+    assert joined.vectors[0] @ joined.vectors[1] < 0.9
+
+
+def test_a_word_without_pieces_keeps_the_vector_of_the_corpus(teacher):
+    words = ["bank", "cat", "\u200b"]
+    joined = join_static_vectors(static_vectors(words, np.eye(3)), teacher)
+    assert np.isfinite(joined.vectors).all()
+    assert joined.vectors[2].any()

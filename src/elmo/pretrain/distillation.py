@@ -8,16 +8,19 @@ import itertools
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.checkpoint.source import fetch_from_hub
 from elmo.corpus.prepared import MARK, PreparedCorpus
+from elmo.corpus.static_vectors import StaticVectors
 from elmo.errors import ConfigError, first_line
 from elmo.model import Elmo
 from elmo.nn import draw_glorot
@@ -122,6 +125,27 @@ class Teacher:
                 f"The teacher {self.name} reads from left to right only: its vectors do not depend on the words "
                 "that follow; choose an encoder, such as BERT."
             )
+
+
+def join_static_vectors(static: StaticVectors, teacher: Teacher) -> StaticVectors:
+    """Return static vectors of the same dimension that hold what a teacher knows of each word alone as well.
+
+    Both kinds are centred and of length 1; their principal components are kept. A word without pieces keeps what
+    the corpus says of it.
+    """
+    pieces = teacher.cut([[form] for form in static.forms])
+    found = teacher.vectors(pieces).cpu().numpy()
+    taught = np.zeros((len(static.words), teacher.dim), dtype=np.float32)
+    taught[pieces.words.numpy()] = found - found.mean(axis=0)
+    both = np.concatenate([static.vectors, _scale(taught)], axis=1)
+    both -= both.mean(axis=0)
+    _, directions = np.linalg.eigh(both.T @ both)  # by rising eigenvalues
+    return replace(static, vectors=_scale(both @ directions[:, -static.vectors.shape[1] :]))
+
+
+def _scale(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / np.maximum(lengths, np.finfo(np.float32).tiny)).astype(np.float32)
 
 
 def _pad(rows: Sequence[tuple[list[int], list[int]]]) -> PieceBatch:

@@ -117,6 +117,12 @@ def static(
     keep_case: bool = option(
         "--keep-case", "Keep capital letters instead of converting words to lower case.", False
     ),
+    teacher: str | None = option(
+        "ENCODER",
+        "Hugging Face encoder, a folder or a name on the hub, whose vectors of single words are joined with the "
+        "corpus's.",
+        None,
+    ),
     seed: Seed = 0,
     force: bool = option("--force", "Replace FILE.", False),
 ) -> None:
@@ -124,11 +130,13 @@ def static(
 
     Words that occur in similar contexts get similar vectors: words near each other are counted, the counts become
     positive pointwise mutual information, and a singular value decomposition reduces it. The file has the text
-    format of word2vec; `elmo fuse` and `elmo task train` read it. Needs the extra `fuse`.
+    format of word2vec; `elmo fuse` and `elmo task train` read it. Needs the extra `fuse`, with a teacher `distill`
+    too.
 
     \b
-    Example:
+    Examples:
       elmo static corpus --output vectors.txt
+      elmo static corpus --teacher sentence-transformers/all-MiniLM-L6-v2 --output vectors.txt
     """
     if output.exists() and not force:
         raise InputError(f"{output} exists already; choose another name, or use --force to replace it.")
@@ -136,6 +144,11 @@ def static(
     from elmo.corpus.static_vectors import make_static_vectors, write_static_vectors
 
     opened = PreparedCorpus.open(corpus)
+    encoder = None
+    if teacher is not None:
+        from elmo.pretrain.distillation import Teacher, join_static_vectors
+
+        encoder = Teacher(teacher)  # before the corpus is read: a wrong name is reported at once
     with (
         output_file(output) as aside,
         progress_bar(unit="words", num_bytes=opened.num_tokens, prints=False) as advance,
@@ -144,6 +157,8 @@ def static(
             opened, num_words=words, dim=dim, window=window, lowercase=not keep_case, seed=seed,
             advance=lambda num_tokens: advance(num_tokens, num_tokens),
         )  # fmt: skip
+        if encoder is not None:
+            made = join_static_vectors(made, encoder)
         write_static_vectors(made, aside)
     print(
         f"Wrote {output}: {len(made.words):,} words of {dim} dimensions, from {opened.num_words:,} words of text."

@@ -1,0 +1,55 @@
+"""Sentence vectors beside those of a Transformer: the correlation of their cosines with people's scores.
+
+    python benchmarks/sentence_similarity.py stsb-test.csv --encoder MINILM
+    python benchmarks/sentence_similarity.py stsb-test.csv --model MODEL
+
+A row of the file is two sentences and a score. --encoder is a folder of sentence-transformers. Prints a table, then
+one JSON line.
+"""
+
+import argparse
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import pearsonr, spearmanr
+
+from elmo import Elmo
+
+Vectors = npt.NDArray[np.floating]
+
+
+def correlate(first: Vectors, second: Vectors, scores: list[float]) -> tuple[float, float]:
+    """Return Pearson's and Spearman's correlation, times 100, of the cosines of rows with the scores."""
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    cosines = (first * second).sum(axis=1) / lengths
+    return 100 * float(pearsonr(cosines, scores)[0]), 100 * float(spearmanr(cosines, scores)[0])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pairs", type=Path)
+    parser.add_argument("--model", default="en-small")
+    parser.add_argument("--encoder", help="folder of a sentence-transformers model to compare with")
+    given = parser.parse_args()
+    with given.pairs.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    sentences = [[row[side] for row in rows] for side in (0, 1)]
+    scores = [float(row[2]) for row in rows]
+    model = Elmo.from_pretrained(given.model)
+    found = {given.model: correlate(*(model.encode(side) for side in sentences), scores)}
+    if given.encoder:
+        from sentence_transformers import SentenceTransformer
+
+        encoder = SentenceTransformer(given.encoder, device="cpu")
+        found[given.encoder] = correlate(*(encoder.encode(side) for side in sentences), scores)
+    print("| | Pearson | Spearman |\n|---|---:|---:|")
+    for name, (pearson, spearman) in found.items():
+        print(f"| {Path(name).name} | {pearson:.1f} | {spearman:.1f} |")
+    print(json.dumps({"num_pairs": len(rows), "correlations": found}))
+
+
+if __name__ == "__main__":
+    main()
