@@ -3,8 +3,8 @@
     python benchmarks/sentence_similarity.py stsb-test.csv --encoder MINILM
     python benchmarks/sentence_similarity.py stsb-test.csv --model MODEL
 
-A row of the file is two sentences and a score. --encoder is a folder of sentence-transformers. Prints a table, then
-one JSON line.
+A row of the file is two sentences and a score. --encoder is a folder of sentence-transformers. Prints a table,
+then one JSON line.
 """
 
 import argparse
