@@ -8,10 +8,12 @@
 # VALIDATION  raw text that is not among TEXT
 # TEXT        files .txt, .jsonl or .parquet, compressed or not
 #
-# Environment: VOCABULARY_SIZE, VECTOR_DIM, SETTINGS (a TOML file), TRAIN_OPTIONS (more options of elmo train, such as
-# "--teacher ENCODER" or "--set context.vectors=WORK/vectors.txt"), ELMO (the command; with several processes
-# TRAIN="torchrun --nproc-per-node 2 -m elmo train", fastest on two cores without a GPU, with TRAIN_OPTIONS="--set
-# num_rows=256 --set average_every=20").
+# Environment: TEACHER (a Hugging Face encoder, a folder or a name on the hub: its vectors of single words are joined
+# with the static vectors, its vectors in context are learned in the last 40% of the run, and the model is aligned with
+# them; extra distill), VOCABULARY_SIZE, VECTOR_DIM, SETTINGS (a TOML file), TRAIN_OPTIONS (more options of elmo train,
+# such as "--set context.vectors=WORK/vectors.txt"), ELMO (the command; with several processes TRAIN="torchrun
+# --nproc-per-node 2 -m elmo train", fastest on two cores without a GPU, with TRAIN_OPTIONS="--set num_rows=256 --set
+# average_every=20").
 set -euo pipefail
 
 if [ $# -lt 3 ]; then
@@ -23,6 +25,15 @@ shift 2
 elmo=${ELMO:-elmo}
 train=${TRAIN:-$elmo train}
 settings=${SETTINGS:-$(dirname "$0")/settings.toml}
+static_options=() train_options=()
+if [ -n "${TEACHER:-}" ]; then
+  static_options=(--teacher "$TEACHER")
+  train_options=(
+    --teacher "$TEACHER" --set teacher.begin=0.6 --set teacher.weight=6 --set teacher.relations=5
+    --set teacher.share=1 --set teacher.every=1 --set teacher.predict=true
+    --set 'teacher.heads=["top", "average"]' --set optimizer.clip_norm=20
+  )
+fi
 mkdir -p "$work"
 
 echo "== corpus: $work/corpus"
@@ -30,7 +41,7 @@ $elmo prepare "$@" --output "$work/corpus" --vocabulary-size "${VOCABULARY_SIZE:
 
 echo "== static vectors: $work/vectors.txt"
 if [ ! -e "$work/vectors.txt" ] || [ "$work/corpus/manifest.json" -nt "$work/vectors.txt" ]; then
-  $elmo static "$work/corpus" --output "$work/vectors.txt" --dim "${VECTOR_DIM:-256}" --force
+  $elmo static "$work/corpus" --output "$work/vectors.txt" --dim "${VECTOR_DIM:-256}" --force "${static_options[@]}"
 fi
 
 echo "== training: $work/run"
@@ -38,12 +49,22 @@ if [ -e "$work/run/run.json" ]; then
   $train --resume "$work/run"
 else
   # shellcheck disable=SC2086  # options are separated by spaces
-  $train "$work/corpus" --config "$settings" --validation "$validation" --output "$work/run" ${TRAIN_OPTIONS:-}
+  $train "$work/corpus" --config "$settings" --validation "$validation" --output "$work/run" \
+    "${train_options[@]}" ${TRAIN_OPTIONS:-}
+fi
+
+trained=$work/run stamp=$work/run/checkpoints
+if [ -n "${TEACHER:-}" ]; then
+  trained=$work/aligned stamp=$work/aligned/config.json
+  echo "== vectors in a basis nearer to the teacher's: $trained"
+  if [ ! -e "$trained/config.json" ] || [ "$work/run/checkpoints" -nt "$trained/config.json" ]; then
+    $elmo align "$work/run" "$1" --teacher "$TEACHER" --output "$trained" --force
+  fi
 fi
 
 echo "== context layer and compact storage: $work/en-small"
-if [ ! -e "$work/en-small/config.json" ] || [ "$work/run/checkpoints" -nt "$work/en-small" ]; then
-  $elmo fuse "$work/run" "$work/corpus" --vectors "$work/vectors.txt" --storage compact --output "$work/en-small" --force
+if [ ! -e "$work/en-small/config.json" ] || [ "$stamp" -nt "$work/en-small/config.json" ]; then
+  $elmo fuse "$trained" "$work/corpus" --vectors "$work/vectors.txt" --storage compact --output "$work/en-small" --force
 fi
 
 echo "== perplexity on $validation"

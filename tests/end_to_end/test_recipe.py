@@ -1,5 +1,6 @@
 """The recipe of the default model, on a small text: from raw text to a folder, resumed after a kill."""
 
+import json
 import os
 import shutil
 import signal
@@ -13,15 +14,17 @@ import pytest
 from elmo import Elmo
 from elmo.checkpoint.source import list_checkpoints
 from tests.pretrain.conftest import make_text
+from tests.pretrain.tiny_encoder import save_encoder
 
 SCRIPT = Path(__file__).parents[2] / "recipes" / "en-small" / "run.sh"
 SIZES = {"num_rows": 4, "num_steps": 10, "num_samples": 8, "checkpoint_every": 10, "validate_every": 40}
 
 
-def start(work, folder):
+def start(work, folder, *, teacher=None):
     changes = {**SIZES, "max_updates": 60, "model.encoder.cell_dim": 16, "model.encoder.output_dim": 8}
     environment = {
         **os.environ,
+        **({"TEACHER": str(teacher)} if teacher else {}),
         "OMP_NUM_THREADS": "1",
         "ELMO": f"{sys.executable} -m elmo",
         "VOCABULARY_SIZE": "20",
@@ -67,3 +70,22 @@ def test_the_recipe_makes_a_model_and_resumes_after_a_kill(tmp_path):
     assert (work / "en-small" / "config.json").stat().st_mtime_ns == made
     usage = subprocess.run(["bash", str(SCRIPT)], capture_output=True, text=True)
     assert usage.returncode == 2 and usage.stderr.startswith("usage: ")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here to run the recipe")
+def test_the_recipe_learns_from_a_teacher_and_is_aligned_with_it(tmp_path):
+    transformers = pytest.importorskip("transformers", reason="the extra distill is not installed")
+    nouns = [f"w{first}{second}" for first in "abcdef" for second in "abcdefgh"]  # alignment compares many words
+    (tmp_path / "text.txt").write_text(make_text(0, 2000, nouns=nouns))
+    (tmp_path / "valid.txt").write_text(make_text(1, 40, nouns=nouns))
+    work, teacher = tmp_path / "work", save_encoder(tmp_path / "encoder", transformers)
+    finish(start(work, tmp_path, teacher=teacher))
+    metrics = [json.loads(line) for line in (work / "run" / "metrics.jsonl").read_text().splitlines()]
+    taught = [line["update"] for line in metrics if line["kind"] == "train" and "teacher_cosine" in line]
+    assert taught and min(taught) > 36  # the last 40% of 60 updates
+    made = [(work / name / "config.json").stat().st_mtime_ns for name in ("aligned", "en-small")]
+    assert Elmo.from_pretrained(work / "en-small").embed("the bank", layers="meaning").shape == (2, 16 + 6)
+    finish(start(work, tmp_path, teacher=teacher))
+    assert [(work / name / "config.json").stat().st_mtime_ns for name in ("aligned", "en-small")] == made
