@@ -69,8 +69,7 @@ def gather_plays(corpus: Path, output: Path) -> None:
 
 def complete(command: list[str], model: str) -> list[str]:
     """Return the arguments of `elmo`."""
-    given = [command[0], model, *command[1:]] if command[0] == "evaluate" else [*command, "--model", model]
-    return [*given, "--json"]
+    return [*command, "--model", model, "--json"]
 
 
 def run(name: str, command: list[str], model: str, output: Path, threads: str | None) -> None:
