@@ -6,23 +6,24 @@ from elmo import Elmo
 
 PLACES = {
     "London", "England", "Havana", "Oslo", "Rome", "Bombay", "Vienna", "Manchester", "France", "Berlin", "Oxford",
-    "Boston", "Lancashire", "Italy", "Germany", "Scotland", "Paris", "Madrid", "Moscow", "Bristol",
+    "Boston", "Lancashire", "Italy", "Germany", "Scotland", "Paris", "Madrid", "Moscow", "Bristol", "Budapest",
+    "Sydney",
 }  # fmt: skip
 ROOMS = {"room", "door", "house", "hospital", "window", "court", "bed", "hall", "table", "gate", "floor", "bank"}
 # A sentence, the words that a person would accept, and how many of the best five must be among them.
 EVERYDAY = [
     ("He was born in [Paris] in 1902 .", PLACES, 5),
     ("I went to the [bank] to deposit money .", ROOMS | {"store", "office", "shop"}, 4),
-    ("I am [happy] to see you .", {"glad", "sorry", "going", "afraid", "delighted", "not", "pleased"}, 5),
+    ("I am [happy] to see you .", {"glad", "sorry", "sure", "afraid", "delighted", "obliged", "pleased"}, 5),
     (
         "She is a very [good] teacher .",
-        {"renowned", "successful", "talented", "young", "prominent", "gifted", "handsome", "senior"},
-        5,
+        {"renowned", "successful", "talented", "young", "prominent", "gifted", "enthusiastic", "senior"},
+        4,
     ),
     ("She has two [sons] .", {"daughters", "children", "sisters", "brothers", "years", "boys"}, 4),
     ("I have lived here for ten [years] .", {"months", "days", "minutes", "hours", "weeks", "centuries"}, 5),
     ("She studied [physics] at the university .",
-     {"theology", "medicine", "philosophy", "economics", "law", "studies", "mathematics"}, 4),
+     {"theology", "medicine", "philosophy", "economics", "law", "botany", "mathematics", "chemistry"}, 4),
     ("She speaks [French] and German .",
      {"English", "Spanish", "Greek", "Arabic", "Italian", "German", "Russian", "Polish", "fluent"}, 4),
     ("The old [man] sat by the fire .", {"woman", "gentleman", "lady", "men", "people", "fellow"}, 4),
