@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError
@@ -232,3 +233,16 @@ def test_settings_that_make_no_sense_are_refused(changes, message):
     with pytest.raises(ConfigError) as caught:
         make_settings("tagging", changes)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("layers", ["learned", "top", "concat"])
+def test_gamma_starts_where_the_layers_have_the_spread_of_word_vectors(train_toy, toy_inputs, bilm_folder, layers):
+    still = {"fit__learning_rate": 1e-12, "fit__num_epochs": 1, "elmo__layers": layers}
+    _, result = train_toy("tagging", **still)
+    examples = read_splits(toy_inputs("tagging")).train
+    kind = {"learned": "average", "top": "top", "concat": "concat"}[layers]
+    vectors = np.concatenate(
+        Elmo.from_pretrained(bilm_folder).embed([list(each.words) for each in examples], layers=kind)
+    )
+    for mix in result.mixes:
+        assert mix["gamma"] * vectors.std(axis=0).mean() == pytest.approx(0.5, rel=1e-2)

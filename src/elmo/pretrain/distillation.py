@@ -145,7 +145,7 @@ def join_static_vectors(static: StaticVectors, teacher: Teacher) -> StaticVector
 
 def _scale(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return (vectors / np.maximum(lengths, np.finfo(np.float32).tiny)).astype(np.float32)
+    return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny), dtype=np.float32)
 
 
 def _pad(rows: Sequence[tuple[list[int], list[int]]]) -> PieceBatch:
@@ -398,7 +398,7 @@ class TeacherHeads(nn.Module):
         by_word = words.argsort(stable=True)
         counts = torch.unique_consecutive(words[by_word], return_counts=True)[1]
         # Each word apart: nearly all pairs of a lesson are of two different words.
-        groups = [places for places in by_word.split(counts.tolist()) if len(places) > MIN_OTHERS]
+        groups = [places for places in torch.split(by_word, counts.tolist()) if len(places) > MIN_OTHERS]
         losses = layers.new_zeros(len(words))
         if not groups:
             return losses

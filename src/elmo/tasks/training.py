@@ -20,6 +20,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import nn
 
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.checkpoint.open import read_tokenization
@@ -27,6 +28,7 @@ from elmo.checkpoint.source import DEFAULT_MODEL
 from elmo.config import parse
 from elmo.errors import CheckpointError, ConfigError, InputError, first_line
 from elmo.files.durable import holding, is_vacant, remove, replace_file, sha256_of
+from elmo.layer import LayerMixes
 from elmo.model import Elmo
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.progress import StatusBar
@@ -50,6 +52,8 @@ logger = logging.getLogger(__name__)
 
 TRAINING, RUN_FILE, STATE_FILE, SCORES_FILE = "training", "run.json", "state.pt", "scores.json"
 Settings = TaskSettings | Mapping[str, Any]
+USUAL_SPREAD = 0.5  # standard deviation of a dimension, about that of GloVe
+NUM_SPREAD_EXAMPLES = 200  # by which the spread of a model's layers is estimated
 
 
 @dataclass(frozen=True)
@@ -204,6 +208,13 @@ class _Run:
                 family.name, settings, labels, self._words, self._shape,
                 tuned=self._model if elmo.tune else None, vectors=vectors,
             )  # fmt: skip
+        mixes = network.encoder.mixes
+        if layers_of is not None and self._shape is not None and mixes is not None:
+            texts = [
+                text for example in self._train[:NUM_SPREAD_EXAMPLES] for text in family.texts(example) if text
+            ]
+            if texts:
+                _start_gamma(mixes, self._shape, [layers_of(text) for text in texts])
         self._predictor = Predictor(
             network, family, labels, Batcher(settings, self._words, self._shape, layers_of)
         )
@@ -291,6 +302,20 @@ class _Run:
         # A tuned biLM has a folder of its own.
         weights = {name: each for name, each in state.best_weights.items() if not name.startswith(BILM_PREFIX)}
         write_task(folder, description, self._words, weights)
+
+
+def _start_gamma(mixes: LayerMixes, shape: BilmShape, values: Sequence[npt.NDArray[Any]]) -> None:
+    """Let γ start where the mixed layers (of sentences, (T, V) each) have the spread of usual word vectors.
+
+    Models differ in the length of their vectors, and a few epochs move γ by little.
+    """
+    layers = np.concatenate(values)[:, : shape.num_layers * shape.dim].astype(np.float32)
+    if mixes.layers != "concat":
+        layers = layers.reshape(-1, shape.num_layers, shape.dim)
+        layers = layers[:, -1] if mixes.layers == "top" else layers.mean(axis=1)
+    if (spread := float(layers.std(axis=0).mean())) > 0:
+        for mix in mixes:
+            nn.init.constant_(cast(ScalarMix, mix).gamma, USUAL_SPREAD / spread)
 
 
 def _absolute(path: str | None) -> str | None:
