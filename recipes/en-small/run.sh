@@ -29,9 +29,8 @@ static_options=() train_options=()
 if [ -n "${TEACHER:-}" ]; then
   static_options=(--teacher "$TEACHER")
   train_options=(
-    --teacher "$TEACHER" --set teacher.begin=0.6 --set teacher.weight=6 --set teacher.relations=5
-    --set teacher.share=1 --set teacher.every=1 --set teacher.predict=true
-    --set 'teacher.heads=["top", "average"]' --set optimizer.clip_norm=20
+    --teacher "$TEACHER" --set teacher.begin=0.6 --set teacher.weight=20 --set teacher.relations=5
+    --set teacher.share=1 --set teacher.every=1 --set teacher.predict=true --set optimizer.clip_norm=20
   )
 fi
 mkdir -p "$work"
