@@ -703,14 +703,17 @@ class Elmo:
     ) -> Iterator[tuple[int, Array]]:
         rows = self._runtime.embed(batch, choice).cpu().numpy()
         contexts: Sequence[Array | None] = [None] * len(batch.order)
+        scales = None
         if self._context is not None and choice.with_context:
             contexts = self._context.read([sentences[number] for number in batch.order])
+            scales = self._context.scales_of(choice.lay_out(rows))
         start = 0
         for number, context in zip(batch.order, contexts, strict=True):
             # The boundaries are cut off. A copy lets go of the batch; a sentence alone is all of it.
-            array = choice.lay_out(rows[start + 1 : start + 1 + len(sentences[number])])
-            if self._context is not None and context is not None:
-                yield number, self._context.join(array, context)
+            own = slice(start + 1, start + 1 + len(sentences[number]))
+            array = choice.lay_out(rows[own])
+            if self._context is not None and context is not None and scales is not None:
+                yield number, self._context.join(array, context, scales[own])
             else:
                 yield number, array if len(batch.order) == 1 else array.copy()
             start += len(sentences[number]) + 2

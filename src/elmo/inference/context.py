@@ -4,7 +4,8 @@ Both sides go into one sum, so a clue on the left and one on the right meet. A n
 and if it is related to the word in the middle. Only words are read here, never states of the language model.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from elmo.text.units import Tokenization, UnitSentence
 Array = npt.NDArray[np.float32]
 EncodeWords = Callable[[list[str]], Array]  # distinct words -> their vectors in layer 0, (n, D)
 _POSITIONS_AT_ONCE = 64  # whose neighbours are weighed together; bounds the work and memory of long sentences
+_PLACES_AT_ONCE = 1024  # of several sentences; what is computed for them stays in the processor's cache
 _REMEMBERED_WORDS = 200_000
 _NO_ROW = -1
 
@@ -33,6 +35,8 @@ class ContextReader:
         self._tensors = {name: tensor.detach().cpu() for name, tensor in layer.tensors.items()}
         self._keys = {word: row for row, word in enumerate(layer.words)}
         self._rows: dict[str, int] = {}  # of words as they are spelled in texts
+        share = self.config.share / (1 + self.config.share)
+        self._top_scale, self._context_scale = np.float32(np.sqrt(1 - share)), np.float32(np.sqrt(share))
 
     def read(self, sentences: Sequence[Sequence[str]]) -> list[Array]:
         """Return the context vectors (T, d) of each sentence: of length nearly 1, less where little is near."""
@@ -41,7 +45,7 @@ class ContextReader:
         read = [self._tokenization.read(words) for words in sentences]
         has_groups = any(sentence.num_units is not None for sentence in read)
         found = self._read(read, [sentence.ranges() for sentence in read] if has_groups else None)
-        return [found[number, : len(words)] for number, words in enumerate(sentences)]
+        return [vectors[: len(words)] for vectors, words in zip(found, sentences, strict=True)]
 
     def read_spans(self, words: Sequence[str], spans: Sequence[tuple[int, int]]) -> Array:
         """Return the context vectors (n, d) of phrases of one sentence: what surrounds each phrase as a whole."""
@@ -57,26 +61,37 @@ class ContextReader:
 
     def _read(
         self, sentences: Sequence[UnitSentence], groups: Sequence[Sequence[tuple[int, int]]] | None
-    ) -> Array:
-        """Return (B, T, d): of each unit, or of each of the `groups`, ranges of units that are one word."""
-        length = max(1, *(len(sentence.units) for sentence in sentences))
-        distinct, index = _number_words([sentence.units for sentence in sentences], length)
-        vectors, weights = self._look_up(distinct)
-        numbers = None if groups is None else torch.from_numpy(_number_groups(groups, length))
-        with torch.inference_mode():
-            return self._sum_neighbours(vectors, weights, torch.from_numpy(index), numbers).numpy()
+    ) -> list[Array]:
+        """Return (T, d) per sentence: of each unit, or of each of the `groups`, ranges of units that are one word.
 
-    def join(self, top: Array, context: Array) -> Array:
+        Zeros follow where a sentence is shorter than others, or has fewer groups than units.
+        """
+        numbers: dict[str, int] = {}
+        rows = [[numbers.setdefault(unit, len(numbers)) for unit in sentence.units] for sentence in sentences]
+        vectors, weights = self._look_up(list(numbers))
+        found: list[Array] = []
+        with torch.inference_mode():
+            for part in _divide([len(row) for row in rows]):
+                index = torch.from_numpy(_pad(rows[part], padding=len(numbers)))
+                owners = None if groups is None else torch.from_numpy(_number_groups(groups[part], index.shape[1]))
+                found.extend(self._sum_neighbours(vectors, weights, index, owners).numpy())
+        return found
+
+    def join(self, top: Array, context: Array, scales: Array | None = None) -> Array:
         """Return the vectors (T, 2D + d) of "meaning": top layer and context side by side, each at its share.
 
         Where contexts have the length 1, the cosine of two is (cosine of the top layer + share · cosine of the
-        contexts) / (1 + share).
+        contexts) / (1 + share). `scales` (T, 1) is what `scales_of` returns, if it is known.
         """
-        share = self.config.share / (1 + self.config.share)
         joined = np.empty((len(top), top.shape[1] + context.shape[1]), dtype=np.float32)
-        np.multiply(top, np.sqrt(1 - share) / _lengths(top), out=joined[:, : top.shape[1]])
-        np.multiply(context, np.float32(np.sqrt(share)), out=joined[:, top.shape[1] :])
+        np.multiply(top, self.scales_of(top) if scales is None else scales, out=joined[:, : top.shape[1]])
+        np.multiply(context, self._context_scale, out=joined[:, top.shape[1] :])
         return joined
+
+    def scales_of(self, top: Array) -> Array:
+        """Return what vectors of the top layer (N, 2D) are multiplied by in "meaning", (N, 1)."""
+        lengths = np.sqrt(np.einsum("td,td->t", top, top))[:, None]
+        return self._top_scale / np.maximum(lengths, np.finfo(np.float32).tiny)
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> Array:
         """Return one vector (N, d + D) of length 1 per sentence; zeros for one without words.
@@ -108,14 +123,13 @@ class ContextReader:
 
     def _look_up(self, words: list[str]) -> tuple[Tensor, Tensor]:
         """Return the vectors (U + 1, d) and weights (U + 1,) of distinct words; the last row, padding, is zero."""
-        rows = np.fromiter(map(self._find_row, words), dtype=np.int64, count=len(words))
-        known, unknown = np.flatnonzero(rows != _NO_ROW), np.flatnonzero(rows == _NO_ROW)
-        tensors = self._tensors
-        vectors, weights = torch.zeros(len(words) + 1, self.config.dim), torch.zeros(len(words) + 1)
-        chosen = torch.from_numpy(rows[known])
-        vectors[known] = tensors["vectors"][chosen].float().mul_(tensors["scales"][chosen, None])
-        weights[known] = tensors["weights"][chosen]
-        if len(unknown):
+        rows = torch.tensor([*self._find_rows(words), _NO_ROW])
+        is_known = rows != _NO_ROW
+        tensors, chosen = self._tensors, rows.clamp(min=0)
+        scales = tensors["scales"][chosen] * is_known
+        vectors = torch.index_select(tensors["vectors"], 0, chosen).float().mul_(scales[:, None])
+        weights = tensors["weights"][chosen] * is_known
+        if len(unknown := torch.nonzero(~is_known[:-1])[:, 0]):
             encoded = torch.from_numpy(self._encode_words([words[number] for number in unknown]))
             estimated = encoded @ tensors["unknown_map"] + tensors["unknown_bias"]
             vectors[unknown] = torch.nn.functional.normalize(estimated, dim=1)
@@ -131,14 +145,18 @@ class ContextReader:
             encoded[:-1] = torch.nn.functional.normalize(centred, dim=1)
         return vectors * weights[:, None] * self._tensors["sentence_scale"], encoded * weights[:, None]
 
-    def _find_row(self, word: str) -> int:
-        row = self._rows.get(word)
-        if row is None:
-            row = self._keys.get(word.lower() if self.config.lowercase else word, _NO_ROW)
-            if len(self._rows) >= _REMEMBERED_WORDS:
-                self._rows = {}
-            self._rows[word] = row
-        return row
+    def _find_rows(self, words: list[str]) -> list[int]:
+        """Return the rows of words in the table, _NO_ROW for others; spellings that were met are remembered."""
+        remembered = self._rows
+        if len(remembered) >= _REMEMBERED_WORDS:
+            remembered = self._rows = {}
+        rows = list(map(remembered.get, words))
+        if None in rows:
+            for word, row in zip(words, rows, strict=True):
+                if row is None:
+                    remembered[word] = self._keys.get(word.lower() if self.config.lowercase else word, _NO_ROW)
+            rows = list(map(remembered.get, words))
+        return cast(list[int], rows)
 
     def _sum_neighbours(
         self, vectors: Tensor, weights: Tensor, index: Tensor, groups: Tensor | None = None
@@ -150,11 +168,11 @@ class ContextReader:
         """
         window, length = self.config.window, index.shape[1]
         found = torch.empty(*index.shape, vectors.shape[1])
-        means = None if groups is None else _average_groups(vectors[index], groups)
+        means = None if groups is None else _average_groups(_rows_of(vectors, index), groups)
         for start in range(0, length, _POSITIONS_AT_ONCE):
             stop = min(start + _POSITIONS_AT_ONCE, length)
             first, last = max(0, start - window), min(length, stop + window)
-            near = vectors[index[:, first:last]]  # (B, K, d)
+            near = _rows_of(vectors, index[:, first:last])  # (B, K, d)
             middle = near[:, start - first : stop - first]
             if groups is not None and means is not None:
                 middle = _take(means, groups[:, start:stop])
@@ -189,25 +207,34 @@ def _average_groups(values: Tensor, groups: Tensor) -> Tensor:
     return sums / counts.clamp_(min=1)[..., None]
 
 
+def _rows_of(vectors: Tensor, index: Tensor) -> Tensor:
+    """(U, d) and (B, T) -> (B, T, d); several times as fast as vectors[index]."""
+    return vectors.index_select(0, index.reshape(-1)).view(*index.shape, -1)
+
+
 def _take(values: Tensor, groups: Tensor) -> Tensor:
     return values.gather(1, groups[..., None].expand(*groups.shape, values.shape[2]))
 
 
-def _number_words(sentences: Sequence[Sequence[str]], length: int) -> tuple[list[str], npt.NDArray[np.int64]]:
-    """Return the distinct words, and which of them stands at each place (B, length); padding has the number U."""
-    numbers: dict[str, int] = {}
-    rows = [[numbers.setdefault(word, len(numbers)) for word in words] for words in sentences]
-    index = np.full((len(sentences), length), len(numbers), dtype=np.int64)
+def _divide(lengths: Sequence[int]) -> Iterator[slice]:
+    """Yield neighbouring sentences that have few places together, padding counted."""
+    start, longest = 0, 1
+    for number, length in enumerate(lengths):
+        longest = max(longest, length)
+        if number > start and longest * (number + 1 - start) > _PLACES_AT_ONCE:
+            yield slice(start, number)
+            start, longest = number, max(1, length)
+    yield slice(start, len(lengths))
+
+
+def _pad(rows: Sequence[Sequence[int]], *, padding: int) -> npt.NDArray[np.int64]:
+    """Return rows of numbers as an array (B, T), T at least 1."""
+    padded = np.full((len(rows), max(1, *map(len, rows))), padding, dtype=np.int64)
     for place, row in enumerate(rows):
-        index[place, : len(row)] = row
-    return list(numbers), index
+        padded[place, : len(row)] = row
+    return padded
 
 
 def _remove_directions(vectors: Tensor, directions: Tensor) -> Tensor:
     """Take orthonormal directions (k, d) out of vectors (N, d)."""
     return vectors - (vectors @ directions.T) @ directions
-
-
-def _lengths(vectors: Array) -> Array:
-    lengths = np.sqrt(np.einsum("td,td->t", vectors, vectors))[:, None]
-    return np.asarray(np.maximum(lengths, np.finfo(np.float32).tiny), dtype=np.float32)
