@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from elmo import CheckpointError, ConfigError, Elmo
-from elmo.checkpoint.source import list_checkpoints
+from elmo.checkpoint.source import best_checkpoint, list_checkpoints
 from elmo.pretrain.distillation import TEACHER_TEMPERATURE, TEMPERATURE, TeacherHeads
 from elmo.pretrain.launch import resume_run, start_run
 from elmo.pretrain.metrics import read_metrics
@@ -55,6 +55,19 @@ def train(folder, corpus, settings, **inputs):
 
 def cosines(folder, kind="train"):
     return {line["update"]: line.get("teacher_cosine") for line in read_metrics(folder) if line["kind"] == kind}
+
+
+def test_a_taught_run_opens_its_last_checkpoint(corpus_folder, validation_file, tmp_path, taught_settings):
+    # A rate this high makes the language model worse from validation to validation.
+    changes = {"max_updates": 20, "validate_every": 10, "checkpoint_every": 10, "optimizer.learning_rate": 30.0}
+    for name, teacher in (("taught", {"weight": 1.0}), ("alone", None)):
+        settings = replace(taught_settings(**changes), **({} if teacher else {"teacher": None}))
+        train(tmp_path / name, corpus_folder, settings, validation=(str(validation_file),))
+    lines = read_metrics(tmp_path / "taught")
+    first, last = (line["perplexity"] for line in lines if line["kind"] == "validation")
+    assert first < last  # so the lowest perplexity is not that of the last
+    assert best_checkpoint(tmp_path / "taught") == list_checkpoints(tmp_path / "taught")[-1]
+    assert (tmp_path / "alone" / "best.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -264,13 +264,16 @@ class Run:
         if not self.is_first:
             return
         perplexity = math.inf if validation is None else validation.evaluation.perplexity
-        if validation is not None and (self._best is None or perplexity < self._best[0]):
+        is_better = self._best is None or perplexity < self._best[0]
+        if validation is not None and is_better and self._seeks_perplexity:
             self._best = (perplexity, folder.name)
         self._write_best()
         watcher.on_checkpoint(folder)
 
     def _find_best(self, names: Sequence[str]) -> tuple[float, str] | None:
         """Return the best checkpoint; a process killed before it wrote best.json left it in the metrics."""
+        if not self._seeks_perplexity:
+            return None
         measured = [
             (line["perplexity"], checkpoint_folder(self.folder, line["update"]).name)
             for line in read_metrics(self.folder)
@@ -279,6 +282,11 @@ class Run:
         if (best := read_best(self.folder)) is not None:
             measured.append(best)
         return min((each for each in measured if each[1] in names), default=None)
+
+    @property
+    def _seeks_perplexity(self) -> bool:
+        """Whether the lowest perplexity is best; what is learned beside the language model raises it at first."""
+        return self.settings.teacher is None and self.settings.context is None
 
     def _write_best(self) -> None:
         """Write best.json if it is not up to date, and remove old checkpoints."""
