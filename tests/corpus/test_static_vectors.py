@@ -95,6 +95,18 @@ def test_glove_files_without_a_first_line_are_read(topics_corpus, tmp_path):
     assert found.vectors.shape == (3, 3)
 
 
+def test_rows_in_lower_case_go_before_the_usual_spelling(tmp_path):
+    corpus = prepare(tmp_path, "the bank of Paris\nThe Bank of Paris\nthe BANK of Paris and the sea\n")
+    (tmp_path / "vectors.txt").write_text("Bank 9 9\nbank 1 0\nParis 0 1\nSea 5 5\nThe 7 7\nthe -1 -1\nof 0 0.5\n")
+    found = read_static_vectors(tmp_path / "vectors.txt", corpus)
+    assert set(found.words) == {"the", "of", "paris", "bank"}  # "Sea" is neither in lower case nor usual
+    rows = np.array([[-1, -1], [0, 0.5], [0, 1], [1, 0]], np.float32)
+    rows -= rows.mean(axis=0)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    order = [found.words.index(word) for word in ("the", "of", "paris", "bank")]
+    np.testing.assert_allclose(found.vectors[order], rows, atol=1e-6)
+
+
 def test_what_cannot_be_done_is_reported(topics_corpus, tmp_path):
     with pytest.raises(InputError, match="so those have fewer than that many dimensions, not 400"):
         make_static_vectors(topics_corpus, dim=400)

@@ -180,11 +180,14 @@ def fuse(
     output: Path = option("--output -o OUT", "Folder to write."),
     vectors: Path | None = option(
         "FILE",
-        "Static vectors to use instead of making them from the corpus: a text file of GloVe or word2vec.",
+        "Static vectors to use instead of making them from the corpus: a text file of GloVe or word2vec, plain or "
+        "compressed. The row of a word in lower case counts; without one, that of its usual spelling.",
         None,
     ),
     words: NumWords = 40_000,
-    dim: Dimensions = 256,
+    dim: int | None = option(
+        "", "Dimensions of the static vectors made from the corpus.", None, shown="256", min=1
+    ),
     window: int = option("", "Number of words on each side whose topic counts.", ContextConfig.window, min=1),
     focus: float = option(
         "", "How much more the words count that are related to the word in the middle.", ContextConfig.focus, min=0
@@ -210,6 +213,10 @@ def fuse(
       elmo prepare 'texts/*.txt.xz' --output corpus
       elmo fuse small corpus --output small-fused
     """
+    if vectors is not None and dim is not None:
+        raise InputError(
+            f"--dim is {dim}, but --vectors {vectors} has static vectors of its own dimensions; leave out --dim."
+        )
     rewrite.check_folder(model, output)
     from elmo.corpus.prepared import PreparedCorpus
     from elmo.fusion import fuse as add_context
