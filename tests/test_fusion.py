@@ -15,6 +15,7 @@ from elmo.checkpoint.derived import change_basis
 from elmo.checkpoint.folder import check_content_hash, content_hash, read_folder
 from elmo.config import ContextConfig
 from elmo.inference.runtime import run_bilm
+from tests.checkpoint import bilm_files, manylangs_files
 from tests.language_models import VOCABULARY, expected_targets, make_language_model
 
 MONEY_BANK = "the [bank] of money and cash"
@@ -323,6 +324,37 @@ def test_another_basis_leaves_the_estimates_of_unknown_words(fused_model):
     changed = Elmo(change_basis(fused_model.checkpoint(), words=words, layers=layers))
     text = [["quay", "bank", "zzzz"]]
     assert np.allclose(changed.context_vectors(text)[0], fused_model.context_vectors(text)[0], atol=1e-4)
+
+
+def write_official(folder):
+    options = bilm_files.make_options()
+    return bilm_files.write_model(folder, options, bilm_files.make_variables(options))
+
+
+def write_manylangs(folder):
+    settings = manylangs_files.make_settings()
+    return manylangs_files.write_model(folder, settings, *manylangs_files.make_state_dicts(settings))
+
+
+@pytest.mark.parametrize(("format", "write"), [("hdf5", write_official), ("manylangs", write_manylangs)])
+def test_published_models_can_have_a_context_layer(topics_corpus, tmp_path, format, write):
+    source = Elmo.from_pretrained(write(tmp_path / "published"))
+    assert source.checkpoint().origin["format"] == format
+    fuse(source, topics_corpus, dim=4).save_pretrained(tmp_path / "fused")
+    fused = Elmo.from_pretrained(tmp_path / "fused")
+    sentence = [["the", "bank", "of", "money", "quay"]]
+    np.testing.assert_allclose(
+        fused.embed(sentence, layers="all")[0], source.embed(sentence, layers="all")[0], atol=1e-6
+    )
+    assert fused.embed(sentence, layers="meaning")[0].shape == (5, source.dim + 4)
+    one, two, other = (
+        fused.context_vectors([text.split()])[0][text.split().index("bank")]
+        for text in ("the bank of money and cash", "a loan to the bank", "the river and the bank of mud")
+    )
+    assert one @ two > one @ other + 0.1
+    # Words outside the table are estimated from the layer 0 of this very model.
+    assert np.linalg.norm(fused.context_vectors([["quay", "bank"]])[0][1]) > 0.5
+    assert fused.encode(["the bank of money"]).shape == (1, 4 + source.dim // 2)
 
 
 def test_static_vectors_of_a_file_take_the_place_of_the_corpus(tiny_model, topics_corpus, tmp_path):
