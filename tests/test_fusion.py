@@ -14,10 +14,15 @@ from elmo.checkpoint.checkpoint import fingerprint as bilm_hash
 from elmo.checkpoint.derived import change_basis
 from elmo.checkpoint.folder import check_content_hash, content_hash, read_folder
 from elmo.config import ContextConfig
+from elmo.inference.runtime import run_bilm
+from tests.checkpoint import bilm_files, manylangs_files
+from tests.language_models import VOCABULARY, expected_targets, make_language_model
 
 MONEY_BANK = "the [bank] of money and cash"
 OTHER_MONEY_BANK = "a loan to the [bank]"
 RIVER_BANK = "the river and the [bank] of mud"
+# Of the top layer with that of float32, in a network of six dimensions, where rounding is averaged least.
+LEAST_COSINES = {"float32": 0.99999, "bfloat16": 0.9995, "int8": 0.999}
 
 
 def test_meaning_is_the_top_layer_beside_the_context(fused_model):
@@ -118,33 +123,72 @@ def test_the_language_model_knows_nothing_of_the_context(tiny_model, fused_model
         assert np.allclose(one, two, atol=1e-6)
 
 
-def test_no_gradient_reaches_the_context_layer_from_predictions(fused_model):
+@pytest.fixture(scope="module")
+def predicting_models(topics_corpus):
+    """A language model with a context layer, and the same with the rows of that layer's tensors in reverse."""
+    model = fuse(make_language_model(), topics_corpus, dim=4)
+    checkpoint = model.checkpoint()
+    tensors = {name: tensor.flip(0) for name, tensor in checkpoint.context.tensors.items()}
+    return model, Elmo(replace(checkpoint, context=replace(checkpoint.context, tensors=tensors)))
+
+
+def language_model_loss(model, words):
+    """The loss of both directions by the full softmax, with gradients."""
+    states, _ = run_bilm(model.bilm.requires_grad_(), model.indexer.batch([words]))
+    targets = torch.tensor(expected_targets(words))
+    ends = torch.tensor([VOCABULARY.index("<S>")]), torch.tensor([VOCABULARY.index("</S>")])
+    top, dim = states.layers[-1][0], model.dim // 2
+    ahead, back = model.bilm.softmaxes
+    return ahead.loss(top[:-1, :dim], torch.cat([targets, ends[1]])) + back.loss(
+        top[1:, dim:], torch.cat([ends[0], targets])
+    )
+
+
+def test_predictions_are_the_same_with_any_context_layer(predicting_models):
+    one, other = predicting_models
+    words = ["the", "bank", "of", "money"]
+    found = [model.embed([words], layers="meaning")[0][:, model.dim :] for model in (one, other)]
+    assert np.abs(found[0] - found[1]).max() > 0.1
+    for score, changed in zip(*(model.score([words, ["a", "river"]]) for model in (one, other)), strict=True):
+        assert np.array_equal(score.left_to_right, changed.left_to_right)
+        assert np.array_equal(score.right_to_left, changed.right_to_left)
+    assert one.substitutes(words, 1) == other.substitutes(words, 1)
+    losses = [language_model_loss(model, words) for model in (one, other)]
+    assert torch.equal(*losses)
+    (score,) = one.score([words])
+    assert losses[0].item() == pytest.approx(score.left_to_right_loss + score.right_to_left_loss, rel=1e-5)
+
+
+def test_gradients_of_predictions_reach_the_network_and_no_context_tensor(predicting_models):
+    model = Elmo(predicting_models[0].checkpoint())
+    # The reader of the layer detaches the tensors it is given, so it gets these afterwards.
     tensors = {
         name: tensor.clone().requires_grad_() if tensor.is_floating_point() else tensor
-        for name, tensor in fused_model.checkpoint().context.tensors.items()
+        for name, tensor in model.checkpoint().context.tensors.items()
     }
-    checkpoint = replace(
-        fused_model.checkpoint(), context=replace(fused_model.checkpoint().context, tensors=tensors)
-    )
-    model = Elmo(checkpoint)
-    batch = model.indexer.batch([["the", "bank", "of", "money"]])
-    from elmo.inference.runtime import run_bilm
-
-    states, _ = run_bilm(model.bilm.requires_grad_(), batch)
-    states.layers[-1].sum().backward()
+    model._context._tensors = tensors
+    language_model_loss(model, ["the", "bank", "of", "money"]).backward()
     assert all(tensor.grad is None for tensor in tensors.values())
-    assert any(parameter.grad is not None for parameter in model.bilm.parameters())
+    for name, parameter in model.bilm.named_parameters():
+        assert parameter.grad is not None and parameter.grad.abs().sum() > 0, name
+    storages = {parameter.data_ptr() for parameter in model.bilm.parameters()}
+    assert not storages & {tensor.data_ptr() for tensor in model.checkpoint().context.tensors.values()}
 
 
 def test_a_trained_task_still_knows_its_model_after_fusing(tiny_model, fused_model):
     assert bilm_hash(tiny_model) == bilm_hash(fused_model)
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("precision", list(LEAST_COSINES))
 def test_all_precisions_give_meanings(fused_model, precision):
     model = Elmo(fused_model.checkpoint(), precision=precision)
-    expected = fused_model.embed("the bank of money", layers="meaning")
-    assert np.allclose(model.embed("the bank of money", layers="meaning"), expected, atol=0.1)
+    expected, found = (each.embed("the bank of money", layers="meaning") for each in (fused_model, model))
+    # Static vectors of known words are not computed by the network.
+    np.testing.assert_allclose(found[:, model.dim :], expected[:, model.dim :], atol=1e-6)
+    tops = [vectors[:, : model.dim] for vectors in (expected, found)]
+    lengths = [np.linalg.norm(top, axis=1) for top in tops]
+    np.testing.assert_allclose(lengths[1], lengths[0], rtol=1e-5)
+    assert (np.einsum("td,td->t", *tops) / lengths[0] / lengths[1]).min() > LEAST_COSINES[precision]
 
 
 def test_a_carried_state_moves_the_top_layer_and_not_the_context(fused_model):
@@ -216,6 +260,9 @@ def test_unknown_and_impossible_settings_are_refused(fused_model, tmp_path):
         read_folder(tmp_path / "model")
     with pytest.raises(ConfigError, match="window is 0; it must be above 0; focus is -1"):
         ContextConfig.from_dict({"num_words": 3, "dim": 9, "window": 0, "focus": -1.0})
+    for share in (-1.0, 0.0, float("nan"), float("inf")):
+        faults = ContextConfig(3, 16, share=share).faults()
+        assert faults == [f"share is {share}; it must be a finite number above 0"]
 
 
 def test_tensors_that_do_not_fit_are_refused(fused_model):
@@ -279,6 +326,37 @@ def test_another_basis_leaves_the_estimates_of_unknown_words(fused_model):
     assert np.allclose(changed.context_vectors(text)[0], fused_model.context_vectors(text)[0], atol=1e-4)
 
 
+def write_official(folder):
+    options = bilm_files.make_options()
+    return bilm_files.write_model(folder, options, bilm_files.make_variables(options))
+
+
+def write_manylangs(folder):
+    settings = manylangs_files.make_settings()
+    return manylangs_files.write_model(folder, settings, *manylangs_files.make_state_dicts(settings))
+
+
+@pytest.mark.parametrize(("format", "write"), [("hdf5", write_official), ("manylangs", write_manylangs)])
+def test_published_models_can_have_a_context_layer(topics_corpus, tmp_path, format, write):
+    source = Elmo.from_pretrained(write(tmp_path / "published"))
+    assert source.checkpoint().origin["format"] == format
+    fuse(source, topics_corpus, dim=4).save_pretrained(tmp_path / "fused")
+    fused = Elmo.from_pretrained(tmp_path / "fused")
+    sentence = [["the", "bank", "of", "money", "quay"]]
+    np.testing.assert_allclose(
+        fused.embed(sentence, layers="all")[0], source.embed(sentence, layers="all")[0], atol=1e-6
+    )
+    assert fused.embed(sentence, layers="meaning")[0].shape == (5, source.dim + 4)
+    one, two, other = (
+        fused.context_vectors([text.split()])[0][text.split().index("bank")]
+        for text in ("the bank of money and cash", "a loan to the bank", "the river and the bank of mud")
+    )
+    assert one @ two > one @ other + 0.1
+    # Words outside the table are estimated from the layer 0 of this very model.
+    assert np.linalg.norm(fused.context_vectors([["quay", "bank"]])[0][1]) > 0.5
+    assert fused.encode(["the bank of money"]).shape == (1, 4 + source.dim // 2)
+
+
 def test_static_vectors_of_a_file_take_the_place_of_the_corpus(tiny_model, topics_corpus, tmp_path):
     path = tmp_path / "glove.txt"
     path.write_text("money 1 0.1 0\ncash 0.9 0 0\nriver 0 1 0\nwater 0.1 0.9 0\nthe 0 0 1\n")
@@ -286,3 +364,6 @@ def test_static_vectors_of_a_file_take_the_place_of_the_corpus(tiny_model, topic
     assert (model.context.num_words, model.context.dim) == (5, 3)
     one, two, other = (model.context_vectors([[word, "the"]])[0][1] for word in ("money", "cash", "river"))
     assert one @ two > 0.5 > one @ other
+    for name in ("dim", "counting_window"):
+        with pytest.raises(InputError, match=f"{name} is 3, but `vectors` are given, .*; leave {name} out"):
+            fuse(tiny_model, topics_corpus, vectors=path, **{name: 3})

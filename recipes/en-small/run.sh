@@ -25,6 +25,7 @@ shift 2
 elmo=${ELMO:-elmo}
 train=${TRAIN:-$elmo train}
 settings=${SETTINGS:-$(dirname "$0")/settings.toml}
+# bash before 4.4 takes an empty array for an unset variable, hence ${name[@]+...} below.
 static_options=() train_options=()
 if [ -n "${TEACHER:-}" ]; then
   static_options=(--teacher "$TEACHER")
@@ -40,7 +41,8 @@ $elmo prepare "$@" --output "$work/corpus" --vocabulary-size "${VOCABULARY_SIZE:
 
 echo "== static vectors: $work/vectors.txt"
 if [ ! -e "$work/vectors.txt" ] || [ "$work/corpus/manifest.json" -nt "$work/vectors.txt" ]; then
-  $elmo static "$work/corpus" --output "$work/vectors.txt" --dim "${VECTOR_DIM:-256}" --force "${static_options[@]}"
+  $elmo static "$work/corpus" --output "$work/vectors.txt" --dim "${VECTOR_DIM:-256}" --force \
+    ${static_options[@]+"${static_options[@]}"}
 fi
 
 echo "== training: $work/run"
@@ -49,7 +51,7 @@ if [ -e "$work/run/run.json" ]; then
 else
   # shellcheck disable=SC2086  # options are separated by spaces
   $train "$work/corpus" --config "$settings" --validation "$validation" --output "$work/run" \
-    "${train_options[@]}" ${TRAIN_OPTIONS:-}
+    ${train_options[@]+"${train_options[@]}"} ${TRAIN_OPTIONS:-}
 fi
 
 trained=$work/run stamp=$work/run/checkpoints
@@ -57,7 +59,9 @@ if [ -n "${TEACHER:-}" ]; then
   trained=$work/aligned stamp=$work/aligned/config.json
   echo "== vectors in a basis nearer to the teacher's: $trained"
   if [ ! -e "$trained/config.json" ] || [ "$work/run/checkpoints" -nt "$trained/config.json" ]; then
-    $elmo align "$work/run" "$1" --teacher "$TEACHER" --output "$trained" --force
+    # Lessons raise the perplexity, so the checkpoint with the lowest one may come from before them: take the last.
+    checkpoints=("$work"/run/checkpoints/update-*)
+    $elmo align "${checkpoints[${#checkpoints[@]} - 1]}" "$1" --teacher "$TEACHER" --output "$trained" --force
   fi
 fi
 

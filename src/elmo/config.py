@@ -194,9 +194,11 @@ class ContextConfig:
 
     def faults(self) -> list[str]:
         """Return the faults of these settings, one phrase each."""
-        found = list_not_positive(self, "num_words", "dim", "window", "share")
+        found = list_not_positive(self, "num_words", "dim", "window")
         found += list_too_large(self, num_words=LARGEST_TABLE, dim=LARGEST_DIM, window=LARGEST_DIM)
-        for name in ("focus", "shrinkage", "share", "unknown_weight"):
+        if not 0 < self.share < math.inf:
+            found.append(f"share is {self.share}; it must be a finite number above 0")
+        for name in ("focus", "shrinkage", "unknown_weight"):
             if not math.isfinite(getattr(self, name)) or getattr(self, name) < 0:
                 found.append(f"{name} is {getattr(self, name)}; it must be a finite number, 0 or more")
         if not 0 <= self.num_components < self.dim:

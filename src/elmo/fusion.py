@@ -25,7 +25,7 @@ from elmo.corpus.static_vectors import (
     make_static_vectors,
     read_static_vectors,
 )
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, InputError
 from elmo.inference.context import ContextReader
 from elmo.model import Elmo
 
@@ -39,8 +39,8 @@ def fuse(
     *,
     vectors: str | Path | StaticVectors | None = None,
     num_words: int = NUM_WORDS,
-    dim: int = DIM,
-    counting_window: int = COUNTING_WINDOW,
+    dim: int | None = None,
+    counting_window: int | None = None,
     lowercase: bool = True,
     window: int = ContextConfig.window,
     focus: float = ContextConfig.focus,
@@ -52,16 +52,22 @@ def fuse(
     """Return the model with a context layer, so that it offers layers="meaning" and better sentence vectors.
 
     The layer is made from a prepared corpus (see elmo prepare) in the model's language; `vectors` are static
-    vectors to use instead of the corpus's own: a text file of GloVe or word2vec, or made before. The language
-    model stays as it is. `window`, `focus` and `share` are settings of the layer, see ContextConfig; a word of the
-    relative `frequency` counts half as much as a rare one. Models of characters want a wider window, a larger
-    share and a higher frequency. `advance` is called with the number of tokens counted. An older context layer is
-    replaced.
+    vectors to use instead of the corpus's own: a text file of GloVe or word2vec, or made before. `dim` (256) and
+    `counting_window` (8) are for the corpus's own. The language model stays as it is. `window`, `focus` and
+    `share` are settings of the layer, see ContextConfig; a word of the relative `frequency` counts half as much as
+    a rare one. Models of characters want a wider window, a larger share and a higher frequency. `advance` is
+    called with the number of tokens counted. An older context layer is replaced.
     """
     opened = corpus if isinstance(corpus, PreparedCorpus) else PreparedCorpus.open(corpus)
+    for name, value in (("dim", dim), ("counting_window", counting_window)):
+        if vectors is not None and value is not None:
+            raise InputError(
+                f"{name} is {value}, but `vectors` are given, so none are computed; leave {name} out."
+            )
     if vectors is None:
         static = make_static_vectors(
-            opened, num_words=num_words, dim=dim, window=counting_window, lowercase=lowercase,
+            opened, num_words=num_words, dim=DIM if dim is None else dim,
+            window=COUNTING_WINDOW if counting_window is None else counting_window, lowercase=lowercase,
             seed=seed, advance=advance,
         )  # fmt: skip
     elif isinstance(vectors, StaticVectors):

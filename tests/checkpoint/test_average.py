@@ -65,3 +65,17 @@ def test_the_command(tmp_path, capsys):
     assert "is not empty" in capsys.readouterr().err
     assert main(["average", *folders, "-o", folders[1], "--force"]) == 2
     assert "is the folder of MODEL" in capsys.readouterr().err
+
+
+def test_the_mean_has_no_context_layer_and_the_command_says_so(fused_model, tiny_model, tmp_path, capsys):
+    assert average([fused_model.checkpoint(), tiny_model.checkpoint()]).context is None
+    for name, model in (("fused", fused_model), ("plain", tiny_model)):
+        model.save_pretrained(tmp_path / name)
+    for pair in (("fused", "plain"), ("plain", "fused")):
+        output = tmp_path / "-".join(pair)
+        assert main(["average", *(str(tmp_path / name) for name in pair), "-o", str(output)]) == 0
+        assert capsys.readouterr().out == (
+            f"Wrote {output}, the mean of 2 models.\n"
+            "It has no context layer, because those of the models do not fit it; add one with elmo fuse.\n"
+        )
+        assert Elmo.from_pretrained(output).context is None

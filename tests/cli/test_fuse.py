@@ -1,5 +1,6 @@
 """elmo fuse and elmo static: what they write, and what they say if they cannot."""
 
+import gzip
 import json
 
 import pytest
@@ -101,6 +102,10 @@ def test_static_vectors_are_written_and_used(run: Run, model_folder, topics_corp
     assert "exists already" in run("static", topics_corpus, "-o", output).message()
     fused = run("fuse", model_folder, topics_corpus, "-o", tmp_path / "fused", "--vectors", output)
     assert "10 words and 3 dimensions" in fused.out
+    packed = tmp_path / "vectors.txt.gz"
+    packed.write_bytes(gzip.compress(output.read_bytes()))
+    again = run("fuse", model_folder, topics_corpus, "-o", tmp_path / "again", "--vectors", packed)
+    assert again.out == fused.out.replace(str(tmp_path / "fused"), str(tmp_path / "again"))
 
 
 def test_a_teacher_changes_the_static_vectors(run: Run, topics_corpus, tmp_path):
@@ -120,7 +125,11 @@ def test_a_teacher_changes_the_static_vectors(run: Run, topics_corpus, tmp_path)
     ("arguments", "message"),
     [
         (["--dim", "400"], "so those have fewer than that many dimensions, not 400"),
-        (["--vectors", "missing.txt"], "missing.txt could not be read"),
+        (["--vectors", "missing.txt"], "There is no file 'missing.txt'"),
+        (
+            ["--vectors", "v.txt", "--dim", "100"],
+            "--dim is 100, but --vectors v.txt has static vectors of its own dimensions; leave out --dim",
+        ),
     ],
 )
 def test_mistakes_are_reported_and_nothing_is_left(

@@ -1,7 +1,10 @@
 """Static vectors: what stands in like company is alike; bad input is reported in one sentence."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
+from scipy import sparse
 
 from elmo.corpus import static_vectors
 from elmo.corpus.prepare import prepare_corpus
@@ -61,6 +64,45 @@ def test_too_many_pairs_lose_the_rarest_ones(topics_corpus, monkeypatch):
     assert fewer.max() == pytest.approx(whole.max())
 
 
+def make_counts(num_words=3000, num_pairs=500_000):
+    draw = np.random.default_rng(0)
+    rows, columns = np.sort((draw.random((2, num_pairs)) ** 2 * num_words).astype(np.int32), axis=0)
+    shares = (1 / draw.integers(1, 9, num_pairs)).astype(np.float32)
+    return sparse.coo_matrix((shares, (rows, columns)), shape=(num_words, num_words)).tocsr()
+
+
+def test_information_is_that_of_the_formula_whatever_is_computed_at_once(monkeypatch):
+    pairs = static_vectors._mirror(make_counts(200, 4000))
+    counts = pairs.toarray().astype(np.float64)
+    sums = counts.sum(axis=1)
+    contexts = sums**0.75 / (sums**0.75).sum()
+    with np.errstate(divide="ignore"):
+        expected = np.maximum(np.log(counts / sums[:, None] / contexts), 0)
+    for at_once in (1 << 20, 700):
+        monkeypatch.setattr(static_vectors, "_PAIRS_AT_ONCE", at_once)
+        found = static_vectors._weigh(pairs.copy())
+        assert found.dtype == np.float32 and found.nnz == (expected > 0).sum()
+        np.testing.assert_allclose(found.toarray(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_memory_is_bounded_by_the_pairs(monkeypatch):
+    triangle = make_counts()
+    monkeypatch.setattr(static_vectors, "_PAIRS_AT_ONCE", 1 << 14)
+    tracemalloc.start()
+    try:
+        pairs = static_vectors._mirror(triangle)
+        mirroring = tracemalloc.get_traced_memory()[1]
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        static_vectors._weigh(pairs)
+        weighing = tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+    # Beside the triangle's own 8 bytes a pair, 24 while it is mirrored, and next to nothing later.
+    assert mirroring < 25 * triangle.nnz
+    assert weighing < 6 * triangle.nnz
+
+
 def test_words_of_one_topic_are_nearer_than_words_of_two(topics_corpus):
     found = make_static_vectors(topics_corpus, dim=4)
     within = [cosines(found, topic)[np.triu_indices(6, 1)].min() for topic in (MONEY, RIVER)]
@@ -93,6 +135,18 @@ def test_glove_files_without_a_first_line_are_read(topics_corpus, tmp_path):
     found = read_static_vectors(path, topics_corpus)
     assert set(found.words) == {"money", "river", "bank"}
     assert found.vectors.shape == (3, 3)
+
+
+def test_rows_in_lower_case_go_before_the_usual_spelling(tmp_path):
+    corpus = prepare(tmp_path, "the bank of Paris\nThe Bank of Paris\nthe BANK of Paris and the sea\n")
+    (tmp_path / "vectors.txt").write_text("Bank 9 9\nbank 1 0\nParis 0 1\nSea 5 5\nThe 7 7\nthe -1 -1\nof 0 0.5\n")
+    found = read_static_vectors(tmp_path / "vectors.txt", corpus)
+    assert set(found.words) == {"the", "of", "paris", "bank"}  # "Sea" is neither in lower case nor usual
+    rows = np.array([[-1, -1], [0, 0.5], [0, 1], [1, 0]], np.float32)
+    rows -= rows.mean(axis=0)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    order = [found.words.index(word) for word in ("the", "of", "paris", "bank")]
+    np.testing.assert_allclose(found.vectors[order], rows, atol=1e-6)
 
 
 def test_what_cannot_be_done_is_reported(topics_corpus, tmp_path):

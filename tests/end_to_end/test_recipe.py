@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from elmo import Elmo
@@ -91,3 +92,14 @@ def test_the_recipe_learns_from_a_teacher_and_is_aligned_with_it(tmp_path):
     assert Elmo.from_pretrained(work / "en-small").embed("the bank", layers="meaning").shape == (2, 16 + 6)
     finish(start(work, tmp_path, teacher=teacher))
     assert [(work / name / "config.json").stat().st_mtime_ns for name in ("aligned", "en-small")] == made
+    # The best checkpoint by perplexity may come from before the lessons: what is aligned is the last one.
+    before, *_, last = list_checkpoints(work / "run")
+    (work / "run" / "best.json").write_text(json.dumps({"perplexity": 1.0, "checkpoint": before.name}))
+    shutil.rmtree(work / "aligned")
+    finish(start(work, tmp_path, teacher=teacher))
+    sentence = [["the", nouns[0], "sees", "the", nouns[1], "."]]
+    (aligned,), (expected,), (other,) = (
+        Elmo.from_pretrained(folder).score(sentence) for folder in (work / "aligned", last, before)
+    )
+    np.testing.assert_allclose(aligned.left_to_right, expected.left_to_right, atol=1e-3)
+    assert np.abs(aligned.left_to_right - other.left_to_right).max() > 0.01

@@ -1,5 +1,6 @@
 """Aligning with a teacher: cosines come closer to its, predictions stay, and mistakes are one line."""
 
+import json
 import re
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from elmo import Elmo, InputError
+from elmo.checkpoint.folder import read_folder
 from elmo.cli import main
 from elmo.pretrain.alignment import SMALLEST, ReadWords, align
 from tests.language_models import make_language_model
@@ -90,6 +92,28 @@ def test_the_command_writes_a_model_that_predicts_the_same(folders, encoder_fold
     assert main(arguments) == 2
     assert "is not empty" in capsys.readouterr().err
     assert main([*arguments, "--force"]) == 0
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_tables_are_read_as_elmo_prepare_reads_them(folders, encoder_folder, capsys, kind):
+    documents = (folders / "text.txt").read_text().splitlines()
+    (folders / "text.txt").write_text("\n\n".join(documents))
+    table = folders / f"table.{kind}"
+    if kind == "jsonl":
+        table.write_text("".join(json.dumps({"body": document}) + "\n" for document in documents))
+    else:
+        pyarrow = pytest.importorskip("pyarrow", reason="the extra data is not installed")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pyarrow.table({"body": documents}), table)
+    options = ["--teacher", str(encoder_folder), "--max-words", "3000", "-o"]
+    assert main(["align", str(folders / "model"), str(folders / "text.txt"), *options, str(folders / "one")]) == 0
+    arguments = ["align", str(folders / "model"), str(table), *options, str(folders / "two")]
+    assert main([*arguments, "--column", "body"]) == 0
+    one, two = (read_folder(folders / name).weights for name in ("one", "two"))
+    assert all(torch.equal(weight, two[name]) for name, weight in one.items())
+    capsys.readouterr()
+    assert main([*arguments, "--force"]) == 2
+    assert "'text'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

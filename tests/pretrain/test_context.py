@@ -13,11 +13,12 @@ from elmo.checkpoint.source import list_checkpoints
 from elmo.corpus.prepared import MARK, PreparedCorpus
 from elmo.corpus.static_vectors import make_static_vectors, write_static_vectors
 from elmo.pretrain.context import ContextObjective
-from elmo.pretrain.launch import resume_run, start_run
+from elmo.pretrain.launch import _read_validation, resume_run, start_run
 from elmo.pretrain.metrics import read_metrics
 from elmo.pretrain.run import Watcher
 from elmo.pretrain.settings import ContextSettings, read_settings
 from elmo.pretrain.stream import WindowStream
+from tests import characters
 
 from .test_processes import SETTINGS, finish, start
 
@@ -87,6 +88,20 @@ def test_what_surrounds_a_word_does_not_depend_on_the_word(corpus_folder, vector
     one, other = objective._reader.read([["the", "bank", "the"], ["the", "river", "the"]])
     cosines = [one[at] @ other[at] / np.linalg.norm(one[at]) / np.linalg.norm(other[at]) for at in (0, 1)]
     assert cosines[1] == pytest.approx(1, abs=1e-5) and cosines[0] < 0.99
+
+
+def test_validation_text_of_a_model_of_characters_is_looked_up_by_character(tmp_path):
+    folder = characters.prepare_characters(tmp_path)
+    write_static_vectors(make_static_vectors(folder, dim=6), tmp_path / "vectors.txt")
+    corpus = PreparedCorpus.open(folder)
+    (tmp_path / "valid.txt").write_text("苹果很好吃。\n", encoding="utf-8")
+    sentences = _read_validation([str(tmp_path / "valid.txt")], corpus)
+    assert sentences == [list("苹果很好吃。")]
+    objective = ContextObjective(ContextSettings(vectors=str(tmp_path / "vectors.txt")), corpus)
+    (found,) = objective._read(sentences)
+    assert (np.linalg.norm(found, axis=1) > 0).all()
+    (other,) = objective._read([["苹", "果", "很", "甜", "甜", "。"]])
+    assert not np.allclose(found[0], other[0], atol=0.01)
 
 
 def test_the_loss_falls_and_held_out_words_agree(corpus_folder, validation_file, tmp_path, context_settings):

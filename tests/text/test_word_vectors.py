@@ -1,10 +1,13 @@
 """Word vectors from text files: both formats, odd words, and lines that are none."""
 
+import gzip
+import lzma
+
 import numpy as np
 import pytest
 
 from elmo import InputError
-from elmo.text.vocabulary import read_word_vectors
+from elmo.text.vocabulary import measure_word_vectors, read_word_vectors
 
 
 def write(tmp_path, text):
@@ -38,5 +41,17 @@ def test_files_that_are_no_word_vectors_are_explained(tmp_path, text, message):
 
 
 def test_a_file_that_is_not_there_is_explained(tmp_path):
-    with pytest.raises(InputError, match="could not be read: No such file"):
+    with pytest.raises(InputError, match=r"There is no file '.*none.txt'"):
         read_word_vectors(tmp_path / "none.txt", {"bank"}, 2)
+
+
+@pytest.mark.parametrize("compress", [gzip, lzma], ids=["gz", "xz"])
+def test_compressed_files_are_read_and_damaged_ones_explained(tmp_path, compress):
+    path = tmp_path / ("vectors.txt.gz" if compress is gzip else "vectors.txt.xz")
+    packed = compress.compress(b"the 1 2\nbank 3 4.5\n" * 50)
+    path.write_bytes(packed)
+    assert measure_word_vectors(path) == 2
+    np.testing.assert_array_equal(read_word_vectors(path, {"bank"}, 2)["bank"], np.array([3, 4.5], np.float32))
+    path.write_bytes(packed[:-12])
+    with pytest.raises(InputError, match="is truncated or damaged .* download or compress it again"):
+        read_word_vectors(path, {"bank"}, 2)

@@ -25,7 +25,8 @@ def average(checkpoints: Sequence[Checkpoint], shares: Sequence[float] | None = 
     """Return the weighted mean of models with the same settings and words, with equal shares by default.
 
     It is useful for checkpoints of one run, or models fine-tuned from a common ancestor: weights that were
-    initialized independently have nothing in common.
+    initialized independently have nothing in common. The mean has no context layer: that of a model fits its own
+    layer 0 only.
     """
     shares = [1.0] * len(checkpoints) if shares is None else list(shares)
     if len(checkpoints) < 2:
@@ -50,7 +51,8 @@ def average(checkpoints: Sequence[Checkpoint], shares: Sequence[float] | None = 
         for checkpoint, share in zip(checkpoints, shares, strict=True):
             mean += checkpoint.weights[name].double() * (share / total)
         weights[name] = mean.to(weight.dtype)
-    return replace(first, weights=weights, card=derived_card(first.card, "elmo average, which mixed its weights"))
+    card = derived_card(first.card, "elmo average, which mixed its weights")
+    return replace(first, weights=weights, context=None, card=card)
 
 
 def check_basis(config: ModelConfig) -> None:

@@ -22,7 +22,8 @@ from elmo.text.vocabulary import measure_word_vectors, read_word_vectors
 
 NUM_WORDS, DIM, COUNTING_WINDOW = 40_000, 256, 8
 _CHUNK_TOKENS = 1 << 21
-_MOST_PAIRS = 150_000_000  # about 1.2 GB; beyond it the rarest pairs are dropped
+_MOST_PAIRS = 150_000_000  # of 8 bytes, and of 32 while they are mirrored; beyond it the rarest are dropped
+_PAIRS_AT_ONCE = 1 << 20  # whose information is computed in float64
 _WORDS_AT_ONCE = 1 << 18
 _NO_ROW = -1
 _CONTEXT_EXPONENT = 0.75  # frequent contexts count a little less, as in word2vec's negative sampling
@@ -103,8 +104,8 @@ def make_static_vectors(
             f"{opened.folder} has {len(words.words):,} words to make vectors of, so those have fewer than that "
             f"many dimensions, not {dim:,}; prepare more text, or ask for fewer dimensions."
         )
-    pairs = count_pairs(opened, words, window=window, advance=advance)
-    return _finish(words, range(len(words.words)), _reduce(pairs, dim, seed), lowercase)
+    vectors = _reduce(_weigh(count_pairs(opened, words, window=window, advance=advance)), dim, seed)
+    return _finish(words, range(len(words.words)), vectors, lowercase)
 
 
 def read_static_vectors(
@@ -174,15 +175,28 @@ def count_pairs(
     for ids in _read_chunks(corpus):
         pending.append(_count_chunk(ids, words.row_of_id, window, shape))
         while len(pending) > 1 and pending[-2].nnz < 2 * pending[-1].nnz:
-            last = pending.pop()
-            pending[-1] = pending[-1] + last
-        while pending[0].nnz > _MOST_PAIRS:
-            smallest = 2 * smallest or 1 / window
-            pending[0].data[pending[0].data < smallest] = 0
-            pending[0].eliminate_zeros()
+            pending.append(pending.pop() + pending.pop())
+        smallest = _drop_rare(pending[0], smallest, window)
         advance(len(ids))
-    total = sum(reversed(pending), start=scipy.sparse.csr_matrix(shape, dtype=np.float32))
-    return (total + total.T).tocsr()
+    total = pending.pop() if pending else scipy.sparse.csr_matrix(shape, dtype=np.float32)
+    while pending:
+        total = pending.pop() + total
+    _drop_rare(total, smallest, window)
+    return _mirror(total)
+
+
+def _drop_rare(pairs: Any, smallest: float, window: int) -> float:
+    """Drop the rarest pairs, in place, while there are more than _MOST_PAIRS; return the smallest count kept."""
+    while pairs.nnz > _MOST_PAIRS:
+        smallest = 2 * smallest or 1 / window
+        pairs.data[pairs.data < smallest] = 0
+        pairs.eliminate_zeros()
+    return smallest
+
+
+def _mirror(triangle: Any) -> Any:
+    """Return the symmetric counts of an upper triangle; of each pair both take 8 bytes, and the result 16."""
+    return triangle + triangle.T.tocsr()
 
 
 def _group_spellings(
@@ -234,21 +248,26 @@ def _count_chunk(
     return scipy.sparse.coo_matrix((np.concatenate(shares), pairs), shape=shape).tocsr()
 
 
-def _reduce(pairs: Any, dim: int, seed: int) -> npt.NDArray[np.float32]:
-    """Return the vectors (V, dim): left singular vectors times the roots of the singular values.
+def _weigh(pairs: Any) -> Any:
+    """Replace counts, in place, by max(0, log p(word, context) / (p(word) · p(context))); zeros are removed."""
+    sums = np.maximum(np.asarray(pairs.sum(axis=1), dtype=np.float64).ravel(), np.finfo(np.float64).tiny)
+    contexts = sums**_CONTEXT_EXPONENT
+    log_sums, log_contexts = np.log(sums), np.log(contexts / contexts.sum())
+    for start in range(0, pairs.nnz, _PAIRS_AT_ONCE):
+        part = slice(start, min(start + _PAIRS_AT_ONCE, pairs.nnz))
+        sizes = np.diff(np.clip(pairs.indptr, part.start, part.stop))  # how many of each row are in this part
+        information = np.log(pairs.data[part].astype(np.float64))
+        information -= np.repeat(log_sums, sizes)
+        information -= log_contexts[pairs.indices[part]]
+        pairs.data[part] = np.maximum(information, 0, out=information)
+    pairs.eliminate_zeros()
+    return pairs
 
-    What is reduced is max(0, log p(word, context) / (p(word) · p(context))) of the pairs that occur.
-    """
+
+def _reduce(matrix: Any, dim: int, seed: int) -> npt.NDArray[np.float32]:
+    """Return the vectors (V, dim): left singular vectors times the roots of the singular values."""
     from sklearn.utils.extmath import randomized_svd
 
-    matrix = pairs.copy()
-    sums = np.maximum(np.asarray(matrix.sum(axis=1), dtype=np.float64).ravel(), np.finfo(np.float64).tiny)
-    contexts = sums**_CONTEXT_EXPONENT
-    log_contexts = np.log(contexts / contexts.sum())
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    information = np.log(matrix.data.astype(np.float64)) - np.log(sums)[rows] - log_contexts[matrix.indices]
-    matrix.data = np.maximum(information, 0).astype(np.float32)
-    matrix.eliminate_zeros()
     left, values, _ = randomized_svd(matrix, dim, n_iter=_POWER_ITERATIONS, random_state=seed)
     return np.asarray(left * values**_SINGULAR_VALUE_EXPONENT, dtype=np.float32)
 

@@ -17,6 +17,7 @@ from elmo.files.rows import describe_missing, describe_surrogate, open_parquet, 
 from elmo.files.sources import (
     BYTE_ORDER_MARK,
     BrokenRow,
+    Lines,
     Source,
     damage_reported,
     describe_bad_byte,
@@ -208,6 +209,19 @@ def read_sentences(names: Sequence[str], settings: TextSettings, *, stdin_copy: 
             words = [word for piece in cut_words(sentence, settings) for word in piece]
             if words:
                 yield words
+
+
+def read_lines(sources: Sequence[Source], settings: TextSettings) -> Iterator[str]:
+    """Yield the lines of some files as they are; a blank one ends each file, record and row."""
+    for source in sources:
+        if source.kind == "txt":
+            yield from Lines(source.name)  # standard input and pipes too, which have no size
+            yield ""
+            continue
+        for part in cut_parts([source], settings):
+            for document, _ in read_documents(part, settings):
+                yield from document.split("\n")
+                yield ""
 
 
 def cut_sentences(part: PartText, settings: TextSettings) -> Iterator[tuple[str, float]]:

@@ -20,7 +20,7 @@ from elmo.errors import InputError
 from elmo.layer import ElmoLayer, LayerMixes
 from elmo.tasks.examples import Words
 from elmo.tasks.settings import NetworkSettings, TaskSettings, WordSettings
-from elmo.text.vocabulary import read_word_vectors
+from elmo.text.vocabulary import open_word_vectors, read_word_vectors
 
 PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
 MAX_CHARACTERS = 30
@@ -80,18 +80,16 @@ def read_pretrained(
 def _read_text(path: Path, wanted: set[str], num_kept: int) -> Vectors:
     dim = 0
     first: list[str] = []
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            for line in file:
-                pieces = line.rstrip().split(" ")
-                if not first and len(pieces) == 2 and all(piece.isdigit() for piece in pieces):
-                    continue  # word2vec's two counts
-                dim = dim or len(pieces) - 1
-                if len(first) >= num_kept:
-                    break
-                first.append(" ".join(pieces[:-dim]) if dim else line.strip())
-    except OSError as error:
-        raise InputError(f"{path} could not be read: {error.strerror}.") from error
+    with open_word_vectors(path) as file:
+        for content in file:
+            line = content.decode("utf-8", "replace")
+            pieces = line.rstrip().split(" ")
+            if not first and len(pieces) == 2 and all(piece.isdigit() for piece in pieces):
+                continue  # word2vec's two counts
+            dim = dim or len(pieces) - 1
+            if len(first) >= num_kept:
+                break
+            first.append(" ".join(pieces[:-dim]) if dim else line.strip())
     if dim < 1:
         raise InputError(f"{path} is not a file of word vectors; a word and its numbers per line were expected.")
     return read_word_vectors(path, wanted.union(first), dim)

@@ -4,13 +4,16 @@ Text files of word vectors (GloVe, word2vec) are read here too: one word and its
 """
 
 import functools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from elmo.errors import InputError
+from elmo.files.sources import damage_reported, describe_file, open_stream
 
 RANK_SHIFT = 2.7  # in Mandelbrot's law, for English
 _SMOOTHING = 0.5  # the count of a listed word that the text does not contain
@@ -106,13 +109,21 @@ def format_lines(entries: Iterable[str]) -> bytes:
     return "".join(f"{entry}\n" for entry in entries).encode("utf-8")
 
 
-def measure_word_vectors(path: Path) -> int:
-    """Return the dimension of the vectors in a file, read from its first two lines."""
+@contextmanager
+def open_word_vectors(path: Path) -> Iterator[BinaryIO]:
+    """Yield the bytes of a text file of word vectors, unpacked if its name ends in .gz, .xz, .bz2 or .zst."""
+    source = describe_file(str(path), ("txt",), "txt")
     try:
-        with path.open("rb") as file:
-            lines = [file.readline().rstrip().split(b" ") for _ in range(2)]
+        with open_stream(source) as (stream, _), damage_reported(source):
+            yield stream
     except OSError as error:
         raise InputError(f"{path} could not be read: {error.strerror}.") from error
+
+
+def measure_word_vectors(path: Path) -> int:
+    """Return the dimension of the vectors in a file, read from its first two lines."""
+    with open_word_vectors(path) as file:
+        lines = [file.readline().rstrip().split(b" ") for _ in range(2)]
     if len(lines[0]) == 2 and all(piece.isdigit() for piece in lines[0]):
         return int(lines[0][1])
     # A word may contain spaces, but hardly both of the first two.
@@ -131,22 +142,19 @@ def read_word_vectors(path: Path, words: Collection[str], dim: int) -> dict[str,
     """
     wanted = frozenset(words)
     found: dict[str, npt.NDArray[np.float32]] = {}
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                pieces = line.rstrip().split(b" ")
-                if number == 1 and len(pieces) == 2 and all(piece.isdigit() for piece in pieces):
-                    continue
-                if len(pieces) <= dim:
-                    raise InputError(
-                        f"{path}, line {number} has {len(pieces) - 1} numbers, but the word embedding has {dim}; "
-                        "give vectors of that length, or change the embedding's."
-                    )
-                word = b" ".join(pieces[:-dim]).decode("utf-8", "replace")
-                if word in wanted:
-                    found[word] = _read_numbers(pieces[-dim:], path, number)
-    except OSError as error:
-        raise InputError(f"{path} could not be read: {error.strerror}.") from error
+    with open_word_vectors(path) as file:
+        for number, line in enumerate(file, start=1):
+            pieces = line.rstrip().split(b" ")
+            if number == 1 and len(pieces) == 2 and all(piece.isdigit() for piece in pieces):
+                continue
+            if len(pieces) <= dim:
+                raise InputError(
+                    f"{path}, line {number} has {len(pieces) - 1} numbers, but the word embedding has {dim}; "
+                    "give vectors of that length, or change the embedding's."
+                )
+            word = b" ".join(pieces[:-dim]).decode("utf-8", "replace")
+            if word in wanted:
+                found[word] = _read_numbers(pieces[-dim:], path, number)
     if not found:
         raise InputError(
             f"{path} has no vector of {dim} numbers for any word of the vocabulary; is it a file of such vectors?"

@@ -152,8 +152,11 @@ def average(
         rewrite.check_folder(model, output)
     from elmo.checkpoint import average as average_checkpoints
 
-    write_model(average_checkpoints([rewrite.read(name) for name in models], share), output)
+    checkpoints = [rewrite.read(name) for name in models]
+    write_model(average_checkpoints(checkpoints, share), output)
     print(f"Wrote {output}, the mean of {len(models)} models.")
+    if any(checkpoint.context for checkpoint in checkpoints):
+        print("It has no context layer, because those of the models do not fit it; add one with elmo fuse.")
 
 
 @expand_options

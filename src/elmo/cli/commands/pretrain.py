@@ -12,11 +12,11 @@ from elmo.cli import options
 from elmo.cli.commands.models import RewriteOptions, write_model
 from elmo.cli.options import argument, expand_options, option
 from elmo.cli.run import resumable
-from elmo.cli.text_input import TextInput
 from elmo.config import ContextConfig
-from elmo.corpus.settings import Split
+from elmo.corpus.settings import Split, TextSettings
 from elmo.errors import InputError
 from elmo.files.durable import output_file
+from elmo.files.sources import STDIN, find_sources
 from elmo.progress import progress_bar
 from elmo.text.tokenize import split_lines
 
@@ -25,15 +25,22 @@ if TYPE_CHECKING:
     from elmo.pretrain.launch import TrainingResult
 
 
-def prepare(
-    inputs: list[str] = argument(
+TextInputs = Annotated[
+    list[str],
+    argument(
         "INPUT",
         "Files .txt, .jsonl or .parquet, plain or compressed (.gz, .xz, .bz2, .zst), or patterns such as "
         "'texts/*.txt.xz'; - is standard input, plain text.",
         shown=False,
     ),
+]
+TextColumn = Annotated[str, option("--column NAME", "Column of the text in .jsonl and .parquet files.")]
+
+
+def prepare(
+    inputs: TextInputs,
     output: Path = option("--output -o DIR", "Folder to write."),
-    column: str = option("--column NAME", "Column of the text in .jsonl and .parquet files.", "text"),
+    column: TextColumn = "text",
     split: Split = option(
         "",
         "sentences: every line is a paragraph, split into sentences. lines: every line is a sentence. "
@@ -173,11 +180,14 @@ def fuse(
     output: Path = option("--output -o OUT", "Folder to write."),
     vectors: Path | None = option(
         "FILE",
-        "Static vectors to use instead of making them from the corpus: a text file of GloVe or word2vec.",
+        "Static vectors to use instead of making them from the corpus: a text file of GloVe or word2vec, plain or "
+        "compressed. The row of a word in lower case counts; without one, that of its usual spelling.",
         None,
     ),
     words: NumWords = 40_000,
-    dim: Dimensions = 256,
+    dim: int | None = option(
+        "", "Dimensions of the static vectors made from the corpus.", None, shown="256", min=1
+    ),
     window: int = option("", "Number of words on each side whose topic counts.", ContextConfig.window, min=1),
     focus: float = option(
         "", "How much more the words count that are related to the word in the middle.", ContextConfig.focus, min=0
@@ -203,6 +213,10 @@ def fuse(
       elmo prepare 'texts/*.txt.xz' --output corpus
       elmo fuse small corpus --output small-fused
     """
+    if vectors is not None and dim is not None:
+        raise InputError(
+            f"--dim is {dim}, but --vectors {vectors} has static vectors of its own dimensions; leave out --dim."
+        )
     rewrite.check_folder(model, output)
     from elmo.corpus.prepared import PreparedCorpus
     from elmo.fusion import fuse as add_context
@@ -335,10 +349,11 @@ def read_changes(changes: list[str]) -> dict[str, Any]:
 @expand_options
 def align(
     model: options.ModelArgument,
-    texts: options.TextFiles,
+    texts: TextInputs,
     rewrite: RewriteOptions,
     teacher: str = option("ENCODER", "Hugging Face encoder: a folder, or a name on the hub."),
     output: Path = option("--output -o OUT", "Folder to write the model to."),
+    column: TextColumn = "text",
     max_words: int = option("", "Maximum number of words of text to read.", 100_000),
     seed: int = option("", "Random seed.", 0),
 ) -> None:
@@ -357,12 +372,14 @@ def align(
     if seed < 0:
         raise InputError(f"--seed is {seed}; give 0 or more.")
     rewrite.check_folder(model, output)
-    source = TextInput(texts, None, output=None)
+    settings = TextSettings(field=column)
+    sources = find_sources(texts, Path(STDIN), other_kind="txt")
+    from elmo.corpus.text import read_lines
     from elmo.pretrain.alignment import align_model
 
     elmo = rewrite.open(model)
     sentences = (
-        [word.text for word in elmo.tokenize(sentence)] for sentence in split_lines(line.text for line in source)
+        [word.text for word in elmo.tokenize(sentence)] for sentence in split_lines(read_lines(sources, settings))
     )
     aligned, found = align_model(elmo, sentences, teacher=teacher, max_words=max_words, seed=seed, progress=True)
     write_model(aligned, output)
