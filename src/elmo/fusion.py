@@ -87,7 +87,7 @@ def _make_layer(model: Elmo, static: StaticVectors, frequency: float = FREQUENCY
     """Return the layer with everything but the directions that all sentences share."""
     encoded = torch.from_numpy(model.word_vectors(static.forms))
     unknown_map, bias = _fit_map(encoded, torch.from_numpy(static.vectors))
-    # Dimensions that vary much would rule the sentence vectors, so all are brought half-way to the same spread.
+    # Dimensions that vary much would rule the sentence vectors, so all are brought to the same spread.
     spread = static.vectors.std(axis=0)
     scale = 1 / np.maximum(spread, 1e-3 * max(float(spread.mean()), np.finfo(np.float32).tiny))
     return static.to_layer(
