@@ -113,6 +113,14 @@ def test_whole_sentences_take_no_layers(run: Run):
     )
 
 
+@pytest.mark.parametrize("empty", ["", " \t"])
+def test_a_sentence_without_words_is_not_compared(run: Run, model_folder, empty):
+    answer = run("similarity", "I went home", empty, "-m", model_folder)
+    assert answer.message() == (
+        f"The sentence {empty!r} has no words, so there is nothing to compare; give another one."
+    )
+
+
 def test_whole_sentences_of_one_topic_are_nearer(run: Run):
     answer = run(
         "similarity",
