@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from elmo.analysis.probes import ProbeResult, Score
     from elmo.analysis.senses import InductionScores, SenseScores, WordSenses
     from elmo.analysis.similarity import WordSimilarities
+    from elmo.inference.layers import Layers
 
 
 @expand_options
@@ -64,8 +65,15 @@ def similarity(
         indexes = [("--index-a", index_a), ("--index-b", index_b), *[("", None)] * len(sentences)]
         asked = list(zip(sentences, indexes, strict=False))
         for sentence, (name, index) in asked:
+            if index is not None and "[" in sentence:
+                raise InputError(
+                    f"{name} is {index}, but the sentence {sentence!r:.80} has brackets too, which would count as "
+                    "words; give one of the two."
+                )
             read_query(sentence, index, name=name)  # reports mistakes before the model is opened
-        chosen = "all" if by_layer else None if layers is None else options.read_layers(layers)
+        chosen: Layers | None = "all" if by_layer else None
+        if layers is not None:
+            chosen = options.read_layers(layers, names=options.ONE_VECTOR_LAYERS)
         opened = model.open(texts=sentences)
         words = [
             read_query(sentence, index, name=name, tokenization=opened.tokenization)
