@@ -455,10 +455,23 @@ class Elmo:
             arrays += self._context.read(words[start : start + SENTENCES_PER_BATCH])
         return arrays[0] if single else arrays
 
-    def add_context(self, sentences: Sequence[Sequence[str]], top: Sequence[Array]) -> list[Array]:
-        """Return the vectors of layers="meaning", (T, 2D + d), from the top layer (T, 2D) of sentences."""
-        contexts = self.context_vectors(sentences) if sentences else []
+    def add_context(
+        self,
+        sentences: Sequence[Sequence[str]],
+        top: Sequence[Array],
+        *,
+        spans: Sequence[Sequence[tuple[int, int]]] | None = None,
+    ) -> list[Array]:
+        """Return the vectors of layers="meaning", (T, 2D + d), from the top layer (T, 2D) of sentences.
+
+        With `spans`, those of phrases, (N, 2D + d), from their means in the top layer (N, 2D).
+        """
+        if not sentences:
+            return []
+        contexts = self.context_vectors(sentences) if spans is None else []
         assert self._context is not None
+        if spans is not None:
+            contexts = list(map(self._context.read_spans, sentences, spans))
         return [self._context.join(*pair) for pair in zip(top, contexts, strict=True)]
 
     def embed_spans(
@@ -498,14 +511,7 @@ class Elmo:
             [list(words) for words in sentences], self._choose("top") if choice.with_context else choice
         )
         found = [_average_spans(array, own) for array, own in zip(arrays, spans, strict=True)]
-        if not choice.with_context:
-            return found
-        assert self._context is not None
-        context = self._context
-        return [
-            context.join(top, context.read_spans(words, own))
-            for top, words, own in zip(found, sentences, spans, strict=True)
-        ]
+        return self.add_context(sentences, found, spans=spans) if choice.with_context else found
 
     def similarity(
         self,

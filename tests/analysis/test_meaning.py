@@ -4,6 +4,7 @@ import pytest
 
 from elmo import Elmo
 from elmo.analysis import compare_words, find_neighbors, find_occurrences, induce_senses, map_word
+from elmo.analysis.occurrences import Occurrence, join_words
 
 MONEY = [
     "He opened an account at the bank and deposited some money .",
@@ -21,6 +22,62 @@ RIVER = [
     "The village lies on the west bank of the river .",
     "The children played on the grassy bank beside the water .",
 ]
+
+
+MORE_BANKS = [
+    "My salary goes into the bank at the end of each month .",
+    "A heron stood on the bank and waited for a fish .",
+]
+ONE_MEANING = {
+    "doctor": [
+        "The doctor examined the child and wrote a prescription .",
+        "She wanted to become a doctor since she was ten .",
+        "He called the doctor because the fever would not fall .",
+        "The old doctor had treated three generations of the family .",
+        "Ask your doctor before you take these pills .",
+        "The doctor said that the leg was not broken .",
+        "A young doctor works in the clinic on Mondays .",
+        "My brother married a doctor from the city hospital .",
+        "The doctor washed his hands and put on a mask .",
+        "Nobody in the village could afford a doctor .",
+        "We waited an hour for the doctor to arrive .",
+        "The nurse told the doctor about the patient .",
+        "Her father was a doctor and her mother a teacher .",
+        "The ship had no doctor on board .",
+    ],
+    "village": [
+        "The village lies in a valley between two hills .",
+        "Everyone in the village knew the old teacher .",
+        "They left the village after the harvest failed .",
+        "A narrow road leads from the village to the coast .",
+        "The village has a church and a small school .",
+        "Soldiers burned the village during the war .",
+        "She was born in a village near the border .",
+        "The market of the village opens on Saturdays .",
+        "Only forty people still live in the village .",
+        "We walked through the village before sunrise .",
+        "The river divides the village into two parts .",
+        "He returned to his village as a rich man .",
+        "The nearest village was ten miles away .",
+        "Every house of the village has a garden .",
+    ],
+    "kitchen": [
+        "She cooked soup in the kitchen .",
+        "The kitchen smelled of fresh bread .",
+        "He washed the plates in the kitchen after dinner .",
+        "The door of the kitchen leads to the garden .",
+        "They painted the kitchen yellow last summer .",
+        "A cat slept under the table in the kitchen .",
+        "My grandmother spent the whole morning in the kitchen .",
+        "There is a new oven in the kitchen .",
+        "The children ran into the kitchen for a glass of milk .",
+        "We ate breakfast in the kitchen because it was cold .",
+        "The cook shouted at the boys in the kitchen .",
+        "Water dripped from the roof of the kitchen .",
+        "The flat has one bedroom and a tiny kitchen .",
+        "She left the knife in the kitchen .",
+    ],
+}
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +120,24 @@ def test_senses_and_maps_separate_the_banks(packaged, corpus):
     points = map_word(packaged, "bank", occurrences).points
     distance = abs(points[:6, 0].mean() - points[6:, 0].mean())
     assert distance > points[:6, 0].std() and distance > points[6:, 0].std()
+
+
+def find_in(sentences, word):
+    split = [sentence.split() for sentence in sentences]
+    return [
+        Occurrence(join_words(words, "text", number), words.index(word), words.index(word) + 1)
+        for number, words in enumerate(split)
+    ]
+
+
+def test_the_two_senses_of_bank_are_detected_in_few_sentences(packaged):
+    sentences = [*MONEY, MORE_BANKS[0], *RIVER, MORE_BANKS[1]]
+    found = induce_senses(packaged, "bank", find_in(sentences, "bank"))
+    assert len(found.senses) == 2 and found.expected_silhouette is None
+    agreeing = sum((number == found.numbers[0]) == (place < 7) for place, number in enumerate(found.numbers))
+    assert agreeing >= 13
+
+
+@pytest.mark.parametrize("word", ONE_MEANING)
+def test_a_word_with_one_meaning_is_not_split(packaged, word):
+    assert len(induce_senses(packaged, word, find_in(ONE_MEANING[word], word)).senses) == 1

@@ -12,8 +12,8 @@ from elmo.analysis.linear_probe import (
     read_features,
     train_linear_probe,
 )
-from elmo.analysis.probes import Score, SenseMemory, learn_mix
-from elmo.tasks.examples import SenseTarget
+from elmo.analysis.probes import Score, SenseMemory, _embed_targets, learn_mix
+from elmo.tasks.examples import SenseSentence, SenseTarget
 from elmo.tasks.readers.datasets import read_first_senses
 
 CONLLU = "{number}\t{word}\t_\t{tag}\t_\t{features}\t_\t_\t_\t_\n"
@@ -227,3 +227,12 @@ def test_mistakes(model, tagged, kind, change, message):
     with pytest.raises(InputError) as told:
         probe(model, kind, **{**tagged, **change})
     assert str(told.value) == message
+
+
+def test_the_meaning_of_a_phrase_is_that_of_embed_spans(fused_model):
+    words = ("the", "river", "bank", "of", "money")
+    target = SenseTarget("t", (1, 3), "river_bank", "NOUN", ("a",))
+    ((_, layers, meaning),) = _embed_targets(fused_model, [SenseSentence(words, (target,))])
+    expected = fused_model.embed_spans(words, [(1, 3)], layers="meaning")
+    np.testing.assert_allclose(meaning, expected, atol=1e-6)
+    np.testing.assert_allclose(layers[-1], fused_model.embed_spans(words, [(1, 3)], layers="top")[0], atol=1e-6)

@@ -38,6 +38,16 @@ def test_few_or_equal_vectors_are_one_cluster(num_vectors):
     assert find_clusters(np.ones((num_vectors * 20, 4), dtype=np.float32)).num_clusters == 1
 
 
+@pytest.mark.parametrize(("separation", "num_clusters"), [(0.0, 1), (1.6, 2)])
+def test_two_groups_of_few_vectors_in_many_dimensions_are_found(separation, num_clusters):
+    vectors = np.random.default_rng(3).standard_normal((14, 300)).astype(np.float32) * 0.1
+    vectors[:, 0] += 1
+    vectors[:7, 1] += separation
+    clusters = find_clusters(vectors)
+    assert clusters.num_clusters == num_clusters
+    assert len(set(clusters.numbers[:7])) == len(set(clusters.numbers[7:])) == 1
+
+
 def test_a_given_number_is_kept():
     assert find_clusters(make_groups((40,)), num_clusters=3).num_clusters == 3
     with pytest.raises(InputError, match=r"1 different context\(s\) cannot be cut into 3 senses; ask for fewer"):

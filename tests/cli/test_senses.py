@@ -32,9 +32,11 @@ def test_senses_of_a_word_in_a_text(run: Run, tmp_path, language_model):
     assert answer.code == 0
     lines = answer.out.splitlines()
     assert lines[:2] == [
-        "Bank: one sense in 5 occurrences.",
+        "Bank: not clearly more than one sense in 5 occurrences; --senses 2 splits them.",
         "These are too few to tell senses apart; at least 10 are needed.",
     ]
+    given = run("senses", "Bank", "--corpus", path, "-m", language_model, "--split", "lines", "--senses", "1")
+    assert given.out.splitlines()[0] == "Bank: one sense in 5 occurrences."
     assert lines[3] == "1. 5 occurrences, 100%"
     assert lines[4].startswith("   would fit: ") and lines[5].startswith("   I went to the [bank] ")
 
@@ -46,7 +48,7 @@ def test_labels_are_compared_with(run: Run, labelled, language_model):
     assert (found["num_found"], len(found["senses"])) == (24, 2)
     assert found["scores"]["one_cluster_adjusted_rand"] == 0
     drawn = run("senses", "bank", "--labelled", labelled, "-m", language_model, "--max-occurrences", "9")
-    assert "in 24 occurrences (9 of them sampled)." in drawn.out and "Against 2 labels:" in drawn.out
+    assert "in 24 occurrences (9 of them sampled);" in drawn.out and "Against 2 labels:" in drawn.out
 
 
 def test_all_words_are_evaluated(run: Run, labelled, language_model):

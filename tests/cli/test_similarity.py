@@ -60,11 +60,9 @@ def test_json_by_layer(run: Run, model_folder, tiny_model):
 
 
 def test_words_by_index(run: Run, model_folder, tiny_model):
-    answer = run(
-        "similarity", "a  bank", "my [own] bank!", "--index-a", "1", "--index-b", "-2", "-m", model_folder
-    )
-    cosine = tiny_model.similarity("a bank", "my [own] bank!", index_a=1, index_b=-2)
-    assert answer.out == f"{cosine:.3f}  a [bank]  ~  my [own] [bank]!\n"
+    answer = run("similarity", "a  bank", "my own bank!", "--index-a", "1", "--index-b", "-2", "-m", model_folder)
+    cosine = tiny_model.similarity("a bank", "my own bank!", index_a=1, index_b=-2)
+    assert answer.out == f"{cosine:.3f}  a [bank]  ~  my own [bank]!\n"
 
 
 def test_one_index_and_one_mark(run: Run, model_folder, tiny_model):
@@ -92,6 +90,10 @@ def test_wide_characters(run: Run, model_folder):
          "leave one of them out."),
         ([MONEY, RIVER, "--layers", "all"], "--layers all gives a word several vectors; compare them with "
          "--by-layer."),
+        ([MONEY, RIVER, "--layers", "foo"], "--layers is 'foo'; give average, top, concat, meaning, the number of "
+         "a layer, or one weight per layer, separated by commas."),
+        (["my [own] bank", RIVER, "--index-a", "1"], "--index-a is 1, but the sentence 'my [own] bank' has "
+         "brackets too, which would count as words; give one of the two."),
         ([MONEY, "a [\udcff]"], "The sentence 'a [\\udcff]' is not UTF-8; type it in a terminal set to UTF-8."),
     ],
 )  # fmt: skip
@@ -110,6 +112,14 @@ def test_whole_sentences_take_no_layers(run: Run):
     answer = run("similarity", "I went home", "I walked home", "--by-layer")
     assert answer.message() == (
         "Whole sentences are compared by one vector each; mark a word in brackets to use layers."
+    )
+
+
+@pytest.mark.parametrize("empty", ["", " \t"])
+def test_a_sentence_without_words_is_not_compared(run: Run, model_folder, empty):
+    answer = run("similarity", "I went home", empty, "-m", model_folder)
+    assert answer.message() == (
+        f"The sentence {empty!r} has no words, so there is nothing to compare; give another one."
     )
 
 

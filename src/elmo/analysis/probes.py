@@ -398,11 +398,12 @@ def _embed_targets(
     embedded, wanted = itertools.tee(sentence for sentence in sentences if sentence.targets)
     arrays = model.embed_iter((list(sentence.words) for sentence in embedded), layers="all", read_ahead=256)
     for array, sentence in zip(arrays, wanted, strict=True):
-        meanings = None if model.context is None else model.add_context([sentence.words], [array[-1]])[0]
-        for target in sentence.targets:
-            start, end = target.span
-            meaning = None if meanings is None else meanings[start:end].mean(axis=0, keepdims=True)
-            yield target, array[:, start:end].mean(axis=1), meaning
+        spans = [target.span for target in sentence.targets]
+        vectors = np.stack([array[:, start:end].mean(axis=1) for start, end in spans])  # (targets, L+1, 2D)
+        meanings: Iterable[Array | None] = itertools.repeat(None, len(spans))
+        if model.context is not None:
+            meanings = model.add_context([sentence.words], [vectors[:, -1]], spans=[spans])[0][:, None]
+        yield from zip(sentence.targets, vectors, meanings, strict=True)
 
 
 def learn_mix(

@@ -2,7 +2,8 @@
 
 The vectors are centred and reduced to their principal components, and k-means cuts them into 2, 3, ... clusters. A
 cloud without clusters has a silhouette too, so normal clouds with the same variances are cut alike: the number of
-senses is the one whose silhouette is most above theirs, or one sense if none clearly is.
+senses is the one whose silhouette is most above theirs. If none clearly is, as with few occurrences, there are two
+senses if the first component has two peaks, else one.
 """
 
 import math
@@ -26,8 +27,13 @@ _COMPONENTS = 16
 _CLOUDS = 5
 _LEAST_SHARE = 0.05  # of a cluster
 _CLEARLY = 2.0  # standard deviations above the clouds,
-_LEAST_MARGIN = 0.03  # and this much more
+_LEAST_MARGIN = 0.03  # and this much more,
+_MARGIN_BESIDE_PEAKS = 0.1  # or this much if there are two peaks
 _NEARLY = 0.9  # of the best margin: the smallest number of clusters that reaches it is chosen
+# Excess kurtosis of the first component: -2 of two points, -1.2 of a flat distribution, 0 of a normal one. Two
+# equal senses have this much if 87% of its variance lies between them.
+_TWO_PEAKS = -1.5
+_STARTS, _STARTS_FEW_POINTS, _FEW_POINTS = 4, 50, 500  # of k-means
 _RANDOM_CUTS = 10
 _ASKED_FOR_SUBSTITUTES = 5  # typical occurrences of a sense
 _SUBSTITUTES_EACH = 100
@@ -41,7 +47,7 @@ class Clusters:
 
     numbers: npt.NDArray[np.int64]
     silhouette: float | None  # None for one cluster
-    expected: float | None  # the silhouette of a cloud without clusters that is cut alike
+    expected: float | None  # the silhouette of clouds without clusters, if the number was chosen by them
     reduced: Array
 
     @property
@@ -105,7 +111,7 @@ class WordSenses:
     numbers: tuple[int, ...]
     senses: tuple[Sense, ...]
     silhouette: float | None
-    expected_silhouette: float | None  # of a cloud without clusters
+    expected_silhouette: float | None  # of clouds without clusters, if the number was chosen by them
     scores: SenseScores | None  # if the occurrences have labels
 
     def to_dict(self) -> dict[str, Any]:
@@ -252,7 +258,9 @@ def find_clusters(vectors: Array, *, num_clusters: int | None = None, seed: int 
         )
     if num_clusters == 1:
         return Clusters(np.zeros(len(vectors), dtype=np.int64), None, None, reduced)
-    numbers, silhouette = _cut(points, num_clusters, seed)
+    numbers, silhouette = _cut(
+        points, num_clusters, seed, num_starts=_STARTS_FEW_POINTS if len(points) <= _FEW_POINTS else _STARTS
+    )
     return Clusters(_number_by_size(numbers[place]), silhouette, expected, reduced)
 
 
@@ -283,6 +291,7 @@ def _choose_number(points: Array, seed: int) -> tuple[int, float | None]:
         points = points[np.sort(draw.permutation(len(points))[:_ENOUGH_POINTS])]
     if len(points) < FEWEST_OCCURRENCES:
         return 1, None
+    is_two = _has_two_peaks(points[:, 0])
     deviation = points.std(axis=0)
     clouds = [draw.standard_normal(points.shape, dtype=np.float32) * deviation for _ in range(_CLOUDS)]
     found: list[tuple[float, int, float]] = []
@@ -293,17 +302,27 @@ def _choose_number(points: Array, seed: int) -> tuple[int, float | None]:
         values = [_cut(cloud, number, seed)[1] for cloud in clouds]
         expected = float(np.mean(values))
         margin = silhouette - expected - _CLEARLY * float(np.std(values, ddof=1))
-        if margin > _LEAST_MARGIN:
+        if margin > (_MARGIN_BESIDE_PEAKS if is_two else _LEAST_MARGIN):
             found.append((margin, number, expected))
-    best = max((margin for margin, *_ in found), default=0.0)
-    return next(((number, expected) for margin, number, expected in found if margin >= _NEARLY * best), (1, None))
+    if not found:
+        return 2 if is_two else 1, None
+    best = max(margin for margin, *_ in found)
+    return next((number, expected) for margin, number, expected in found if margin >= _NEARLY * best)
 
 
-def _cut(points: Array, num_clusters: int, seed: int) -> tuple[npt.NDArray[np.int64], float]:
+def _has_two_peaks(values: Array) -> bool:
+    """Return whether values lie around two points of similar weight."""
+    scaled = (values - values.mean()) / values.std()
+    return float((scaled**4).mean()) - 3 < _TWO_PEAKS
+
+
+def _cut(
+    points: Array, num_clusters: int, seed: int, *, num_starts: int = _STARTS
+) -> tuple[npt.NDArray[np.int64], float]:
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_score
 
-    numbers = KMeans(num_clusters, n_init=4, random_state=seed).fit_predict(points).astype(np.int64)
+    numbers = KMeans(num_clusters, n_init=num_starts, random_state=seed).fit_predict(points).astype(np.int64)
     if num_clusters == len(points):
         return numbers, 0.0  # the definition of the silhouette if every cluster has one point
     sample = min(len(points), 1000)

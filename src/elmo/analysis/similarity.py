@@ -105,6 +105,11 @@ def compare_texts(model: Elmo, texts: Sequence[Sentence]) -> WordSimilarities:
     if len(texts) < 2:
         raise InputError("One sentence was given; give two or more.")
     read = read_sentences(texts, model.tokenization)
+    for text, each in zip(texts, read, strict=True):
+        if not each:
+            raise InputError(
+                f"The sentence {text!r} has no words, so there is nothing to compare; give another one."
+            )
     vectors = model.encode(read)
     words = tuple(Occurrence(join_words(each, QUERY_SOURCE, 0), 0, len(each)) for each in read)
     return WordSimilarities(words, np.asarray(cosine(vectors[:, None], vectors[None]), dtype=np.float64))

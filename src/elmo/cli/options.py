@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from elmo.model import Elmo
 
 NAMED_LAYERS = ("average", "top", "all", "concat", "meaning")
+ONE_VECTOR_LAYERS = tuple(name for name in NAMED_LAYERS if name != "all")
 State: TypeAlias = Literal["zero", "carry"]
 StoredAs: TypeAlias = Literal["float32", "float16", "compact"]
 
@@ -167,11 +168,11 @@ MaxOccurrences = Annotated[
 Seed = Annotated[int, option("--seed N", "Random seed.")]
 
 
-def read_layers(given: str | None) -> "LayerValue":
-    """Return the value of --layers: a name, the number of a layer, or one weight per layer."""
+def read_layers(given: str | None, *, names: Sequence[str] = NAMED_LAYERS) -> "LayerValue":
+    """Return the value of --layers: one of the names, the number of a layer, or one weight per layer."""
     if given is None:
         return "average"
-    if given in NAMED_LAYERS:
+    if given in names:
         return given  # type: ignore[return-value]
     try:
         if "," not in given:
@@ -182,7 +183,7 @@ def read_layers(given: str | None) -> "LayerValue":
     except ValueError:
         pass
     raise InputError(
-        f"--layers is {given!r}; give {', '.join(NAMED_LAYERS)}, the number of a layer, or one weight per "
+        f"--layers is {given!r}; give {', '.join(names)}, the number of a layer, or one weight per "
         "layer, separated by commas."
     )
 

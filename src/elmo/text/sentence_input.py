@@ -89,6 +89,11 @@ def read_marked(sentence: str, tokenizer: Tokenizer) -> tuple[list[str], tuple[i
             "'I went to the [bank]', or choose the word by its index."
         )
     (mark,) = marks
+    if "[" in sentence[: mark.start()] and "]" in sentence[mark.end() :]:
+        raise InputError(
+            f"The sentence {sentence!r:.80} has brackets in brackets; put one pair around the word, as in "
+            "'I went to the [bank]'."
+        )
     text = sentence[: mark.start()] + mark[1] + sentence[mark.end() :]
     start, end = mark.start(), mark.start() + len(mark[1])
     words = tokenizer(text)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from elmo.analysis.probes import ProbeResult, Score
     from elmo.analysis.senses import InductionScores, SenseScores, WordSenses
     from elmo.analysis.similarity import WordSimilarities
+    from elmo.inference.layers import Layers
 
 
 @expand_options
@@ -64,8 +65,15 @@ def similarity(
         indexes = [("--index-a", index_a), ("--index-b", index_b), *[("", None)] * len(sentences)]
         asked = list(zip(sentences, indexes, strict=False))
         for sentence, (name, index) in asked:
+            if index is not None and "[" in sentence:
+                raise InputError(
+                    f"{name} is {index}, but the sentence {sentence!r:.80} has brackets too, which would count as "
+                    "words; give one of the two."
+                )
             read_query(sentence, index, name=name)  # reports mistakes before the model is opened
-        chosen = "all" if by_layer else None if layers is None else options.read_layers(layers)
+        chosen: Layers | None = "all" if by_layer else None
+        if layers is not None:
+            chosen = options.read_layers(layers, names=options.ONE_VECTOR_LAYERS)
         opened = model.open(texts=sentences)
         words = [
             read_query(sentence, index, name=name, tokenization=opened.tokenization)
@@ -273,16 +281,18 @@ def senses(
         elmo, word, occurrences, num_found=num_found, layer=layer, num_senses=num_senses, num_typical=contexts,
         seed=seed, progress=True,
     )  # fmt: skip
-    print(to_json(found.to_dict()) if json else "\n".join(_describe_senses(found)))
+    print(to_json(found.to_dict()) if json else "\n".join(_describe_senses(found, detected=num_senses is None)))
 
 
-def _describe_senses(found: "WordSenses") -> Iterator[str]:
+def _describe_senses(found: "WordSenses", *, detected: bool) -> Iterator[str]:
     from elmo.analysis.senses import FEWEST_OCCURRENCES
 
     num_clustered = len(found.occurrences)
     sampled = f" ({num_clustered:,} of them sampled)" if num_clustered < found.num_found else ""
-    senses = "one sense" if len(found.senses) == 1 else f"{len(found.senses)} senses"
-    yield f"{found.word}: {senses} in {_count(found.num_found)}{sampled}."
+    senses, advice = "one sense" if len(found.senses) == 1 else f"{len(found.senses)} senses", ""
+    if detected and len(found.senses) == 1 < num_clustered:
+        senses, advice = "not clearly more than one sense", "; --senses 2 splits them"
+    yield f"{found.word}: {senses} in {_count(found.num_found)}{sampled}{advice}."
     if num_clustered < FEWEST_OCCURRENCES:
         yield f"These are too few to tell senses apart; at least {FEWEST_OCCURRENCES} are needed."
     elif found.silhouette is not None and found.expected_silhouette is not None:
