@@ -26,9 +26,10 @@ elmo=${ELMO:-elmo}
 train=${TRAIN:-$elmo train}
 settings=${SETTINGS:-$(dirname "$0")/settings.toml}
 # bash before 4.4 takes an empty array for an unset variable, hence ${name[@]+...} below.
-static_options=() train_options=()
+static_options=() train_options=() fuse_options=()
 if [ -n "${TEACHER:-}" ]; then
   static_options=(--teacher "$TEACHER")
+  fuse_options=(--share 1)  # the top layer has learned more about meaning, so the context counts less beside it
   train_options=(
     --teacher "$TEACHER" --set teacher.begin=0.6 --set teacher.weight=20 --set teacher.relations=5
     --set teacher.share=1 --set teacher.every=1 --set teacher.predict=true --set optimizer.clip_norm=20
@@ -54,20 +55,10 @@ else
     ${train_options[@]+"${train_options[@]}"} ${TRAIN_OPTIONS:-}
 fi
 
-trained=$work/run stamp=$work/run/checkpoints
-if [ -n "${TEACHER:-}" ]; then
-  trained=$work/aligned stamp=$work/aligned/config.json
-  echo "== vectors in a basis nearer to the teacher's: $trained"
-  if [ ! -e "$trained/config.json" ] || [ "$work/run/checkpoints" -nt "$trained/config.json" ]; then
-    # Lessons raise the perplexity, so the checkpoint with the lowest one may come from before them: take the last.
-    checkpoints=("$work"/run/checkpoints/update-*)
-    $elmo align "${checkpoints[${#checkpoints[@]} - 1]}" "$1" --teacher "$TEACHER" --output "$trained" --force
-  fi
-fi
-
 echo "== context layer and compact storage: $work/en-small"
-if [ ! -e "$work/en-small/config.json" ] || [ "$stamp" -nt "$work/en-small/config.json" ]; then
-  $elmo fuse "$trained" "$work/corpus" --vectors "$work/vectors.txt" --storage compact --output "$work/en-small" --force
+if [ ! -e "$work/en-small/config.json" ] || [ "$work/run/checkpoints" -nt "$work/en-small/config.json" ]; then
+  $elmo fuse "$work/run" "$work/corpus" --vectors "$work/vectors.txt" --storage compact --output "$work/en-small" \
+    --force ${fuse_options[@]+"${fuse_options[@]}"}
 fi
 
 echo "== perplexity on $validation"

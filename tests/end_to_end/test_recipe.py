@@ -1,6 +1,5 @@
 """The recipe of the default model, on a small text: from raw text to a folder, resumed after a kill."""
 
-import itertools
 import json
 import os
 import shutil
@@ -77,29 +76,25 @@ def test_the_recipe_makes_a_model_and_resumes_after_a_kill(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here to run the recipe")
-def test_the_recipe_learns_from_a_teacher_and_is_aligned_with_it(tmp_path):
+def test_the_recipe_learns_from_a_teacher_and_keeps_the_end_of_its_lessons(tmp_path):
     transformers = pytest.importorskip("transformers", reason="the extra distill is not installed")
-    # Alignment compares words that are neither rare nor frequent: each of these occurs about ten times.
-    nouns = ["w" + "".join(letters) for letters in itertools.product("abcdefgh", repeat=3)]
-    (tmp_path / "text.txt").write_text(make_text(0, 2000, nouns=nouns))
-    (tmp_path / "valid.txt").write_text(make_text(1, 40, nouns=nouns))
+    (tmp_path / "text.txt").write_text(make_text(0, 2000))
+    (tmp_path / "valid.txt").write_text(make_text(1, 40))
     work, teacher = tmp_path / "work", save_encoder(tmp_path / "encoder", transformers)
     finish(start(work, tmp_path, teacher=teacher))
     metrics = [json.loads(line) for line in (work / "run" / "metrics.jsonl").read_text().splitlines()]
     taught = [line["update"] for line in metrics if line["kind"] == "train" and "teacher_cosine" in line]
     assert taught and min(taught) > 36  # the last 40% of 60 updates
-    made = [(work / name / "config.json").stat().st_mtime_ns for name in ("aligned", "en-small")]
-    assert Elmo.from_pretrained(work / "en-small").embed("the bank", layers="meaning").shape == (2, 16 + 6)
+    made = (work / "en-small" / "config.json").stat().st_mtime_ns
+    model = Elmo.from_pretrained(work / "en-small")
+    assert model.embed("the bank", layers="meaning").shape == (2, 16 + 6) and model.context.share == 1
     finish(start(work, tmp_path, teacher=teacher))
-    assert [(work / name / "config.json").stat().st_mtime_ns for name in ("aligned", "en-small")] == made
-    # The best checkpoint by perplexity may come from before the lessons: what is aligned is the last one.
+    assert (work / "en-small" / "config.json").stat().st_mtime_ns == made
+    # The lowest perplexity may be one from before the lessons: what is kept is the last checkpoint.
     before, *_, last = list_checkpoints(work / "run")
-    (work / "run" / "best.json").write_text(json.dumps({"perplexity": 1.0, "checkpoint": before.name}))
-    shutil.rmtree(work / "aligned")
-    finish(start(work, tmp_path, teacher=teacher))
-    sentence = [["the", nouns[0], "sees", "the", nouns[1], "."]]
-    (aligned,), (expected,), (other,) = (
-        Elmo.from_pretrained(folder).score(sentence) for folder in (work / "aligned", last, before)
+    sentence = [["the", "bank", "sees", "the", "river", "."]]
+    (found,), (expected,), (other,) = (
+        Elmo.from_pretrained(each).score(sentence) for each in (work / "en-small", last, before)
     )
-    np.testing.assert_allclose(aligned.left_to_right, expected.left_to_right, atol=1e-3)
-    assert np.abs(aligned.left_to_right - other.left_to_right).max() > 0.01
+    np.testing.assert_allclose(found.left_to_right, expected.left_to_right, atol=0.03)  # stored in 8 bits
+    assert np.abs(found.left_to_right - other.left_to_right).max() > 0.1
