@@ -7,23 +7,23 @@ from elmo import Elmo
 PLACES = {
     "London", "England", "Havana", "Oslo", "Rome", "Bombay", "Vienna", "Manchester", "France", "Berlin", "Oxford",
     "Boston", "Lancashire", "Italy", "Germany", "Scotland", "Paris", "Madrid", "Moscow", "Bristol", "Budapest",
-    "Sydney",
+    "Sydney", "Glasgow", "Philadelphia", "Brooklyn",
 }  # fmt: skip
-ROOMS = {"room", "door", "house", "hospital", "window", "court", "bed", "hall", "table", "gate", "floor", "bank"}
+ROOMS = {"room", "door", "house", "hospital", "window", "court", "bed", "hall", "table", "gate", "floor", "bank", "garden"}
 # A sentence, the words that a person would accept, and how many of the best five must be among them.
 EVERYDAY = [
     ("He was born in [Paris] in 1902 .", PLACES, 5),
-    ("I went to the [bank] to deposit money .", ROOMS | {"store", "office", "shop"}, 4),
-    ("I am [happy] to see you .", {"glad", "sorry", "sure", "afraid", "delighted", "obliged", "pleased"}, 5),
+    ("I went to the [bank] to deposit money .", ROOMS | {"store", "office", "shop", "banks"}, 3),
+    ("I am [happy] to see you .", {"glad", "sorry", "sure", "afraid", "delighted", "obliged", "pleased"}, 4),
     (
         "She is a very [good] teacher .",
-        {"renowned", "successful", "talented", "young", "prominent", "gifted", "enthusiastic", "senior"},
+        {"renowned", "successful", "talented", "young", "prominent", "gifted", "enthusiastic", "skilled"},
         4,
     ),
-    ("She has two [sons] .", {"daughters", "children", "sisters", "brothers", "years", "boys"}, 4),
+    ("She has two [sons] .", {"daughters", "children", "sisters", "brothers", "years", "boys", "siblings"}, 4),
     ("I have lived here for ten [years] .", {"months", "days", "minutes", "hours", "weeks", "centuries"}, 5),
     ("She studied [physics] at the university .",
-     {"theology", "medicine", "philosophy", "economics", "law", "botany", "mathematics", "chemistry"}, 4),
+     {"theology", "medicine", "philosophy", "economics", "law", "botany", "mathematics", "chemistry", "education"}, 4),
     ("She speaks [French] and German .",
      {"English", "Spanish", "Greek", "Arabic", "Italian", "German", "Russian", "Polish", "fluent"}, 4),
     ("The old [man] sat by the fire .", {"woman", "gentleman", "lady", "men", "people", "fellow"}, 4),
