@@ -130,7 +130,7 @@ class ContextReader:
         vectors = torch.index_select(tensors["vectors"], 0, chosen).float().mul_(scales[:, None])
         weights = tensors["weights"][chosen] * is_known
         if len(unknown := torch.nonzero(~is_known[:-1])[:, 0]):
-            encoded = torch.from_numpy(self._encode_words([words[number] for number in unknown]))
+            encoded = torch.from_numpy(self._encode_words([words[number] for number in unknown.tolist()]))
             estimated = encoded @ tensors["unknown_map"] + tensors["unknown_bias"]
             vectors[unknown] = torch.nn.functional.normalize(estimated, dim=1)
             weights[unknown] = self.config.unknown_weight
