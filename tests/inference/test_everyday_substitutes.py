@@ -9,7 +9,21 @@ PLACES = {
     "Boston", "Lancashire", "Italy", "Germany", "Scotland", "Paris", "Madrid", "Moscow", "Bristol", "Budapest",
     "Sydney", "Glasgow", "Philadelphia", "Brooklyn",
 }  # fmt: skip
-ROOMS = {"room", "door", "house", "hospital", "window", "court", "bed", "hall", "table", "gate", "floor", "bank", "garden"}
+ROOMS = {
+    "room",
+    "door",
+    "house",
+    "hospital",
+    "window",
+    "court",
+    "bed",
+    "hall",
+    "table",
+    "gate",
+    "floor",
+    "bank",
+    "garden",
+}
 # A sentence, the words that a person would accept, and how many of the best five must be among them.
 EVERYDAY = [
     ("He was born in [Paris] in 1902 .", PLACES, 5),
@@ -23,7 +37,7 @@ EVERYDAY = [
     ("She has two [sons] .", {"daughters", "children", "sisters", "brothers", "years", "boys", "siblings"}, 4),
     ("I have lived here for ten [years] .", {"months", "days", "minutes", "hours", "weeks", "centuries"}, 5),
     ("She studied [physics] at the university .",
-     {"theology", "medicine", "philosophy", "economics", "law", "botany", "mathematics", "chemistry", "education"}, 4),
+     {"theology", "medicine", "philosophy", "economics", "law", "mathematics", "chemistry", "education"}, 4),
     ("She speaks [French] and German .",
      {"English", "Spanish", "Greek", "Arabic", "Italian", "German", "Russian", "Polish", "fluent"}, 4),
     ("The old [man] sat by the fire .", {"woman", "gentleman", "lady", "men", "people", "fellow"}, 4),

@@ -91,7 +91,8 @@ class ContextReader:
     def scales_of(self, top: Array) -> Array:
         """Return what vectors of the top layer (N, 2D) are multiplied by in "meaning", (N, 1)."""
         lengths = np.sqrt(np.einsum("td,td->t", top, top))[:, None]
-        return self._top_scale / np.maximum(lengths, np.finfo(np.float32).tiny)
+        scales: Array = self._top_scale / np.maximum(lengths, np.finfo(np.float32).tiny)
+        return scales
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> Array:
         """Return one vector (N, d + D) of length 1 per sentence; zeros for one without words.
