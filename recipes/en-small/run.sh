@@ -9,9 +9,9 @@
 # TEXT        files .txt, .jsonl or .parquet, compressed or not
 #
 # Environment: TEACHER (a Hugging Face encoder, a folder or a name on the hub: its vectors of single words are joined
-# with the static vectors, its vectors in context are learned in the last 40% of the run, and the model is aligned with
-# them; extra distill), VOCABULARY_SIZE, VECTOR_DIM, SETTINGS (a TOML file), TRAIN_OPTIONS (more options of elmo train,
-# such as "--set context.vectors=WORK/vectors.txt"), ELMO (the command; with several processes TRAIN="torchrun
+# with the static vectors, and its vectors in context are learned in the last 40% of the run; extra distill),
+# VOCABULARY_SIZE, VECTOR_DIM, SETTINGS (a TOML file), TRAIN_OPTIONS (more options of elmo train, such as
+# "--set context.vectors=WORK/vectors.txt"), ELMO (the command; with several processes TRAIN="torchrun
 # --nproc-per-node 2 -m elmo train", fastest on two cores without a GPU, with TRAIN_OPTIONS="--set num_rows=256 --set
 # average_every=20").
 set -euo pipefail

@@ -132,7 +132,7 @@ def _may_be_on_hub(name: str) -> bool:
 
 
 def best_checkpoint(run: Path) -> Path:
-    """Return the checkpoint of a run with the lowest validation perplexity, or the last without validation."""
+    """Return the checkpoint that is recorded as best (by validation perplexity), or the last if none is."""
     found = list_checkpoints(run)
     if (best := read_best(run)) is not None and run / CHECKPOINTS / best[1] in found:
         return run / CHECKPOINTS / best[1]
