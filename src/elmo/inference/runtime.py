@@ -17,6 +17,7 @@ from elmo.inference.layers import LayerChoice, choose_layers
 from elmo.inference.packed_lstm import can_pack, pack_encoder
 from elmo.inference.precision import COMPILED_PRECISIONS, choose_precision, open_device
 from elmo.inference.reading import BidirectionalReader
+from elmo.inference.softmax import Softmaxes, open_softmaxes
 from elmo.inference.word_encoder import DEFAULT_BYTES, WordCache, WordEncoder
 from elmo.inference.workers import Workers
 from elmo.kernels.library import find_library
@@ -137,6 +138,11 @@ class Runtime:
     def cache(self) -> WordCache:
         """The vectors of words that were seen before."""
         return self._prepare().words.cache
+
+    @property
+    def softmaxes(self) -> Softmaxes | None:
+        """What predicts words, if the model has it: views of the weights as they are now."""
+        return open_softmaxes({name: weight.detach().cpu() for name, weight in self.bilm.named_parameters()})
 
     def embed(self, batch: CharBatch, choice: LayerChoice) -> Tensor:
         """Return (N, K, 2D): K vectors of each word, sentence by sentence, boundaries included."""
