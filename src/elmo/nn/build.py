@@ -1,0 +1,94 @@
+"""A ModelConfig or a Checkpoint becomes modules; the only place where that happens."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from elmo.config import EncoderConfig, ModelConfig, TransformerConfig
+from elmo.nn import draw_normal, make_embedding, make_linear
+from elmo.nn.bilm import BiLM, Encoder, TokenEncoder
+from elmo.nn.char_cnn import CharCnn
+from elmo.nn.projected_lstm import LstmStack, ProjectedLstm
+from elmo.nn.softmax import WordSoftmax
+from elmo.nn.transformer import CausalBlock, TransformerStack
+
+
+def build_bilm(config: ModelConfig) -> BiLM:
+    """Make the network a configuration describes, with random weights."""
+    dim, softmax = config.encoder.output_dim, config.softmax
+    words = characters = None
+    if config.words:
+        words = make_embedding(config.words.num_words, config.words.embedding_dim)
+        draw_normal(words.weight, config.words.embedding_dim**-0.5)
+    if config.characters:
+        characters = CharCnn(
+            config.characters.num_characters,
+            config.characters.embedding_dim,
+            config.characters.filters,
+            activation=config.characters.activation,
+            num_highways=config.characters.num_highways,
+        )
+    return BiLM(
+        TokenEncoder(
+            words, characters, make_linear(config.num_features, dim) if config.token_projection else None
+        ),
+        _build_encoder(config.encoder),
+        _build_encoder(config.encoder),
+        WordSoftmax(dim, softmax.num_words) if softmax else None,
+        WordSoftmax(dim, softmax.num_words) if softmax and not softmax.shared else None,
+    )
+
+
+class Weighted(Protocol):
+    """A configuration and its weights; a Checkpoint is one."""
+
+    @property
+    def config(self) -> ModelConfig:
+        """What the model is made of."""
+        ...
+
+    @property
+    def weights(self) -> Mapping[str, Any]:
+        """The weights by name, arrays of NumPy."""
+        ...
+
+
+def load_bilm(checkpoint: Weighted) -> BiLM:
+    """Build the network of a checkpoint, with weights of its own; no gradients until they are asked for."""
+    with torch.device("meta"):
+        bilm = build_bilm(checkpoint.config)
+    weights = {
+        name: torch.from_numpy(np.array(checkpoint.weights[name], dtype=np.float32)) for name in bilm.state_dict()
+    }
+    bilm.load_state_dict(weights, assign=True)
+    return bilm.requires_grad_(False).eval()
+
+
+def list_weights(bilm: BiLM) -> dict[str, Any]:
+    """Return the weights of a network by name as arrays of NumPy, which share its memory on a CPU."""
+    return {name: tensor.detach().cpu().numpy() for name, tensor in bilm.state_dict().items()}
+
+
+def _build_encoder(config: EncoderConfig | TransformerConfig) -> Encoder:
+    dim = config.output_dim
+    if isinstance(config, TransformerConfig):
+        blocks = [
+            CausalBlock(dim, config.num_heads, config.feed_forward_dim, depth=config.num_layers)
+            for _ in range(config.num_layers)
+        ]
+        return TransformerStack(blocks, dim=dim, context=config.context)
+    layers = [
+        ProjectedLstm(
+            dim,
+            config.cell_dim,
+            dim,
+            projected=config.projected,
+            cell_clip=config.cell_clip,
+            projection_clip=config.projection_clip,
+            forget_bias=config.forget_bias,
+        )
+        for _ in range(config.num_layers)
+    ]
+    return LstmStack(layers, residual=config.residual)
