@@ -18,7 +18,7 @@ from elmo.inference.softmax import Softmaxes, open_softmaxes
 from elmo.inference.word_cache import DEFAULT_BYTES, WordCache
 from elmo.nn.batch import WORDS_AT_ONCE, run_bilm
 from elmo.nn.bilm import BiLM, BiLMState, Encoder, LayerStates, TokenEncoder
-from elmo.nn.build import list_weights, load_bilm
+from elmo.nn.build import build_bilm, to_tensors, weights_of
 from elmo.text.batch import CharBatch
 
 Array = npt.NDArray[np.float32]
@@ -47,7 +47,10 @@ class TorchRuntime:
             "as requested" if precision == self.precision else f"{precision} is for LSTMs on a CPU, or a GPU"
         )
         self.num_threads = num_threads or torch.get_num_threads()
-        self.bilm = load_bilm(_Weighted(config, weights)).to(opened)
+        with torch.device("meta"):
+            bilm = build_bilm(config)
+        bilm.load_state_dict(to_tensors(weights), assign=True)
+        self.bilm = bilm.requires_grad_(False).eval().to(opened)
         self.num_layers = self.bilm.num_layers
         self.cache = WordCache(config.encoder.output_dim, max_bytes=cache_bytes)
         self.carries_state = carry
@@ -162,13 +165,6 @@ def _cut(num_steps: int) -> Iterator[slice]:
         yield slice(start, min(num_steps, start + STEPS_AT_ONCE))
 
 
-class _Weighted:
-    """A configuration with its weights."""
-
-    def __init__(self, config: ModelConfig, weights: Weights) -> None:
-        self.config, self.weights = config, weights
-
-
 class ModuleRuntime:
     """Runs a biLM module as part of a network, with or without gradients, its state carried on if asked for.
 
@@ -223,7 +219,7 @@ class ModuleRuntime:
         mark += [weight._version for weight in held if not weight.is_inference()]
         if self._compiled is None or self._compiled[0] != mark or any(weight.requires_grad for weight in held):
             # Fused optimizers change a weight but not its version, so weights that learn are laid out every time.
-            self._compiled = mark, CpuRuntime(self._config, list_weights(self.bilm), carry=self._carry)
+            self._compiled = mark, CpuRuntime(self._config, weights_of(self.bilm), carry=self._carry)
         return self._compiled[1]
 
 

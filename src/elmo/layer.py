@@ -16,7 +16,7 @@ from elmo.errors import ConfigError, InputError
 from elmo.model import Elmo
 from elmo.nn.batch import run_bilm
 from elmo.nn.bilm import LayerStates
-from elmo.nn.build import list_weights, load_bilm
+from elmo.nn.build import load_bilm, weights_of
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.text.batch import CharBatch
 from elmo.text.sentence_input import Sentence, read_sentences
@@ -171,7 +171,7 @@ class ElmoLayer(nn.Module):
         """Return the model with the weights this layer has now, ready for embed and save_pretrained."""
         if self.bilm is None:
             return self._model
-        return self._model.with_weights(list_weights(self.bilm))
+        return self._model.with_weights(weights_of(self.bilm))
 
     def mix(self, states: LayerStates) -> ElmoOutput:
         """Mix layers computed elsewhere (a cache, another process), boundaries included."""

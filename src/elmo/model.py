@@ -14,11 +14,12 @@ import numpy.typing as npt
 from elmo.build import draw_weights
 from elmo.checkpoint.checkpoint import Checkpoint, fingerprint
 from elmo.checkpoint.download import cache_folder
-from elmo.checkpoint.folder import Storage, write_folder
+from elmo.checkpoint.folder import write_folder
 from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo.checkpoint.location import as_path
 from elmo.checkpoint.open import Format, open_checkpoint
 from elmo.checkpoint.source import DEFAULT_MODEL, MODELS_FOLDER, installed_models, models_by_script, push_folder
+from elmo.checkpoint.weights import Storage
 from elmo.config import ContextConfig, ModelConfig
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.inference.embedder import Embedder, Pooling, Span, keep, normalize

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from elmo.checkpoint.checkpoint import ContextLayer
+from elmo.checkpoint.components import ContextLayer
 from elmo.text.units import Tokenization
 
 Array = npt.NDArray[np.float32]

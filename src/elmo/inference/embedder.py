@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from elmo.checkpoint.checkpoint import ContextLayer
+from elmo.checkpoint.components import ContextLayer
 from elmo.config import ContextConfig, ModelConfig
 from elmo.errors import InputError
 from elmo.inference.context import ContextReader

@@ -6,13 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from elmo.build import INITIAL_GATE_BIAS
 from elmo.kernels.characters import CharTable, fits_table
 from elmo.kernels.library import Library, find_library
 from elmo.nn import draw_normal, draw_uniform, make_embedding, make_linear
 
 # Words are convolved in groups of similar length: most are short, and padding costs as much as letters.
 LENGTH_BOUNDS = (6, 8, 11, 15, 24)
+INITIAL_GATE_BIAS = -2.0  # a highway starts by letting most of its input through
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": torch.tanh}
 
 
