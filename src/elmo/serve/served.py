@@ -44,7 +44,7 @@ class ServedModel:
     def predicts_words(self) -> bool:
         """Whether it can score sentences and find substitutes."""
         try:
-            require_softmax(self.elmo.bilm, self.elmo.vocabulary)
+            require_softmax(self.elmo.runtime.softmaxes, self.elmo.vocabulary)
         except InputError:
             return False
         return True
