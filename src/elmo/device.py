@@ -1,5 +1,6 @@
 """The torch side of inference/runtime.py: language models on a GPU, Transformers, and modules that learn."""
 
+import functools
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from elmo.config import EncoderConfig, ModelConfig
 from elmo.errors import ConfigError
@@ -217,10 +219,23 @@ class ModuleRuntime:
         held = list(self.bilm.parameters())
         mark = [weight.data_ptr() for weight in held]
         mark += [weight._version for weight in held if not weight.is_inference()]
-        if self._compiled is None or self._compiled[0] != mark or any(weight.requires_grad for weight in held):
-            # Fused optimizers change a weight but not its version, so weights that learn are laid out every time.
+        if any(weight.requires_grad for weight in held):
+            mark.append(_count_optimizer_steps()[0])
+        if self._compiled is None or self._compiled[0] != mark:
             self._compiled = mark, CpuRuntime(self._config, weights_of(self.bilm), carry=self._carry)
         return self._compiled[1]
+
+
+@functools.cache
+def _count_optimizer_steps() -> list[int]:
+    """Return a running count of all optimizers' steps: fused ones change a weight but not its version."""
+    count = [0]
+
+    def add_one(*_: Any) -> None:
+        count[0] += 1
+
+    register_optimizer_step_post_hook(add_one)
+    return count
 
 
 def run_frozen(runtime: Runtime, batch: CharBatch) -> LayerStates:
@@ -229,6 +244,13 @@ def run_frozen(runtime: Runtime, batch: CharBatch) -> LayerStates:
     mask = batch.word_mask
     layers = torch.from_numpy(pad_rows(rows, mask)).permute(2, 0, 1, 3)
     return LayerStates(layers, torch.from_numpy(mask))
+
+
+def supports_bfloat16() -> bool:
+    """Return whether this CPU multiplies bfloat16 with instructions made for it, so that training gains by it."""
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    fast = any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "avx_ne_convert"))
+    return fast and bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
 
 
 def open_device(device: str | torch.device) -> torch.device:

@@ -86,7 +86,7 @@ class Elmo:
         }
         self.indexer = checkpoint.indexer(literal_boundaries=literal_boundaries)
         self.vocabulary = checkpoint.make_vocabulary()
-        self._scripts = ScriptWatch(self.vocabulary.words if self.vocabulary else None, models_by_script)
+        self.scripts = ScriptWatch(self.vocabulary.words if self.vocabulary else None, models_by_script)
         self._open()
 
     def _open(self) -> None:
@@ -510,8 +510,9 @@ class Elmo:
         if index_a is not None or index_b is not None or (isinstance(a, str) and isinstance(b, str)):
             marked = [isinstance(one, str) and "[" in one and "]" in one for one in (a, b)]
             if any(marked) or index_a is not None or index_b is not None:
-                options = {"layers": layers, "split_on_spaces": split_on_spaces}
-                return self.compare(a, b, index_a=index_a, index_b=index_b, **options).cosine
+                return self.compare(
+                    a, b, index_a=index_a, index_b=index_b, layers=layers, split_on_spaces=split_on_spaces
+                ).cosine
             return float(self._compare_all([a], [b], layers, split_on_spaces)[0, 0])
         if isinstance(a, str) or isinstance(b, str):
             raise InputError("similarity compares two strings, two lists or two arrays; one of each was given.")
@@ -526,7 +527,8 @@ class Elmo:
             raise InputError(
                 f"The vectors have {first.shape[1]} and {second.shape[1]} dimensions; compare vectors of one kind."
             )
-        return normalize(first) @ normalize(second).T
+        cosines: Array = normalize(first) @ normalize(second).T
+        return cosines
 
     def _vectors_of(self, sentences: Iterable[str], layers: Layers | None, split_on_spaces: bool) -> Array:
         """Return the vectors of marked words, or of sentences where none is marked."""
@@ -564,7 +566,7 @@ class Elmo:
             read_pointed(sentence_b, index_b, tokenizer, name="index_b"),
         )
         sentences, spans = [words_a, words_b], [[span_a], [span_b]]
-        self._scripts.check(sentences)
+        self.scripts.check(sentences)
         by_layer = self._embedder.embed_spans(sentences, spans, self._embedder.choose("all"))
         if choice.with_context:
             tops = [array[:, -1] for array in by_layer]
@@ -627,7 +629,7 @@ class Elmo:
         period = "。" if reads_characters else "."
         if add_period and not is_punctuation(words[-1]) and period in (self.vocabulary or ()):
             words = [*words, period]  # people leave it out, but the sentences of the training text end with it
-        self._scripts.check([words])
+        self.scripts.check([words])
         if reads_characters:
             sentence_units = self.tokenization.read(words)
             ranges = sentence_units.ranges()
@@ -709,7 +711,7 @@ class Elmo:
             yield from self._embed_window(window, choice)
 
     def _embed_window(self, window: list[list[str]], choice: LayerChoice) -> Iterator[tuple[list[str], Array]]:
-        self._scripts.check(window)
+        self.scripts.check(window)
         return zip(window, self._embed(window, choice), strict=True)
 
     def _tokenizer(self, on_spaces: bool) -> Tokenizer:
@@ -725,7 +727,7 @@ class Elmo:
             if isinstance(sentences, Iterable) and not isinstance(sentences, Sequence):
                 sentences = list(sentences)
             words = read_sentences(sentences, tokenizer) if not isinstance(sentences, list) or sentences else []
-        self._scripts.check(words)
+        self.scripts.check(words)
         return words, isinstance(sentences, str)
 
     def _to_tensor(self, array: Array) -> Any:

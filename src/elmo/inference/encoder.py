@@ -51,7 +51,7 @@ class EncoderState:
     @property
     def num_rows(self) -> int:
         """How many rows there are."""
-        return self.left_to_right.hidden.shape[1]
+        return int(self.left_to_right.hidden.shape[1])
 
     def rows(self, which: slice | Indices) -> "EncoderState":
         """Return some rows, in the order asked for."""

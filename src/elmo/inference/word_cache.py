@@ -15,6 +15,7 @@ Array = npt.NDArray[np.float32]
 DEFAULT_BYTES = 128 * 2**20
 _BYTES_PER_KEY = 256  # about what a key and its place in the table take
 _FIRST_ROWS = 1024
+_NO_ROW = -1
 
 
 @dataclass(frozen=True)
@@ -72,17 +73,18 @@ class WordCache:
     def look_up(self, keys: Sequence[Hashable], encode: Callable[[list[int]], Array]) -> Array:
         """Return the vectors (U, D) of keys; `encode` makes those of the missing ones, named by position."""
         with self._lock:
-            rows = list(map(self._rows.get, keys))
-            if None not in rows:
+            find = self._rows.get
+            rows = [find(key, _NO_ROW) for key in keys]
+            if _NO_ROW not in rows:
                 self._num_hits += len(keys)
                 for key in keys:
                     self._rows.move_to_end(key)
                 return self._vectors.take(rows, axis=0)
-            missing = [position for position, row in enumerate(rows) if row is None]
-            present = [position for position, row in enumerate(rows) if row is not None]
+            missing = [position for position, row in enumerate(rows) if row == _NO_ROW]
+            present = [position for position, row in enumerate(rows) if row != _NO_ROW]
             for position in present:
                 self._rows.move_to_end(keys[position])
-            known = self._vectors.take([rows[position] for position in present], axis=0)
+            known = self._vectors.take(np.array([rows[position] for position in present], dtype=np.int64), axis=0)
             self._num_hits += len(present)
             self._num_misses += len(missing)
         encoded = encode(missing)

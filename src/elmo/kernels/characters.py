@@ -132,7 +132,7 @@ def _pass_highway(multiply: Callable[[Array], Array], rows: Array) -> None:
     transformed, gate = product[:, : rows.shape[1]], product[:, rows.shape[1] :]
     np.maximum(transformed, 0, out=transformed)
     with np.errstate(over="ignore"):
-        gate = 1 / (1 + np.exp(-gate))
+        gate = np.float32(1) / (np.float32(1) + np.exp(-gate))
     transformed -= rows
     transformed *= gate
     rows += transformed
