@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from elmo.checkpoint.checkpoint import ContextLayer
+from elmo.checkpoint.components import ContextLayer
 from elmo.text.units import Tokenization
 
 Array = npt.NDArray[np.float32]
@@ -28,7 +28,7 @@ class StaticTable:
     def __init__(self, layer: ContextLayer, encode_words: EncodeWords) -> None:
         self.config = layer.config
         self._encode_words = encode_words
-        self.arrays = {name: np.asarray(tensor) for name, tensor in layer.tensors.items()}
+        self.arrays = {name: np.asarray(tensor) for name, tensor in layer.arrays.items()}
         self._keys = {word: row for row, word in enumerate(layer.words)}
         self._rows: dict[str, int] = {}  # of words as they are spelled in texts
 
