@@ -11,9 +11,10 @@
 /* Changes with every signature and structure below; Python refuses a library built from other sources. */
 #define ELMO_ABI 3
 
-/* A weight matrix (num_outputs x num_inputs) in panels of elmo_panel() outputs: for each panel, for each input (8 bits: for
- * each four inputs), the weights of its outputs side by side. Outputs come in num_groups groups (the four gates of an
- * LSTM) of num_outputs each; each group starts a panel of its own, and the last panel of a group is filled with zeros.
+/* A weight matrix (num_outputs x num_inputs) in panels of elmo_panel() outputs: for each panel, for each input (8 bits:
+ * for each four inputs), the weights of its outputs side by side. Weights of 8 bits lie between -127 and 127. Outputs
+ * come in num_groups groups (the four gates of an LSTM) of num_outputs each; each group starts a panel of its own, and
+ * the last panel of a group is filled with zeros.
  */
 typedef struct {
     int64_t num_inputs;

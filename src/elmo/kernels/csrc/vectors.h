@@ -24,5 +24,8 @@
 #endif
 
 #define ELMO_PANEL (2 * ELMO_LANES)
+#if !defined(ELMO_BYTES_TOGETHER)
+#define ELMO_BYTES_TOGETHER 4 /* inputs of 8 bits of a row that stand side by side */
+#endif
 /* Where an instruction takes unsigned inputs, 128 is added to them, and taken off the sums again. */
 #define ELMO_ZERO_POINT (ELMO_UNSIGNED_INPUTS ? ELMO_INPUT_LEVELS + 1 : 0)

@@ -63,8 +63,9 @@ ELMO_INLINE void v_store_bytes(uint8_t *p, elmo_vec v) { /* the lowest 8 bits of
 
 #if defined(ELMO_VNNI)
 #define ELMO_UNSIGNED_INPUTS 1
+/* In assembly, as GCC 12 copies the sums around the intrinsic. */
 ELMO_INLINE elmo_vint vi_dot(elmo_vint sum, elmo_vint inputs, elmo_vint weights) {
-    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(inputs), "v"(weights)); /* GCC 12 copies sums around the intrinsic */
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(inputs), "v"(weights));
     return sum;
 }
 #else

@@ -79,3 +79,23 @@ ELMO_INLINE elmo_vint vi_dot(elmo_vint sum, elmo_vint inputs, elmo_vint weights)
     return vpadalq_s16(sum, vpaddq_s16(low, high));
 #endif
 }
+
+#if defined(ELMO_I8MM)
+#define ELMO_BYTES_TOGETHER 8
+/* Sums of two rows (8 inputs each) and two outputs (likewise): first row's two outputs, then the second row's. */
+ELMO_INLINE elmo_vint vi_dot_rows(elmo_vint sums, int8x16_t rows, int8x16_t weights) {
+    return vmmlaq_s32(sums, rows, weights);
+}
+ELMO_INLINE int8x16_t load_row_pair(const uint8_t *rows, int has_second) {
+    int8x8_t first = vld1_s8((const int8_t *)rows);
+    return vcombine_s8(first, has_second ? vld1_s8((const int8_t *)rows + 8) : vdup_n_s8(0));
+}
+/* Four inputs of four outputs and the next four inputs of the same -> eight inputs of two outputs, and of the others */
+ELMO_INLINE int8x16_t zip_weights(elmo_vint first, elmo_vint second, int high) {
+    return vreinterpretq_s8_s32(high ? vzip2q_s32(first, second) : vzip1q_s32(first, second));
+}
+ELMO_INLINE elmo_vint join_sums(elmo_vint low, elmo_vint high, int second_row) {
+    return second_row ? vcombine_s32(vget_high_s32(low), vget_high_s32(high))
+                      : vcombine_s32(vget_low_s32(low), vget_low_s32(high));
+}
+#endif

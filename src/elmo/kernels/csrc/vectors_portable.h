@@ -15,7 +15,7 @@ typedef float elmo_vec __attribute__((vector_size(16)));
 typedef int32_t elmo_vint __attribute__((vector_size(16)));
 typedef uint32_t elmo_vuint __attribute__((vector_size(16))); /* where sums may wrap */
 typedef double elmo_vdouble __attribute__((vector_size(32)));
-typedef int64_t elmo_vlong __attribute__((vector_size(32)));
+typedef int32_t elmo_vint8 __attribute__((vector_size(32)));
 
 ELMO_INLINE elmo_vec v_load(const float *p) { elmo_vec v; memcpy(&v, p, sizeof v); return v; }
 ELMO_INLINE void v_store(float *p, elmo_vec v) { memcpy(p, &v, sizeof v); }
@@ -31,6 +31,13 @@ ELMO_INLINE void v_store_some(float *p, int64_t num, elmo_vec v) {
 }
 ELMO_INLINE elmo_vec v_set(float x) { return (elmo_vec){x, x, x, x}; }
 ELMO_INLINE elmo_vint vi_set(int32_t x) { return (elmo_vint){x, x, x, x}; }
+ELMO_INLINE int vi_any(elmo_vint mask) {
+#if defined(__SSE2__)
+    return _mm_movemask_epi8((__m128i)mask) != 0;
+#else
+    return (mask[0] | mask[1] | mask[2] | mask[3]) != 0;
+#endif
+}
 ELMO_INLINE elmo_vec v_select(elmo_vint mask, elmo_vec yes, elmo_vec no) {
     return (elmo_vec)(((elmo_vint)yes & mask) | ((elmo_vint)no & ~mask));
 }
@@ -83,10 +90,9 @@ ELMO_INLINE elmo_vec v_fma(elmo_vec a, elmo_vec b, elmo_vec c) {
     elmo_vdouble sum = __builtin_convertvector(a, elmo_vdouble) * __builtin_convertvector(b, elmo_vdouble) +
                        __builtin_convertvector(c, elmo_vdouble);
     elmo_vec rounded = __builtin_convertvector(sum, elmo_vec);
-    elmo_vint low = __builtin_convertvector((elmo_vlong)sum, elmo_vint) & 0x1fffffff;
+    elmo_vint low = __builtin_shufflevector((elmo_vint8)sum, (elmo_vint8)sum, 0, 2, 4, 6) & 0x1fffffff;
     elmo_vint exponent = (elmo_vint)rounded & 0x7f800000;
-    elmo_vint careful = (low == 0x10000000) | (exponent == 0);
-    if (__builtin_expect((careful[0] | careful[1] | careful[2] | careful[3]) != 0, 0))
+    if (__builtin_expect(vi_any((low == 0x10000000) | (exponent == 0)), 0))
         return v_fma_by_lanes(a, b, c);
     return rounded;
 }
@@ -110,8 +116,7 @@ ELMO_INLINE elmo_vec v_zero_where_outside(elmo_vec v, elmo_vec value, elmo_vec b
     return (elmo_vec)((elmo_vint)v & ~((value >= bound) | (value <= -bound)));
 }
 ELMO_INLINE int v_any_nan(elmo_vec v) {
-    elmo_vint nan = v != v;
-    return (nan[0] | nan[1] | nan[2] | nan[3]) != 0;
+    return vi_any(v != v);
 }
 
 ELMO_INLINE elmo_vint vi_load(const void *p) { elmo_vint v; memcpy(&v, p, sizeof v); return v; }
@@ -139,7 +144,8 @@ ELMO_INLINE elmo_vint vi_dot(elmo_vint sum, elmo_vint inputs, elmo_vint weights)
 #elif defined(__wasm_simd128__)
 ELMO_INLINE elmo_vint vi_dot(elmo_vint sum, elmo_vint inputs, elmo_vint weights) {
     v128_t a = (v128_t)inputs, b = (v128_t)weights;
-    v128_t even = wasm_i32x4_dot_i16x8(wasm_i16x8_shr(wasm_i16x8_shl(a, 8), 8), wasm_i16x8_shr(wasm_i16x8_shl(b, 8), 8));
+    v128_t even_a = wasm_i16x8_shr(wasm_i16x8_shl(a, 8), 8), even_b = wasm_i16x8_shr(wasm_i16x8_shl(b, 8), 8);
+    v128_t even = wasm_i32x4_dot_i16x8(even_a, even_b);
     v128_t odd = wasm_i32x4_dot_i16x8(wasm_i16x8_shr(a, 8), wasm_i16x8_shr(b, 8));
     return sum + (elmo_vint)wasm_i32x4_add(even, odd);
 }
