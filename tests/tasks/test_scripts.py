@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elmo import Elmo, InputError, tasks
-from elmo.analysis import probe
+from elmo.tasks import probe
 from elmo.cli import main
 from elmo.config import EncoderConfig, ModelConfig, TokenizationConfig, WordConfig
 from elmo.files.sources import Lines

@@ -13,7 +13,7 @@ from elmo.files.sources import check_text
 
 if TYPE_CHECKING:
     from elmo.analysis.neighbors import LayerNeighbors, Neighbors
-    from elmo.analysis.probes import ProbeResult, Score
+    from elmo.tasks.probes import ProbeResult, Score
     from elmo.analysis.senses import InductionScores, SenseScores, WordSenses
     from elmo.analysis.similarity import WordSimilarities
     from elmo.inference.layers import Layers
@@ -269,7 +269,7 @@ def senses(
             raise InputError("Give a WORD to find the senses of, or --labelled FILE to evaluate all its words.")
         if num_senses is not None:
             raise InputError("--senses is for one WORD; each word of --labelled has its own number of senses.")
-        words = read_labelled(labelled)
+        words = read_labelled(labelled, tokenization=model.open().tokenization)
         scores = evaluate_induction(
             model.open(), words, layer=layer, min_occurrences=min_occurrences, max_occurrences=max_occurrences,
             max_words=max_words, seed=seed, progress=True,
@@ -397,7 +397,7 @@ def probe(
       elmo probe senses --train semcor.data.xml --test all.data.xml --sense-index index.sense
       elmo probe similarity --train sts-train.csv --test sts-test.csv
     """
-    from elmo.analysis.probes import probe as run_probe
+    from elmo.tasks.probes import probe as run_probe
     from elmo.cli.commands.task import read_pairs
 
     columns = read_pairs(column, "--column")

@@ -120,7 +120,7 @@ def probe(
     the training data lacks. similarity: correlation of cosines with scores. The numbers of words are limited to
     DEFAULT_MAX_TRAIN_WORDS and DEFAULT_MAX_TEST_WORDS unless other limits are given.
     """
-    from elmo.analysis import linear_probe  # which returns the results defined here
+    from elmo.tasks import linear_probe  # which returns the results defined here
 
     _check(kind, train, sense_index, seeds, max_train_words, max_test_words)
     limit = max_train_words or DEFAULT_MAX_TRAIN_WORDS.get(kind)
