@@ -90,7 +90,7 @@ def embed_files(
     if model.state == "carry":
         raise InputError("The parts of a folder are computed independently; use a model with state='zero'.")
     chosen = Engine(engine, address, workers, threads)
-    chosen.check(on_cpu=model.device.type == "cpu")
+    chosen.check(on_cpu=model.device == "cpu")
     open_format(settings.file_format)
     names = [files] if isinstance(files, str | Path) else files
     sources = find_inputs([str(name) for name in names], output / VECTORS.work / "stdin", kind=input_format)
@@ -154,7 +154,7 @@ def _describe(model: Elmo, inputs: Sequence[InputFile], settings: VectorSettings
             "content_hash": fingerprint(model),
             **({"context_hash": context_fingerprint(model)} if uses_context else {}),
             "precision": model.precision,
-            "device": model.device.type,
+            "device": model.device,
         },
         "settings": settings.to_dict(),
         "vector_shape": list(make_layout(model, settings).vector_shape),

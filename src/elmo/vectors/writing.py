@@ -81,7 +81,7 @@ class Engine:
         if self.name == "local" and self.workers in (None, 1):
             yield from _write_here(parts, PartWriter(job, model), report)
             return
-        on_cpu = model.device.type == "cpu"
+        on_cpu = model.device == "cpu"
         folder = job.output / WORK / "model"
         model.save_pretrained(folder)
 
