@@ -1,9 +1,9 @@
 """Installed size, cold start and memory of embedding two sentences: this package and three others.
 
-Each package is installed into an environment of its own. A cold start is a fresh process that opens a model and embeds
-two sentences; runs are interleaved and the median is reported. model2vec gets a random table of the usual size and
-sentence-transformers the MiniLM-L6 of a PyPI package; fastembed downloads its model, so only its import is measured
-where there is no network.
+Each package is installed into an environment of its own. A cold start is a fresh process that opens a model and
+embeds two sentences; runs are interleaved and the median is reported. model2vec gets a random table of the usual
+size and sentence-transformers the MiniLM-L6 of a PyPI package. fastembed downloads its model, so only its import
+is measured.
 """
 
 import argparse
