@@ -31,10 +31,14 @@ def kernels(request, monkeypatch) -> str:
     return request.param
 
 
+def _keeps_int8(model: Elmo) -> bool:
+    return False
+
+
 @pytest.fixture(autouse=True)
 def float32_for_unknown_models(monkeypatch) -> None:
     """Let precision="auto" take float32 for models that are not packaged, so that vectors can be compared."""
-    monkeypatch.setattr(Elmo, "_keeps_int8", lambda model: False)
+    monkeypatch.setattr(Elmo, "_keeps_int8", _keeps_int8)
 
 
 @pytest.fixture(scope="session")
