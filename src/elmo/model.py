@@ -746,8 +746,10 @@ class Elmo:
 
 def _is_packaged(source: str | Path | None) -> bool:
     """Return whether a source is one of the models in this package."""
-    path = DEFAULT_MODEL if source is None else installed_models().get(str(source), source)
-    return Path(path).parent == MODELS_FOLDER
+    if source is None:
+        return True
+    path = Path(source) if Path(source).exists() else installed_models().get(str(source), Path(source))
+    return path.resolve().parent == MODELS_FOLDER.resolve()
 
 
 def _check_batch_size(batch_size: int | None) -> None:
