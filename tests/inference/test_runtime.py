@@ -20,29 +20,7 @@ from elmo.nn.batch import run_bilm
 from elmo.nn.build import load_bilm
 
 A, B, C = ["the", "cat", "sat"], ["a"], ["b", "c", "d", "e", "f"]
-WORDS = [
-    "the",
-    "cat",
-    "sat",
-    "on",
-    "a",
-    "mat",
-    "while",
-    "it",
-    "rained",
-    "all",
-    "day",
-    "and",
-    "nobody",
-    "came",
-    "to",
-    "see",
-    "what",
-    "had",
-    "become",
-    "of",
-    "them",
-]
+WORDS = [f"{number}th" for number in range(21)]
 SENTENCES = [WORDS[start : start + length] for start, length in ((0, 5), (3, 1), (5, 0), (2, 12), (7, 7), (0, 18))]
 CHARACTERS = CharacterConfig(filters=((1, 16), (2, 16), (3, 32)), embedding_dim=8, num_highways=1)
 LSTM = ModelConfig(encoder=EncoderConfig(num_layers=2, cell_dim=96, output_dim=48), characters=CHARACTERS)
