@@ -2,6 +2,7 @@ from . import analysis as analysis
 from . import jobs as jobs
 from . import tasks as tasks
 from . import vectors as vectors
+from .config import ModelConfig as ModelConfig
 from .corpus.prepare import prepare as prepare
 from .errors import CheckpointError as CheckpointError
 from .errors import ConfigError as ConfigError
