@@ -8,7 +8,7 @@ from elmo.serve.app import PUBLIC_PATHS
 from elmo.tasks import load
 from tests.serve.conftest import serving
 
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "get")
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND")
 UNKNOWN = ("/nothing", "/models/", "/page/../models", "/page/nothing.js", "//models", "/docs/", "/health/x", "/v1")
 KEY = {"Authorization": "Bearer secret"}
 
