@@ -42,6 +42,7 @@ export async function showLists(model, report) {
 }
 
 async function fill(id, marks, find) {
+  if (marks.length && !byId(id).querySelector("h3")) byId(id).replaceChildren(make("p", { class: "hint" }, say("reading")));
   const columns = await Promise.all(marks.map((mark, position) => find(mark, "ab"[position])));
   byId(id).replaceChildren(...(columns.length ? columns : [make("p", { class: "hint" }, say("pickOne"))]));
 }
