@@ -260,7 +260,7 @@ def test_the_selection_survives_editing(page):
     assert marks() == {"A": "word-0-5", "B": "word-1-4"}
     page.fill("#sentence-0", "")
     expect(page.locator("#word-0-0")).to_have_count(0)
-    page.fill("#sentence-0", "we walked slowly to the old bank")
+    page.fill("#sentence-0", "we walked slowly to the old shop")
     expect(page.locator("#word-0-6")).to_have_attribute("data-mark", "A")
     assert marks() == {"A": "word-0-6", "B": "word-1-4"}
     assert page.locator("#pair-cosine").count() == 1

@@ -133,12 +133,13 @@ function follow(mark) {
   const text = markedTexts.get(String(mark));
   if (text === undefined || (exists(mark) && textOf(mark) === text)) return mark;
   const [sentence, start, end] = mark;
-  const numWords = state.read[sentence]?.words.length ?? 0;
-  if (!numWords) return mark; // until there is text again
-  const places = Array.from({ length: numWords }, (_, first) => [sentence, first, first + end - start]);
+  const { text: sentenceText, words } = state.read[sentence] ?? { words: [] };
+  if (!words.length) return mark; // until there is text again
+  const places = words.map((_, first) => [sentence, first, first + end - start]);
   const nearest = (one, other) => Math.abs(one[1] - start) - Math.abs(other[1] - start);
   const same = places.filter((place) => exists(place) && textOf(place) === text).sort(nearest)[0];
-  const moved = same ?? [sentence, Math.min(start, numWords - 1), Math.min(start, numWords - 1) + 1];
+  const there = groupWords(sentenceText, words, []).find((unit) => Math.min(start, words.length - 1) < unit.end);
+  const moved = same ?? [sentence, there.start, there.end];
   markedTexts.set(String(moved), text);
   return moved;
 }
