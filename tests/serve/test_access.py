@@ -9,7 +9,16 @@ from elmo.tasks import load
 from tests.serve.conftest import serving
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND")
-UNKNOWN = ("/nothing", "/models/", "/page/../models", "/page/nothing.js", "//models", "/docs/", "/health/x", "/v1")
+UNKNOWN = (
+    "/%2Fmodels",
+    "/nothing",
+    "/models/",
+    "/page/../models",
+    "/page/nothing.js",
+    "/docs/",
+    "/health/x",
+    "/v1",
+)
 KEY = {"Authorization": "Bearer secret"}
 
 
