@@ -44,14 +44,10 @@ class ServedModel:
     def predicts_words(self) -> bool:
         """Whether it can score sentences and find substitutes."""
         try:
-            require_softmax(self.elmo.bilm, self.elmo.vocabulary)
+            require_softmax(self.elmo.runtime.softmaxes, self.elmo.vocabulary)
         except InputError:
             return False
         return True
-
-    def choose_layers(self, layers: Any) -> Any:
-        """Return the layers that a request asks for; "auto" is the model's own default."""
-        return self.elmo.meaning_layers if layers == "auto" else layers
 
     @cached_property
     def card(self) -> ModelCard:

@@ -43,7 +43,7 @@ _FLAGS: dict[str, Any] = {
         spec="--allowed-host NAME",
     ),
     "workers": _flag(int, "Number of processes, each with its own models.", "1"),
-    "precision": _flag(str, "float32, bfloat16, int8, or auto.", "float32"),
+    "precision": _flag(str, "float32, int8, or auto; on a GPU also bfloat16.", "auto"),
     "device": _flag(str, "Device of the models: cpu, cuda, cuda:1, mps.", "cpu"),
     "threads": options.Threads,
     "max_body_bytes": _flag(int, "Maximum size of a request's body.", "4194304"),
