@@ -101,7 +101,7 @@ class Elmo:
             cache_bytes=settings["cache_bytes"],
             keeps_int8=self._keeps_int8,
         )
-        self._embedder = Embedder(checkpoint.config, runtime, self.indexer, checkpoint.context)
+        self._embedder = Embedder(checkpoint.config, runtime, self.indexer, checkpoint.context, self.vocabulary)
 
     def _keeps_int8(self) -> bool:
         """Return whether 8 bits keep this model's vectors; checked once per model and machine."""
@@ -435,19 +435,6 @@ class Elmo:
         arrays = context.read(words)
         return arrays[0] if single else arrays
 
-    def add_context(
-        self,
-        sentences: Sequence[Sequence[str]],
-        top: Sequence[Array],
-        *,
-        spans: Sequence[Sequence[Span]] | None = None,
-    ) -> list[Array]:
-        """Return the vectors of layers="meaning", (T, 2D + d), from the top layer (T, 2D) of sentences.
-
-        With `spans`, those of phrases, (N, 2D + d), from their means in the top layer (N, 2D).
-        """
-        return self._embedder.add_context(sentences, top, spans)
-
     @overload
     def embed_spans(
         self, sentence: Sentence, spans: Sequence[Span], *, layers: Layers = ..., split_on_spaces: bool = ...
@@ -578,8 +565,7 @@ class Elmo:
         self.scripts.check(sentences)
         by_layer = self._embedder.embed_spans(sentences, spans, self._embedder.choose("all"))
         if choice.with_context:
-            tops = [array[:, -1] for array in by_layer]
-            chosen = [array[0] for array in self._embedder.add_context(sentences, tops, spans)]
+            chosen = [array[0] for array in self._embedder.embed_spans(sentences, spans, choice)]
         else:
             chosen = [choice.lay_out((choice.matrix @ array[0])[None])[0] for array in by_layer]
         return Comparison(

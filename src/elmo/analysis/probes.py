@@ -402,7 +402,7 @@ def _embed_targets(
         vectors = np.stack([array[:, start:end].mean(axis=1) for start, end in spans])  # (targets, L+1, 2D)
         meanings: Iterable[Array | None] = itertools.repeat(None, len(spans))
         if model.context is not None:
-            meanings = model.add_context([sentence.words], [vectors[:, -1]], spans=[spans])[0][:, None]
+            meanings = model.embed_spans([list(sentence.words)], [spans], layers="meaning")[0][:, None]
         yield from zip(sentence.targets, vectors, meanings, strict=True)
 
 

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 VARIABLE = "ELMO_KERNELS"
 VARIANTS = ("avx512vnni", "avx512", "avx2", "neoni8mm", "neondot", "neon", "portable")
-_ABI = 3  # as in csrc/kernels.h
+_ABI = 4  # as in csrc/kernels.h
 MAX_HIGHWAYS = 4  # ELMO_MAX_HIGHWAYS
 _FOLDER = Path(__file__).parent
 _PATH = _FOLDER / f"_native.{'dll' if sys.platform == 'win32' else 'so'}"
@@ -39,6 +39,8 @@ _SIGNATURES: dict[str, tuple[type[Any] | None, list[type[Any]]]] = {
     "multiply": (None, [_pointer, _pointer, _pointer, _int, _pointer, _pointer]),
     "read": (_int, [_pointer, _int, _int, _pointer, _int]),
     "encode": (_int, [_pointer, _pointer, _int, _int, _pointer, _pointer, _int]),
+    "meanings": (_int, [_pointer, _pointer, _int, _pointer, _int]),
+    "nearest": (None, [_pointer, _pointer, _int, _int, _pointer, _pointer, _int, _int, *[_pointer] * 3]),
     "convolve": (None, [_pointer, _pointer, _pointer, _int, _pointer, _pointer]),
     "convolve_back": (None, [_pointer, _pointer, _int, _pointer, _pointer, _pointer]),
     "train_forward": (None, [_int, _int, _int, *[_pointer] * 5, _float, *[_pointer] * 4]),
@@ -150,6 +152,7 @@ class Library:
             functions[name] = function
         self.multiply, self.multiply_scratch = functions["multiply"], functions["multiply_scratch"]
         self.read, self.encode = functions["read"], functions["encode"]
+        self.meanings, self.nearest = functions["meanings"], functions["nearest"]
         self.convolve, self.convolve_back = functions["convolve"], functions["convolve_back"]
         self.train_forward, self.train_backward = functions["train_forward"], functions["train_backward"]
         self.has_helper = bool(opened.elmo_has_helper())
