@@ -112,7 +112,7 @@ def test_a_truncated_weights_file_is_explained(saved):
 
 def test_folders_of_other_programs_and_later_versions_are_told_apart(saved):
     change_config(saved, version=99)
-    with pytest.raises(CheckpointError, match="has the version 99; this program reads versions 1 to 3, so update"):
+    with pytest.raises(CheckpointError, match="has the version 99; this program reads versions 1 to 4, so update"):
         Elmo.from_pretrained(saved)
     change_config(saved, format="bert")
     with pytest.raises(CheckpointError, match="has the format 'bert'; 'modern-elmo' was expected"):
