@@ -47,14 +47,14 @@ def _kill_before(root: str, last: int) -> None:
     def audit(event: str, arguments: tuple[object, ...]) -> None:
         nonlocal num_left
         if event == "open":
-            path, mode, flags = arguments
-            is_change = bool(int(flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))  # type: ignore[call-overload]
+            path, _, flags = arguments
+            is_change = bool(int(flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
         elif event in _OPERATIONS:
             path, is_change = arguments[0], True
         else:
             return
         # Below a folder that is opened for rmtree, names are relative to it.
-        if is_change and (not os.path.isabs(os.fspath(path)) or str(path).startswith(root)):  # type: ignore[arg-type]
+        if is_change and (not Path(str(path)).is_absolute() or str(path).startswith(root)):
             if num_left == 0:
                 os._exit(_KILLED)
             num_left -= 1

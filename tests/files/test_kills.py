@@ -28,7 +28,8 @@ def make_context(words, word_dim, seed):
     dim = 3
     shapes = {
         "scales": len(words), "weights": len(words), "unknown_map": (word_dim, dim), "unknown_bias": dim,
-        "sentence_scale": dim, "sentence_components": (0, dim), "word_mean": word_dim, "word_components": (0, word_dim),
+        "sentence_scale": dim, "sentence_components": (0, dim), "word_mean": word_dim,
+        "word_components": (0, word_dim),
     }  # fmt: skip
     arrays = {name: draw.random(shape, dtype=np.float32) for name, shape in shapes.items()}
     vectors = draw.integers(-127, 127, (len(words), dim)).astype(np.int8)

@@ -150,15 +150,20 @@ def _finish_replacement(folder: Path) -> None:
                     (folder / name).unlink(missing_ok=True)
         else:
             with atomic_write(folder / entry.name) as temporary:
-                try:
-                    os.link(entry, temporary)
-                except OSError:  # a file system without hard links
-                    shutil.copy(entry, temporary)
+                link_or_copy(entry, temporary)
     sync(folder)
     leftover = folder / _temporary_name("")
     replacement.rename(leftover)
     remove(leftover)
     sync(folder)
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Make a file appear under a second name."""
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without hard links
+        shutil.copy(source, target)
 
 
 @contextmanager
