@@ -105,21 +105,15 @@ def _describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str
 
 def _describe_machine(checkpoint: "Checkpoint") -> dict[str, str]:
     """Return which kernels run the model here, and which precision "auto" chooses and why."""
-    from elmo.checkpoint.weights import shapes_of
-    from elmo.inference.precision import choose_precision
     from elmo.kernels.library import find_kernels
+    from elmo.model import Elmo
 
     kernels = find_kernels()
-    num_weights = sum(
-        math.prod(shape)
-        for name, shape in shapes_of(checkpoint.weights).items()
-        if name.startswith("left_to_right.")
-    )
-    choice = choose_precision("auto", can_pack=checkpoint.config.encoder.kind == "lstm", num_weights=num_weights)
+    model = Elmo(checkpoint, precision="auto")
     return {
-        "kernels": f"compiled, {kernels.reason}" if kernels.library else f"torch: {kernels.reason}",
-        "auto_precision": choice.precision,
-        "reason": choice.reason,
+        "kernels": f"compiled, {kernels.reason}" if kernels.library else f"NumPy: {kernels.reason}",
+        "auto_precision": model.precision,
+        "reason": model.runtime.precision_reason,
     }
 
 
