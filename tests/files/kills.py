@@ -18,17 +18,11 @@ def kill_everywhere(action: Callable[[], object], root: Path) -> Iterator[int]:
         number += 1
 
 
-def run_apart(action: Callable[[], object]) -> None:
-    """Run an action to its end in a process of its own."""
-    assert not _run(action, Path("/"), sys.maxsize)
-
-
 def _run(action: Callable[[], object], root: Path, last: int) -> bool:
     """Return whether the process was killed before its operation number `last`."""
     sys.stdout.flush()
     if (process := os.fork()) == 0:
         try:
-            os.fsync = lambda descriptor: None  # a kill does not lose what the system has not written yet
             _kill_before(str(root), last)
             action()
             os._exit(0)
