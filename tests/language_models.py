@@ -31,15 +31,17 @@ def make_language_model(vocabulary=VOCABULARY, *, reads_words=False, state="zero
 
 def expected_log_probabilities(model: Elmo, words) -> tuple[np.ndarray, np.ndarray]:
     """(T+1, V) of each direction: after each position but the last, before each position but the first."""
-    states = model.runtime.run(model.indexer.batch([list(words)])).layers[-1, 0].double().numpy()
-    dim = model.dim // 2
-    weight, bias = (getattr(model.bilm.softmax, name).double().numpy() for name in ("weight", "bias"))
+    ahead, back = (
+        np.asarray(states[0], np.float64) for states in model.runtime.predict(model.indexer.batch([list(words)]))
+    )
+    weights = model.checkpoint().weights
+    weight, bias = (weights[f"softmax.{name}"].astype(np.float64) for name in ("weight", "bias"))
 
     def log_softmax(rows):
         logits = rows @ weight.T + bias
         return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
 
-    return log_softmax(states[:-1, :dim]), log_softmax(states[1:, dim:])
+    return log_softmax(ahead), log_softmax(back)
 
 
 def expected_targets(words, vocabulary=VOCABULARY) -> list[int]:
