@@ -18,7 +18,7 @@ from elmo.cli.commands.info import info
 from elmo.cli.commands.language_model import evaluate, score, substitutes
 from elmo.cli.commands.models import average, convert, vocab
 from elmo.cli.commands.pretrain import align, fuse, prepare, static, train
-from elmo.cli.commands.serve import page, serve
+from elmo.cli.commands.serve import serve
 from elmo.version import __version__
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -41,7 +41,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "probe": probe,
     "vocab": vocab,
     "serve": serve,
-    "page": page,
     "bench": bench,
 }
 # The module of each group, and its help.
