@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from filelock import FileLock
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError
-from elmo.analysis import CorpusFilter, CorpusIndex, TextSettings, build_index, find_neighbors
+from elmo.analysis import CorpusFilter, CorpusIndex, build_index, find_neighbors
 from elmo.analysis import index as building
 from elmo.analysis.index_segment import VectorFile, write_vectors
 from elmo.analysis.layers import normalize
@@ -327,25 +326,6 @@ def test_a_full_disk_is_told_when_vectors_are_written(tmp_path):
             write_vectors(tmp_path / "cells", vectors)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
-def test_an_index_of_the_version_before_is_searched_and_grows(tmp_path, monkeypatch):
-    written = Path(__file__).parents[1] / "earlier_versions" / "bbefda1"
-    for name in ("index", "data", "models/characters"):
-        shutil.copytree(written / name, tmp_path / name)
-    monkeypatch.chdir(tmp_path)
-    model, index = Elmo.from_pretrained("models/characters"), CorpusIndex("index")
-    index.check_model(model)
-    found = find_neighbors(model, "my [bank] account", index, words="same", top_k=3).to_dict()
-    before = json.loads((written / "answers/neighbors.json").read_text())
-    for one, other in zip(found.pop("layers"), before.pop("layers"), strict=True):
-        assert [each["text"] for each in one["neighbors"]] == [each["text"] for each in other["neighbors"]]
-        cosines = [[each["cosine"] for each in layer["neighbors"]] for layer in (one, other)]
-        assert cosines[0] == pytest.approx(cosines[1], abs=0.002)
-    assert found["num_occurrences"] == before["num_occurrences"] == 46
-    Path("more.txt").write_text("A bank again .\n")
-    grown = build_index(model, "index", ["more.txt"], reading=TextSettings(split="lines"))
-    assert grown.find_occurrences("bank", max_occurrences=9).num_found == 5
 
 
 def test_most_similar_is_find_neighbors_in_short(model, index):

@@ -157,7 +157,7 @@ def static(
 
         encoder = Teacher(teacher)  # before the corpus is read: a wrong name is reported at once
     with (
-        output_file(output) as aside,
+        output_file(output) as temporary,
         progress_bar(unit="words", num_bytes=opened.num_tokens, prints=False) as advance,
     ):
         made = make_static_vectors(
@@ -166,7 +166,7 @@ def static(
         )  # fmt: skip
         if encoder is not None:
             made = join_static_vectors(made, encoder)
-        write_static_vectors(made, aside)
+        write_static_vectors(made, temporary)
     print(
         f"Wrote {output}: {len(made.words):,} words of {dim} dimensions, from {opened.num_words:,} words of text."
     )
