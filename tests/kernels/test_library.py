@@ -43,14 +43,14 @@ def changed(monkeypatch, name, value):
     library._open.cache_clear()
 
 
-def test_without_the_library_torch_is_used_and_one_line_says_why(monkeypatch, tmp_path, caplog):
+def test_without_the_library_numpy_is_used_and_one_line_says_why(monkeypatch, tmp_path, caplog):
     expected = Elmo.from_config(TINY_CONFIG).embed(SENTENCES)
     with changed(monkeypatch, "_PATH", tmp_path / "_native.so"), caplog.at_level(logging.WARNING):
         vectors = Elmo.from_config(TINY_CONFIG).embed(SENTENCES)
         assert library.find_library() is None
     assert [record.message for record in caplog.records if "kernels" in record.message] == [
         "The compiled kernels are not available (they were not built, because the installation found no C "
-        "compiler); torch is used, which is slower."
+        "compiler); NumPy is used, which is slower."
     ]
     for one, other in zip(vectors, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
