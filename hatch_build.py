@@ -50,9 +50,7 @@ class KernelBuildHook(BuildHookInterface):
             output = getattr(error, "stderr", None) or str(error)
             if requested == "require":
                 raise SystemExit(f"The kernels could not be compiled: {output}") from error
-            self.app.display_warning(
-                f"The kernels could not be compiled, so elmo will run on NumPy: {output}"
-            )
+            self.app.display_warning(f"The kernels could not be compiled, so elmo will run on NumPy: {output}")
             return
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{_platform_tag()}"

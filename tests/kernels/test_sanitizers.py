@@ -11,7 +11,7 @@ import pytest
 from tests.kernels.driver import build_driver
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
-NUM_SEEDS = 1000
+NUM_SEEDS = 400
 MEMORY = ["-g", "-O1", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all"]
 THREADS = ["-g", "-O1", "-fsanitize=thread"]
 # What Python itself keeps until it ends is no leak; the driver is checked for leaks.
