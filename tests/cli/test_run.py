@@ -8,7 +8,7 @@ from elmo import Elmo, __version__, progress
 from elmo.checkpoint.open import Format
 from elmo.cli import main
 from elmo.cli.app import COMMANDS
-from elmo.cli.vector_files import ENDINGS
+from elmo.vectors.settings import FILE_ENDINGS
 from tests.cli.conftest import Run
 
 
@@ -59,7 +59,7 @@ def test_a_device_that_is_not_there(run: Run, model_folder):
 def test_help_names_every_format(run: Run):
     text = run("embed", "--help").out
     assert all(format in text for format in get_args(Format))
-    assert all(ending in text for ending in ENDINGS)
+    assert all(ending in text for ending in FILE_ENDINGS)
 
 
 @pytest.mark.parametrize("ending", [".npz", ".jsonl", ".h5"])
@@ -80,7 +80,7 @@ def test_a_full_disk_is_one_line_and_leaves_no_file(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", FILE_ENDINGS)
 @pytest.mark.parametrize("command", ["embed", "encode"])
 @pytest.mark.parametrize(
     ("failure", "code", "line"),

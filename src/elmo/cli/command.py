@@ -34,9 +34,9 @@ def option(spec: str, help: str, default: Any = ..., *, shown: str | bool = True
     return typer.Option(default, *flags, metavar=metavar, help=help, show_default=shown, min=min)
 
 
-def argument(spec: str, help: str, default: Any = ...) -> Any:
+def argument(spec: str, help: str, default: Any = ..., *, shown: bool = True) -> Any:
     """Declare an argument; `spec` is its name on the help page."""
-    return typer.Argument(default, metavar=spec, help=help)
+    return typer.Argument(default, metavar=spec, help=help, show_default=shown)
 
 
 def make_command(function: Callable[..., None], name: str) -> Any:

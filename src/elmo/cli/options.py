@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 import typer
 
-from elmo.cli.command import argument, option
+from elmo.cli.command import argument as argument
+from elmo.cli.command import option as option
 from elmo.errors import InputError
 from elmo.files.sources import check_text
 

@@ -136,7 +136,6 @@ def neighbors(
         "--match", "Find occurrences of any word, of the same word, or of other words.", "any"
     ),
     top_k: int = option("--top-k", "Number of neighbours per layer.", 10),
-    max_words: int | None = option("", "With --build: maximum number of words to read of each file.", None, min=1),
     json: options.AsJson = False,
     model: ModelOptions,
 ) -> None:
@@ -147,7 +146,7 @@ def neighbors(
     \b
     Examples:
       elmo neighbors "made a spectacular [play] on the ground ball" --corpus texts.txt
-      elmo neighbors --build index --corpus texts.txt.xz --max-words 2000000
+      elmo neighbors --build index --corpus texts.txt.xz
       elmo neighbors "signed to do a Broadway [play]" --corpus index --match same
     """
     if build is not None:
@@ -155,12 +154,10 @@ def neighbors(
             raise InputError(
                 "--build builds an index and searches nothing; leave out SENTENCE, --source and --sentences."
             )
-        return _build(build, corpus, layers, max_words, model, as_json=json)
+        return _build(build, corpus, layers, model, as_json=json)
     if sentence is None:
         raise InputError("Give a sentence with one [marked] word, or --build INDEX to build an index.")
     check_text(sentence, "The sentence")
-    if max_words is not None:
-        raise InputError("--max-words is for --build; to search a part of the corpus give --sentences FIRST:LAST.")
     from elmo.analysis import find_neighbors
 
     opened, chosen = corpus.open(), corpus.filter
@@ -178,7 +175,6 @@ def _build(
     folder: Path,
     corpus: CorpusOptions,
     layers: list[str] | None,
-    max_words: int | None,
     model: ModelOptions,
     *,
     as_json: bool,
@@ -189,7 +185,7 @@ def _build(
 
     with resumable():
         built = build_index(
-            model.open(), folder, corpus.corpus, layers=layers, reading=corpus.reading, max_words=max_words,
+            model.open(), folder, corpus.corpus, layers=layers, reading=corpus.reading,
             model_name=model.model, progress=True,
         )  # fmt: skip
     manifest = built.manifest

@@ -1,12 +1,13 @@
-"""`elmo serve`: models behind HTTP, with a page to try them on."""
+"""`elmo serve`: models behind HTTP, with a page to try them on. `elmo page`: that page as static files."""
 
 import inspect
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 from elmo.cli import options
-from elmo.cli.command import argument, option
+from elmo.cli.options import argument, option
 from elmo.errors import ConfigError
 
 PACKAGES = ("fastapi", "httptools", "orjson", "prometheus_client", "pydantic_settings", "sklearn", "uvicorn")
@@ -25,6 +26,7 @@ _FLAGS: dict[str, Any] = {
             "MODEL",
             "Models to serve: folders, files, aliases or hub ids, each also as NAME=MODEL. Requests that name no "
             "model use the first. Without any, the default model.",
+            shown=False,
         ),
     ],
     "indexes": _flag(list[str], "Index built by `elmo neighbors --build`; repeatable.", spec="--index FOLDER"),
@@ -93,6 +95,28 @@ def check_packages(command: str) -> None:
             raise ConfigError(
                 f"{command} needs the package {package}; install it with: pip install 'modern-elmo[serve]'"
             ) from error
+
+
+def page(
+    output: Path = option("--output -o FOLDER", "Folder to write the page to."),
+    model: options.ModelName = None,
+    precision: options.PrecisionChoice = "float32",
+    local_files_only: options.LocalFilesOnly = False,
+) -> None:
+    """Write the page of `elmo serve` as static files.
+
+    It shows prepared examples and can be put on any web host, below any path. A page that was written to the
+    folder before is replaced.
+
+    \b
+    Example:
+      elmo page --output site
+    """
+    check_packages("elmo page")
+    from elmo.serve.static_page import write_page
+
+    num_files = write_page(output, model, precision=precision, local_files_only=local_files_only)
+    print(f"Wrote {output}: {num_files} files. Look at it with: python -m http.server --directory {output}")
 
 
 serve.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
