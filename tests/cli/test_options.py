@@ -63,9 +63,9 @@ def call(*arguments: str) -> tuple[int, str]:
 
 def test_groups_arrive_together_and_settings_hold_what_was_chosen():
     assert call("hello") == (0, "")
-    assert CALLS == [("hello", Group(3, None), {}, False, "once")]
+    assert [("hello", Group(3, None), {}, False, "once")] == CALLS
     assert call("hello", "--size", "5", "--loud", "--speed", "2", "--pairs", "x=y", "--how-often", "twice")[0] == 0
-    assert CALLS == [("hello", Group(5, None), {"inner.rate": 2.0, "pairs": ["x=y"]}, True, "twice")]
+    assert [("hello", Group(5, None), {"inner.rate": 2.0, "pairs": ["x=y"]}, True, "twice")] == CALLS
 
 
 def test_wrong_options_are_refused():

@@ -100,6 +100,8 @@ def test_learning_commands_say_what_to_install(arguments, extra):
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["task", "train", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["train", "--help"], ["task", "train", "--help"], ["--version"]]
+)
 def test_help_needs_nothing(arguments):
     assert run(*arguments).returncode == 0

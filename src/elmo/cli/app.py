@@ -59,6 +59,11 @@ def load_command(path: str) -> Any:
 class _Commands(TyperGroup):
     """The commands whose names begin with the name of the group, or all."""
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        # The names are there for "Did you mean"; the commands are loaded when used.
+        self.commands = {**dict.fromkeys(self.list_commands(None)), **self.commands}
+
     def list_commands(self, ctx: Any) -> list[str]:
         if self.name in GROUPS:
             return [path.split()[1] for path in COMMANDS if path.startswith(f"{self.name} ")]

@@ -89,7 +89,7 @@ class TextInput:
                 for row in rows:
                     if isinstance(row, BrokenRow):
                         raise row.to_error(source.label, source.unit)
-                    self.bytes_read = before + bytes_of_file()
+                    self.bytes_read = before + (bytes_of_file() if source.path.is_file() else 0)
                     yield row
             before = self.bytes_read
         for number, text in enumerate(self.texts, start=1):
