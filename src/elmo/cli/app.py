@@ -62,7 +62,8 @@ class _Commands(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         # The names are there for "Did you mean"; the commands are loaded when used.
-        self.commands = {**dict.fromkeys(self.list_commands(None)), **self.commands}
+        names: Any = dict.fromkeys(self.list_commands(None))
+        self.commands = {**names, **self.commands}
 
     def list_commands(self, ctx: Any) -> list[str]:
         if self.name in GROUPS:

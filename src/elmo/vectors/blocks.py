@@ -110,7 +110,7 @@ class RowEmbedder:
         else:
             layers = default_layers(self._model) if self._layers is None else self._layers
             if settings.unit == "spans":
-                arrays = self._model.embed_phrases(words, spans, layers=layers)
+                arrays = self._model.embed_spans(words, spans, layers=layers)
             else:
                 embedded = self._model.embed(words, layers=layers)
                 # All layers: (T, L+1, 2D).
