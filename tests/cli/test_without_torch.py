@@ -30,10 +30,6 @@ def run(*arguments, folder=None):
     )
 
 
-def facade_needs_torch() -> bool:
-    return run("embed", "a").returncode == 1
-
-
 READING = [
     ["embed", "I went to the bank"],
     ["embed", "text.txt", "--output", "vectors"],
@@ -65,8 +61,6 @@ READING = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    if facade_needs_torch():
-        pytest.skip("elmo.model imports torch")
     folder = tmp_path_factory.mktemp("without-torch")
     (folder / "text.txt").write_text(TEXT)
     (folder / "words.txt").write_text("bank\nsnorkelwort\n")
