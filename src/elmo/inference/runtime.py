@@ -113,6 +113,8 @@ def open_runtime(
 ) -> Runtime:
     """Return what runs a model on a device; `keeps_int8` decides for precision="auto"."""
     check_precision(precision)
+    if device == "auto":
+        device = _find_best_device()
     if device == "cpu" and isinstance(config.encoder, EncoderConfig):
         return CpuRuntime(
             config, weights, precision=precision, carry=carry, num_threads=num_threads, cache_bytes=cache_bytes,
@@ -124,6 +126,14 @@ def open_runtime(
         cache_bytes=cache_bytes,
     )  # fmt: skip
     return runtime
+
+
+def _find_best_device() -> str:
+    """Return the fastest device of this machine; the CPU where torch is not installed."""
+    try:
+        return str(importlib.import_module("elmo.device").open_device("auto"))
+    except ModuleNotFoundError:
+        return "cpu"
 
 
 def import_learning(name: str, purpose: str) -> Any:
