@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from elmo.config import EncoderConfig, ModelConfig
 from elmo.errors import ConfigError
+from elmo.extras import install_command
 from elmo.inference.encoder import BidirectionalEncoder, EncoderState
 from elmo.inference.forks import follow_forks
 from elmo.inference.layers import LayerChoice, choose_layers, cosine
@@ -142,7 +143,7 @@ def import_learning(name: str, purpose: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] != "torch":
             raise
-        raise ConfigError(f"{purpose} needs torch: pip install 'modern-elmo[torch]'.") from error
+        raise ConfigError(f"{purpose} needs torch: {install_command('torch')}") from error
 
 
 class RowState(Protocol):

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from elmo.errors import InputError
+from elmo.extras import install_command
 from elmo.files.durable import output_file
 from elmo.model import Elmo
 from elmo.nn.batch import Boundaries
@@ -260,6 +261,6 @@ def _import_onnx() -> Any:
         import onnx.numpy_helper
     except ImportError as error:
         raise InputError(
-            "Exporting to ONNX needs the package onnx; install it with: pip install 'modern-elmo[onnx]'"
+            f"Exporting to ONNX needs the package onnx; install it with: {install_command('onnx')}"
         ) from error
     return onnx
