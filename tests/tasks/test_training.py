@@ -89,13 +89,13 @@ def test_training_stops_when_the_dev_score_no_longer_rises(train_toy):
     assert len(scores.history) == scores.best_epoch + 2 < 30
 
 
-def test_a_cooling_learning_rate_falls_to_almost_nothing(train_toy, monkeypatch):
+def test_linear_decay_ends_at_to_almost_nothing(train_toy, monkeypatch):
     rates = []
     monkeypatch.setattr(
         "elmo.tasks.training.save_state",
         lambda path, state: rates.append(state.optimizer["param_groups"][0]["lr"]),
     )
-    train_toy("tagging", fit__num_epochs=2, fit__patience=2, fit__cooling=True, fit__learning_rate=0.01)
+    train_toy("tagging", fit__num_epochs=2, fit__patience=2, fit__linear_decay=True, fit__learning_rate=0.01)
     assert 0.005 < rates[0] < 0.008
     assert 0 < rates[1] < 0.003
 
