@@ -94,8 +94,7 @@ def build_network(
     Without `vectors` the pretrained rows are zeros, to be loaded.
     """
     if settings.network.kind == "pooled":
-        pooled_dim = 0 if bilm is None else bilm.pooled_dim
-        return PooledClassifier(labels, num_ngrams=len(words.learned.words), pooled_dim=pooled_dim)
+        return PooledClassifier(labels, num_ngrams=len(words.learned.words), bilm=bilm)
     pretrained = None if vectors is None else torch.from_numpy(vectors)
     if pretrained is None and words.pretrained_dim:
         pretrained = torch.zeros(len(words.pretrained), words.pretrained_dim)

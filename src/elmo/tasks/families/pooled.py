@@ -20,7 +20,7 @@ from elmo.tasks.examples import LabelledText, Words
 from elmo.tasks.families import Labels, TaskNetwork
 from elmo.tasks.families.labels import LabelPrediction
 from elmo.tasks.metrics import import_package
-from elmo.tasks.networks import Batcher, WordList
+from elmo.tasks.networks import Batcher, BilmShape, WordList
 
 Array = npt.NDArray[np.float32]
 MAX_NGRAMS = 30_000
@@ -50,11 +50,17 @@ class PooledClassifier(TaskNetwork):
     """Mean and maximum of a text's word vectors (pooled_dim) and its TF-IDF (num_ngrams) -> scores of labels."""
 
     fits_directly = True
+    center: Tensor
+    scale: Tensor
+    idf: Tensor
+    weight: Tensor
+    bias: Tensor
 
-    def __init__(self, labels: Labels, *, num_ngrams: int, pooled_dim: int) -> None:
+    def __init__(self, labels: Labels, *, num_ngrams: int, bilm: BilmShape | None) -> None:
         super().__init__()
         self._labels: list[str] = labels["labels"]
-        self.center, self.scale, self.idf, self.weight, self.bias = (Tensor() for _ in range(5))
+        self._bilm = bilm
+        pooled_dim = 0 if bilm is None else bilm.pooled_dim
         for name, shape in (
             ("center", (pooled_dim,)), ("scale", (pooled_dim,)), ("idf", (num_ngrams,)),
             ("weight", (pooled_dim + num_ngrams, len(self._labels))), ("bias", (len(self._labels),)),
@@ -62,14 +68,19 @@ class PooledClassifier(TaskNetwork):
             self.register_buffer(name, torch.zeros(shape))
 
     def fit_examples(self, examples: Sequence[LabelledText], batcher: Batcher, seed: int) -> list[LabelPrediction]:
-        """Fit one classifier per block of features, average the best set of them; return held-out predictions.
+        """Fit a classifier on vectors and one on TF-IDF, or average both; return held-out predictions.
 
-        The mean of several linear classifiers is one, and better than one on all features at once, because each
-        block has its own strength of regularization.
+        The mean of two linear classifiers is one too, and better than one on all features at once, because each
+        has its own strength of regularization.
         """
         layers, counts = self._read(examples, batcher)
         self._learn_scales(layers, counts)
-        blocks = self._blocks(self._standardize(layers), self._weigh(counts))
+        pooled_dim = layers.shape[1]
+        blocks = {
+            (0, pooled_dim): self._standardize(layers),
+            (pooled_dim, pooled_dim + counts.shape[1]): self._weigh(counts),
+        }
+        blocks = {columns: block for columns, block in blocks.items() if block.shape[1]}
         ids = {label: number for number, label in enumerate(self._labels)}
         targets = np.array([ids[str(example.label)] for example in examples])
         folds = _cut_folds(targets, seed)
@@ -87,16 +98,6 @@ class PooledClassifier(TaskNetwork):
             self.weight[columns[0] : columns[1]] = torch.from_numpy(fitted[columns].weight / np.float32(len(best)))
             self.bias += torch.from_numpy(fitted[columns].bias / np.float32(len(best)))
         return self._to_predictions(_softmax(mean_scores[best]))
-
-    def _blocks(self, layers: Array, words: Any) -> dict[tuple[int, int], Any]:
-        """Return the blocks of features by their columns: means of layers, maxima of layers, and TF-IDF."""
-        pooled_dim, half = layers.shape[1], layers.shape[1] // 2
-        blocks = {
-            (0, half): layers[:, :half],
-            (half, pooled_dim): layers[:, half:],
-            (pooled_dim, pooled_dim + words.shape[1]): words,
-        }
-        return {columns: block for columns, block in blocks.items() if block.shape[1]}
 
     @torch.no_grad()
     def predict(self, examples: Sequence[LabelledText], batcher: Batcher) -> list[LabelPrediction]:
@@ -130,15 +131,21 @@ class PooledClassifier(TaskNetwork):
         return layers, sparse.csr_array((np.array(values, dtype=np.float32), (rows, columns)), shape=shape)
 
     def _learn_scales(self, layers: Array, counts: Any) -> None:
-        """Standardize layers to texts of mean squared length 1, which those of TF-IDF have too."""
-        if layers.shape[1]:
+        """Standardize texts to a mean squared length of 1, as TF-IDF has it.
+
+        The means of the layers, their maxima and the context vectors have equal shares of it.
+        """
+        if self._bilm is not None:
             self.center[:] = torch.from_numpy(layers.mean(axis=0))
             deviation = layers.std(axis=0)
-            used = deviation > 1e-6
-            # Each half is a block of its own.
-            self.scale[:] = torch.from_numpy(
-                used / np.where(used, deviation, 1) / math.sqrt(max(1, used.sum() / 2))
-            )
+            is_used = deviation > 1e-6
+            groups = np.arange(layers.shape[1]) // self._bilm.num_values
+            groups[
+                np.arange(layers.shape[1]) % self._bilm.num_values >= self._bilm.num_layers * self._bilm.dim
+            ] = 2
+            shares = np.bincount(groups[is_used], minlength=3)
+            lengths = np.sqrt(np.maximum(1, shares) * (shares > 0).sum())[groups]
+            self.scale[:] = torch.from_numpy(is_used / np.where(is_used, deviation, 1) / lengths)
         num_texts = np.bincount(counts.indices, minlength=counts.shape[1])
         self.idf[:] = torch.from_numpy(np.log((1 + counts.shape[0]) / (1 + num_texts)) + 1)
 
