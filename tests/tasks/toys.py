@@ -18,7 +18,9 @@ PLACES = ("Paris", "Oslo", "Rome", "Lima")
 def small(family: str, **changes: object) -> TaskSettings:
     """Settings of a tiny network; names with __ for the dot."""
     network = {"network.kind": "bilstm"} if family == "classification" else {}
-    return make_settings(family, {**SMALL, **network, **{name.replace("__", "."): value for name, value in changes.items()}})
+    return make_settings(
+        family, {**SMALL, **network, **{name.replace("__", "."): value for name, value in changes.items()}}
+    )
 
 
 def write_toy(family: str, folder: Path, name: str = "train", *, size: int = 24, seed: int = 0) -> Path:

@@ -195,7 +195,7 @@ def _mean_mixes(runs: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
             ],
             "gamma": statistics.mean(mix["gamma"] for mix in mixes),
         }
-        for mixes in zip(*runs, strict=True)
+        for mixes in zip(*filter(None, runs), strict=True)  # a pooled classifier has no mix
     ]
 
 

@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ Array = npt.NDArray[np.float32]
 MAX_NGRAMS = 30_000
 MAX_LANDMARKS = 1500  # examples that span the space of the weights; all of them if they are fewer
 STRENGTHS = (1.0, 4.0, 16.0, 64.0, 256.0)  # C of logistic regression
+FACTORS = (0.0, 0.25, 0.5, 1.0, 2.0)  # of the scores of a block
 NUM_FOLDS, NUM_FOLDS_OF_MANY, MANY = 5, 3, 1000
 _TOLERANCE, _MAX_STEPS = 1e-4, 200
 
@@ -68,10 +69,10 @@ class PooledClassifier(TaskNetwork):
             self.register_buffer(name, torch.zeros(shape))
 
     def fit_examples(self, examples: Sequence[LabelledText], batcher: Batcher, seed: int) -> list[LabelPrediction]:
-        """Fit a classifier on vectors and one on TF-IDF, or average both; return held-out predictions.
+        """Fit a classifier on vectors and one on TF-IDF, and add them up; return held-out predictions.
 
-        The mean of two linear classifiers is one too, and better than one on all features at once, because each
-        has its own strength of regularization.
+        The weighted sum of two linear classifiers is one too, and better than one on all features at once, because
+        each has its own strength of regularization.
         """
         layers, counts = self._read(examples, batcher)
         self._learn_scales(layers, counts)
@@ -89,15 +90,12 @@ class PooledClassifier(TaskNetwork):
             fitted = {
                 columns: _fit_block(block, targets, len(ids), folds, seed) for columns, block in blocks.items()
             }
-        sets = [chosen for size in range(1, len(fitted) + 1) for chosen in combinations(fitted, size)]
-        mean_scores = {
-            chosen: np.mean([fitted[columns].held_out for columns in chosen], axis=0) for chosen in sets
-        }
-        best = min(sets, key=lambda chosen: _log_loss(_softmax(mean_scores[chosen]), targets))
-        for columns in best:
-            self.weight[columns[0] : columns[1]] = torch.from_numpy(fitted[columns].weight / np.float32(len(best)))
-            self.bias += torch.from_numpy(fitted[columns].bias / np.float32(len(best)))
-        return self._to_predictions(_softmax(mean_scores[best]))
+        factors, probabilities = _weigh_blocks([block.held_out for block in fitted.values()], targets)
+        self.bias.zero_()
+        for factor, (columns, block) in zip(factors, fitted.items(), strict=True):
+            self.weight[columns[0] : columns[1]] = torch.from_numpy(block.weight * np.float32(factor))
+            self.bias += torch.from_numpy(block.bias * np.float32(factor))
+        return self._to_predictions(probabilities)
 
     @torch.no_grad()
     def predict(self, examples: Sequence[LabelledText], batcher: Batcher) -> list[LabelPrediction]:
@@ -197,6 +195,19 @@ def _fit_block(
     assert best is not None
     weight, bias = _fit_logistic(features, targets, num_labels, best[1])
     return _FittedBlock(np.asarray(landmarks.T @ (basis @ weight), dtype=np.float32), bias, best[2])
+
+
+def _weigh_blocks(held_out: Sequence[Array], targets: npt.NDArray[np.int64]) -> tuple[tuple[float, ...], Array]:
+    """Return the factors by which the scores of blocks are best added up, and the probabilities that result."""
+    best: tuple[float, tuple[float, ...], Array] | None = None
+    for factors in product(FACTORS, repeat=len(held_out)):
+        scores = sum(np.float32(factor) * scores for factor, scores in zip(factors, held_out, strict=True))
+        probabilities = _softmax(np.asarray(scores))
+        loss = _log_loss(probabilities, targets)
+        if best is None or loss < best[0]:
+            best = loss, factors, probabilities
+    assert best is not None
+    return best[1], best[2]
 
 
 def _log_loss(probabilities: Array, targets: npt.NDArray[np.int64]) -> float:
