@@ -1,58 +1,39 @@
-"""A ModelConfig becomes modules; the only place where that happens."""
+"""A ModelConfig -> random weights to start from, without a network; drawn as the modules of nn/ draw theirs."""
 
-from elmo.config import EncoderConfig, ModelConfig, TransformerConfig
-from elmo.nn import draw_normal, make_embedding, make_linear
-from elmo.nn.bilm import BiLM, Encoder, TokenEncoder
-from elmo.nn.char_cnn import CharCnn
-from elmo.nn.projected_lstm import LstmStack, ProjectedLstm
-from elmo.nn.softmax import WordSoftmax
-from elmo.nn.transformer import CausalBlock, TransformerStack
+import numpy as np
+import numpy.typing as npt
 
+from elmo.checkpoint.shapes import expected_shapes
+from elmo.config import ModelConfig
 
-def build_bilm(config: ModelConfig) -> BiLM:
-    """Make the network a configuration describes, with random weights."""
-    dim, softmax = config.encoder.output_dim, config.softmax
-    words = characters = None
-    if config.words:
-        words = make_embedding(config.words.num_words, config.words.embedding_dim)
-        draw_normal(words.weight, config.words.embedding_dim**-0.5)
-    if config.characters:
-        characters = CharCnn(
-            config.characters.num_characters,
-            config.characters.embedding_dim,
-            config.characters.filters,
-            activation=config.characters.activation,
-            num_highways=config.characters.num_highways,
-        )
-    return BiLM(
-        TokenEncoder(
-            words, characters, make_linear(config.num_features, dim) if config.token_projection else None
-        ),
-        _build_encoder(config.encoder),
-        _build_encoder(config.encoder),
-        WordSoftmax(dim, softmax.num_words) if softmax else None,
-        WordSoftmax(dim, softmax.num_words) if softmax and not softmax.shared else None,
-    )
+INITIAL_GATE_BIAS = -2.0  # a highway starts by letting most of its input through
 
 
-def _build_encoder(config: EncoderConfig | TransformerConfig) -> Encoder:
-    dim = config.output_dim
-    if isinstance(config, TransformerConfig):
-        blocks = [
-            CausalBlock(dim, config.num_heads, config.feed_forward_dim, depth=config.num_layers)
-            for _ in range(config.num_layers)
-        ]
-        return TransformerStack(blocks, dim=dim, context=config.context)
-    layers = [
-        ProjectedLstm(
-            dim,
-            config.cell_dim,
-            dim,
-            projected=config.projected,
-            cell_clip=config.cell_clip,
-            projection_clip=config.projection_clip,
-            forget_bias=config.forget_bias,
-        )
-        for _ in range(config.num_layers)
-    ]
-    return LstmStack(layers, residual=config.residual)
+def draw_weights(config: ModelConfig, *, seed: int) -> dict[str, npt.NDArray[np.float32]]:
+    """Return random weights by name, the same for the same seed."""
+    generator = np.random.default_rng(seed)
+    return {
+        name: _draw(name, shape, config, generator).astype(np.float32)
+        for name, shape in expected_shapes(config).items()
+    }
+
+
+def _draw(
+    name: str, shape: tuple[int, ...], config: ModelConfig, generator: np.random.Generator
+) -> npt.NDArray[np.float64]:
+    *_, part, last = name.split(".")
+    if last == "bias":
+        return np.full(shape, INITIAL_GATE_BIAS if part == "gate" else 0.0)
+    if part.endswith("norm"):
+        return np.ones(shape)
+    if last in ("input_weight", "state_weight", "projection_weight"):
+        bound = (6 / sum(shape)) ** 0.5  # Glorot
+        return generator.uniform(-bound, bound, shape)
+    if name == "tokens.characters.embedding.weight":
+        return generator.uniform(-1, 1, shape)
+    if ".convolutions." in name and config.characters and config.characters.activation == "relu":
+        return generator.uniform(-0.05, 0.05, shape)
+    num_inputs = float(np.prod(shape[1:]))
+    if part in ("attention_output", "contract"):  # each block adds twice to the stream, and starts smaller for it
+        num_inputs *= 2 * config.encoder.num_layers
+    return generator.normal(0, num_inputs**-0.5, shape)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from elmo import Elmo
-from elmo.build import build_bilm
+from elmo.nn.build import build_bilm
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from tests.checkpoint.bilm_files import NumpyBilm, make_options, make_variables, write_model
 

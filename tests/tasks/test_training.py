@@ -123,7 +123,7 @@ def test_scores_below_nothing_or_without_a_number_keep_some_weights():
     state, best = FitState(), []
     for epoch, score in enumerate([math.nan, -40.0, -60.0, -20.0, math.nan], start=1):
         state.epoch = epoch
-        state.note(0.0, {"accuracy": score}, "accuracy", patience=5)
+        state.record_epoch(0.0, {"accuracy": score}, "accuracy", FitSettings())
         best.append(state.best_epoch)
     assert best == [1, 2, 2, 4, 4]
 

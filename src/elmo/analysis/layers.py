@@ -104,7 +104,7 @@ def embed_occurrences(
             spans = [
                 [(occurrences[each].start, occurrences[each].end) for each in numbers] for _, numbers in window
             ]
-            arrays = model.embed_phrases([words for words, _ in window], spans, layers=layer)
+            arrays = model.embed_spans([words for words, _ in window], spans, layers=layer)
             for (_, numbers), array in zip(window, arrays, strict=True):
                 vectors[numbers] = array
                 advance(0)

@@ -23,7 +23,7 @@ from elmo.checkpoint.formats.bilm import read_options
 from elmo.checkpoint.location import HDF5_SUFFIXES, as_path, read_json, unreadable
 from elmo.config import EncoderConfig
 from elmo.errors import CheckpointError, first_line
-from elmo.text.units import count_scripts
+from elmo.text.units import main_script
 
 # The models that are part of the package, each a folder of its name; other distributions add theirs by this group
 # of entry points, whose values are packages with the files of a model.
@@ -84,9 +84,8 @@ def models_by_script() -> dict[str, str]:
 
 
 def choose_model(texts: Iterable[str]) -> str | None:
-    """Return the installed model for the script of most letters of some texts; None if that is the default one."""
-    counts = count_scripts(texts)
-    script = counts.most_common(1)[0][0] if counts else None
+    """Return the installed model for the main script of some texts; None if that is the default one."""
+    script = main_script(texts)
     name = None if script is None else models_by_script().get(script)
     return None if name == DEFAULT_NAME else name
 

@@ -17,7 +17,7 @@ from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from elmo.errors import InputError
 from elmo.files.durable import output_file
 from elmo.model import Elmo
-from elmo.text.batch import Boundaries
+from elmo.nn.batch import Boundaries
 from elmo.version import __version__
 
 OPSET, IR_VERSION = 17, 9  # what onnxruntime 1.14 and later read
@@ -32,8 +32,8 @@ def export_onnx(model: Elmo, path: str | Path) -> None:
     if not isinstance(config.encoder, EncoderConfig):
         raise InputError("The encoder of this model is a Transformer; only LSTM models can be exported to ONNX.")
     weights = {
-        name: tensor.detach().float().cpu().numpy()
-        for name, tensor in model.bilm.state_dict().items()
+        name: np.asarray(weight, dtype=np.float32)
+        for name, weight in model.checkpoint().weights.items()
         if not name.startswith(("softmax.", "right_to_left_softmax."))
     }
     if sum(weight.nbytes for weight in weights.values()) > LARGEST_BYTES:

@@ -90,7 +90,7 @@ class ElmoVectorizer(_Transformer):
             _check_column(texts),
             pooling=self.pooling,
             layers=self.layers,
-            normalize=self.normalize,
+            normalize_embeddings=self.normalize,
             batch_size=self.batch_size,
         )
 

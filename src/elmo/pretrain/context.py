@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.checkpoint.checkpoint import ContextLayer
+from elmo.checkpoint.components import ContextLayer
 from elmo.checkpoint.open import open_checkpoint
 from elmo.corpus.prepared import MARK, PreparedCorpus
 from elmo.corpus.static_vectors import read_static_vectors
@@ -121,14 +121,14 @@ def _open_layer(settings: ContextSettings, corpus: PreparedCorpus) -> ContextLay
     if settings.vectors is not None:
         static = read_static_vectors(settings.vectors, corpus)
         dim = static.vectors.shape[1]
-        tensors = {
-            "unknown_map": torch.zeros(1, dim),
-            "unknown_bias": torch.zeros(dim),
+        arrays = {
+            "unknown_map": np.zeros((1, dim), np.float32),
+            "unknown_bias": np.zeros(dim, np.float32),
             # For sentence vectors, which are not needed here.
-            "sentence_scale": torch.ones(dim),
-            "word_mean": torch.zeros(1),
+            "sentence_scale": np.ones(dim, np.float32),
+            "word_mean": np.zeros(1, np.float32),
         }
-        layer = static.to_layer(tensors)
+        layer = static.to_layer(arrays)
     else:
         assert settings.model is not None
         found = open_checkpoint(settings.model).context
@@ -138,5 +138,5 @@ def _open_layer(settings: ContextSettings, corpus: PreparedCorpus) -> ContextLay
                 "context.vectors to a file of static vectors."
             )
         layer = found
-    no_map = {name: torch.zeros_like(layer.tensors[name]) for name in ("unknown_map", "unknown_bias")}
-    return replace(layer, tensors={**layer.tensors, **no_map})
+    no_map = {name: np.zeros_like(layer.arrays[name]) for name in ("unknown_map", "unknown_bias")}
+    return replace(layer, arrays={**layer.arrays, **no_map})

@@ -64,7 +64,7 @@ async def embed_sentences(body: schemas.EmbedRequest, call: Call) -> JsonRespons
     if body.spans is not None:
         _check_spans(body.spans, words)
         call.check_values(sum(map(len, body.spans)), values_per_word, "spans")
-        find = partial(model.elmo.embed_phrases, words, body.spans, layers=layers)
+        find = partial(model.elmo.embed_spans, words, body.spans, layers=layers)
         arrays = await call.run(find, [word for sentence in words for word in sentence])
     else:
         call.check_values(sum(map(len, words)), values_per_word, "sentences")

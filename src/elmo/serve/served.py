@@ -3,6 +3,7 @@
 What a visitor of the page learns about a model, from its card and configuration, is described here too.
 """
 
+import math
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +14,7 @@ from elmo.analysis import CorpusIndex, find_neighbors
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.checkpoint.derived import license_of
 from elmo.checkpoint.source import DEFAULT_MODEL, DEFAULT_NAME
+from elmo.checkpoint.weights import shapes_of
 from elmo.errors import ConfigError, InputError
 from elmo.inference.scoring import require_softmax
 from elmo.model import Elmo
@@ -44,7 +46,7 @@ class ServedModel:
     def predicts_words(self) -> bool:
         """Whether it can score sentences and find substitutes."""
         try:
-            require_softmax(self.elmo.bilm, self.elmo.vocabulary)
+            require_softmax(self.elmo.runtime.softmaxes, self.elmo.vocabulary)
         except InputError:
             return False
         return True
@@ -223,7 +225,7 @@ def describe_card(elmo: Elmo) -> ModelCard:
         training_zh=_section_paragraph(body, "训练", is_chinese=True),
         encoder=config.encoder.kind,
         reads="characters" if config.characters is not None else "words",
-        num_parameters=sum(parameter.numel() for parameter in elmo.bilm.parameters()),
+        num_parameters=sum(map(math.prod, shapes_of(elmo.checkpoint().weights).values())),
         num_words=None if elmo.vocabulary is None else len(elmo.vocabulary.words),
     )
 

@@ -241,7 +241,8 @@ def _length_batches(lengths: Sequence[int], batch_size: int, draw: random.Random
 
 def _make_optimizer(network: TaskNetwork, settings: TaskSettings) -> torch.optim.Optimizer:
     elmo, rate = network.encoder.elmo, settings.fit.learning_rate
-    bilm = set(elmo.bilm.parameters()) if isinstance(elmo, ElmoLayer) else set()
+    tuned = elmo.bilm if isinstance(elmo, ElmoLayer) else None
+    bilm = set() if tuned is None else set(tuned.parameters())
     own = [p for p in network.parameters() if p.requires_grad and p not in bilm]
     groups: list[dict[str, Any]] = [{"params": own, "lr": rate, "full_rate": rate}]
     if bilm:

@@ -28,7 +28,7 @@ from elmo.checkpoint.open import read_tokenization
 from elmo.checkpoint.source import DEFAULT_MODEL
 from elmo.errors import CheckpointError, ConfigError, InputError, first_line
 from elmo.files.durable import holding, is_vacant, remove, replace_file, sha256_of
-from elmo.layer import LayerMixes
+from elmo.layer import ElmoLayer, LayerMixes
 from elmo.model import Elmo
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.progress import StatusBar
@@ -346,19 +346,23 @@ class _Run:
         """Write the task, with its biLM if that was tuned or is to be carried."""
         inputs, is_tuned = self._shared.inputs, self._settings.elmo.tune
         reference = None
-        if self._model is not None and self._shape is not None and self._fingerprint is not None:
+        model = self._model
+        elmo = getattr(self._predictor.network, "encoder", None) and self._predictor.network.encoder.elmo
+        if isinstance(elmo, ElmoLayer):
+            model = elmo.to_elmo()  # with the weights that were tuned
+        if model is not None and self._shape is not None and self._fingerprint is not None:
             reference = BilmReference(
                 absolute_path(inputs.model),
-                fingerprint(self._model) if is_tuned else self._fingerprint,
+                fingerprint(model) if is_tuned else self._fingerprint,
                 self._shape.num_layers,
                 self._shape.dim,
                 is_tuned or inputs.options.carry_bilm,
                 inputs.options.precision,
                 self._shape.context_dim,
-                context_fingerprint(self._model) if self._shape.context_dim else None,
+                context_fingerprint(model) if self._shape.context_dim else None,
             )
             if reference.is_carried:
-                self._model.save_pretrained(folder / BILM_FOLDER)
+                model.save_pretrained(folder / BILM_FOLDER)
         description = TaskDescription(
             inputs.family, self._settings, self._predictor.labels, self._shared.splits.read, reference,
             inputs.options.label_map,

@@ -338,13 +338,13 @@ class PartEmbedder:
         spans = [spans for _, _, spans in window]
         if settings.unit == "sentences":
             vectors = self._model.encode(
-                words, pooling=settings.pooling, normalize=settings.normalize, layers=self._layers
+                words, pooling=settings.pooling, normalize_embeddings=settings.normalize, layers=self._layers
             )
             counts = [1] * len(window)
         else:
             layers = "average" if self._layers is None else self._layers
             if settings.unit == "spans":
-                arrays = self._model.embed_phrases(words, spans, layers=layers)
+                arrays = self._model.embed_spans(words, spans, layers=layers)
             else:
                 embedded = self._model.embed(words, layers=layers)
                 # All layers: (T, L+1, 2D).

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from elmo.inference.precision import Precision
     from elmo.inference.workers import Workers
     from elmo.model import Elmo
-    from elmo.nn.bilm import BiLM
 
 SENTENCES_AT_ONCE = (1, 16, 1024)
 NUM_SENTENCES = 4096  # at most, from the text or generated; they are embedded again and again
@@ -86,9 +86,7 @@ def bench(
 
 
 def _choose_precisions(asked: list[str] | None) -> list[str]:
-    from elmo.inference.precision import PRECISIONS, is_supported
-
-    return asked or [name for name in PRECISIONS if name != "auto" and is_supported(name)]
+    return asked or ["float32", "int8"]
 
 
 def _read_sentences(model: "Elmo", inputs: list[str], split_on_spaces: bool) -> list[list[str]]:
@@ -121,7 +119,7 @@ def _measure(
     from elmo.inference.workers import Workers
 
     workers = Workers(model.num_threads)
-    per_word, per_new_word = _count_operations(model.bilm)
+    per_word, per_new_word = _count_operations(model)
     model.embed(sentences[:at_once])
     rates, limits, shares, call_seconds = [], [], [], []
     for _ in range(repeats):
@@ -180,19 +178,20 @@ def _to_lines(summary: dict[str, Any]) -> Iterator[str]:
 def _measure_product_limit(precision: "Precision", workers: "Workers", *, seconds: float) -> float:
     """Return the operations per second that all workers reach together, two for each multiplication."""
     task = functools.partial(_multiply, precision, seconds)
-    return sum(workers.run([task for _ in range(workers.num_workers)]))
+    return sum(workers.run([task for _ in range(workers.num_threads)]))
 
 
 def _multiply(precision: "Precision", seconds: float) -> float:
     from time import perf_counter
 
-    import torch
+    import numpy as np
 
-    from elmo.inference.packed_lstm import pack_linear
+    from elmo.kernels.matrix import pack_matrix
 
     num_rows, input_dim, output_dim = PRODUCT_SIZE
-    multiply = pack_linear(torch.rand(output_dim, input_dim), None, precision)
-    inputs = torch.rand(num_rows, input_dim)
+    draw = np.random.default_rng(0)
+    weight, inputs = (draw.random((size, input_dim), dtype=np.float32) for size in (output_dim, num_rows))
+    multiply = pack_matrix(weight, int8=precision == "int8")
     multiply(inputs)
     best, start = 0.0, perf_counter()
     while (before := perf_counter()) - start < seconds:
@@ -201,15 +200,17 @@ def _multiply(precision: "Precision", seconds: float) -> float:
     return best
 
 
-def _count_operations(bilm: "BiLM") -> tuple[int, int]:
+def _count_operations(model: "Elmo") -> tuple[int, int]:
     """Return the operations for a word in its sentence, and those for a word seen the first time.
 
     Multiplications with weights alone are counted, and of the characters' network those after its convolutions.
     """
-    directions = [*bilm.left_to_right.parameters(), *bilm.right_to_left.parameters()]
-    named = bilm.tokens.named_parameters()
-    tokens = [weight for name, weight in named if name.startswith(("characters.highways.", "projection."))]
+    from elmo.checkpoint.weights import shapes_of
+
+    sides, tokens = ("left_to_right.", "right_to_left."), ("tokens.characters.highways.", "tokens.projection.")
+    shapes = {name: shape for name, shape in shapes_of(model.checkpoint().weights).items() if len(shape) == 2}
     in_sentence, once = (
-        2 * sum(weight.numel() for weight in weights if weight.dim() == 2) for weights in (directions, tokens)
+        2 * sum(math.prod(shape) for name, shape in shapes.items() if name.startswith(prefixes))
+        for prefixes in (sides, tokens)
     )
     return in_sentence, once

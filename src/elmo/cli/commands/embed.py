@@ -220,7 +220,7 @@ def encode(
         remaining = iter(sentences)
         while window := list(islice(remaining, options.sentences_at_once(given.state))):
             words = [sentence.words(model, split_on_spaces=given.split_on_spaces) for sentence in window]
-            vectors = model.encode(words, pooling=pooling, normalize=normalize, layers=layers)
+            vectors = model.encode(words, pooling=pooling, normalize_embeddings=normalize, layers=layers)
             yield from zip(window, words, vectors, strict=True)
 
     given.write_file(encode_sentences, lambda model: model.sentence_shape(pooling, layers))

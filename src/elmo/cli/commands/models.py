@@ -13,7 +13,7 @@ from elmo.files.durable import output_folder
 
 if TYPE_CHECKING:
     from elmo.checkpoint.checkpoint import Checkpoint
-    from elmo.checkpoint.folder import Storage
+    from elmo.checkpoint.weights import Storage
     from elmo.text.vocabulary import Vocabulary
 
 

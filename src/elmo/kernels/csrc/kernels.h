@@ -11,9 +11,10 @@
 /* Changes with every signature and structure below; Python refuses a library built from other sources. */
 #define ELMO_ABI 3
 
-/* A weight matrix (num_outputs x num_inputs) in panels of PANEL outputs: for each panel, for each input (8 bits: for
- * each four inputs), the weights of its outputs side by side. Outputs come in num_groups groups (the four gates of an
- * LSTM) of num_outputs each; each group starts a panel of its own, and the last panel of a group is filled with zeros.
+/* A weight matrix (num_outputs x num_inputs) in panels of elmo_panel() outputs: for each panel, for each input (8 bits:
+ * for each four inputs), the weights of its outputs side by side. Weights of 8 bits lie between -127 and 127. Outputs
+ * come in num_groups groups (the four gates of an LSTM) of num_outputs each; each group starts a panel of its own, and
+ * the last panel of a group is filled with zeros.
  */
 typedef struct {
     int64_t num_inputs;
@@ -23,7 +24,7 @@ typedef struct {
     const uint16_t *float16; /* the same values where all of them are exact in 16 bits, else NULL */
     const int8_t *int8;     /* NULL in float32 */
     const float *scales;    /* of int8: one per output, panels filled up */
-    const int32_t *sums;    /* of int8: what the zero point of the inputs adds, one per output */
+    const int32_t *sums;    /* of int8: the sum of each output's weights, times 128 */
 } elmo_matrix;
 
 typedef struct {
@@ -91,6 +92,12 @@ void elmo_run_both(elmo_task task, void *first, void *second, int64_t alone);
 int64_t elmo_has_helper(void);
 void elmo_wake_helper(void); /* it is about to get a task */
 
+/* What the library was compiled from: the first 16 digits of a SHA-256 over the sources, see hatch_build.py. */
+const char *elmo_source_hash(void);
+int64_t elmo_abi(void);
+const char *elmo_variant(int64_t number);
+const char *elmo_best_variant(void);
+
 /* The same signatures for every instruction set. */
 #define ELMO_DECLARE(SUFFIX)                                                                                           \
     int64_t elmo_panel_##SUFFIX(void);                                                                                 \
@@ -108,16 +115,22 @@ void elmo_wake_helper(void); /* it is about to get a task */
                                      const float *starts, const float *grad_features, float *grad_table);              \
     void elmo_train_forward_##SUFFIX(int64_t num_rows, int64_t cell_dim, int64_t narrow, const void *from_inputs,      \
                                      const void *from_state, const float *bias, const float *previous,                 \
-                                     const float *keep, float cell_clip, float *gates, float *cell, float *squashed,   \
-                                     void *exposed);                                                                   \
+                                     const float *keep, float cell_clip, float *gates, float *cell, float *tanh_cells, \
+                                     void *hidden);                                                                    \
     void elmo_train_backward_##SUFFIX(int64_t num_rows, int64_t cell_dim, int64_t narrow, const float *gates,          \
                                       const float *previous, const float *keep, const float *cell,                     \
-                                      const float *squashed, const void *grad_exposed, float cell_clip,                \
+                                      const float *tanh_cells, const void *grad_hidden, float cell_clip,               \
                                       float *grad_cell, void *grad_gates, float *grad_bias);
 
+#if defined(ELMO_X86)
 ELMO_DECLARE(avx512vnni)
 ELMO_DECLARE(avx512)
 ELMO_DECLARE(avx2)
+#elif defined(ELMO_ARM)
+ELMO_DECLARE(neoni8mm)
+ELMO_DECLARE(neondot)
+ELMO_DECLARE(neon)
+#endif
 ELMO_DECLARE(portable)
 
 #endif

@@ -1,0 +1,81 @@
+"""A configuration or a checkpoint -> the biLM as torch modules, and its weights back to arrays."""
+
+import torch
+from torch import Tensor
+
+from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.weights import Float32, Weights
+from elmo.config import EncoderConfig, ModelConfig, TransformerConfig
+from elmo.nn import draw_normal, make_embedding, make_linear
+from elmo.nn.bilm import BiLM, Encoder, TokenEncoder
+from elmo.nn.char_cnn import CharCnn
+from elmo.nn.projected_lstm import LstmStack, ProjectedLstm
+from elmo.nn.softmax import WordSoftmax
+from elmo.nn.transformer import CausalBlock, TransformerStack
+
+
+def build_bilm(config: ModelConfig) -> BiLM:
+    """Make the network a configuration describes, with random weights."""
+    dim, softmax = config.encoder.output_dim, config.softmax
+    words = characters = None
+    if config.words:
+        words = make_embedding(config.words.num_words, config.words.embedding_dim)
+        draw_normal(words.weight, config.words.embedding_dim**-0.5)
+    if config.characters:
+        characters = CharCnn(
+            config.characters.num_characters,
+            config.characters.embedding_dim,
+            config.characters.filters,
+            activation=config.characters.activation,
+            num_highways=config.characters.num_highways,
+        )
+    return BiLM(
+        TokenEncoder(
+            words, characters, make_linear(config.num_features, dim) if config.token_projection else None
+        ),
+        _build_encoder(config.encoder),
+        _build_encoder(config.encoder),
+        WordSoftmax(dim, softmax.num_words) if softmax else None,
+        WordSoftmax(dim, softmax.num_words) if softmax and not softmax.shared else None,
+    )
+
+
+def load_bilm(checkpoint: Checkpoint) -> BiLM:
+    """Build the network with a checkpoint's weights, copied, for inference: no gradients."""
+    with torch.device("meta"):
+        bilm = build_bilm(checkpoint.config)
+    bilm.load_state_dict(to_tensors(checkpoint.weights), assign=True)
+    return bilm.requires_grad_(False).eval()
+
+
+def to_tensors(weights: Weights) -> dict[str, Tensor]:
+    """Return copies of a checkpoint's weights for load_state_dict; its arrays may be mapped from a file."""
+    return {name: torch.from_numpy(weight.copy()) for name, weight in weights.items()}
+
+
+def weights_of(bilm: BiLM) -> dict[str, Float32]:
+    """Return the weights of a network as arrays for a checkpoint; on the CPU they share their memory."""
+    return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in bilm.state_dict().items()}
+
+
+def _build_encoder(config: EncoderConfig | TransformerConfig) -> Encoder:
+    dim = config.output_dim
+    if isinstance(config, TransformerConfig):
+        blocks = [
+            CausalBlock(dim, config.num_heads, config.feed_forward_dim, depth=config.num_layers)
+            for _ in range(config.num_layers)
+        ]
+        return TransformerStack(blocks, dim=dim, context=config.context)
+    layers = [
+        ProjectedLstm(
+            dim,
+            config.cell_dim,
+            dim,
+            projected=config.projected,
+            cell_clip=config.cell_clip,
+            projection_clip=config.projection_clip,
+            forget_bias=config.forget_bias,
+        )
+        for _ in range(config.num_layers)
+    ]
+    return LstmStack(layers, residual=config.residual)
