@@ -18,9 +18,8 @@ from elmo.tasks.data import Data, store_records
 from elmo.tasks.fit import Watcher
 from elmo.tasks.settings import TaskOptions, TaskSettings, make_settings
 from elmo.tasks.shared_inputs import SharedInputs
-from elmo.tasks.task import read_json
+from elmo.tasks.task import SCORES_FILE, read_json
 from elmo.tasks.training import (
-    SCORES_FILE,
     Settings,
     TaskReport,
     describe_inputs,

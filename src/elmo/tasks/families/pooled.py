@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,8 @@ Array = npt.NDArray[np.float32]
 MAX_NGRAMS = 30_000
 MAX_LANDMARKS = 1500  # examples that span the space of the weights; all of them if they are fewer
 STRENGTHS = (1.0, 4.0, 16.0, 64.0, 256.0)  # C of logistic regression
-FACTORS = (0.0, 0.25, 0.5, 1.0, 2.0)  # of the scores of a block
+TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0)
+CLEARLY_WORSE = 1.05  # factor of the loss by which one block of features must be better than all together
 NUM_FOLDS, NUM_FOLDS_OF_MANY, MANY = 5, 3, 1000
 _TOLERANCE, _MAX_STEPS = 1e-4, 200
 
@@ -198,14 +199,23 @@ def _fit_block(
 
 
 def _weigh_blocks(held_out: Sequence[Array], targets: npt.NDArray[np.int64]) -> tuple[tuple[float, ...], Array]:
-    """Return the factors by which the scores of blocks are best added up, and the probabilities that result."""
+    """Return the factors by which the scores of blocks are added up, and the probabilities that result.
+
+    All blocks get an equal share, unless one of them alone is clearly better; the temperature is fitted.
+    """
+    scales = [1 / max(float(scores.std()), 1e-6) for scores in held_out]
+    shares = [(1.0,) * len(held_out)]
+    if len(held_out) > 1:
+        shares += [tuple(float(at == number) for at in range(len(held_out))) for number in range(len(held_out))]
     best: tuple[float, tuple[float, ...], Array] | None = None
-    for factors in product(FACTORS, repeat=len(held_out)):
-        scores = sum(np.float32(factor) * scores for factor, scores in zip(factors, held_out, strict=True))
-        probabilities = _softmax(np.asarray(scores))
-        loss = _log_loss(probabilities, targets)
-        if best is None or loss < best[0]:
-            best = loss, factors, probabilities
+    for number, share in enumerate(shares):
+        for temperature in TEMPERATURES:
+            factors = tuple(part * scale / temperature for part, scale in zip(share, scales, strict=True))
+            scores = sum(np.float32(factor) * block for factor, block in zip(factors, held_out, strict=True))
+            probabilities = _softmax(np.asarray(scores))
+            loss = _log_loss(probabilities, targets) * (1 if number == 0 else CLEARLY_WORSE)
+            if best is None or loss < best[0]:
+                best = loss, factors, probabilities
     assert best is not None
     return best[1], best[2]
 
