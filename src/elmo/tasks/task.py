@@ -7,7 +7,7 @@ import dataclasses
 import json
 import shutil
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -36,8 +36,7 @@ from elmo.tasks.families.tagging import TagPrediction
 from elmo.tasks.fit import Predictor, limit_threads
 from elmo.tasks.layer_store import Values, compute_layers
 from elmo.tasks.networks import FIRST_WORD, Batcher, BilmShape, Encoder, Vocabularies, WordFeatures, WordList
-from elmo.tasks.readers import PLACEHOLDERS, refuse_replacing
-from elmo.tasks.settings import FAMILY_NAMES, KINDS, TARGETS, ReadSettings, TaskSettings
+from elmo.tasks.settings import FAMILY_NAMES, KINDS, ReadSettings, TaskSettings
 from elmo.tasks.shared_inputs import read_examples
 from elmo.text.tokenize import Word
 
@@ -321,28 +320,6 @@ class Task:
             for span in values["spans"] if words else ():
                 span["characters"] = (words[span["start"]].start, words[span["end"] - 1].end)
         return values
-
-    def check_replaced(self, examples: Iterable[Any]) -> Iterator[Any]:
-        """Yield examples of a file without column names; InputError for one whose target the task does not know.
-
-        A prediction replaces the target, so words or the rest of a text must not be taken for it.
-        """
-        renamed = self.description.label_map
-        for example in examples:
-            targets: Sequence[str] = ()
-            if self.family != "question_answering":  # any text may be an answer
-                targets = self._predictor.family.unknown_targets(example, self._predictor.labels)
-            # A value such as _ or - is a placeholder.
-            unknown = [
-                target
-                for target in targets
-                if any(map(str.isalnum, target)) and target not in renamed and target not in PLACEHOLDERS
-            ]
-            # A file may well have a tag or two that training did not have; a whole sentence of them it has not.
-            num_tags = len(set(getattr(example, "tags", None) or ()))
-            if unknown and len(unknown) >= num_tags:
-                raise refuse_replacing(str(example.place), unknown[0], TARGETS[self.family])
-            yield example
 
 
 def describe(folder: str | Path) -> dict[str, Any]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 GIGABYTE = 2**30
 VARIANTS, NUM_SEEDS = "baseline,top,learned,tuned", 3
-_READ = ("format", "columns", "header")
+_READ = ("format", "text_column", "label_column", "columns", "header", "encoding")
 _QUIET_TAGS = ("O", "PUNCT", ".", ",", ":")
 _WIDEST_COLUMN = 30
 FunctionT = TypeVar("FunctionT", bound=Callable[..., None])
@@ -344,7 +344,6 @@ def predict(
     """
     from elmo.tasks import load
     from elmo.tasks.readers import FILE_ADVICE, open_input
-    from elmo.tasks.readers.columns import TARGETS
 
     if text and file is not None:
         raise InputError(f"FILE ({file}) and --text were both given; use one.")
@@ -361,28 +360,19 @@ def predict(
         Lines(path, texts=text or None, advice=FILE_ADVICE), opened.family, opened.description.read, asked,
         known=opened.targets, sense_entries=opened.sense_entries,
     )  # fmt: skip
-    is_guessed = reader.is_positional and TARGETS[opened.family] not in asked.columns
-    ahead, examples = tee(opened.check_replaced(reader) if is_guessed else reader)
+    ahead, examples = tee(reader)
     has_colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
     is_painted = output is None and not as_json and read.format == "text" and has_colours
-    form = _to_json if as_json else _paint if is_painted else reader.write
+
+    def to_json(example: Any, prediction: Any) -> str:
+        return json.dumps(opened.to_json(example, prediction), ensure_ascii=False) + "\n"
+
+    form = to_json if as_json else _paint if is_painted else reader.write
     with _writing(output) as write:
         write("" if as_json else reader.begin())
         for example, prediction in zip(examples, opened.predict_examples(ahead), strict=True):
             write(form(example, prediction))
         write("" if as_json else reader.end())
-
-
-def _to_json(example: Any, prediction: Any) -> str:
-    from elmo.tasks import TagPrediction
-
-    found: dict[str, Any] = {"input": example.record} if isinstance(example.record, str) else {}
-    if not found and hasattr(example, "words"):
-        found["words"] = example.words
-    found |= dataclasses.asdict(prediction)
-    if isinstance(prediction, TagPrediction):
-        found["spans"] = [{"type": kind, "start": start, "end": end} for kind, start, end in prediction.spans]
-    return json.dumps(found, ensure_ascii=False) + "\n"
 
 
 def _paint(example: Any, prediction: Any) -> str:

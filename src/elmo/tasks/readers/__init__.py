@@ -270,13 +270,9 @@ def _check_targets(reader: Reader, name: str, role: str, known: Collection[str],
     targets = [] if role in given else [(place, value.strip()) for place, value in reader.first_targets()]
     foreign = [(place, value) for place, value in targets if value not in known and value not in PLACEHOLDERS]
     if known and 2 * len(foreign) > len(targets):
-        raise refuse_replacing(*foreign[0], role)
-
-
-def refuse_replacing(place: str, value: str, role: str) -> InputError:
-    """Return the error about a value that a prediction would replace although it is not a target of the task."""
-    return InputError(
-        f"{place}: {value!r:.60} stands where the {role} is expected, and would be replaced, but it is no {role} "
-        "of this task; write --format text if each line is a text, put quotes around a text that holds the "
-        "delimiter, or name the column with --label-column NUMBER."
-    )
+        place, value = foreign[0]
+        raise InputError(
+            f"{place}: {value!r:.60} stands where the {role} is expected, and would be replaced, but it is no "
+            f"{role} of this task; write --format text if each line is a text, put quotes around a text that holds the "
+            "delimiter, or name the column with --label-column NUMBER."
+        )
