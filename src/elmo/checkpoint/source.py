@@ -77,6 +77,11 @@ def installed_models() -> dict[str, Path]:
     return {**found, **{folder.name: folder for folder in embedded if (folder / "config.json").is_file()}}
 
 
+def list_models() -> list[str]:
+    """Return the names of models that can be opened: those that are installed, then those that are downloaded."""
+    return [*installed_models(), *OFFICIAL]
+
+
 def models_by_script() -> dict[str, str]:
     """Return the name of an installed model for each script that one was made for: those of the packaged ones."""
     named = {"Han": "zh-small", "Latin": "en-small"}

@@ -1,28 +1,21 @@
-"""`elmo prepare`, `static`, `fuse`, `train` and `align`: raw text -> a corpus -> a model."""
+"""`elmo prepare`, `static` and `fuse`: raw text -> a corpus -> static vectors and context layers."""
 
 import json
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
-
 from elmo.cli import options
+from elmo.cli.command import argument, option
 from elmo.cli.commands.models import RewriteOptions, write_model
-from elmo.cli.options import argument, expand_options, option
 from elmo.cli.run import resumable
 from elmo.config import ContextConfig
-from elmo.corpus.settings import Split, TextSettings
+from elmo.corpus.settings import Split
 from elmo.errors import InputError
 from elmo.files.durable import output_file
-from elmo.files.sources import STDIN, find_sources
 from elmo.progress import progress_bar
-from elmo.text.tokenize import split_lines
 
 if TYPE_CHECKING:
     from elmo.config import Script
-    from elmo.pretrain.launch import TrainingResult
 
 
 TextInputs = Annotated[
@@ -31,7 +24,6 @@ TextInputs = Annotated[
         "INPUT",
         "Files .txt, .jsonl or .parquet, plain or compressed (.gz, .xz, .bz2, .zst), or patterns such as "
         "'texts/*.txt.xz'; - is standard input, plain text.",
-        shown=False,
     ),
 ]
 TextColumn = Annotated[str, option("--column NAME", "Column of the text in .jsonl and .parquet files.")]
@@ -157,7 +149,7 @@ def static(
 
         encoder = Teacher(teacher)  # before the corpus is read: a wrong name is reported at once
     with (
-        output_file(output) as aside,
+        output_file(output) as temporary,
         progress_bar(unit="words", num_bytes=opened.num_tokens, prints=False) as advance,
     ):
         made = make_static_vectors(
@@ -166,13 +158,12 @@ def static(
         )  # fmt: skip
         if encoder is not None:
             made = join_static_vectors(made, encoder)
-        write_static_vectors(made, aside)
+        write_static_vectors(made, temporary)
     print(
         f"Wrote {output}: {len(made.words):,} words of {dim} dimensions, from {opened.num_words:,} words of text."
     )
 
 
-@expand_options
 def fuse(
     model: options.ModelArgument,
     corpus: CorpusArgument,
@@ -235,157 +226,4 @@ def fuse(
     print(
         f"Wrote {output} with a context layer of {fused.context.num_words:,} words and {fused.context.dim} "
         f"dimensions, from {opened.num_words:,} words of text."
-    )
-
-
-def train(
-    corpus: Path | None = argument("CORPUS", "Folder that `elmo prepare` wrote.", None, shown=False),
-    output: Path | None = option("--output -o RUN", "New folder of the run.", None),
-    resume: Path | None = option(
-        "RUN",
-        "Resume this run from its last checkpoint, exactly; with --output and --set, in a new folder "
-        "with changed settings.",
-        None,
-    ),
-    preset: str | None = option("", "Settings to start from: tiny, en-small, small, medium or original.", None),
-    config: Path | None = option("FILE", "TOML file of settings that override the preset.", None),
-    set_: list[str] | None = option(
-        "--set NAME=VALUE",
-        "Setting that overrides preset and file, as in optimizer.learning_rate=0.1; repeatable.",
-        None,
-        shown=False,
-    ),
-    validation: list[str] | None = option(
-        "FILE", "Raw text to validate on, not in the corpus; repeatable.", None, shown=False
-    ),
-    init: str | None = option("MODEL", "Model whose weights to start from, to adapt it to other text.", None),
-    word_vectors: str | None = option(
-        "FILE", "GloVe or word2vec text file that the word embedding starts from.", None
-    ),
-    teacher: str | None = option(
-        "ENCODER",
-        "Hugging Face encoder, a folder or a name on the hub, whose word vectors to learn as well.",
-        None,
-    ),
-    device: options.Device = "cpu",
-) -> None:
-    """Train a bidirectional language model. Killed at any moment, it resumes exactly with --resume.
-
-    Ctrl-C and SIGTERM save after the current update, and stop.
-
-    \b
-    Examples:
-      elmo train corpus --preset small --validation valid.txt --output run
-      elmo train --resume run
-      elmo train --resume run --output cooled --set max_updates=9000 --set optimizer.cooldown_steps=1000
-      torchrun --nproc-per-node 8 -m elmo train corpus --preset original --output run --device cuda
-    """
-    from elmo.checkpoint.source import RUN_FILE
-    from elmo.pretrain import launch
-
-    folder = output or resume
-    if folder is None or (corpus is None) == (resume is None):
-        raise InputError("Give CORPUS and --output RUN for a new run, or --resume RUN to resume one.")
-    changes = read_changes(set_ or [])
-    new_only = {
-        "--preset": preset, "--config": config, "--validation": validation, "--init": init,
-        "--word-vectors": word_vectors, "--teacher": teacher,
-    }  # fmt: skip
-    with resumable(lambda: ["train", "--resume", str(folder)] if (folder / RUN_FILE).exists() else None):
-        if resume is not None:
-            if given := [name for name, value in new_only.items() if value]:
-                raise InputError(f"--resume uses the settings of the run, so it takes no {', '.join(given)}.")
-            result = launch.resume_training(resume, output=output, changes=changes, device=device, progress=True)
-        else:
-            assert corpus is not None
-            if teacher is not None:
-                changes["teacher.model"] = teacher
-            result = launch.train(
-                corpus, folder, preset=preset, config=config, changes=changes, validation=validation or (),
-                init=init, word_vectors=word_vectors, device=device, progress=True,
-            )  # fmt: skip
-    _report(result)
-
-
-def _report(result: "TrainingResult") -> None:
-    """Print how a run ended, in the first process only; exit as a signal does if one stopped it."""
-    if result.is_first and result.is_done:
-        perplexity = ""
-        if result.perplexity is not None:
-            perplexity = f" Validation perplexity (full softmax) {result.perplexity:.2f}."
-        print(
-            f"{result.folder} is done: {result.num_words:,} words read.{perplexity} Open it with "
-            f"Elmo.from_pretrained({str(result.folder)!r})."
-        )
-    elif result.is_first:
-        print(
-            f"stopped after update {result.num_updates:,}, which is saved; resume: "
-            f"elmo train --resume {shlex.quote(str(result.folder))}",
-            file=sys.stderr,
-        )
-    if result.stopped_by is not None:
-        raise typer.Exit(128 + result.stopped_by)
-
-
-def read_changes(changes: list[str]) -> dict[str, Any]:
-    """Return the settings that NAME=VALUE arguments state; a value is TOML, or a string without its quotes."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-
-    found: dict[str, Any] = {}
-    for change in changes:
-        name, equals, value = change.partition("=")
-        if not equals or not name.strip():
-            raise InputError(f"--set {change!r} is not NAME=VALUE, as in optimizer.learning_rate=0.1.")
-        try:
-            found[name.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            found[name.strip()] = value.strip()
-    return found
-
-
-@expand_options
-def align(
-    model: options.ModelArgument,
-    texts: TextInputs,
-    rewrite: RewriteOptions,
-    teacher: str = option("ENCODER", "Hugging Face encoder: a folder, or a name on the hub."),
-    output: Path = option("--output -o OUT", "Folder to write the model to."),
-    column: TextColumn = "text",
-    max_words: int = option("", "Maximum number of words of text to read.", 100_000),
-    seed: int = option("", "Random seed.", 0),
-) -> None:
-    """Bring a model's cosines closer to a teacher's.
-
-    This takes a minute or two and does not change what the model predicts. The vectors are written in another
-    basis, in which occurrences of a word that are similar for the teacher are more similar. Needs the extra
-    `distill`.
-
-    \b
-    Example:
-      elmo align my-model texts.txt --teacher sentence-transformers/all-MiniLM-L6-v2 -o my-aligned-model
-    """
-    if max_words < 1:
-        raise InputError(f"--max-words is {max_words}; give 1 or more, for example 100000.")
-    if seed < 0:
-        raise InputError(f"--seed is {seed}; give 0 or more.")
-    rewrite.check_folder(model, output)
-    settings = TextSettings(field=column)
-    sources = find_sources(texts, Path(STDIN), other_kind="txt")
-    from elmo.corpus.text import read_lines
-    from elmo.pretrain.alignment import align_model
-
-    elmo = rewrite.open(model)
-    sentences = (
-        [word.text for word in elmo.tokenize(sentence)] for sentence in split_lines(read_lines(sources, settings))
-    )
-    aligned, found = align_model(elmo, sentences, teacher=teacher, max_words=max_words, seed=seed, progress=True)
-    write_model(aligned, output)
-    before, after = found.before, found.after
-    print(
-        f"Wrote {output} (words read: {found.num_words:,}). Correlation of cosines among occurrences of a word "
-        f"with the teacher's, mean over held-out words: top layer {before.top:.3f} before, {after.top:.3f} now; "
-        f"average of the layers {before.average:.3f} before, {after.average:.3f} now."
     )

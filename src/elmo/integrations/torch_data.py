@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
-from elmo.vectors.reading import Vectors
+from elmo.vectors import VectorRow
 
 
 class Example(TypedDict):
@@ -23,7 +23,7 @@ class Example(TypedDict):
 class VectorDataset(Dataset[Example]):
     """Rows by position, for a DataLoader with any number of workers."""
 
-    def __init__(self, vectors: Vectors) -> None:
+    def __init__(self, vectors: Sequence[VectorRow]) -> None:
         self.vectors = vectors
 
     def __len__(self) -> int:
