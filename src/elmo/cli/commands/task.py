@@ -41,6 +41,10 @@ Precision = Annotated[
     str | None, option("--precision PRECISION", "Precision of the frozen biLM.", shown="that of training")
 ]
 
+Threads = Annotated[
+    int | None, option("--threads N", "Threads; one is best for a small task network.", shown="1", min=1)
+]
+
 
 @dataclass(frozen=True)
 class ReadOptions:
@@ -101,7 +105,7 @@ def train(
         "--fractions NUMBERS", "Fractions of the training data of --compare, for a learning curve.", "1"
     ),
     keep_runs: bool = option("--keep-runs", "Keep each run of --compare as a task, not only its scores.", False),
-    threads: options.Threads = None,
+    threads: Threads = None,
     as_json: options.AsJson = False,
     *,
     settings: Annotated[dict[str, Any], TaskSettings, _SHOWN],
@@ -221,7 +225,7 @@ def evaluate(
     bilm: BilmPlace = None,
     precision: Precision = None,
     device: options.Device = "cpu",
-    threads: options.Threads = None,
+    threads: Threads = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Measure a trained task on labelled examples.
@@ -256,7 +260,7 @@ def predict(
     bilm: BilmPlace = None,
     precision: Precision = None,
     device: options.Device = "cpu",
-    threads: options.Threads = None,
+    threads: Threads = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Predict, and write what was read with the predictions in it.
