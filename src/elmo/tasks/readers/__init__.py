@@ -273,6 +273,6 @@ def _check_targets(reader: Reader, name: str, role: str, known: Collection[str],
         place, value = foreign[0]
         raise InputError(
             f"{place}: {value!r:.60} stands where the {role} is expected, and would be replaced, but it is no "
-            f"{role} of this task; write --format text if each line is a text, put quotes around a text that holds "
-            "the delimiter, or name the column with --label-column NUMBER."
+            f"{role} of this task; write --format text if each line is a text, put quotes around a text that "
+            "holds the delimiter, or name the column with --label-column NUMBER."
         )
