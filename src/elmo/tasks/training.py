@@ -37,7 +37,7 @@ from elmo.tasks.families import Labels
 from elmo.tasks.families.pooled import choose_ngrams
 from elmo.tasks.fit import FitState, Predictor, Watcher, fit, limit_threads
 from elmo.tasks.networks import Batcher, BilmShape, Vocabularies, WordList, choose_words
-from elmo.tasks.settings import Source, TaskInputs, TaskOptions, TaskSettings, find_family, make_settings
+from elmo.tasks.settings import TaskInputs, TaskOptions, TaskSettings, find_family, make_settings
 from elmo.tasks.shared_inputs import SharedInputs
 from elmo.tasks.task import (
     BILM_FOLDER,
@@ -161,12 +161,12 @@ def resolve_inputs(
         raise ConfigError(f"network.kind is {settings.network.kind!r}, which is for classification, not {family}.")
     if model is not None or settings.elmo.where != "none":
         read = read.with_tokenization(read_tokenization(DEFAULT_MODEL if model is None else model))
-    data = [None if split is None else to_source(split, family, name)
-            for split, name in ((train, "train"), (dev, "dev"), (test, "test"))]  # fmt: skip
     options = dataclasses.replace(options, read=read)
-    train_source = cast(Source, data[0])
+    dev, test = (
+        None if data is None else to_source(data, family, name) for data, name in ((dev, "dev"), (test, "test"))
+    )
     bilm = None if model is None else str(model)
-    return TaskInputs(family, train_source, data[1], data[2], bilm, options, kind), settings
+    return TaskInputs(family, to_source(train, family, "train"), dev, test, bilm, options, kind), settings
 
 
 def train_task(

@@ -177,8 +177,8 @@ def _fit_block(
     """
     chosen = np.sort(np.random.default_rng(seed).permutation(len(targets))[:MAX_LANDMARKS])
     landmarks = block[chosen]
+    landmarks = landmarks.toarray() if hasattr(landmarks, "toarray") else landmarks
     products = block @ landmarks.T
-    products = products.toarray() if hasattr(products, "toarray") else products
     values, vectors = np.linalg.eigh(products[chosen].astype(np.float64))
     kept = values > 1e-6 * max(float(values.max()), 1e-12)
     basis = (vectors[:, kept] / np.sqrt(values[kept])).astype(np.float32)
