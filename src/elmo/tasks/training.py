@@ -435,6 +435,7 @@ def check_new(folder: Path) -> None:
 def start(inputs: TaskInputs, settings: TaskSettings, folder: Path) -> None:
     """Make the folder of a new run; what a killed process left before it wrote anything is removed."""
     check_new(folder)
+    describe_inputs(inputs, settings)  # a file that is missing leaves no folder
     (folder / TRAINING).mkdir(parents=True, exist_ok=True)
     with holding_run(folder):
         check_new(folder)  # now that no other process can write there
@@ -446,11 +447,12 @@ def describe_inputs(inputs: TaskInputs, settings: TaskSettings) -> dict[str, Any
     """Return the record of what a run is started with: absolute paths, settings, and the checksums of files."""
     values = inputs.to_dict()
     for name in ("train", "dev", "test", "model", "word_vectors", "sense_index"):
-        values[name] = absolute_path(values[name])  # a run may be resumed from anywhere
+        if isinstance(values[name], str):
+            values[name] = absolute_path(values[name])  # a run may be resumed from anywhere
     if values["cache_folder"] is not None:
         values["cache_folder"] = str(Path(values["cache_folder"]).expanduser().resolve())
     named = [values[name] for name in ("train", "dev", "test", "word_vectors", "sense_index")]
-    files = [path for name in named if name is not None for path in list_files(name)]
+    files = [path for name in named if isinstance(name, str) for path in list_files(name)]
     return {"inputs": values, "settings": settings.to_dict(), "data": {path: _hash_file(path) for path in files}}
 
 

@@ -147,7 +147,7 @@ def detect_format(
         return "text"
     ahead = [line for line in lines.peek(_NUM_LINES) if line.strip()]
     if not ahead:
-        raise InputError(f"{lines.name} is empty; examples were expected.")
+        raise InputError(f"{lines.name} is empty; {'' if trained is None else 'text or '}examples were expected.")
     format = SUFFIXES.get(lines.suffix)
     if format in (None, "conll") and family == "tagging" and looks_like_conllu(ahead):
         return "conllu"
@@ -155,7 +155,7 @@ def detect_format(
     if format is not None:
         return format
     if trained is not None:
-        return _detect_input(ahead, family, trained, known)
+        return _detect_input(lines.name, ahead, family, trained, known)
     if family == "tagging":
         return "conll"
     return "tsv" if all("\t" in line for line in ahead) else "csv"
@@ -179,13 +179,20 @@ def _detect_dataset(ahead: Sequence[str], family: str) -> str | None:
         return "wsd" if ahead[0].lstrip().startswith("<") else None
     if family == "relations":
         return "semeval" if re.match(r'\d+\t"?.*<e1>', ahead[0]) else None
-    if family == "classification" and all(re.match(r"\(\S+ +\(?.*\)$", line.strip()) for line in ahead):
+    if family == "classification" and all(
+        re.match(r"\(\S+ +(\(.*\)|[^\s()]+)\)$", line.strip()) for line in ahead
+    ):
         return "trees"
     return "trec" if family == "classification" and all(map(TREC_LINE.match, ahead)) else None
 
 
-def _detect_input(ahead: Sequence[str], family: str, trained: ReadSettings, known: Collection[str]) -> str:
-    """Return the format of training if the rows have the names or the targets of its columns, else "text"."""
+def _detect_input(
+    name: str, ahead: Sequence[str], family: str, trained: ReadSettings, known: Collection[str]
+) -> str:
+    """Return the format of training if the rows have the names or the targets of its columns, else "text".
+
+    Text with tabs in every line is refused, unless the tab is between the two texts of a line.
+    """
     if trained.format in ("csv", "tsv", "jsonl", "json", "parquet") and family != "tagging":
         delimiter = trained.delimiter or next((each for each in "\t,;|" if each in ahead[0]), ",")
         rows = [[cell.strip().strip('"') for cell in line.split(delimiter)] for line in ahead]
@@ -196,13 +203,20 @@ def _detect_input(ahead: Sequence[str], family: str, trained: ReadSettings, know
         column = trained.columns.get(role, "")
         if trained.header is False and column.isdecimal() and len({len(row) for row in rows}) == 1:
             targets = [row[int(column) - 1] for row in rows if len(row) >= int(column)]
-            return format if targets and all(target in known for target in targets) else "text"
+            if targets and all(target in known for target in targets):
+                return format
     if trained.format == "conll" and len(ahead) > 1:
         cells = [line.split() for line in ahead if not line.startswith(("#", "-DOCSTART-"))]
         is_tagged = all(len(row) > 1 and (row[-1] in known or row[-1] in PLACEHOLDERS) for row in cells)
         if is_tagged and len({len(row) for row in cells}) == 1:
             return "conll"
-    return "wsd" if family == "senses" and ahead[0].lstrip().startswith("<") else "text"
+    if min(line.count("\t") for line in ahead) > (family in ("pairs", "question_answering")):
+        table = "conll" if family == "tagging" else "tsv"
+        raise InputError(
+            f"{name}: {ahead[0]!r:.60} has tabs, so it may be text or a row of columns; say which with --format text "
+            f"or --format {table}."
+        )
+    return "text"
 
 
 # --- input of a trained task
