@@ -41,6 +41,10 @@ Precision = Annotated[
     str | None, option("--precision PRECISION", "Precision of the frozen biLM.", shown="that of training")
 ]
 
+Threads = Annotated[
+    int | None, option("--threads N", "Threads; one is best for a small task network.", shown="1", min=1)
+]
+
 
 @dataclass(frozen=True)
 class ReadOptions:
@@ -49,6 +53,12 @@ class ReadOptions:
     format: Annotated[
         str | None, option("--format FORMAT", ReadSettings.__dataclass_fields__["format"].metadata["help"])
     ] = None
+    text_column: Annotated[
+        str | None, option("--text-column NAME", "Column of the texts, or of the words of tags.")
+    ] = None
+    label_column: Annotated[
+        str | None, option("--label-column NAME", "Column of the labels, tags, scores or answers.")
+    ] = None
     column: Annotated[
         list[str] | None,
         option("--column ROLE=NAME", ReadSettings.__dataclass_fields__["columns"].metadata["help"], shown=False),
@@ -56,10 +66,14 @@ class ReadOptions:
     header: Annotated[
         bool | None, option("--header/--no-header", "Whether the first row names the columns.", shown=False)
     ] = None
+    encoding: Annotated[str, option("--encoding NAME", "Encoding of the file, such as latin-1 or gb18030.")] = (
+        "utf-8"
+    )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the arguments of ReadSettings."""
-        return {"format": self.format, "columns": read_pairs(self.column, "--column"), "header": self.header}
+        named = {name: value for name, value in vars(self).items() if name != "column"}
+        return {**named, "columns": read_pairs(self.column, "--column")}
 
 
 def train(
@@ -71,7 +85,7 @@ def train(
         None,
     ),
     train: str | None = option("--train FILE", "Labelled examples to learn from.", None),
-    dev: str | None = option("--dev FILE", "Examples that decide when to stop; else a tenth of --train.", None),
+    dev: str | None = option("--dev FILE", "Examples that decide when to stop; else some of --train.", None),
     test: str | None = option("--test FILE", "Examples to measure on, once, at the end.", None),
     output: Path | None = option("--output -o RUN", "The new folder of the trained task.", None),
     resume: Path | None = option("--resume RUN", "Resume a run from its last epoch, exactly.", None),
@@ -82,7 +96,8 @@ def train(
     compare: bool = option("--compare", "Train variants on the same seeds and print a table.", False),
     variants: str = option(
         "--variants NAMES",
-        "Variants of --compare: baseline, top, learned, concat, output, both, context_mix, context_concat, tuned.",
+        "Variants of --compare: baseline, top, learned, concat, output, both, context_mix, context_concat, tuned; "
+        "for classification also tfidf and pooled.",
         VARIANTS,
     ),
     seeds: int = option("--seeds N", "Number of seeds of --compare, from --seed on.", NUM_SEEDS, min=1),
@@ -90,7 +105,7 @@ def train(
         "--fractions NUMBERS", "Fractions of the training data of --compare, for a learning curve.", "1"
     ),
     keep_runs: bool = option("--keep-runs", "Keep each run of --compare as a task, not only its scores.", False),
-    threads: options.Threads = None,
+    threads: Threads = None,
     as_json: options.AsJson = False,
     *,
     settings: Annotated[dict[str, Any], TaskSettings, _SHOWN],
@@ -101,14 +116,12 @@ def train(
     \b
     Examples:
       elmo task train pos --train train.conllu --dev dev.conllu --test test.conllu --output tagger
-      elmo task train sentiment --train reviews.csv --column label=stars --output stars
+      elmo task train sentiment --train reviews.csv --label-column stars --output stars
       elmo task train tagging --train train.conll --compare --fractions 0.01,0.1,1 --output compared
     """
-    torch = require("torch", "tasks", "elmo task train")
+    require("torch", "tasks", "elmo task train")
     from elmo import tasks
 
-    if threads is not None:
-        torch.set_num_threads(threads)
     reuse_large_blocks()
     named = [flag for flag in _given_flags(context) if flag not in ("--resume", "--json", "--threads")]
     of_compare = [flag for flag in named if flag in ("--variants", "--seeds", "--fractions", "--keep-runs")]
@@ -127,7 +140,7 @@ def train(
         )
     changes = {**_read_settings(settings), **options.read_changes(set_)}
     files: dict[str, Any] = {"kind": family, "dev": dev, "test": test, "model": model, "output": output}
-    files |= {"settings": changes, "options": _read_options(data), "progress": True}
+    files |= {"settings": changes, "options": _read_options(data, threads), "progress": True}
     if not compare:
         with resumable(lambda: _resuming(output)):
             return _report(tasks.train(train, **files), as_json=as_json)
@@ -168,7 +181,7 @@ def _read_settings(chosen: dict[str, Any]) -> dict[str, Any]:
     return chosen
 
 
-def _read_options(chosen: dict[str, Any]) -> TaskOptions:
+def _read_options(chosen: dict[str, Any], threads: int | None) -> TaskOptions:
     if chosen.get("cache_bytes", 0) < 0:
         raise InputError(f"--cache-gigabytes is {chosen['cache_bytes']}; give 0 or more.")
     if "cache_bytes" in chosen:
@@ -178,7 +191,7 @@ def _read_options(chosen: dict[str, Any]) -> TaskOptions:
     read = {name.removeprefix("read."): chosen.pop(name) for name in list(chosen) if name.startswith("read.")}
     if "columns" in read:
         read["columns"] = read_pairs(read["columns"], "--column")
-    return TaskOptions(**chosen, read=ReadSettings(**read))
+    return TaskOptions(**chosen, read=ReadSettings(**read), num_threads=threads or 1)
 
 
 def _read_fractions(text: str) -> tuple[float, ...]:
@@ -212,6 +225,7 @@ def evaluate(
     bilm: BilmPlace = None,
     precision: Precision = None,
     device: options.Device = "cpu",
+    threads: Threads = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Measure a trained task on labelled examples.
@@ -224,7 +238,7 @@ def evaluate(
     from elmo.tasks import load
 
     reading = read.to_dict()
-    opened = load(task, bilm=bilm, precision=precision, device=device)
+    opened = load(task, bilm=bilm, precision=precision, device=device, num_threads=threads)
     examples = opened.read_examples(file, **reading)
     scores = opened.evaluate(examples)
     if as_json:
@@ -246,6 +260,7 @@ def predict(
     bilm: BilmPlace = None,
     precision: Precision = None,
     device: options.Device = "cpu",
+    threads: Threads = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Predict, and write what was read with the predictions in it.
@@ -263,8 +278,7 @@ def predict(
     """
     require("torch", "tasks", "elmo task predict")
     from elmo.tasks import load
-    from elmo.tasks.readers import FILE_ADVICE, open_input
-    from elmo.tasks.readers.columns import TARGETS
+    from elmo.tasks.readers import open_input
 
     if text and file is not None:
         raise InputError(f"FILE ({file}) and --text were both given; use one.")
@@ -274,35 +288,26 @@ def predict(
     if output is not None and not text and path != STDIN and output.exists() and output.samefile(path):
         raise InputError(f"{path} is both input and output; give --output another name.")
     asked = ReadSettings(**read.to_dict())
-    opened = load(task, bilm=bilm, precision=precision, device=device)
+    opened = load(task, bilm=bilm, precision=precision, device=device, num_threads=threads)
     if not text and path == STDIN and sys.stdin is not None and sys.stdin.isatty():
         print("elmo: reading standard input; write one sentence per line, then Ctrl-D.", file=sys.stderr)
     reader, detected = open_input(
-        Lines(path, texts=text or None, advice=FILE_ADVICE), opened.family, opened.description.read, asked,
+        Lines(path, texts=text) if text else path, opened.family, opened.description.read, asked,
         known=opened.targets, sense_entries=opened.sense_entries,
     )  # fmt: skip
-    is_guessed = reader.is_positional and TARGETS[opened.family] not in asked.columns
-    ahead, examples = tee(opened.check_replaced(reader) if is_guessed else reader)
+    ahead, examples = tee(reader)
     has_colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
     is_painted = output is None and not as_json and detected.format == "text" and has_colours
-    form = _to_json if as_json else _paint if is_painted else reader.write
+
+    def to_json(example: Any, prediction: Any) -> str:
+        return json.dumps(opened.to_json(example, prediction), ensure_ascii=False) + "\n"
+
+    form = to_json if as_json else _paint if is_painted else reader.write
     with _writing(output) as write:
         write("" if as_json else reader.begin())
         for example, prediction in zip(examples, opened.predict_examples(ahead), strict=True):
             write(form(example, prediction))
         write("" if as_json else reader.end())
-
-
-def _to_json(example: Any, prediction: Any) -> str:
-    from elmo.tasks import TagPrediction
-
-    record: dict[str, Any] = {"input": example.record} if isinstance(example.record, str) else {}
-    if not record and hasattr(example, "words"):
-        record["words"] = example.words
-    record |= dataclasses.asdict(prediction)
-    if isinstance(prediction, TagPrediction):
-        record["spans"] = [{"type": kind, "start": start, "end": end} for kind, start, end in prediction.spans]
-    return json.dumps(record, ensure_ascii=False) + "\n"
 
 
 def _paint(example: Any, prediction: Any) -> str:
