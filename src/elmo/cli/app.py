@@ -17,7 +17,7 @@ from elmo.cli.commands.embed import embed, encode
 from elmo.cli.commands.info import info
 from elmo.cli.commands.language_model import evaluate, score, substitutes
 from elmo.cli.commands.models import average, convert, vocab
-from elmo.cli.commands.pretrain import align, fuse, prepare, static, train
+from elmo.cli.commands.pretrain import fuse, prepare, static, train
 from elmo.cli.commands.serve import page, serve
 from elmo.version import __version__
 
@@ -32,7 +32,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "convert": convert,
     "prepare": prepare,
     "train": train,
-    "align": align,
     "average": average,
     "fuse": fuse,
     "static": static,
@@ -62,7 +61,6 @@ RENAMED: dict[str, dict[str, str]] = {
     **dict.fromkeys(("similarity", "evaluate", "info", "convert", "average", "vocab", "bench"), _OF_MODELS),
     "score": {**_OF_MODELS, "--words": "--by-word"},
     "substitutes": {**_OF_MODELS, "--index": "--word-index"},
-    "align": {**_OF_MODELS, "--words": "--max-words"},
     "neighbors": {**_OF_ANALYSIS, "--words": "--match", "--index": "--word-index"},
     "senses": _OF_ANALYSIS,
     "prepare": {"--field": "--column"},

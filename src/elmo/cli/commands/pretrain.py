@@ -1,4 +1,4 @@
-"""`elmo prepare`, `static`, `fuse`, `train` and `align`: raw text -> a corpus -> a model."""
+"""`elmo prepare`, `static`, `fuse` and `train`: raw text -> a corpus -> a model."""
 
 import json
 import shlex
@@ -153,7 +153,7 @@ def static(
     opened = PreparedCorpus.open(corpus)
     encoder = None
     if teacher is not None:
-        from elmo.pretrain.distillation import Teacher, join_static_vectors
+        from elmo.pretrain.teacher import Teacher, join_static_vectors
 
         encoder = Teacher(teacher)  # before the corpus is read: a wrong name is reported at once
     with (
@@ -264,8 +264,14 @@ def train(
     ),
     teacher: str | None = option(
         "ENCODER",
-        "Hugging Face encoder, a folder or a name on the hub, whose word vectors to learn as well.",
+        "Hugging Face encoder, a folder or a name on the hub, whose vectors to learn as well.",
         None,
+    ),
+    teacher_words: float | None = option(
+        "WEIGHT", "Weight of the teacher's vectors of words.", None, shown="10", min=0
+    ),
+    teacher_sentences: float | None = option(
+        "WEIGHT", "Weight of the teacher's vectors of sentences.", None, shown="0", min=0
     ),
     device: options.Device = "cpu",
 ) -> None:
@@ -276,6 +282,7 @@ def train(
     \b
     Examples:
       elmo train corpus --preset small --validation valid.txt --output run
+      elmo train corpus --init en-small --teacher ENCODER --teacher-sentences 10 --output run
       elmo train --resume run
       elmo train --resume run --output cooled --set max_updates=9000 --set optimizer.cooldown_steps=1000
       torchrun --nproc-per-node 8 -m elmo train corpus --preset original --output run --device cuda
@@ -289,17 +296,18 @@ def train(
     changes = read_changes(set_ or [])
     new_only = {
         "--preset": preset, "--config": config, "--validation": validation, "--init": init,
-        "--word-vectors": word_vectors, "--teacher": teacher,
+        "--word-vectors": word_vectors, "--teacher": teacher, "--teacher-words": teacher_words,
+        "--teacher-sentences": teacher_sentences,
     }  # fmt: skip
     with resumable(lambda: ["train", "--resume", str(folder)] if (folder / RUN_FILE).exists() else None):
         if resume is not None:
-            if given := [name for name, value in new_only.items() if value]:
-                raise InputError(f"--resume uses the settings of the run, so it takes no {', '.join(given)}.")
+            if unused := [name for name, value in new_only.items() if value is not None]:
+                raise InputError(f"--resume uses the settings of the run, so it takes no {', '.join(unused)}.")
             result = launch.resume_training(resume, output=output, changes=changes, device=device, progress=True)
         else:
             assert corpus is not None
-            if teacher is not None:
-                changes["teacher.model"] = teacher
+            distilled = {"model": teacher, "words": teacher_words, "sentences": teacher_sentences}
+            changes |= {f"teacher.{name}": value for name, value in distilled.items() if value is not None}
             result = launch.train(
                 corpus, folder, preset=preset, config=config, changes=changes, validation=validation or (),
                 init=init, word_vectors=word_vectors, device=device, progress=True,
@@ -344,48 +352,3 @@ def read_changes(changes: list[str]) -> dict[str, Any]:
         except tomllib.TOMLDecodeError:
             found[name.strip()] = value.strip()
     return found
-
-
-@expand_options
-def align(
-    model: options.ModelArgument,
-    texts: TextInputs,
-    rewrite: RewriteOptions,
-    teacher: str = option("ENCODER", "Hugging Face encoder: a folder, or a name on the hub."),
-    output: Path = option("--output -o OUT", "Folder to write the model to."),
-    column: TextColumn = "text",
-    max_words: int = option("", "Maximum number of words of text to read.", 100_000),
-    seed: int = option("", "Random seed.", 0),
-) -> None:
-    """Bring a model's cosines closer to a teacher's.
-
-    This takes a minute or two and does not change what the model predicts. The vectors are written in another
-    basis, in which occurrences of a word that are similar for the teacher are more similar. Needs the extra
-    `distill`.
-
-    \b
-    Example:
-      elmo align my-model texts.txt --teacher sentence-transformers/all-MiniLM-L6-v2 -o my-aligned-model
-    """
-    if max_words < 1:
-        raise InputError(f"--max-words is {max_words}; give 1 or more, for example 100000.")
-    if seed < 0:
-        raise InputError(f"--seed is {seed}; give 0 or more.")
-    rewrite.check_folder(model, output)
-    settings = TextSettings(field=column)
-    sources = find_sources(texts, Path(STDIN), other_kind="txt")
-    from elmo.corpus.text import read_lines
-    from elmo.pretrain.alignment import align_model
-
-    elmo = rewrite.open(model)
-    sentences = (
-        [word.text for word in elmo.tokenize(sentence)] for sentence in split_lines(read_lines(sources, settings))
-    )
-    aligned, found = align_model(elmo, sentences, teacher=teacher, max_words=max_words, seed=seed, progress=True)
-    write_model(aligned, output)
-    before, after = found.before, found.after
-    print(
-        f"Wrote {output} (words read: {found.num_words:,}). Correlation of cosines among occurrences of a word "
-        f"with the teacher's, mean over held-out words: top layer {before.top:.3f} before, {after.top:.3f} now; "
-        f"average of the layers {before.average:.3f} before, {after.average:.3f} now."
-    )
