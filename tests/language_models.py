@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import torch
 
 from elmo import Elmo
 from elmo.config import ModelConfig, SoftmaxConfig, WordConfig
@@ -26,7 +25,7 @@ def make_language_model(vocabulary=VOCABULARY, *, reads_words=False, state="zero
     weights = dict(checkpoint.weights)
     # A new model finds all words about equally likely; these weights make them differ.
     weights["softmax.weight"] = weights["softmax.weight"] * 20
-    weights["softmax.bias"] = torch.linspace(-2, 2, len(vocabulary))
+    weights["softmax.bias"] = np.linspace(-2, 2, len(vocabulary), dtype=np.float32)
     return Elmo(replace(checkpoint, weights=weights), state=state)
 
 

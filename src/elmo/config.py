@@ -1,7 +1,7 @@
 """Settings as frozen, validated dataclasses: the parser that reads all of them, and those of a model.
 
 Enters: a mapping read from JSON or TOML. Leaves: a dataclass, or one ConfigError that lists every fault.
-Modules are not built here (see build.py) and no file is read.
+Modules are not built here (see nn/build.py) and no file is read.
 """
 
 import dataclasses
@@ -216,6 +216,28 @@ class ContextConfig:
 
 
 @dataclass(frozen=True)
+class SentenceConfig:
+    """A sentence head: from the vectors of a sentence's words to one vector. Not part of the network."""
+
+    dim: int  # of a sentence vector
+    num_heads: int = 4
+
+    def faults(self) -> list[str]:
+        """Return the faults of these settings, one phrase each."""
+        faults = list_not_positive(self, "dim", "num_heads")
+        return faults + list_too_large(self, dim=LARGEST_DIM, num_heads=MOST_LAYERS)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that from_dict reads."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "SentenceConfig":
+        """Read the object of to_dict; every unknown key and wrong type is named in one ConfigError."""
+        return parse(cls, values, "The configuration of the sentence head")
+
+
+@dataclass(frozen=True)
 class ModelConfig:
     """Everything needed to build a bidirectional language model and to read its input."""
 
@@ -261,7 +283,7 @@ class ModelConfig:
         return 2 * self.encoder.output_dim
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object that from_dict reads; earlier programs know no tokenization but the default."""
+        """Return the JSON object that from_dict reads; the default tokenization is left out."""
         values = dataclasses.asdict(self)
         if self.tokenization == TokenizationConfig():
             del values["tokenization"]

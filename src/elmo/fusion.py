@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import Tensor
+import numpy.typing as npt
 
-from elmo.checkpoint.checkpoint import Checkpoint, ContextLayer
+from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.components import ContextLayer
 from elmo.checkpoint.derived import derived_card
+from elmo.checkpoint.weights import Float32
 from elmo.config import ContextConfig
 from elmo.corpus.prepared import MARK, PreparedCorpus
 from elmo.corpus.static_vectors import (
@@ -85,8 +86,8 @@ def fuse(
 
 def _make_layer(model: Elmo, static: StaticVectors, frequency: float = FREQUENCY) -> ContextLayer:
     """Return the layer with everything but the directions that all sentences share."""
-    encoded = torch.from_numpy(model.word_vectors(static.forms))
-    unknown_map, bias = _fit_map(encoded, torch.from_numpy(static.vectors))
+    encoded = model.word_vectors(static.forms)
+    unknown_map, bias = _fit_map(encoded, static.vectors)
     # Dimensions that vary much would rule the sentence vectors, so all are brought to the same spread.
     spread = static.vectors.std(axis=0)
     scale = 1 / np.maximum(spread, 1e-3 * max(float(spread.mean()), np.finfo(np.float32).tiny))
@@ -94,8 +95,8 @@ def _make_layer(model: Elmo, static: StaticVectors, frequency: float = FREQUENCY
         {
             "unknown_map": unknown_map,
             "unknown_bias": bias,
-            "sentence_scale": torch.from_numpy(scale / scale.mean()).float(),
-            "word_mean": encoded.mean(dim=0),
+            "sentence_scale": (scale / scale.mean()).astype(np.float32),
+            "word_mean": encoded.mean(axis=0),
         },
         frequency,
     )
@@ -107,16 +108,21 @@ def _find_common_directions(model: Elmo, layer: ContextLayer, corpus: PreparedCo
     num_components = min(ContextConfig.num_components, layer.config.dim // 16, layer.word_dim // 16)
     reader = ContextReader(layer, model.word_vectors, model.tokenization)
     sentences = [sentence for sentence in _draw_sentences(corpus, seed) if sentence]
-    encoded = torch.from_numpy(reader.encode(sentences)) if sentences else torch.zeros(0, reader.sentence_dim)
+    encoded = (reader.encode(sentences) if sentences else np.zeros((0, reader.sentence_dim))).astype(np.float64)
     num_components = min(num_components, len(sentences))
-    parts = (encoded[:, : layer.config.dim].double(), encoded[:, layer.config.dim :].double())
-    found = [torch.linalg.eigh(part.T @ part).eigenvectors.flip(1)[:, :num_components].T for part in parts]
-    named = dict(zip(("sentence_components", "word_components"), found, strict=True))
-    return replace(
-        layer,
-        config=replace(layer.config, num_components=num_components),
-        tensors={**layer.tensors, **{name: each.float().contiguous() for name, each in named.items()}},
-    )
+    static, words = np.split(encoded, [layer.config.dim], axis=1)
+    components = {
+        "sentence_components": _first_directions(static, num_components),
+        "word_components": _first_directions(words, num_components),
+    }
+    config = replace(layer.config, num_components=num_components)
+    return replace(layer, config=config, arrays={**layer.arrays, **components})
+
+
+def _first_directions(vectors: npt.NDArray[np.float64], num_directions: int) -> Float32:
+    """Return the first right singular vectors (k, d) of vectors (N, d)."""
+    directions = np.linalg.eigh(vectors.T @ vectors).eigenvectors[:, ::-1]
+    return np.ascontiguousarray(directions[:, :num_directions].T, np.float32)
 
 
 def _draw_sentences(corpus: PreparedCorpus, seed: int) -> Iterator[list[str]]:
@@ -133,17 +139,15 @@ def _draw_sentences(corpus: PreparedCorpus, seed: int) -> Iterator[list[str]]:
             return
 
 
-def _fit_map(encoded: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
+def _fit_map(encoded: Float32, vectors: Float32) -> tuple[Float32, Float32]:
     """Fit vectors (V, d) by a linear map of layer 0 (V, D), by ridge regression; return the map and the bias."""
-    inputs, targets = encoded.double(), vectors.double()
-    centre, target_centre = inputs.mean(dim=0), targets.mean(dim=0)
-    centred = inputs - centre
-    products = centred.T @ centred
-    ridge = _RIDGE * products.diagonal().mean().clamp(min=torch.finfo(torch.float32).tiny)
-    fitted = torch.linalg.solve(
-        products + ridge * torch.eye(len(products), dtype=torch.float64), centred.T @ (targets - target_centre)
-    )
-    return fitted.float().contiguous(), (target_centre - centre @ fitted).float()
+    inputs, targets = encoded.astype(np.float64), vectors.astype(np.float64)
+    center, target_center = inputs.mean(axis=0), targets.mean(axis=0)
+    centered = inputs - center
+    products = centered.T @ centered
+    ridge = _RIDGE * max(float(products.diagonal().mean()), float(np.finfo(np.float32).tiny))
+    fitted = np.linalg.solve(products + ridge * np.eye(len(products)), centered.T @ (targets - target_center))
+    return fitted.astype(np.float32), (target_center - center @ fitted).astype(np.float32)
 
 
 def _with_context(model: Elmo, layer: ContextLayer) -> Elmo:

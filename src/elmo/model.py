@@ -14,13 +14,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from elmo.build import build_bilm
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.folder import Storage, write_folder
+from elmo.checkpoint.folder import write_folder
 from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo.checkpoint.location import as_path
 from elmo.checkpoint.open import Format, open_checkpoint
 from elmo.checkpoint.source import DEFAULT_MODEL, models_by_script, push_folder
+from elmo.checkpoint.weights import Storage
 from elmo.config import ContextConfig, ModelConfig
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.inference.context import ContextReader
@@ -31,6 +31,7 @@ from elmo.inference.scoring import SentenceScore, score_batches
 from elmo.inference.substitution import Substitute, find_run_substitutes, find_substitutes
 from elmo.inference.word_encoder import DEFAULT_BYTES, CacheInfo
 from elmo.nn.bilm import BiLM
+from elmo.nn.build import build_bilm, load_bilm, weights_of
 from elmo.progress import html_table, progress_bar
 from elmo.text.batch import CharBatch, pack
 from elmo.text.sentence_input import Sentence, Tokenizer, WordIndex, read_pointed, read_sentence, read_sentences
@@ -81,7 +82,7 @@ class Elmo:
         self._make_runtime = functools.partial(
             Runtime, precision=precision, carry=state == "carry", num_threads=num_threads, cache_bytes=cache_bytes
         )
-        self._runtime = self._make_runtime(checkpoint.build(), device=device)
+        self._runtime = self._make_runtime(load_bilm(checkpoint), device=device)
         self.indexer = checkpoint.indexer(literal_boundaries=literal_boundaries)
         self.vocabulary = checkpoint.make_vocabulary()
         self.scripts = ScriptWatch(self.vocabulary.words if self.vocabulary else None, models_by_script)
@@ -139,7 +140,7 @@ class Elmo:
         """Make a model with random weights, the same for the same seed."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            weights = build_bilm(config).state_dict()
+            weights = weights_of(build_bilm(config))
         words = None if vocabulary is None else tuple(vocabulary)
         return cls(
             Checkpoint(config, weights, vocabulary=words, origin={"format": "random", "source": f"seed {seed}"})
@@ -642,7 +643,7 @@ class Elmo:
 
     def checkpoint(self) -> Checkpoint:
         """Return the model as it is now, ready to be written in any format."""
-        return replace(self._checkpoint, weights=self.bilm.state_dict())
+        return replace(self._checkpoint, weights=weights_of(self.bilm))
 
     def save_pretrained(
         self, folder: str | Path, *, format: Literal["elmo", "hdf5"] = "elmo", storage: Storage = "float32"

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo.build import build_bilm
+from elmo.nn.build import build_bilm
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, SoftmaxConfig, TransformerConfig
 from elmo.nn import transformer
 from elmo.nn.bilm import BiLMState

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from elmo.build import build_bilm
+from elmo.nn.build import build_bilm
 from elmo.config import EncoderConfig, ModelConfig, SoftmaxConfig, TransformerConfig, WordConfig
 from elmo.nn.softmax import NegativeSamples
 from elmo.pretrain.loop import Objective

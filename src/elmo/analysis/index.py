@@ -1,7 +1,7 @@
 """Text files and a model -> an index of every word's occurrences on disk, and the search in it.
 
 An index is a folder of segments (index_segment.py) and manifest.json: the model and layers it was built with, the
-files read so far, its segments. A segment is written aside and counts once the manifest names it, so a build that
+files read so far, its segments. A segment counts once the manifest names it, so a build that
 was killed resumes after its last segment; a build with other files, or more words of the same, adds to the index.
 """
 
@@ -36,7 +36,7 @@ from elmo.analysis.occurrences import (
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.config import parse
 from elmo.errors import CheckpointError, ConfigError, InputError, first_line
-from elmo.files.durable import LOCK, holding, is_vacant, remove, replace_file, writing_aside
+from elmo.files.durable import LOCK, atomic_write, holding, is_vacant, remove, replace_file
 from elmo.files.sources import InputFile, Source
 from elmo.model import Elmo
 from elmo.progress import Advance, progress_bar
@@ -389,8 +389,8 @@ class _Build:
     def _write_segment(self, windows: Iterable[tuple[int, list[CorpusSentence]]]) -> None:
         """Write as many windows as fit a segment, and name it in the manifest."""
         name = f"segment-{len(self.manifest.segments):04d}"
-        with writing_aside(self._folder / name) as aside:
-            with closing(SegmentWriter(aside, self.manifest.layers)) as writer:
+        with atomic_write(self._folder / name) as temporary:
+            with closing(SegmentWriter(temporary, self.manifest.layers)) as writer:
                 for number, window in windows:
                     self._embed(number, window, writer)
                     if writer.num_occurrences >= self._segment_size:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.errors import ConfigError, InputError
-from elmo.files.durable import writing_aside
+from elmo.files.durable import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,8 +100,8 @@ def drawing(
         warnings.filterwarnings("ignore", "Glyph .* missing from")  # choose_fonts has reported them
         figure = Figure(figsize=size, layout="constrained")
         yield figure
-        with writing_aside(path.resolve()) as aside:
-            figure.savefig(aside, dpi=150, format=path.suffix.lower()[1:])
+        with atomic_write(path.resolve()) as temporary:
+            figure.savefig(temporary, dpi=150, format=path.suffix.lower()[1:])
 
 
 def shades() -> "Colormap":

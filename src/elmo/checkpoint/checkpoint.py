@@ -1,6 +1,6 @@
-"""A model at rest: its configuration, weights, word lists and context layer, whatever format they came from.
+"""A model at rest: its configuration, weights, word lists and components, whatever format they came from.
 
-Every format is read into a Checkpoint and written from one; networks and indexers are built from it here.
+Every format is read into a Checkpoint and written from one; elmo.nn.build makes torch modules of it.
 """
 
 import hashlib
@@ -9,105 +9,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from elmo.build import build_bilm
-from elmo.config import ContextConfig, ModelConfig
-from elmo.errors import CheckpointError, first_line
-from elmo.nn.bilm import BiLM
+from elmo.checkpoint.components import ContextLayer, SentenceHead
+from elmo.checkpoint.shapes import expected_shapes
+from elmo.checkpoint.weights import (
+    Storage,
+    StoredWeights,
+    Weights,
+    check_finite,
+    describe_type,
+    list_some,
+    shapes_of,
+)
+from elmo.config import ModelConfig
+from elmo.errors import CheckpointError
 from elmo.text.batch import Indexer
 from elmo.text.characters import DictionaryAlphabet, Utf8Alphabet
 from elmo.text.units import Tokenization
 from elmo.text.vocabulary import Vocabulary
 
-Weights = Mapping[str, Tensor]
-MAX_NAMES_IN_MESSAGE = 5
-MAX_DEPTH = 1000
-_LEVELS = 127  # of 8-bit numbers, on each side of zero
-_PREDICTS_ONLY = ("softmax.", "right_to_left_softmax.")
-
-
-@dataclass(frozen=True)
-class ContextLayer:
-    """A table of static word vectors, which the network neither reads nor is changed by; checked on creation.
-
-    inference/context.py computes with it. Tensors, for V words, d dimensions and D of layer 0: vectors (V, d) int8
-    with scales (V,); weights (V,), low for frequent words; unknown_map (D, d) and unknown_bias (d,), from layer 0
-    to an estimated vector. For sentences: sentence_scale (d,), word_mean (D,), and the common directions
-    sentence_components (k, d) and word_components (k, D).
-    """
-
-    config: ContextConfig
-    words: tuple[str, ...]
-    tensors: Mapping[str, Tensor]
-
-    def __post_init__(self) -> None:
-        faults = [f"{name} is missing" for name in _expected(self.config, 0) if name not in self.tensors]
-        faults = faults or self._list_misfits()
-        faults = faults or [
-            f"{name} holds NaN or infinite values" for name, each in self.tensors.items() if not _is_finite(each)
-        ]
-        if faults:
-            raise CheckpointError(
-                f"The tensors of the context layer do not fit its settings: {'; '.join(faults)}."
-            )
-        if len(self.words) != self.config.num_words or len(set(self.words)) != len(self.words):
-            raise CheckpointError(
-                f"The context layer lists {len(set(self.words)):,} distinct words, but has "
-                f"{self.config.num_words:,} rows; save or copy the model again."
-            )
-
-    @property
-    def word_dim(self) -> int:
-        """D: the dimensions of the layer 0 it was made for."""
-        shape = self.tensors["unknown_map"].shape
-        return int(shape[0]) if shape else 0
-
-    def content_hash(self) -> str:
-        """Return the SHA-256 of settings, words and tensors, as config.json records it."""
-        settings = repr((sorted(self.config.to_dict().items()), self.words))
-        return content_hash(self.tensors, settings.encode())
-
-    def _list_misfits(self) -> list[str]:
-        expected = _expected(self.config, self.word_dim)
-        faults = [f"{name} is not part of it" for name in self.tensors if name not in expected]
-        for name, (shape, dtype) in expected.items():
-            tensor = self.tensors[name]
-            if tuple(tensor.shape) != shape or tensor.dtype != dtype:
-                faults.append(
-                    f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)}, not {dtype} of shape {shape}"
-                )
-        return faults
-
-
-def _expected(config: ContextConfig, word_dim: int) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
-    num_words, dim, num_components = config.num_words, config.dim, config.num_components
-    shapes: dict[str, tuple[int, ...]] = {
-        "scales": (num_words,),
-        "weights": (num_words,),
-        "unknown_map": (word_dim, dim),
-        "unknown_bias": (dim,),
-        "sentence_scale": (dim,),
-        "sentence_components": (num_components, dim),
-        "word_mean": (word_dim,),
-        "word_components": (num_components, word_dim),
-    }
-    return {
-        "vectors": ((num_words, dim), torch.int8),
-        **{name: (shape, torch.float32) for name, shape in shapes.items()},
-    }
-
-
-def quantize(matrix: Tensor, *, smallest: float = torch.finfo(torch.float32).tiny) -> tuple[Tensor, Tensor]:
-    """Return a matrix in 8 bits and the scale of each of its rows; `smallest` stands for the largest of zeros."""
-    scales = matrix.abs().amax(dim=1).clamp_(min=smallest) / _LEVELS
-    return (matrix / scales[:, None]).round().to(torch.int8), scales
+_SOFTMAXES = ("softmax.", "right_to_left_softmax.")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything that is saved of a model, checked on creation: every weight present, of its shape, finite."""
+    """Everything that is saved of a model, checked on creation: every weight present and of its shape.
+
+    Weights in memory are checked for NaN, infinity and overflow now, StoredWeights each at its first use.
+    """
 
     config: ModelConfig
     weights: Weights
@@ -116,25 +46,21 @@ class Checkpoint:
     origin: Mapping[str, str] = field(default_factory=dict)  # where it came from: format, source
     word_counts: tuple[int, ...] | None = None  # of each word of the vocabulary in the training text
     card: str | None = None  # README.md: what the model is, and the license of its weights
-    storage: str = "float32"  # how the weights were stored, see folder.py
+    storage: Storage = "float32"  # how the weights were stored
     context: ContextLayer | None = None  # independent of the network
-    aliases: Mapping[str, str] = field(default_factory=dict)  # units that the model reads as others
+    aliases: Mapping[str, str] = field(default_factory=dict)  # tokens that the model takes for others
+    sentence: SentenceHead | None = None
 
     def __post_init__(self) -> None:
-        _check_weights(self.config, self.weights)
+        check_weights(self.config, self.weights)
         _check_word_lists(self)
         if self.context is not None and self.context.word_dim != self.config.encoder.output_dim:
             raise CheckpointError(
                 f"The context layer was made for a model with word vectors of {self.context.word_dim} dimensions, "
                 f"but this one has {self.config.encoder.output_dim}; make one for it with elmo fuse."
             )
-
-    def build(self) -> BiLM:
-        """Build the network with these weights, for inference: no gradients."""
-        with torch.device("meta"):
-            bilm = build_bilm(self.config)
-        bilm.load_state_dict(dict(self.weights), assign=True)
-        return bilm.requires_grad_(False).eval()
+        if self.sentence is not None:
+            self.sentence.check(self.config, self.context.config.dim if self.context is not None else 0)
 
     def indexer(self, *, literal_boundaries: bool = False) -> Indexer:
         """Return the indexer that turns words into this model's ids.
@@ -184,10 +110,11 @@ def fingerprint(model: HasCheckpoint) -> str:
     if checkpoint.aliases:
         lists.append(dict(checkpoint.aliases))
     digest = hashlib.sha256(json.dumps([config, lists], sort_keys=True, default=str).encode())
-    for name, weight in sorted(checkpoint.weights.items()):
-        if not name.startswith(_PREDICTS_ONLY):
-            digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode())
-            digest.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    for name in sorted(checkpoint.weights):
+        if not name.startswith(_SOFTMAXES):
+            weight = np.ascontiguousarray(checkpoint.weights[name])
+            digest.update(f"{name} {describe_type(weight)}".encode())
+            digest.update(weight.data.cast("B"))
     return digest.hexdigest()
 
 
@@ -197,67 +124,27 @@ def context_fingerprint(model: HasCheckpoint) -> str | None:
     return None if layer is None else layer.content_hash()
 
 
-def content_hash(tensors: Weights, before: bytes = b"") -> str:
-    """Return the SHA-256 of the bytes `before` and of tensors by name, shape, type and bytes, as files record it.
-
-    `fingerprint` is the hash of what a model's vectors depend on, which is another one.
-    """
-    digest = hashlib.sha256(before)
-    for name in sorted(tensors):
-        tensor = tensors[name].detach().cpu().contiguous()
-        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
-        digest.update(tensor.view(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
-
-
-def expected_shapes(config: ModelConfig) -> dict[str, torch.Size]:
-    """Return the name and shape of every weight that a configuration needs."""
-    depth = max(config.encoder.num_layers, config.characters.num_highways if config.characters else 0)
-    if depth > MAX_DEPTH:  # building them one by one would take forever
-        raise CheckpointError(
-            f"The configuration has {depth} layers; no model has more than {MAX_DEPTH}, so it is damaged."
-        )
-    try:
-        with torch.device("meta"):
-            return {name: tensor.shape for name, tensor in build_bilm(config).state_dict().items()}
-    except (RuntimeError, TypeError, OverflowError) as error:
-        raise CheckpointError(
-            f"The configuration has impossible sizes ({first_line(error)}); it is damaged."
-        ) from error
-
-
-def _check_weights(config: ModelConfig, weights: Weights) -> None:
-    expected = expected_shapes(config)
-    faults = [f"{name} is missing" for name in expected if name not in weights]
-    faults += [f"{name} is not part of the model" for name in weights if name not in expected]
+def check_weights(config: ModelConfig, weights: Weights) -> None:
+    """Raise CheckpointError unless the weights are those that a configuration needs."""
+    expected, shapes = expected_shapes(config), shapes_of(weights)
+    faults = [f"{name} is missing" for name in expected if name not in shapes]
+    faults += [f"{name} is not part of the model" for name in shapes if name not in expected]
     faults += [
-        f"{name} has shape {tuple(weights[name].shape)}, the configuration needs {tuple(shape)}"
+        f"{name} has shape {shapes[name]}, the configuration needs {shape}"
         for name, shape in expected.items()
-        if name in weights and weights[name].shape != shape
+        if name in shapes and shapes[name] != shape
     ]
     if faults:
         raise CheckpointError(f"The weights do not fit the configuration: {list_some(faults)}.")
-    other_types = [
-        f"{name} is {tensor.dtype}" for name, tensor in weights.items() if tensor.dtype != torch.float32
-    ]
+    if isinstance(weights, StoredWeights):
+        return
+    other_types = [f"{name} is {array.dtype}" for name, array in weights.items() if array.dtype != np.float32]
     if other_types:
         raise CheckpointError(
-            f"The weights must be torch.float32, but {list_some(other_types)}; convert them, or save the model "
-            "as it was before quantization."
+            f"The weights must be float32, but {list_some(other_types)}; convert them, or save the model as it "
+            "was before quantization."
         )
-    not_finite = [name for name, tensor in weights.items() if not _is_finite(tensor)]
-    if not_finite:
-        raise CheckpointError(
-            f"The weights have NaN or infinite values in {list_some(not_finite)}; the file is damaged or its "
-            "training had diverged, so use an earlier checkpoint or another copy."
-        )
-
-
-def _is_finite(tensor: Tensor) -> bool:
-    if not tensor.is_floating_point():
-        return True
-    # The sum is fast and not finite if a value is not; the sum of huge values may overflow by itself.
-    return bool(torch.isfinite(tensor.sum())) or bool(torch.isfinite(tensor).all())
+    check_finite(weights)
 
 
 def _check_word_lists(checkpoint: Checkpoint) -> None:
@@ -290,9 +177,3 @@ def _check_word_lists(checkpoint: Checkpoint) -> None:
                 f"The list of characters has {len(characters)} entries and lacks {missing or 'none'} of the "
                 f"special ones; {config.characters.num_characters} entries with all of them were expected."
             )
-
-
-def list_some(phrases: list[str]) -> str:
-    """Join phrases for a message, cut to the first few."""
-    more = len(phrases) - MAX_NAMES_IN_MESSAGE
-    return "; ".join(phrases[:MAX_NAMES_IN_MESSAGE]) + (f"; and {more} more" if more > 0 else "")

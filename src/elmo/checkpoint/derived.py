@@ -1,4 +1,4 @@
-"""A trained model -> a model derived from it without training: averaged, in another basis, with other words."""
+"""A trained model -> a model derived from it without training: averaged, or with another vocabulary."""
 
 import re
 from collections import Counter
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import torch
-from torch import Tensor
+import numpy.typing as npt
 
-from elmo.checkpoint.checkpoint import Checkpoint, ContextLayer, list_some, name_words
-from elmo.config import EncoderConfig, ModelConfig
+from elmo.checkpoint.checkpoint import Checkpoint, name_words
+from elmo.checkpoint.weights import Float32, list_some
+from elmo.config import ModelConfig
 from elmo.errors import InputError
 from elmo.text.vocabulary import Vocabulary
 
@@ -25,8 +25,8 @@ def average(checkpoints: Sequence[Checkpoint], shares: Sequence[float] | None = 
     """Return the weighted mean of models with the same settings and words, with equal shares by default.
 
     It is useful for checkpoints of one run, or models fine-tuned from a common ancestor: weights that were
-    initialized independently have nothing in common. The mean has no context layer: that of a model fits its own
-    layer 0 only.
+    initialized independently have nothing in common. The mean has no context layer and no
+    sentence head: those of a model fit its own layers only.
     """
     shares = [1.0] * len(checkpoints) if shares is None else list(shares)
     if len(checkpoints) < 2:
@@ -46,76 +46,13 @@ def average(checkpoints: Sequence[Checkpoint], shares: Sequence[float] | None = 
                 )
     total = sum(shares)
     weights = {}
-    for name, weight in first.weights.items():
-        mean = torch.zeros_like(weight, dtype=torch.float64)
+    for name in first.weights:
+        mean = np.zeros(first.weights[name].shape)
         for checkpoint, share in zip(checkpoints, shares, strict=True):
-            mean += checkpoint.weights[name].double() * (share / total)
-        weights[name] = mean.to(weight.dtype)
+            mean += checkpoint.weights[name].astype(np.float64) * (share / total)
+        weights[name] = mean.astype(np.float32)
     card = derived_card(first.card, "elmo average, which mixed its weights")
-    return replace(first, weights=weights, context=None, card=card)
-
-
-def check_basis(config: ModelConfig) -> None:
-    """Raise InputError for a model whose vectors cannot be written in another basis."""
-    encoder = config.encoder
-    if not isinstance(encoder, EncoderConfig) or not encoder.projected:
-        kind = "LSTMs without a projection" if isinstance(encoder, EncoderConfig) else "Transformers"
-        raise InputError(
-            f"This model has {kind}, whose vectors cannot be multiplied without changing its predictions; use one "
-            "whose LSTMs have a projection."
-        )
-    if not config.token_projection:
-        raise InputError(
-            "This model has no projection of its word vectors, so they cannot be multiplied; use one that has."
-        )
-
-
-def change_basis(checkpoint: Checkpoint, *, words: Tensor, layers: Tensor) -> Checkpoint:
-    """Multiply word vectors (layer 0) by `words` and those of all other layers by `layers`: x becomes x @ matrix.
-
-    Both are (D, D) and invertible; both directions are multiplied alike, because they may share their softmax.
-    Weights that write a vector are multiplied, weights that read it are multiplied by the inverse, so predictions
-    stay as they were except for rounding and for values that the projections clip in one basis only.
-    """
-    check_basis(checkpoint.config)
-    changed = {name: weight.double() for name, weight in checkpoint.weights.items()}
-
-    def write(name: str, matrix: Tensor) -> None:
-        changed[name] = matrix.T @ changed[name]
-
-    def read(name: str, inverse: Tensor) -> None:
-        changed[name] = changed[name] @ inverse.T
-
-    words, layers = words.double(), layers.double()
-    words_inverse, layers_inverse = torch.linalg.inv(words), torch.linalg.inv(layers)
-    write("tokens.projection.weight", words)
-    write("tokens.projection.bias", words)
-    for direction in ("left_to_right", "right_to_left"):
-        for number in range(checkpoint.config.encoder.num_layers):
-            layer = f"{direction}.layers.{number}"
-            read(f"{layer}.input_weight", layers_inverse if number else words_inverse)
-            read(f"{layer}.state_weight", layers_inverse)
-            write(f"{layer}.projection_weight", layers)
-    for softmax in _SOFTMAXES:
-        if f"{softmax}.weight" in changed:
-            read(f"{softmax}.weight", layers_inverse)
-    weights = {name: changed[name].to(weight.dtype) for name, weight in checkpoint.weights.items()}
-    context = checkpoint.context and _change_context_basis(checkpoint.context, words, words_inverse)
-    card = derived_card(checkpoint.card, "elmo align, which changed the basis of its vectors")
-    return replace(checkpoint, weights=weights, context=context, card=card)
-
-
-def _change_context_basis(context: ContextLayer, words: Tensor, inverse: Tensor) -> ContextLayer:
-    """Return the context layer that reads word vectors in the new basis; its own vectors stay as they are."""
-    old = {name: context.tensors[name].double() for name in ("unknown_map", "word_mean", "word_components")}
-    changed = {
-        "unknown_map": inverse @ old["unknown_map"],
-        "word_mean": old["word_mean"] @ words,
-        # The directions are no longer orthogonal after the multiplication.
-        "word_components": torch.linalg.qr((old["word_components"] @ words).T).Q.T,
-    }
-    floats = {name: tensor.float().contiguous() for name, tensor in changed.items()}
-    return replace(context, tensors={**context.tensors, **floats})
+    return replace(first, weights=weights, context=None, sentence=None, card=card)
 
 
 def change_vocabulary(checkpoint: Checkpoint, words: Sequence[str]) -> Checkpoint:
@@ -129,14 +66,15 @@ def change_vocabulary(checkpoint: Checkpoint, words: Sequence[str]) -> Checkpoin
     old = require_vocabulary(checkpoint)
     _check_words(words, checkpoint.config)
     numbers = {word: number for number, word in enumerate(old.words)}
-    rows = torch.tensor([numbers.get(word, _NO_ROW) for word in words])  # (V,): the old row of each new word
-    ordinary = torch.tensor([word not in {old.begin, old.end, old.unknown} for word in old.words])
+    rows = np.array([numbers.get(word, _NO_ROW) for word in words])  # (V,): the old row of each new word
+    special = {old.begin, old.end, old.unknown}
+    ordinary = np.array([word not in special for word in old.words])
     weights = dict(checkpoint.weights)
     for name in [f"{softmax}.{leaf}" for softmax in _SOFTMAXES for leaf in ("weight", "bias")]:
         if name in weights:
             table = weights[name]
             known = table[ordinary] if ordinary.any() else table
-            weights[name] = _choose_rows(table, rows, known.mean(dim=0))
+            weights[name] = _choose_rows(table, rows, known.mean(axis=0))
     if _EMBEDDING in weights:
         table = weights[_EMBEDDING]
         weights[_EMBEDDING] = _choose_rows(table, rows, table[numbers[old.unknown]])
@@ -150,7 +88,7 @@ def change_vocabulary(checkpoint: Checkpoint, words: Sequence[str]) -> Checkpoin
         ),
         weights=weights,
         vocabulary=tuple(words),
-        word_counts=_choose_counts(old, rows.tolist(), ordinary.tolist()),
+        word_counts=_choose_counts(old, rows, ordinary),
         card=derived_card(checkpoint.card, "elmo vocab, which changed its vocabulary"),
     )
 
@@ -185,22 +123,24 @@ def _check_words(words: Sequence[str], config: ModelConfig) -> None:
         )
 
 
-def _choose_rows(table: Tensor, rows: Tensor, new_row: Tensor) -> Tensor:
+def _choose_rows(table: Float32, rows: npt.NDArray[np.int64], new_row: Float32) -> Float32:
     chosen = table[rows]
-    chosen[rows == _NO_ROW] = new_row.to(table.dtype)
+    chosen[rows == _NO_ROW] = new_row
     return chosen
 
 
-def _choose_counts(old: Vocabulary, rows: Sequence[int], ordinary: Sequence[bool]) -> tuple[int, ...]:
+def _choose_counts(
+    old: Vocabulary, rows: npt.NDArray[np.int64], ordinary: npt.NDArray[np.bool_]
+) -> tuple[int, ...]:
     """Return the counts of the new list; a new word is as frequent as the old ones in the geometric mean."""
     frequencies = old.log_frequencies()
-    usual = frequencies[np.array(ordinary, dtype=bool)].mean() if any(ordinary) else frequencies.mean()
-    chosen = np.array([usual if row == _NO_ROW else frequencies[row] for row in rows])
+    usual = frequencies[ordinary].mean() if ordinary.any() else frequencies.mean()
+    chosen = np.where(rows == _NO_ROW, usual, frequencies[rows])
     return tuple(np.rint(np.exp(chosen) * _COUNTED_WORDS).astype(np.int64).tolist())
 
 
-def derived_card(card: str | None, how: str) -> str | None:
-    """Return the card of a model made from another by `how`: license and language hold, measurements do not."""
+def derived_card(card: str | None, origin: str) -> str | None:
+    """Return the card of a model made from another by `origin`: license and language hold, measurements do not."""
     if card is None:
         return None
     front = _FRONT_MATTER.match(card)
@@ -208,15 +148,15 @@ def derived_card(card: str | None, how: str) -> str | None:
     name = title[1].strip() if title else "a model"
     lines = [
         f"---\n{front[1]}---\n# From {name}\n" if front else f"# From {name}\n",
-        f"Made from {name} by {how}. Its measurements are not those of {name}.",
+        f"Made from {name} by {origin}. Its measurements are not those of {name}.",
     ]
-    if licence := license_of(card):
-        lines.append(f"The weights keep its licence, {licence}.")
+    if name_of_license := license_of(card):
+        lines.append(f"The weights keep its license, {name_of_license}.")
     return "\n".join(lines) + "\n"
 
 
 def license_of(card: str | None) -> str | None:
     """Return the license that the front matter of a card names."""
     front = _FRONT_MATTER.match(card or "")
-    found = re.search(r"^license:\s*['\"]?([^'\"\n]+)", front[1], re.MULTILINE) if front else None
-    return found[1].strip() if found else None
+    line = re.search(r"^license:\s*['\"]?([^'\"\n]+)", front[1], re.MULTILINE) if front else None
+    return line[1].strip() if line else None

@@ -1,47 +1,53 @@
-"""Our own format, a folder: config.json, weights.safetensors, vocabulary.txt, characters.txt, word_counts.txt.
+"""Our own format, a folder: config.json, weights.safetensors, and lists of words with one entry per line.
 
-A model with a context layer also has context.safetensors and context.txt, and is of version 2. One that reads
-some units as others lists them in aliases.txt, a pair per line; then, or with a tokenization of its own, it is of
-version 3, because earlier programs would read its text wrongly. Reading is strict.
-Writing goes aside and is renamed, so a folder is complete or absent.
+The lists are vocabulary.txt, word_counts.txt, characters.txt, aliases.txt (a pair of tokens per line) and
+context.txt. A component (see components.py) has its settings in config.json and a safetensors file of its own.
+config.json holds the hash of every other file, so a folder is never taken for a model if its files are of
+different saves. Folders of versions 1 to 3 have no hashes of their lists.
 """
 
+import hashlib
 import json
-import shutil
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
-import safetensors.torch
-import torch
-from safetensors import SafetensorError, safe_open
-from torch import Tensor
-
-from elmo.checkpoint.checkpoint import Checkpoint, ContextLayer, Weights, content_hash, quantize
-from elmo.checkpoint.location import Location, as_path, check_file, parent_of, read_file, read_json, read_lines
-from elmo.config import ContextConfig, ModelConfig, TokenizationConfig
+from elmo.checkpoint.checkpoint import Checkpoint, check_weights
+from elmo.checkpoint.components import ContextLayer, SentenceHead
+from elmo.checkpoint.location import (
+    MAX_ENTRY_BYTES,
+    MAX_LIST_ENTRIES,
+    Location,
+    as_path,
+    parent_of,
+    read_file,
+    read_json,
+    read_lines,
+    size_of,
+)
+from elmo.checkpoint.tensors import Array, read_tensors, write_tensors
+from elmo.checkpoint.weights import Storage, StoredWeights, content_hash, store
+from elmo.config import ContextConfig, ModelConfig, SentenceConfig
 from elmo.errors import CheckpointError
-from elmo.files.durable import replace_file, writing_files
+from elmo.files.durable import current_folder, replace_file, replacing_folder
 from elmo.text.vocabulary import format_lines
 
-CONFIG_FILE, WEIGHTS_FILE = "config.json", "weights.safetensors"
+CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "weights.safetensors", "README.md"
 VOCABULARY_FILE, CHARACTERS_FILE = "vocabulary.txt", "characters.txt"
-COUNTS_FILE, CARD_FILE, ALIASES_FILE = "word_counts.txt", "README.md", "aliases.txt"
-CONTEXT_FILE, CONTEXT_WORDS_FILE = "context.safetensors", "context.txt"
+COUNTS_FILE, ALIASES_FILE = "word_counts.txt", "aliases.txt"
+CONTEXT_FILE, CONTEXT_WORDS_FILE, SENTENCE_FILE = "context.safetensors", "context.txt", "sentence.safetensors"
 FILES = (
-    CONFIG_FILE, WEIGHTS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, COUNTS_FILE, CONTEXT_FILE, CONTEXT_WORDS_FILE,
-    ALIASES_FILE,
+    CONFIG_FILE, WEIGHTS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, COUNTS_FILE, ALIASES_FILE, CONTEXT_FILE,
+    CONTEXT_WORDS_FILE, SENTENCE_FILE,
 )  # fmt: skip
-MAX_CARD_BYTES = 2**20
-# A folder has the lowest version that covers all its parts, so that earlier programs read what they can.
-FORMAT_NAME, FORMAT_VERSION, CONTEXT_VERSION, TOKENIZATION_VERSION = "modern-elmo", 1, 2, 3
-_VERSIONS = (FORMAT_VERSION, CONTEXT_VERSION, TOKENIZATION_VERSION)
-# How weights are stored: as they are, in float16, or "compact": float16 with the softmax in 8 bits.
-Storage: TypeAlias = Literal["float32", "float16", "compact"]
-_SOFTMAX_WEIGHT = "softmax.weight"
-_SCALE = ".scale"  # ends the name of the tensor with the scale of each row of an 8-bit matrix
-_SMALLEST_SCALE = 1e-30
+MAX_CARD_BYTES = 1 << 20
+FORMAT_NAME, FORMAT_VERSION = "modern-elmo", 4
+_OLDEST_VERSION, _HASHED_LISTS_VERSION = 1, 4
+_MAX_COUNT_DIGITS = 18
+_COUNTS = re.compile(rf"([0-9]{{1,{_MAX_COUNT_DIGITS}}}(\n(?!\Z)|\Z))*")
+_MAX_ALIASES = 1 << 17  # more than there are Han characters
 
 
 def is_model_folder(folder: Location) -> bool:
@@ -55,10 +61,10 @@ def read_config(folder: Location) -> tuple[dict[str, Any], ModelConfig]:
     header = read_json(path)
     if header.get("format") != FORMAT_NAME:
         raise CheckpointError(f"{path} has the format {header.get('format')!r}; {FORMAT_NAME!r} was expected.")
-    if header.get("version") not in _VERSIONS:
+    if header.get("version") not in range(_OLDEST_VERSION, FORMAT_VERSION + 1):
         raise CheckpointError(
-            f"{path} has the version {header.get('version')!r}; this program reads versions {_VERSIONS[0]} to "
-            f"{_VERSIONS[-1]}, so update modern-elmo."
+            f"{path} has the version {header.get('version')!r}; this program reads versions {_OLDEST_VERSION} to "
+            f"{FORMAT_VERSION}, so update modern-elmo."
         )
     if "model" not in header:
         raise CheckpointError(f"{path} has no 'model', the settings of the network; save or copy the model again.")
@@ -69,29 +75,35 @@ def read_config(folder: Location) -> tuple[dict[str, Any], ModelConfig]:
 
 
 def read_folder(folder: Location) -> Checkpoint:
-    """Open a model folder; the weights are memory-mapped if the folder is on disk."""
+    """Open a model folder; the weights are mapped into memory if the folder is on disk."""
     path = folder / CONFIG_FILE
     header, config = read_config(folder)
-    stored = _read_tensors(folder / WEIGHTS_FILE, header.get("content_hash"))
-    kinds = {tensor.dtype for tensor in stored.values()}
+    weights = StoredWeights(_read_arrays(folder / WEIGHTS_FILE, header.get("content_hash")))
+    # Before the lists: what they may hold is bounded by the configuration, and that by the weights.
+    check_weights(config, weights)
     origin = header.get("origin", {})
     if not isinstance(origin, dict) or not all(isinstance(value, str) for value in origin.values()):
         raise CheckpointError(f"{path} has the origin {origin!r:.80}; an object of strings was expected.")
+    lists = _Lists(folder, header)
     try:
-        context = _read_context(folder, header.get("context"))
+        context = _read_context(folder, header.get("context"), lists)
+        sentence = _read_sentence(folder, header.get("sentence"))
     except (OverflowError, RecursionError) as error:
         raise CheckpointError(f"{path} has an impossible setting: {error}.") from error
+    table = config.words or config.softmax
+    vocabulary = lists.read(VOCABULARY_FILE, table.num_words if table else MAX_LIST_ENTRIES)
     return Checkpoint(
         config=config,
-        weights=restore(stored),
-        vocabulary=_read_list(folder / VOCABULARY_FILE),
-        characters=_read_list(folder / CHARACTERS_FILE),
+        weights=weights,
+        vocabulary=vocabulary,
+        characters=lists.read(CHARACTERS_FILE, config.characters.num_characters if config.characters else 0),
         origin=origin,
-        word_counts=_read_counts(folder / COUNTS_FILE),
+        word_counts=_read_counts(lists, folder / COUNTS_FILE, len(vocabulary or ())),
         card=read_card(folder / CARD_FILE),
-        storage="compact" if torch.int8 in kinds else "float16" if torch.float16 in kinds else "float32",
+        storage=weights.storage,
         context=context,
-        aliases=_read_aliases(folder / ALIASES_FILE),
+        aliases=_read_aliases(lists, folder / ALIASES_FILE),
+        sentence=sentence,
     )
 
 
@@ -100,54 +112,58 @@ def write_folder(
     folder: str | Path,
     *,
     storage: Storage = "float32",
+    replaces: Collection[str] = FILES,
     write_more: Callable[[Path], None] | None = None,
 ) -> None:
-    """Write a model folder; an existing one gets its model files replaced, other files (also a README.md) stay.
+    """Write a model folder; at every instant it holds the old model or the new one.
 
+    In an existing folder the files `replaces` are replaced or removed, other files (also a README.md) stay.
     `write_more` adds files of its own to a new folder before it is renamed into place.
     """
     folder = as_path(folder, "The folder to save to")
-    with writing_model(checkpoint, folder, FILES) as aside:
-        _write_files(checkpoint, aside, storage)
+    with writing_model(checkpoint, folder, replaces) as new:
+        _write_files(checkpoint, new, storage)
         if write_more is not None:
             assert not folder.exists()
-            write_more(aside)
+            write_more(new)
 
 
 @contextmanager
-def writing_model(checkpoint: Checkpoint, folder: Path, names: tuple[str, ...]) -> Iterator[Path]:
-    """Yield a folder to write a model's files `names` to; at the end it becomes `folder` or updates it.
+def writing_model(checkpoint: Checkpoint, folder: Path, replaces: Collection[str]) -> Iterator[Path]:
+    """Yield a folder to write a model's files to; at the end it becomes `folder` or replaces its files.
 
-    The model's card is written too, unless `folder` has a README.md already.
+    The model's card is written too, unless `folder` has a README.md that is not among the files to replace.
     """
     try:
         if folder.exists() and not folder.is_dir():
             raise CheckpointError(f"{folder} is a file; give a folder to save the model to.")
-        card = None if (folder / CARD_FILE).exists() else checkpoint.card
-        with writing_files(folder, names if card is None else (*names, CARD_FILE)) as aside:
-            if card is not None:
-                (aside / CARD_FILE).write_bytes(card.encode("utf-8"))
-            yield aside
-    except (OSError, SafetensorError) as error:
+        keeps_card = CARD_FILE not in replaces and (folder / CARD_FILE).exists()
+        with replacing_folder(folder, replaces) as new:
+            if checkpoint.card is not None and not keeps_card:
+                (new / CARD_FILE).write_bytes(checkpoint.card.encode("utf-8"))
+            yield new
+    except OSError as error:
         raise CheckpointError(f"The model could not be saved to {folder}: {error}.") from error
 
 
-def check_content_hash(folder: Path, found: str, context: ContextLayer | None = None) -> None:
+def check_content_hash(
+    folder: Path, weights_hash: str, context: ContextLayer | None = None, sentence: SentenceHead | None = None
+) -> None:
     """Compare the hashes of what was read with the recorded ones, if a folder is in our format."""
+    folder = current_folder(folder)
     if not is_model_folder(folder):
         return
     header = read_json(folder / CONFIG_FILE)
-    recorded = header.get("content_hash")
-    if recorded != found:
-        raise CheckpointError(
-            f"{folder / WEIGHTS_FILE} is damaged (checksum mismatch): its content hash is {found}, but {recorded} "
-            "was recorded when it was saved; get or save the model again."
-        )
-    if context is not None and (now := context.content_hash()) != (then := header["context"]["content_hash"]):
-        raise CheckpointError(
-            f"{folder / CONTEXT_FILE} or {CONTEXT_WORDS_FILE} is damaged (checksum mismatch): the content hash is "
-            f"{now}, but {then} was recorded when they were saved; get or save the model again."
-        )
+    checked = [(WEIGHTS_FILE, weights_hash, header.get("content_hash"))]
+    for name, component, file_name in (("context", context, CONTEXT_FILE), ("sentence", sentence, SENTENCE_FILE)):
+        if component is not None:
+            checked.append((file_name, component.content_hash(), header[name]["content_hash"]))
+    for file_name, actual, recorded in checked:
+        if actual != recorded:
+            raise CheckpointError(
+                f"{folder / file_name} is damaged (checksum mismatch): its content hash is {actual}, but "
+                f"{recorded} was recorded when it was saved; get or save the model again."
+            )
 
 
 def write_json(path: Path, value: object) -> None:
@@ -155,163 +171,135 @@ def write_json(path: Path, value: object) -> None:
     replace_file(path, f"{json.dumps(value, indent=2, ensure_ascii=False)}\n".encode())
 
 
-def _read_context(folder: Location, header: Any) -> ContextLayer | None:
-    if header is None:
-        return None
-    path = folder / CONFIG_FILE
+class _Lists:
+    """The text files of a model folder, one entry per line, checked against the hashes in config.json."""
+
+    def __init__(self, folder: Location, header: Mapping[str, Any]) -> None:
+        self._folder = folder
+        self._hashes: Any = None  # unknown, in folders of earlier versions
+        if header["version"] >= _HASHED_LISTS_VERSION:
+            self._hashes = header.get("lists")
+            if not isinstance(self._hashes, dict):
+                raise CheckpointError(
+                    f"{folder / CONFIG_FILE} has the lists {self._hashes!r:.80}; an object with the hash of each "
+                    "was expected."
+                )
+
+    def read(self, name: str, max_entries: int, max_entry_bytes: int = MAX_ENTRY_BYTES) -> tuple[str, ...] | None:
+        """Return the entries of a list, or None if the model has none; CheckpointError if there are too many."""
+        path = self._folder / name
+        if not (path.is_file() if self._hashes is None else name in self._hashes):
+            return None
+        entries, sha256 = read_lines(path, max_entries=max_entries, max_entry_bytes=max_entry_bytes)
+        if self._hashes is not None and sha256 != self._hashes[name]:
+            raise CheckpointError(
+                f"{path} does not belong to the {CONFIG_FILE} beside it (its SHA-256 is {sha256}, but "
+                f"{self._hashes[name]} was recorded); save or copy the model again."
+            )
+        return tuple(entries)
+
+
+def _read_component(folder: Location, name: str, header: Any, file_name: str) -> tuple[Any, dict[str, Array]]:
+    """Return the settings and the arrays of a component."""
     if not isinstance(header, dict) or set(header) != {"content_hash", "settings"}:
         raise CheckpointError(
-            f"{path} has the context {header!r:.80}; its settings and content_hash were expected."
+            f"{folder / CONFIG_FILE} has the {name} {header!r:.80}; its settings and content_hash were expected."
         )
-    tensors = _read_tensors(folder / CONTEXT_FILE, header["content_hash"])
-    words = _read_list(folder / CONTEXT_WORDS_FILE)
+    return header["settings"], _read_arrays(folder / file_name, header["content_hash"])
+
+
+def _read_context(folder: Location, header: Any, lists: _Lists) -> ContextLayer | None:
+    if header is None:
+        return None
+    settings, arrays = _read_component(folder, "context", header, CONTEXT_FILE)
+    config = ContextConfig.from_dict(settings)
+    words = lists.read(CONTEXT_WORDS_FILE, len(arrays.get("scales", ())))
     if words is None:
         raise CheckpointError(f"{folder / CONTEXT_WORDS_FILE} is missing; save or copy the model again.")
-    return ContextLayer(ContextConfig.from_dict(header["settings"]), words, tensors)
+    return ContextLayer(config, words, arrays)
 
 
-def _read_tensors(path: Location, expected_hash: object) -> dict[str, Tensor]:
-    check_file(path)
-    try:
-        if isinstance(path, Path):
-            with safe_open(path, framework="pt") as file:
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-                metadata: Mapping[str, str] = file.metadata() or {}
-        else:
-            content = read_file(path)
-            tensors = safetensors.torch.load(content)
-            header_length = int.from_bytes(content[:8], "little")
-            metadata = json.loads(content[8 : 8 + header_length]).get("__metadata__", {})
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path} is not a complete safetensors file: {error}.") from error
+def _read_sentence(folder: Location, header: Any) -> SentenceHead | None:
+    if header is None:
+        return None
+    settings, arrays = _read_component(folder, "sentence", header, SENTENCE_FILE)
+    return SentenceHead(SentenceConfig.from_dict(settings), arrays)
+
+
+def _read_arrays(path: Location, expected_hash: object) -> dict[str, Array]:
+    arrays, metadata = read_tensors(path)
     if metadata.get("content_hash") != expected_hash:
         raise CheckpointError(
             f"{parent_of(path) / CONFIG_FILE} and {path.name} come from different saves (content hashes "
             f"{expected_hash} and {metadata.get('content_hash')}); save or copy the model again."
         )
-    return tensors
+    return arrays
 
 
-def _read_list(path: Location) -> tuple[str, ...] | None:
-    return tuple(read_lines(path)) if path.is_file() else None
-
-
-def _read_counts(path: Location) -> tuple[int, ...] | None:
-    lines = _read_list(path)
+def _read_counts(lists: _Lists, path: Location, num_words: int) -> tuple[int, ...] | None:
+    lines = lists.read(path.name, num_words, _MAX_COUNT_DIGITS + 2)
     if lines is None:
         return None
-    if not all(line.isascii() and line.isdecimal() and len(line) < 19 for line in lines):
+    if not _COUNTS.fullmatch("\n".join(lines)):
         raise CheckpointError(f"{path} is damaged: one whole number per line was expected; get the model again.")
     return tuple(map(int, lines))
 
 
-def _read_aliases(path: Location) -> dict[str, str]:
-    """Return the pairs of a list whose lines are a unit, a space and the unit to read instead."""
-    pairs = [line.split(" ") for line in _read_list(path) or ()]
+def _read_aliases(lists: _Lists, path: Location) -> dict[str, str]:
+    """Return the pairs of a list whose lines are a token, a space and the token to use instead."""
+    pairs = [line.split(" ") for line in lists.read(path.name, _MAX_ALIASES) or ()]
     if not all(len(pair) == 2 and all(pair) for pair in pairs):
         raise CheckpointError(
-            f"{path} is damaged: a unit, a space and the unit to read instead were expected on each line; get the "
-            "model again."
+            f"{path} is damaged: a token, a space and the token to use instead were expected on each line; get "
+            "the model again."
         )
     return dict(pairs)
 
 
-def _choose_version(checkpoint: Checkpoint) -> int:
-    if checkpoint.aliases or checkpoint.config.tokenization != TokenizationConfig():
-        return TOKENIZATION_VERSION
-    return FORMAT_VERSION if checkpoint.context is None else CONTEXT_VERSION
-
-
 def read_card(path: Location) -> str | None:
     """Return the card; a file that is not text of a usual size is not the model's."""
-    content = read_file(path) if path.is_file() else None
+    if not path.is_file() or size_of(path) > MAX_CARD_BYTES:
+        return None
     try:
-        return None if content is None or len(content) > MAX_CARD_BYTES else content.decode("utf-8")
+        return read_file(path).decode("utf-8")
     except UnicodeDecodeError:
         return None
 
 
 def _write_files(checkpoint: Checkpoint, folder: Path, storage: Storage) -> None:
-    stored = store(_to_cpu(checkpoint.weights), storage)
-    weights_hash = content_hash(restore(stored))  # of what a reader gets
-    context = checkpoint.context
+    stored = store(checkpoint.weights, storage)
+    weights_hash = content_hash(StoredWeights(stored))  # of what a reader gets
     header: dict[str, Any] = {
         "format": FORMAT_NAME,
         "model_type": "elmo",  # by which transformers' Auto classes know the folder
-        "version": _choose_version(checkpoint),
+        "version": FORMAT_VERSION,
         "content_hash": weights_hash,
         "origin": dict(checkpoint.origin),
         "model": checkpoint.config.to_dict(),
+        "lists": {},
     }
-    if context is not None:
-        header["context"] = {"content_hash": context.content_hash(), "settings": context.config.to_dict()}
-    write_json(folder / CONFIG_FILE, header)
-    _write_tensors(stored, folder / WEIGHTS_FILE, weights_hash)
-    if context is not None:
-        _write_tensors(_to_cpu(context.tensors), folder / CONTEXT_FILE, context.content_hash())
-    counts = checkpoint.word_counts
-    for name, lines in (
+    _write_arrays(stored, folder / WEIGHTS_FILE, weights_hash)
+    context, counts = checkpoint.context, checkpoint.word_counts
+    components = {"context": (context, CONTEXT_FILE), "sentence": (checkpoint.sentence, SENTENCE_FILE)}
+    for name, (component, file_name) in components.items():
+        if component is not None:
+            component_hash = component.content_hash()
+            header[name] = {"content_hash": component_hash, "settings": component.config.to_dict()}
+            _write_arrays(component.arrays, folder / file_name, component_hash)
+    for name, entries in (
         (CONTEXT_WORDS_FILE, None if context is None else context.words),
         (VOCABULARY_FILE, checkpoint.vocabulary),
         (CHARACTERS_FILE, checkpoint.characters),
         (COUNTS_FILE, None if counts is None else map(str, counts)),
-        (ALIASES_FILE, [f"{one} {other}" for one, other in checkpoint.aliases.items()] or None),
+        (ALIASES_FILE, [f"{token} {other}" for token, other in checkpoint.aliases.items()] or None),
     ):
-        if lines is not None:
-            (folder / name).write_bytes(format_lines(lines))
+        if entries is not None:
+            content = format_lines(entries)
+            header["lists"][name] = hashlib.sha256(content).hexdigest()
+            (folder / name).write_bytes(content)
+    write_json(folder / CONFIG_FILE, header)
 
 
-def _to_cpu(tensors: Weights) -> dict[str, Tensor]:
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-
-
-def _write_tensors(tensors: dict[str, Tensor], path: Path, recorded_hash: str) -> None:
-    safetensors.torch.save_file(tensors, path, metadata={"content_hash": recorded_hash})
-    shutil.copymode(path.with_name(CONFIG_FILE), path)  # safetensors lets only the owner read it
-
-
-def store(weights: Weights, storage: Storage) -> dict[str, Tensor]:
-    """Return the tensors to write for weights in float32."""
-    if storage not in get_args(Storage):
-        raise CheckpointError(
-            f"storage is {storage!r}; weights are stored as one of {', '.join(get_args(Storage))}."
-        )
-    if storage == "float32":
-        return dict(weights)
-    stored: dict[str, Tensor] = {}
-    for name, tensor in weights.items():
-        if storage == "compact" and name == _SOFTMAX_WEIGHT:
-            stored[name], scale = quantize(tensor, smallest=_SMALLEST_SCALE)
-            stored[name + _SCALE] = _same_scale(tensor, stored[name], scale)
-        else:
-            stored[name] = tensor.half()
-            if not torch.isfinite(stored[name]).all():
-                raise CheckpointError(
-                    f"{name} has values that float16 cannot hold (up to {tensor.abs().max():.3g}, at most 65504 "
-                    "can be stored); save the model in float32."
-                )
-    return stored
-
-
-def _same_scale(tensor: Tensor, stored: Tensor, scale: Tensor) -> Tensor:
-    """Return the scale that weights restored from 8 bits were stored with, so that storing them again is exact."""
-    chosen = scale
-    for towards in (torch.inf, 0.0):
-        other = torch.nextafter(scale, torch.full_like(scale, towards))
-        is_same = (stored.float() * other[:, None] == tensor).all(dim=1)
-        chosen = torch.where(is_same, other, chosen)
-    return chosen
-
-
-def restore(stored: Weights) -> dict[str, Tensor]:
-    """Return the weights in float32; a tensor of any other type is left as it is."""
-    weights: dict[str, Tensor] = {}
-    for name, tensor in stored.items():
-        scale = stored.get(name + _SCALE)
-        if tensor.dtype == torch.float16:
-            weights[name] = tensor.float()
-        elif tensor.dtype == torch.int8 and scale is not None and scale.shape == tensor.shape[:1]:
-            weights[name] = tensor.float() * scale[:, None]
-        elif not (name.endswith(_SCALE) and stored.get(name.removesuffix(_SCALE), tensor).dtype == torch.int8):
-            weights[name] = tensor
-    return weights
+def _write_arrays(arrays: Mapping[str, Array], path: Path, recorded_hash: str) -> None:
+    types = {name: (array.dtype, array.shape) for name, array in arrays.items()}
+    write_tensors(path, types, arrays.__getitem__, {"content_hash": recorded_hash})

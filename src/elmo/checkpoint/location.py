@@ -1,6 +1,7 @@
 """The files of a model on disk or inside a zip archive, read alike; CheckpointError for what cannot be read."""
 
 import errno
+import hashlib
 import json
 import lzma
 import os
@@ -16,8 +17,10 @@ from elmo.text.vocabulary import parse_lines
 
 Location: TypeAlias = Path | zipfile.Path
 HDF5_SUFFIXES = (".hdf5", ".h5")
-MAX_JSON_BYTES = 16 << 20
-MAX_LIST_BYTES = 256 << 20  # of words or characters, one per line
+MAX_JSON_BYTES = 4 << 20
+# Of a list of words or characters whose length no configuration implies.
+MAX_LIST_ENTRIES, MAX_ENTRY_BYTES = 1 << 22, 1024
+MAX_LIST_BYTES = 64 << 20  # of any list
 # A compressed file may always expand to this size, or to this multiple of its own.
 _ALWAYS_ALLOWED_BYTES, _MAX_EXPANSION = 64 << 20, 20
 # What zipfile raises for damaged, encrypted or unknown members, apart from OSError.
@@ -66,22 +69,25 @@ def read_file(path: Location, *, max_bytes: int | None = None) -> bytes:
     """Return the content of a file; CheckpointError if it is too long or expands out of proportion."""
     check_file(path)
     with _reading(path):
-        if isinstance(path, Path):
-            num_bytes = path.stat().st_size
-        else:
+        if max_bytes is not None:
+            check_length(size_of(path), max_bytes, path)
+        if not isinstance(path, Path):
             member = path.root.getinfo(path.at)
             check_expansion(member.file_size, member.compress_size, str(path))
-            num_bytes = member.file_size
-        if max_bytes is not None:
-            check_length(num_bytes, max_bytes, path)
         return path.read_bytes()
 
 
+def size_of(path: Location) -> int:
+    """Return the number of bytes of a file, of a member of an archive after unpacking."""
+    with _reading(path):
+        return path.stat().st_size if isinstance(path, Path) else path.root.getinfo(path.at).file_size
+
+
 def check_length(num_bytes: int, max_bytes: int, path: Location) -> None:
-    """Raise CheckpointError for a file that is longer than that of any model."""
+    """Raise CheckpointError for a file that is longer than its model can need."""
     if num_bytes > max_bytes:
         raise CheckpointError(
-            f"{path} is longer than {max_bytes >> 20} MiB, more than any model needs; it was not opened."
+            f"{path} has {num_bytes:,} bytes, but this model needs at most {max_bytes:,}; it was not opened."
         )
 
 
@@ -107,12 +113,29 @@ def read_json(path: Location) -> dict[str, Any]:
     return value
 
 
-def read_lines(path: Location) -> list[str]:
-    """Read a UTF-8 list of words or characters, one per line."""
+def read_lines(
+    path: Location, *, max_entries: int = MAX_LIST_ENTRIES, max_entry_bytes: int = MAX_ENTRY_BYTES
+) -> tuple[list[str], str]:
+    """Read a UTF-8 list of words or characters, one per line; return it with the file's SHA-256.
+
+    Raises CheckpointError for more than `max_entries`, before memory is spent on them.
+    """
+    content = read_file(path, max_bytes=min(max_entries * max_entry_bytes, MAX_LIST_BYTES))
+    check_entries(content, max_entries, path)
     try:
-        return parse_lines(read_file(path, max_bytes=MAX_LIST_BYTES))
+        return parse_lines(content), hashlib.sha256(content).hexdigest()
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{path} is not UTF-8 text: {error}.") from error
+
+
+def check_entries(content: bytes, max_entries: int, path: Location) -> None:
+    """Raise CheckpointError for a list with more lines than its model has entries."""
+    num_entries = content.count(b"\n") + (not content.endswith(b"\n") if content else 0)
+    if num_entries > max_entries:
+        raise CheckpointError(
+            f"{path} has {num_entries:,} lines, but this model needs at most {max_entries:,}; put the file that "
+            "it was saved with there."
+        )
 
 
 def unreadable(path: Location, error: OSError) -> CheckpointError:

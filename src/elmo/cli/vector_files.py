@@ -73,12 +73,12 @@ def _open_output(path: Path | None, shape: tuple[int, ...] | None) -> Iterator[A
         yield _add_lines(sys.stdout.buffer, name)
         return
     ending = path.suffix.lower()
-    with output_file(path) as aside:
+    with output_file(path) as temporary:
         if ending == ".jsonl":
-            with aside.open("wb") as file:
+            with temporary.open("wb") as file:
                 yield _add_lines(file, name)
         else:
-            with _WRITERS[ending](aside, shape) as add:
+            with _WRITERS[ending](temporary, shape) as add:
                 yield add
 
 

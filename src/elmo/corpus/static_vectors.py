@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
-from elmo.checkpoint.checkpoint import ContextLayer, quantize
+from elmo.checkpoint.components import ContextLayer
+from elmo.checkpoint.weights import Float32, quantize
 from elmo.config import ContextConfig
 from elmo.corpus.prepared import MARK, PreparedCorpus
 from elmo.errors import ConfigError, InputError
@@ -58,19 +57,19 @@ class StaticVectors:
         weights = frequency / (frequency + self.frequencies)
         return np.asarray(weights / weights.max())  # in a small corpus all words are frequent
 
-    def to_layer(self, tensors: Mapping[str, Tensor], frequency: float = FREQUENCY) -> ContextLayer:
-        """Return a context layer of these vectors in 8 bits, with `tensors`, and without common directions yet."""
+    def to_layer(self, arrays: Mapping[str, Float32], frequency: float = FREQUENCY) -> ContextLayer:
+        """Return a context layer of these vectors in 8 bits, with `arrays`, and without common directions yet."""
         num_words, dim = self.vectors.shape
-        quantized, scales = quantize(torch.from_numpy(self.vectors))
-        own = {
+        quantized, scales = quantize(self.vectors)
+        own: dict[str, npt.NDArray[Any]] = {
             "vectors": quantized,
             "scales": scales,
-            "weights": torch.from_numpy(self.weigh(frequency)).float(),
-            "sentence_components": torch.zeros(0, dim),
-            "word_components": torch.zeros(0, len(tensors["word_mean"])),
+            "weights": self.weigh(frequency).astype(np.float32),
+            "sentence_components": np.zeros((0, dim), np.float32),
+            "word_components": np.zeros((0, len(arrays["word_mean"])), np.float32),
         }
         config = ContextConfig(num_words, dim, lowercase=self.lowercase, num_components=0)
-        return ContextLayer(config, self.words, {**own, **tensors})
+        return ContextLayer(config, self.words, {**own, **arrays})
 
 
 def make_static_vectors(
@@ -115,13 +114,15 @@ def read_static_vectors(
     opened = corpus if isinstance(corpus, PreparedCorpus) else PreparedCorpus.open(corpus)
     words = count_words(opened, num_words=num_words, lowercase=lowercase)
     path = Path(path)
-    found = read_word_vectors(path, {*words.words, *words.forms}, measure_word_vectors(path))
+    by_word = read_word_vectors(path, {*words.words, *words.forms}, measure_word_vectors(path))
     vectors = {}
     for row, (key, form) in enumerate(zip(words.words, words.forms, strict=True)):
-        if key in found or form in found:
-            vectors[row] = found[key] if key in found else found[form]
-    if (num_found := len(vectors)) < 2:
-        raise InputError(f"{path} has vectors for {num_found} words of {opened.folder}; two or more are needed.")
+        if key in by_word or form in by_word:
+            vectors[row] = by_word[key] if key in by_word else by_word[form]
+    if len(vectors) < 2:
+        raise InputError(
+            f"{path} has vectors for {len(vectors)} words of {opened.folder}; two or more are needed."
+        )
     return _finish(words, list(vectors), np.stack(list(vectors.values())), lowercase)
 
 
@@ -254,12 +255,12 @@ def _weigh(pairs: Any) -> Any:
     contexts = sums**_CONTEXT_EXPONENT
     log_sums, log_contexts = np.log(sums), np.log(contexts / contexts.sum())
     for start in range(0, pairs.nnz, _PAIRS_AT_ONCE):
-        part = slice(start, min(start + _PAIRS_AT_ONCE, pairs.nnz))
-        sizes = np.diff(np.clip(pairs.indptr, part.start, part.stop))  # how many of each row are in this part
-        information = np.log(pairs.data[part].astype(np.float64))
+        chunk = slice(start, min(start + _PAIRS_AT_ONCE, pairs.nnz))
+        sizes = np.diff(np.clip(pairs.indptr, chunk.start, chunk.stop))  # how many of each row are in this chunk
+        information = np.log(pairs.data[chunk].astype(np.float64))
         information -= np.repeat(log_sums, sizes)
-        information -= log_contexts[pairs.indices[part]]
-        pairs.data[part] = np.maximum(information, 0, out=information)
+        information -= log_contexts[pairs.indices[chunk]]
+        pairs.data[chunk] = np.maximum(information, 0, out=information)
     pairs.eliminate_zeros()
     return pairs
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from elmo.checkpoint.checkpoint import ContextLayer
+from elmo.checkpoint.components import ContextLayer
 from elmo.text.units import Tokenization, UnitSentence
 
 Array = npt.NDArray[np.float32]
@@ -32,7 +32,7 @@ class ContextReader:
         self.config = layer.config
         self._tokenization = tokenization or Tokenization()
         self._encode_words = encode_words
-        self._tensors = {name: tensor.detach().cpu() for name, tensor in layer.tensors.items()}
+        self._tensors = {name: torch.from_numpy(array.copy()) for name, array in layer.arrays.items()}
         self._keys = {word: row for row, word in enumerate(layer.words)}
         self._rows: dict[str, int] = {}  # of words as they are spelled in texts
         share = self.config.share / (1 + self.config.share)

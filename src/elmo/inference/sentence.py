@@ -33,8 +33,8 @@ class SentenceEncoder:
     @property
     def static_dim(self) -> int:
         """Return the number of values of a static vector, 0 for a head without them."""
-        num_queries, input_dim = self._queries.shape
-        return len(self._projection) - (num_queries + 1) * input_dim
+        num_heads, input_dim = self._queries.shape
+        return len(self._projection) - (num_heads + 1) * input_dim
 
     def encode(self, layers: npt.NDArray[Any], static: Array, weights: Array) -> Array:
         """Return the vector (dim,) of length 1 of one sentence; zeros for one without words.

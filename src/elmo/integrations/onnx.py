@@ -41,8 +41,8 @@ def export_onnx(model: Elmo, path: str | Path) -> None:
     graph = _Graph(onnx)
     outputs = _add_model(graph, config, weights, Boundaries.of(model.indexer))
     made = graph.make_model(_list_inputs(onnx, config), outputs, _describe(model))
-    with output_file(Path(path)) as aside:
-        aside.write_bytes(made.SerializeToString())
+    with output_file(Path(path)) as temporary:
+        temporary.write_bytes(made.SerializeToString())
 
 
 class _Graph:

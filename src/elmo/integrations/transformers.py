@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from elmo.build import build_bilm
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.config import ModelConfig
 from elmo.errors import ConfigError, InputError
 from elmo.inference.runtime import Runtime, run_bilm
 from elmo.integrations import missing_package, save_model
 from elmo.model import Elmo
+from elmo.nn.build import build_bilm, to_tensors, weights_of
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.text.batch import Boundaries, Indexer, pad_sentences, unpad_sentences
 from elmo.text.characters import DictionaryAlphabet, Utf8Alphabet
@@ -150,7 +150,7 @@ class ElmoModel(ElmoPreTrainedModel):
     def load_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Take the weights of an opened model, and what `save_pretrained` writes beside them."""
         names = self.bilm.state_dict().keys()
-        self.bilm.load_state_dict({name: checkpoint.weights[name] for name in names})
+        self.bilm.load_state_dict(to_tensors({name: checkpoint.weights[name] for name in names}))
         boundaries = Boundaries.of(checkpoint.indexer())
         for name, ids in (("characters", boundaries.characters), ("words", boundaries.words)):
             if ids is not None:
@@ -159,7 +159,7 @@ class ElmoModel(ElmoPreTrainedModel):
 
     def to_elmo(self) -> Elmo:
         """Return the model with its present weights, ready for embed, encode and save_pretrained."""
-        weights = {name: tensor.detach().cpu() for name, tensor in self.bilm.state_dict().items()}
+        weights = weights_of(self.bilm)
         if self._checkpoint is None:
             return Elmo(Checkpoint(ModelConfig.from_dict(self.config.model), weights))
         return Elmo(replace(self._checkpoint, weights={**self._checkpoint.weights, **weights}))

@@ -16,14 +16,14 @@ class SentenceHead(nn.Module):
     """A softmax mix of the layers, pooled by several attention queries and by the maximum, beside a static sum."""
 
     def __init__(
-        self, *, num_layers: int, input_dim: int, static_dim: int, output_dim: int, num_queries: int = 4
+        self, *, num_layers: int, input_dim: int, static_dim: int, output_dim: int, num_heads: int = 4
     ) -> None:
         """Build a head for `num_layers` layers (the word vectors are one) of `input_dim` values per word."""
         super().__init__()
         self.layer_weights = nn.Parameter(torch.zeros(num_layers))
-        self.queries = nn.Parameter(torch.empty(num_queries, input_dim))
-        self.rarity = nn.Parameter(torch.ones(num_queries))  # starts as a mean in which rare words count more
-        self.projection = nn.Parameter(torch.empty(output_dim, (num_queries + 1) * input_dim + static_dim))
+        self.queries = nn.Parameter(torch.empty(num_heads, input_dim))
+        self.rarity = nn.Parameter(torch.ones(num_heads))  # starts as a mean in which rare words count more
+        self.projection = nn.Parameter(torch.empty(output_dim, (num_heads + 1) * input_dim + static_dim))
         self.bias = nn.Parameter(torch.zeros(output_dim))
         draw_normal(self.queries, 0.1 * input_dim**-0.5)
         draw_glorot(self.projection)

@@ -1,7 +1,7 @@
-"""Sentence vectors without a teacher: a sentence and a damaged copy of it, or its neighbour, are close, others are not.
+"""Sentence vectors without a teacher: a sentence is close to a damaged copy of it and to its neighbour.
 
-Each batch has neighbouring sentences, a shortened copy of each, and copies with a negation inserted or removed, which
-must stay apart. The two copies also differ by dropout on the vectors of words, as in SimCSE (Gao et al., 2021).
+Each batch has neighbouring sentences, a shortened copy of each, and copies with a negation inserted or removed,
+which must stay apart. Copies also differ by dropout on the vectors of words, as in SimCSE (Gao et al., 2021).
 """
 
 from collections.abc import Sequence

@@ -245,7 +245,7 @@ def build_distillation(
     updates = range(first + (-first - 1) % settings.every, last, settings.every)
     if not updates:
         raise ConfigError(
-            f"teacher.every is {settings.every}, but the teacher has only {last - first} of the run's {num_updates} "
+            f"teacher.every is {settings.every}, but distillation has only {last - first} of {num_updates} "
             "updates, so no batch would be distilled; lower teacher.every or train longer."
         )
     source = corpus if settings.corpus is None else PreparedCorpus.open(settings.corpus)

@@ -147,17 +147,18 @@ class StaticTable:
     """The static vectors and weights of the words of a model's context layer; without one, of no word."""
 
     def __init__(self, checkpoint: Checkpoint | None) -> None:
-        layer = None if checkpoint is None else checkpoint.context
+        self.layer = layer = None if checkpoint is None else checkpoint.context
         self._words: dict[str, int] = {}
         self._lowercase = False
         self.vectors, self.weights = torch.zeros(1, 0), torch.ones(1)
         if layer is not None:
             self._lowercase = layer.config.lowercase
             self._words = {word: row for row, word in enumerate(layer.words)}
-            tensors = layer.tensors
-            vectors = tensors["vectors"].float() * tensors["scales"][:, None]
-            self.vectors = torch.cat([vectors, torch.zeros(1, vectors.shape[1])])
-            self.weights = torch.cat([tensors["weights"].float(), torch.tensor([layer.config.unknown_weight])])
+            arrays = layer.arrays
+            vectors = arrays["vectors"].astype(np.float32) * arrays["scales"][:, None]
+            self.vectors = torch.from_numpy(np.concatenate([vectors, np.zeros_like(vectors[:1])]))
+            weights = np.append(arrays["weights"], np.float32(layer.config.unknown_weight))
+            self.weights = torch.from_numpy(weights.astype(np.float32))
 
     @property
     def dim(self) -> int:

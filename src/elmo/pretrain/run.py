@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from elmo.build import build_bilm
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import write_json
 from elmo.checkpoint.source import BEST_FILE, CHECKPOINTS, checkpoint_folder, list_checkpoints, read_best
@@ -25,6 +24,7 @@ from elmo.files.durable import holding
 from elmo.inference.scoring import Evaluation, evaluate_text
 from elmo.model import Elmo
 from elmo.nn.bilm import BiLM
+from elmo.nn.build import build_bilm, to_tensors, weights_of
 from elmo.pretrain.contrastive import build_contrastive
 from elmo.pretrain.distillation import build_distillation
 from elmo.pretrain.distributed import Processes
@@ -113,7 +113,7 @@ class Run:
         torch.manual_seed(settings.seed)
         bilm = build_bilm(self.config)
         if start_from is not None:
-            bilm.load_state_dict(dict(start_from.weights))
+            bilm.load_state_dict(to_tensors(start_from.weights))
         elif settings.softmax_bias == "frequency":
             _set_frequency_bias(bilm, self._word_counts)
         bilm = bilm.to(processes.device)
@@ -176,7 +176,7 @@ class Run:
         """Return the model as it is now."""
         checkpoint = Checkpoint(
             self.config,
-            self.state.bilm.state_dict(),
+            weights_of(self.state.bilm),
             vocabulary=self.corpus.vocabulary,
             origin={"format": "trained", "source": self.folder.name},
             word_counts=self._word_counts,

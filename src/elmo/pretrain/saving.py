@@ -16,12 +16,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from elmo.checkpoint.checkpoint import Checkpoint, Weights, content_hash
+from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import check_content_hash, read_folder, write_folder
 from elmo.checkpoint.source import CHECKPOINTS, checkpoint_folder, list_checkpoints
+from elmo.checkpoint.weights import Weights, content_hash
 from elmo.errors import CheckpointError
 from elmo.files.durable import remove
 from elmo.nn.bilm import BiLMState
+from elmo.nn.build import to_tensors
 from elmo.pretrain.distributed import own_rank
 from elmo.pretrain.loop import TrainState
 from elmo.pretrain.stream import Position
@@ -100,7 +102,7 @@ def load_checkpoint(state: TrainState, folder: Path) -> None:
     offset = [number for part in parts for number in part["position"]["offset"]]
     num_rows = len(state.position.block)
     own = slice(num_rows * own_rank(), num_rows * (own_rank() + 1))
-    state.bilm.load_state_dict(dict(weights))
+    state.bilm.load_state_dict(to_tensors(weights))
     if len(state.auxiliary):
         try:
             state.auxiliary.load_state_dict(_load(training / AUXILIARY_FILE))

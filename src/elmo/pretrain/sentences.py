@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.components import SentenceHead as SentenceComponent
+from elmo.config import SentenceConfig
 from elmo.corpus.prepared import MARK, PreparedCorpus
 from elmo.model import Elmo
 from elmo.nn.sentence_head import SentenceHead
@@ -53,8 +55,11 @@ class SentenceObjective(AuxiliaryObjective):
         return torch.relu((first * second).sum(dim=1) - MARGIN).mean()
 
     def complete(self, checkpoint: Checkpoint) -> Checkpoint:
-        """Return the model with the sentence head."""
-        return replace(checkpoint, sentence=self.head.to_component())
+        """Return the model with the sentence head, and the context layer that has the head's static vectors."""
+        arrays = {name: tensor.detach().cpu().numpy() for name, tensor in self.head.state_dict().items()}
+        dim, num_heads = len(arrays["bias"]), len(arrays["queries"])
+        component = SentenceComponent(SentenceConfig(dim, num_heads), arrays)
+        return replace(checkpoint, context=self._static.layer, sentence=component)
 
 
 class GroupOrder:
@@ -130,7 +135,7 @@ def build_head(
 ) -> SentenceHead:
     """Build a sentence head, with the weights of the model that training starts from if they fit."""
     head = SentenceHead(num_layers=num_layers, input_dim=input_dim, static_dim=static_dim, output_dim=output_dim)
-    initial = None if start_from is None else getattr(start_from, "sentence", None)
+    initial = None if start_from is None else start_from.sentence
     if initial is not None:
         arrays = {name: torch.from_numpy(np.array(array)) for name, array in initial.arrays.items()}
         shapes = {name: tensor.shape for name, tensor in head.state_dict().items()}

@@ -14,7 +14,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from elmo.errors import InputError
-from elmo.files.durable import is_vacant, output_folder
+from elmo.files.durable import atomic_write, is_vacant, remove
 from elmo.serve.app import create_app
 from elmo.serve.served import open_served
 from elmo.serve.settings import Settings
@@ -44,7 +44,8 @@ def write_page(
     settings = Settings(models=names, precision=precision, local_files_only=local_files_only)
     app = create_app(settings, open_served(settings))
     answers = asyncio.run(_compute(app))
-    with output_folder(target) as aside:
+    remove(target)
+    with atomic_write(target) as aside:
         (aside / ANSWERS).mkdir(parents=True)
         (aside / "page").mkdir()
         for file in (files("elmo.serve") / "page").iterdir():

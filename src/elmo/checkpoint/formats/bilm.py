@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from elmo.checkpoint.checkpoint import expected_shapes, list_some
+from elmo.checkpoint.shapes import DIRECTIONS, Shape, expected_shapes
+from elmo.checkpoint.tensors import Array
+from elmo.checkpoint.weights import list_some
 from elmo.config import EncoderConfig, ModelConfig
 from elmo.errors import CheckpointError, ConfigError
 from elmo.text.characters import Utf8Alphabet
@@ -117,94 +118,102 @@ def write_options(config: ModelConfig) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Row:
-    """One variable of theirs, the weights of ours that it holds, and the conversion in both directions."""
+    """One variable of theirs with its shape, the weights of ours that it holds, and the conversion both ways."""
 
     theirs: str
+    shape: Shape
     ours: tuple[str, ...]
-    to_ours: Callable[[Tensor], list[Tensor]]
-    to_theirs: Callable[[list[Tensor]], Tensor]
+    to_ours: Callable[[Array], list[Array]]
+    to_theirs: Callable[[list[Array]], Array]
 
 
 def rows(config: ModelConfig) -> Iterator[Row]:
     """Yield the table of names for a model, for import and export."""
+    shapes = expected_shapes(config)
+
+    def same(theirs: str, ours: str) -> Row:
+        return Row(theirs, shapes[ours], (ours,), lambda variable: [variable], lambda weights: weights[0])
+
+    def transposed(theirs: str, ours: str) -> Row:
+        shape = shapes[ours][::-1]
+        return Row(theirs, shape, (ours,), lambda variable: [variable.T], lambda weights: weights[0].T)
+
     if config.characters:
         yield Row(
             "char_embed",
+            (NUM_FILE_CHARACTERS, config.characters.embedding_dim),
             ("tokens.characters.embedding.weight",),
-            lambda table: [torch.cat([table.new_zeros(1, table.shape[1]), table])],
-            lambda parts: parts[0][1:],
+            lambda table: [np.concatenate([np.zeros_like(table[:1]), table])],
+            lambda weights: weights[0][1:],
         )
-        for number in range(len(config.characters.filters)):
+        for number, (width, channels) in enumerate(config.characters.filters):
             ours = f"tokens.characters.convolutions.{number}"
-            yield Row(  # (1, width, d, channels) <-> (channels, d, width)
+            yield Row(
                 f"CNN/W_cnn_{number}",
+                (1, width, config.characters.embedding_dim, channels),  # ours: (channels, d, width)
                 (f"{ours}.weight",),
-                lambda kernel: [kernel.reshape(kernel.shape[1:]).permute(2, 1, 0).contiguous()],
-                lambda parts: parts[0].permute(2, 1, 0)[None],
+                lambda kernel: [kernel[0].transpose(2, 1, 0)],
+                lambda weights: weights[0].transpose(2, 1, 0)[None],
             )
-            yield _same(f"CNN/b_cnn_{number}", f"{ours}.bias")
+            yield same(f"CNN/b_cnn_{number}", f"{ours}.bias")
         for number in range(config.characters.num_highways):
             for theirs, our_name in (("carry", "gate"), ("transform", "transform")):
                 ours = f"tokens.characters.highways.{number}.{our_name}"
-                yield _transposed(f"CNN_high_{number}/W_{theirs}", f"{ours}.weight")
-                yield _same(f"CNN_high_{number}/b_{theirs}", f"{ours}.bias")
+                yield transposed(f"CNN_high_{number}/W_{theirs}", f"{ours}.weight")
+                yield same(f"CNN_high_{number}/b_{theirs}", f"{ours}.bias")
     if config.words:
-        yield _same("embedding", "tokens.words.weight")
+        yield same("embedding", "tokens.words.weight")
     if config.token_projection:
-        yield _transposed("CNN_proj/W_proj", "tokens.projection.weight")
-        yield _same("CNN_proj/b_proj", "tokens.projection.bias")
+        yield transposed("CNN_proj/W_proj", "tokens.projection.weight")
+        yield same("CNN_proj/b_proj", "tokens.projection.bias")
     encoder = config.encoder
     assert isinstance(encoder, EncoderConfig)
-    for direction, our_direction in enumerate(("left_to_right", "right_to_left")):
+    for number, direction in enumerate(DIRECTIONS):
         for layer in range(encoder.num_layers):
-            yield from _lstm_rows(encoder, f"{our_direction}.layers.{layer}", direction, layer)
+            cell = f"MultiRNNCell/Cell{layer}/" if encoder.num_layers > 1 else ""
+            theirs, ours = f"RNN_{number}/RNN/{cell}LSTMCell", f"{direction}.layers.{layer}"
+            yield Row(  # the rows of the input, then those of the state
+                f"{theirs}/W_0",
+                (2 * encoder.output_dim, 4 * encoder.cell_dim),
+                (f"{ours}.input_weight", f"{ours}.state_weight"),
+                lambda kernel: np.split(_swap_gates(kernel.T), 2, axis=1),
+                lambda weights: _swap_gates(np.concatenate(weights, axis=1)).T,
+            )
+            yield Row(
+                f"{theirs}/B",
+                (4 * encoder.cell_dim,),
+                (f"{ours}.bias",),
+                lambda bias: [_swap_gates(bias)],
+                lambda weights: _swap_gates(weights[0]),
+            )
+            if encoder.projected:
+                yield transposed(f"{theirs}/W_P_0", f"{ours}.projection_weight")
     if config.softmax:
-        yield _same("softmax/W", "softmax.weight")
-        yield _same("softmax/b", "softmax.bias")
-
-
-def _lstm_rows(encoder: EncoderConfig, ours: str, direction: int, layer: int) -> Iterator[Row]:
-    cell = f"MultiRNNCell/Cell{layer}/" if encoder.num_layers > 1 else ""
-    theirs = f"RNN_{direction}/RNN/{cell}LSTMCell"
-    input_dim = encoder.output_dim
-
-    def split(kernel: Tensor) -> list[Tensor]:
-        kernel = _swap_gates(kernel.t()).contiguous()
-        return [kernel[:, :input_dim].contiguous(), kernel[:, input_dim:].contiguous()]
-
-    def join(parts: list[Tensor]) -> Tensor:
-        return _swap_gates(torch.cat(parts, dim=1)).t()
-
-    yield Row(f"{theirs}/W_0", (f"{ours}.input_weight", f"{ours}.state_weight"), split, join)
-    yield Row(f"{theirs}/B", (f"{ours}.bias",), lambda b: [_swap_gates(b)], lambda parts: _swap_gates(parts[0]))
-    if encoder.projected:
-        yield _transposed(f"{theirs}/W_P_0", f"{ours}.projection_weight")
+        yield same("softmax/W", "softmax.weight")
+        yield same("softmax/b", "softmax.bias")
 
 
 def import_weights(
-    config: ModelConfig, find: Callable[[str], Tensor | None], source: str, unread: Collection[str]
-) -> dict[str, Tensor]:
+    config: ModelConfig, find: Callable[[str], Array | None], source: str, unread: Collection[str]
+) -> dict[str, Array]:
     """Read every variable that a model needs through `find`, which removes what it returns from `unread`.
 
     Raises CheckpointError that lists all missing variables, wrong shapes and variables left over.
     """
-    shapes = expected_shapes(config)
-    weights: dict[str, Tensor] = {}
+    weights: dict[str, Array] = {}
     faults = []
     for row in rows(config):
-        tensor = find(row.theirs)
-        if tensor is None:
+        variable = find(row.theirs)
+        if variable is None:
             faults.append(f"{row.theirs} is missing")
             continue
-        if row.theirs == "char_embed" and tensor.shape[:1] == (NUM_FILE_CHARACTERS + 1,):
-            tensor = tensor[:NUM_FILE_CHARACTERS]  # trained with 262 rows, of which no id reaches the last
-        parts = _convert(row, tensor.to(torch.float32), [shapes[name] for name in row.ours])
-        if parts is None:
-            # Not before: operations on the device "meta" import torch's compiler, which takes a second.
-            wanted = row.to_theirs([torch.empty(shapes[name], device="meta") for name in row.ours]).shape
-            faults.append(f"{row.theirs} has shape {tuple(tensor.shape)}, the options need {tuple(wanted)}")
-        else:
-            weights.update(zip(row.ours, parts, strict=True))
+        if row.theirs == "char_embed" and variable.shape[:1] == (NUM_FILE_CHARACTERS + 1,):
+            variable = variable[:NUM_FILE_CHARACTERS]  # trained with 262 rows, of which no id reaches the last
+        if variable.shape != row.shape:
+            faults.append(f"{row.theirs} has shape {variable.shape}, the options need {row.shape}")
+            continue
+        converted = map(np.ascontiguousarray, row.to_ours(variable))
+        weights.update(zip(row.ours, converted, strict=True))
     faults += [f"{name} is in the file, but not in the options" for name in sorted(unread)]
     if faults:
         raise CheckpointError(
@@ -213,29 +222,12 @@ def import_weights(
     return weights
 
 
-def _convert(row: Row, tensor: Tensor, shapes: list[torch.Size]) -> list[Tensor] | None:
-    """Return our weights, or None if the variable has another shape."""
-    try:
-        parts = row.to_ours(tensor)
-    except (RuntimeError, IndexError, ValueError):
-        return None
-    return parts if [part.shape for part in parts] == shapes else None
-
-
-def export_weights(config: ModelConfig, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def export_weights(config: ModelConfig, weights: Mapping[str, Array]) -> dict[str, Array]:
     """Return every variable of theirs by name."""
     return {row.theirs: row.to_theirs([weights[name] for name in row.ours]) for row in rows(config)}
 
 
-def _same(theirs: str, ours: str) -> Row:
-    return Row(theirs, (ours,), lambda tensor: [tensor], lambda parts: parts[0])
-
-
-def _transposed(theirs: str, ours: str) -> Row:
-    return Row(theirs, (ours,), lambda tensor: [tensor.t().contiguous()], lambda parts: parts[0].t())
-
-
-def _swap_gates(tensor: Tensor) -> Tensor:
+def _swap_gates(array: Array) -> Array:
     """Reorder the gates i, j, f, o to i, f, j, o along the first axis; the way back is the same step."""
-    first, second, third, fourth = tensor.chunk(4)
-    return torch.cat([first, third, second, fourth])
+    first, second, third, fourth = np.split(array, 4)
+    return np.concatenate([first, third, second, fourth])

@@ -7,15 +7,13 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import writing_model
@@ -23,7 +21,9 @@ from elmo.checkpoint.formats import bilm
 from elmo.checkpoint.location import (
     HDF5_SUFFIXES,
     MAX_LIST_BYTES,
+    MAX_LIST_ENTRIES,
     Location,
+    check_entries,
     check_expansion,
     check_file,
     check_length,
@@ -32,12 +32,14 @@ from elmo.checkpoint.location import (
     read_file,
     read_json,
 )
+from elmo.checkpoint.tensors import Array
 from elmo.config import WordConfig
 from elmo.errors import CheckpointError, first_line
 from elmo.text.vocabulary import format_lines
 
 WEIGHTS_KEY, TOKEN_CACHE_KEY = "RNN_0", "embedding"
 OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE = "options.json", "weights.hdf5", "vocab.txt"
+FILES = (OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE)
 VOCABULARY_NAMES = ("vocab.txt", "vocab.txt.gz", "vocabulary.txt", "vocabulary.txt.gz")
 MAX_LINKS = 10_000
 # What h5py raises for a damaged file, depending on the byte that is wrong.
@@ -67,40 +69,43 @@ def read_hdf5(options: Location, weights: Location, *, token_embeddings: Locatio
             config = replace(config, characters=None, words=words, token_projection=False)
         # Cached vectors replace the input, so its own variables may be there or not.
         inputs = ("CNN", "char_embed", TOKEN_CACHE_KEY) if cached is None else ()
-        unread = {name for name in file.list_tensors() if name.startswith(("RNN_", *inputs))}
+        unread = {name for name in file.list_datasets() if name.startswith(("RNN_", *inputs))}
 
-        def find(name: str) -> Tensor | None:
+        def find(name: str) -> Array | None:
             if name == TOKEN_CACHE_KEY and cached is not None:
                 return cached
             for candidate in (name, name.replace("RNN/LSTMCell", "RNN/MultiRNNCell/Cell0/LSTMCell")):
                 if candidate in file:
                     unread.discard(candidate)
-                    return file.read_tensor(candidate)
+                    return file.read_array(candidate)
             return None
 
-        tensors = bilm.import_weights(config, find, str(weights), unread)
+        imported = bilm.import_weights(config, find, str(weights), unread)
     return Checkpoint(
         config=config,
-        weights=tensors,
+        weights=imported,
         vocabulary=read_vocabulary(vocabulary) if vocabulary else None,
         origin={"format": "hdf5", "source": weights.name},
     )
 
 
-def write_hdf5(checkpoint: Checkpoint, folder: Path) -> None:
-    """Write options.json, weights.hdf5 and vocab.txt for the old programs, which have no place for a softmax."""
+def write_hdf5(checkpoint: Checkpoint, folder: Path, *, replaces: Collection[str] | None = None) -> None:
+    """Write options.json, weights.hdf5 and vocab.txt for the old programs, which have no place for a softmax.
+
+    In an existing folder these files are replaced, and those named by `replaces` removed.
+    """
     import h5py
 
     config = replace(checkpoint.config, softmax=None)
     options = bilm.write_options(config)
-    with writing_model(checkpoint, folder, (OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE)) as aside:
+    with writing_model(checkpoint, folder, replaces or FILES) as new:
         if checkpoint.vocabulary is not None:
             options["n_tokens_vocab"] = len(checkpoint.vocabulary)
-            (aside / VOCABULARY_FILE).write_bytes(format_lines(checkpoint.vocabulary))
-        with h5py.File(aside / WEIGHTS_FILE, "w") as file:
-            for name, tensor in bilm.export_weights(config, checkpoint.weights).items():
-                file.create_dataset(name, data=tensor.detach().cpu().numpy())
-        (aside / OPTIONS_FILE).write_bytes(f"{json.dumps(options, indent=2)}\n".encode())
+            (new / VOCABULARY_FILE).write_bytes(format_lines(checkpoint.vocabulary))
+        with h5py.File(new / WEIGHTS_FILE, "w") as file:
+            for name, array in bilm.export_weights(config, checkpoint.weights).items():
+                file.create_dataset(name, data=array)
+        (new / OPTIONS_FILE).write_bytes(f"{json.dumps(options, indent=2)}\n".encode())
 
 
 def is_hdf5(path: Path) -> bool:
@@ -136,6 +141,7 @@ def read_vocabulary(path: Location) -> tuple[str, ...]:
                 packed, content = content, file.read(MAX_LIST_BYTES + 1)
             check_expansion(len(content), len(packed), str(path))
             check_length(len(content), MAX_LIST_BYTES, path)
+        check_entries(content, MAX_LIST_ENTRIES, path)
         text = content.decode("utf-8")
     except (gzip.BadGzipFile, zlib.error, EOFError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path} is not a UTF-8 vocabulary file: {error}.") from error
@@ -151,14 +157,14 @@ def _find_token_cache(weights: Location) -> Location | None:
     return None
 
 
-def _read_token_cache(path: Location, dim: int) -> Tensor:
+def _read_token_cache(path: Location, dim: int) -> Array:
     with open_hdf5(path) as file:
         if TOKEN_CACHE_KEY not in file:
             raise CheckpointError(f"{path} has no dataset '{TOKEN_CACHE_KEY}'; it holds no cached word vectors.")
-        table = file.read_tensor(TOKEN_CACHE_KEY)
-    if table.dim() != 2:
+        table = file.read_array(TOKEN_CACHE_KEY)
+    if table.ndim != 2:
         raise CheckpointError(
-            f"{path} has an '{TOKEN_CACHE_KEY}' of shape {tuple(table.shape)}; one vector per word was expected."
+            f"{path} has an '{TOKEN_CACHE_KEY}' of shape {table.shape}; one vector per word was expected."
         )
     if table.shape[1] != dim:
         raise CheckpointError(
@@ -168,7 +174,7 @@ def _read_token_cache(path: Location, dim: int) -> Tensor:
 
 
 class Hdf5File:
-    """An open HDF5 file of float32 tensors by name; made by open_hdf5."""
+    """An open HDF5 file of float32 arrays by name; made by open_hdf5."""
 
     def __init__(self, file: Any, path: Location) -> None:
         self._file, self._path = file, path
@@ -177,7 +183,7 @@ class Hdf5File:
         with _reraise_as_damaged(self._path):
             return name in self._file
 
-    def list_tensors(self) -> list[str]:
+    def list_datasets(self) -> list[str]:
         """Return the names of all datasets, including those in groups."""
         import h5py
 
@@ -192,7 +198,7 @@ class Hdf5File:
             self._file.visititems(visit)
         return names
 
-    def read_tensor(self, name: str) -> Tensor:
+    def read_array(self, name: str) -> Array:
         """Read a dataset of numbers of any type and byte order as float32."""
         import h5py
 
@@ -215,7 +221,7 @@ class Hdf5File:
                 raise ValueError(f"{name} ends before its {entry.nbytes} bytes")
             check_expansion(entry.nbytes, num_stored, f"{self._path}, {name!r},")
             with np.errstate(all="ignore"):  # what float32 cannot hold becomes infinite, and is rejected later
-                return torch.from_numpy(np.array(entry[...], dtype=np.float32))
+                return np.array(entry[...], dtype=np.float32)
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""ELMoForManyLangs models: a folder of dictionaries and torch state dicts, published for 44 languages."""
+"""ELMoForManyLangs models: a folder of dictionaries and torch state dicts, published for 44 languages.
+
+Their pickles are the only format that needs torch to be read.
+"""
 
 import io
 import warnings
@@ -7,11 +10,13 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from elmo.checkpoint.checkpoint import Checkpoint, expected_shapes, list_some
+from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.location import Location, check_expansion, read_file, read_json, read_lines
+from elmo.checkpoint.shapes import DIRECTIONS, expected_shapes
+from elmo.checkpoint.tensors import Array
+from elmo.checkpoint.weights import list_some
 from elmo.config import OFFICIAL_FILTERS, ModelConfig
 from elmo.errors import CheckpointError, ConfigError
 from elmo.text.characters import DictionaryAlphabet
@@ -37,17 +42,17 @@ Dictionary = dict[str, int]  # the row of each entry in its embedding
 def read_manylangs(folder: Location) -> Checkpoint:
     """Open a model folder of ELMoForManyLangs."""
     settings = _read_settings(folder)
-    tensors = {**_read_state_dict(folder / TOKENS_FILE), **_read_state_dict(folder / ENCODER_FILE)}
-    words = _read_dictionary(folder, "word.dic", tensors, WORD_TABLE)
-    characters = _read_dictionary(folder, "char.dic", tensors, CHARACTER_TABLE)
+    state = {**_read_state_dict(folder / TOKENS_FILE), **_read_state_dict(folder / ENCODER_FILE)}
+    words = _read_dictionary(folder, "word.dic", state, WORD_TABLE)
+    characters = _read_dictionary(folder, "char.dic", state, CHARACTER_TABLE)
     if characters is not None:
         # Training and inference of the original both swap the two marks.
         begin, end = DictionaryAlphabet.BEGIN_WORD, DictionaryAlphabet.END_WORD
         characters = {{begin: end, end: begin}.get(name, name): row for name, row in characters.items()}
-    config = _make_config(settings, folder, words, characters, tensors)
+    config = _make_config(settings, folder, words, characters, state)
     return Checkpoint(
         config=config,
-        weights=_import_weights(config, tensors, words, characters, folder),
+        weights=_import_weights(config, state, words, characters, folder),
         vocabulary=tuple(words) if words is not None else None,
         characters=tuple(characters) if characters is not None else None,
         origin={"format": "manylangs", "source": folder.name},
@@ -68,17 +73,18 @@ def _read_settings(folder: Location) -> Mapping[str, Any]:
     return DEFAULT_SETTINGS
 
 
-def _read_dictionary(folder: Location, name: str, tensors: Mapping[str, Tensor], key: str) -> Dictionary | None:
+def _read_dictionary(folder: Location, name: str, state: Mapping[str, Array], key: str) -> Dictionary | None:
     """Read the entries of an embedding, in the order of their rows; None if the model has no such embedding."""
-    table, path = tensors.get(key), folder / name
+    table, path = state.get(key), folder / name
     if table is None:
         return None
-    if table.dim() != 2:
+    if table.ndim != 2:
         raise CheckpointError(
-            f"{folder / TOKENS_FILE} has {key} of shape {tuple(table.shape)}; one vector per entry was expected."
+            f"{folder / TOKENS_FILE} has {key} of shape {table.shape}; one vector per entry was expected."
         )
     entries: Dictionary = {}
-    for number, line in enumerate(read_lines(path), start=1):
+    lines, _ = read_lines(path, max_entries=table.shape[0])
+    for number, line in enumerate(lines, start=1):
         entry, tab, row = line.removesuffix("\r").rpartition("\t")
         if not tab or not row.isdecimal() or len(row) > 18 or int(row) >= table.shape[0]:
             raise CheckpointError(
@@ -94,14 +100,14 @@ def _make_config(
     folder: Location,
     words: Dictionary | None,
     characters: Dictionary | None,
-    tensors: Mapping[str, Tensor],
+    state: Mapping[str, Array],
 ) -> ModelConfig:
     try:
         encoder, embedder = settings["encoder"], settings["token_embedder"]
-        for part, name, known in ((encoder, "encoder", "elmo"), (embedder, "token_embedder", "cnn")):
-            if part["name"].lower() != known:
+        for section, name, known in ((encoder, "encoder", "elmo"), (embedder, "token_embedder", "cnn")):
+            if section["name"].lower() != known:
                 raise CheckpointError(
-                    f"The model in {folder} has the {name} {part['name']!r}; only {known!r} is supported."
+                    f"The model in {folder} has the {name} {section['name']!r}; only {known!r} is supported."
                 )
         max_characters = embedder.get("max_characters_per_token", 50)
         values: dict[str, Any] = {
@@ -119,7 +125,7 @@ def _make_config(
                 "alphabet": "dictionary",
                 "num_characters": len(characters),
                 "max_characters": max_characters,
-                "embedding_dim": tensors[CHARACTER_TABLE].shape[1],
+                "embedding_dim": state[CHARACTER_TABLE].shape[1],
                 "filters": embedder["filters"],
                 "num_highways": embedder["n_highway"],
                 "activation": embedder["activation"],
@@ -128,7 +134,7 @@ def _make_config(
             if words is None
             else {
                 "num_words": len(words),
-                "embedding_dim": tensors[WORD_TABLE].shape[1],
+                "embedding_dim": state[WORD_TABLE].shape[1],
                 "max_word_length": max_characters - 2,
             },
             "begin_word": "<bos>",
@@ -144,16 +150,16 @@ def _make_config(
 
 def _import_weights(
     config: ModelConfig,
-    theirs: Mapping[str, Tensor],
+    theirs: Mapping[str, Array],
     words: Dictionary | None,
     characters: Dictionary | None,
     folder: Location,
-) -> dict[str, Tensor]:
+) -> dict[str, Array]:
     shapes = expected_shapes(config)
-    found: dict[str, Tensor | None] = {}
+    weights: dict[str, Array | None] = {}
     unread = set(theirs)
 
-    def take(name: str) -> Tensor | None:
+    def take(name: str) -> Array | None:
         unread.discard(name)
         return theirs.get(name)
 
@@ -162,19 +168,19 @@ def _import_weights(
     for ours, table, entries in tables:
         if entries is not None:
             unread.discard(table)
-            found[f"{ours}.weight"] = theirs[table][list(entries.values())]
+            weights[f"{ours}.weight"] = theirs[table][list(entries.values())]
     if config.characters is not None:
         for leaf in ("weight", "bias"):
             for number in range(len(config.characters.filters)):
-                found[f"{prefix}.convolutions.{number}.{leaf}"] = take(f"convolutions.{number}.{leaf}")
+                weights[f"{prefix}.convolutions.{number}.{leaf}"] = take(f"convolutions.{number}.{leaf}")
             for number in range(config.characters.num_highways):
                 transform, carry = _halve(take(f"highways._layers.{number}.{leaf}"))
-                found[f"{prefix}.highways.{number}.transform.{leaf}"] = transform
+                weights[f"{prefix}.highways.{number}.transform.{leaf}"] = transform
                 # Theirs weighs the input, ours the transform: 1 - sigmoid(x) = sigmoid(-x).
-                found[f"{prefix}.highways.{number}.gate.{leaf}"] = None if carry is None else -carry
+                weights[f"{prefix}.highways.{number}.gate.{leaf}"] = None if carry is None else -carry
     for leaf in ("weight", "bias"):
-        found[f"tokens.projection.{leaf}"] = take(f"projection.{leaf}")
-    for ours, direction in (("left_to_right", "forward"), ("right_to_left", "backward")):
+        weights[f"tokens.projection.{leaf}"] = take(f"projection.{leaf}")
+    for ours, direction in zip(DIRECTIONS, ("forward", "backward"), strict=True):
         for layer in range(config.encoder.num_layers):
             for our_leaf, their_leaf in (
                 ("input_weight", "input_linearity.weight"),
@@ -182,29 +188,34 @@ def _import_weights(
                 ("bias", "state_linearity.bias"),
                 ("projection_weight", "state_projection.weight"),
             ):
-                found[f"{ours}.layers.{layer}.{our_leaf}"] = take(f"{direction}_layer_{layer}.{their_leaf}")
+                weights[f"{ours}.layers.{layer}.{our_leaf}"] = take(f"{direction}_layer_{layer}.{their_leaf}")
     faults = [
-        f"{name} is missing"
-        if tensor is None
-        else f"{name} has shape {tuple(tensor.shape)}, {tuple(shapes[name])} was expected"
-        for name, tensor in found.items()
-        if tensor is None or tensor.shape != shapes[name]
+        f"{name} is missing" if weight is None else f"{name} has shape {weight.shape}, {shapes[name]} was expected"
+        for name, weight in weights.items()
+        if weight is None or weight.shape != shapes[name]
     ]
     faults += [f"{name} is in the files, but not in the settings" for name in sorted(unread)]
     if faults:
         raise CheckpointError(f"The weights in {folder} do not fit its settings: {list_some(faults)}.")
-    return {name: tensor.contiguous() for name, tensor in found.items() if tensor is not None}
+    return {name: np.ascontiguousarray(weight) for name, weight in weights.items() if weight is not None}
 
 
-def _halve(both: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    if both is None:
-        return None, None
-    # A tensor that cannot be halved keeps its shape, which is then reported as wrong.
-    halves = both.chunk(2) if both.dim() else ()
-    return (halves[0], halves[1]) if len(halves) == 2 else (both, both)
+def _halve(both: Array | None) -> tuple[Array | None, Array | None]:
+    # An array that cannot be halved keeps its shape, which is then reported as wrong.
+    if both is None or both.ndim == 0 or len(both) % 2:
+        return both, both
+    first, second = np.split(both, 2)
+    return first, second
 
 
-def _read_state_dict(path: Location) -> dict[str, Tensor]:
+def _read_state_dict(path: Location) -> dict[str, Array]:
+    try:
+        import torch
+    except ImportError as error:
+        raise CheckpointError(
+            f"Opening ELMoForManyLangs pickles such as {path.name} needs torch: pip install 'modern-elmo[torch]' "
+            "(elmo convert writes the model in our own format, which does not)."
+        ) from error
     pickled = read_file(path)
     _check_packed(pickled, path)
     try:
@@ -217,12 +228,12 @@ def _read_state_dict(path: Location) -> dict[str, Tensor]:
             "that would run on loading, so it was not opened."
         ) from error
     if not isinstance(content, dict) or not all(
-        isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in content.items()
+        isinstance(name, str) and isinstance(tensor, torch.Tensor) for name, tensor in content.items()
     ):
         raise CheckpointError(
             f"{path} holds a {type(content).__name__}, not a state dict; a file of named tensors was expected."
         )
-    return {name: _read_tensor(tensor, f"{path} has under {name!r}") for name, tensor in content.items()}
+    return {name: _to_array(tensor, f"{path} has under {name!r}") for name, tensor in content.items()}
 
 
 def _check_packed(content: bytes, path: Location) -> None:
@@ -237,7 +248,9 @@ def _check_packed(content: bytes, path: Location) -> None:
     check_expansion(num_bytes, len(content), str(path))
 
 
-def _read_tensor(tensor: Tensor, what: str) -> Tensor:
+def _to_array(tensor: Any, what: str) -> Array:
+    import torch
+
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex() or tensor.is_meta:
         raise CheckpointError(
             f"{what} a tensor of type {tensor.dtype}, {tensor.layout}; plain numbers were expected."
@@ -247,4 +260,5 @@ def _read_tensor(tensor: Tensor, what: str) -> Tensor:
         raise CheckpointError(
             f"{what} a tensor of shape {tuple(tensor.shape)}, but not as many numbers; the file is damaged."
         )
-    return tensor.detach().to(torch.float32)
+    array: Array = tensor.detach().to(torch.float32).numpy()
+    return array

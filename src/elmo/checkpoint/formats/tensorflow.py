@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.formats import bilm
 from elmo.checkpoint.formats.hdf5 import find_vocabulary, read_vocabulary
 from elmo.checkpoint.location import Location, check_file, read_json
+from elmo.checkpoint.tensors import Array
 from elmo.errors import CheckpointError, first_line
 
 SOFTMAX_WEIGHT, SOFTMAX_BIAS = "softmax/W", "softmax/b"
@@ -41,7 +40,7 @@ def read_tensorflow(prefix: Path, options: Location) -> Checkpoint:
     # The slot of an optimizer is named after its variable, such as lm/char_embed/Adagrad.
     unread = {name for name in names if name.startswith("lm/") and name.rpartition("/")[0] not in names}
 
-    def find(name: str) -> Tensor | None:
+    def find(name: str) -> Array | None:
         for candidate in _their_names(name):
             if candidate in names:
                 unread.discard(candidate)
@@ -66,7 +65,7 @@ def read_tensorflow(prefix: Path, options: Location) -> Checkpoint:
     )
 
 
-def _open(prefix: Path) -> tuple[frozenset[str], Callable[[str], Tensor]]:
+def _open(prefix: Path) -> tuple[frozenset[str], Callable[[str], Array]]:
     """Return the names in a checkpoint and a function that reads one of them."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow logs its CPU features otherwise
     try:
@@ -83,12 +82,12 @@ def _open(prefix: Path) -> tuple[frozenset[str], Callable[[str], Tensor]]:
             reason = first_line(error)
             raise CheckpointError(f"{prefix} is not a complete TensorFlow checkpoint: {reason}.") from error
 
-    def read_tensor(name: str) -> Tensor:
-        return torch.from_numpy(np.array(opened.get_tensor(name), dtype=np.float32))
+    def read_array(name: str) -> Array:
+        return np.array(opened.get_tensor(name), dtype=np.float32)
 
     check_file(prefix.with_name(f"{prefix.name}.index"))
     opened = guard(tf.train.load_checkpoint, str(prefix))
-    return frozenset(opened.get_variable_to_shape_map()), lambda name: guard(read_tensor, name)
+    return frozenset(opened.get_variable_to_shape_map()), lambda name: guard(read_array, name)
 
 
 def _their_names(name: str) -> list[str]:

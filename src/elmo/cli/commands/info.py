@@ -1,5 +1,6 @@
 """`elmo info`: the parts and origin of a model, or the content of a folder of vectors; both are checked."""
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,21 +53,21 @@ def info(
     if is_archive(path):
         found["format"] = "zip"
     elif files.format in (None, "elmo"):
-        check_content_hash(path, found["content_hash"], checkpoint.context)
+        check_content_hash(path, found["content_hash"], checkpoint.context, checkpoint.sentence)
     print(to_json(found) if json else align_facts(_model_facts(found)))
 
 
 def _describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str, Any]:
     """Return the facts about a model as plain JSON values; `files` maps names to sizes in bytes."""
-    from elmo.checkpoint.checkpoint import content_hash
+    from elmo.checkpoint.weights import content_hash, shapes_of
 
     config, context = checkpoint.config, checkpoint.context
     characters, words = config.characters, config.words
     parts: Counter[str] = Counter()
-    for name, tensor in checkpoint.weights.items():
+    for name, shape in shapes_of(checkpoint.weights).items():
         # "tokens.characters.embedding.weight" is counted under tokens.characters, all else under its first name.
         depth = 2 if name.startswith("tokens.") else 1
-        parts[".".join(name.split(".")[:depth])] += tensor.numel()
+        parts[".".join(name.split(".")[:depth])] += math.prod(shape)
     return {
         # A model in our own format remembers the one it was converted from.
         "format": (
@@ -104,12 +105,15 @@ def _describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str
 
 def _describe_machine(checkpoint: "Checkpoint") -> dict[str, str]:
     """Return which kernels run the model here, and which precision "auto" chooses and why."""
+    from elmo.checkpoint.weights import shapes_of
     from elmo.inference.precision import choose_precision
     from elmo.kernels.library import find_kernels
 
     kernels = find_kernels()
     num_weights = sum(
-        tensor.numel() for name, tensor in checkpoint.weights.items() if name.startswith("left_to_right.")
+        math.prod(shape)
+        for name, shape in shapes_of(checkpoint.weights).items()
+        if name.startswith("left_to_right.")
     )
     choice = choose_precision("auto", can_pack=checkpoint.config.encoder.kind == "lstm", num_weights=num_weights)
     return {

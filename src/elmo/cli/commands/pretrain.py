@@ -13,12 +13,10 @@ from elmo.cli.commands.models import RewriteOptions, write_model
 from elmo.cli.options import argument, expand_options, option
 from elmo.cli.run import resumable
 from elmo.config import ContextConfig
-from elmo.corpus.settings import Split, TextSettings
+from elmo.corpus.settings import Split
 from elmo.errors import InputError
 from elmo.files.durable import output_file
-from elmo.files.sources import STDIN, find_sources
 from elmo.progress import progress_bar
-from elmo.text.tokenize import split_lines
 
 if TYPE_CHECKING:
     from elmo.config import Script
@@ -157,7 +155,7 @@ def static(
 
         encoder = Teacher(teacher)  # before the corpus is read: a wrong name is reported at once
     with (
-        output_file(output) as aside,
+        output_file(output) as temporary,
         progress_bar(unit="words", num_bytes=opened.num_tokens, prints=False) as advance,
     ):
         made = make_static_vectors(
@@ -166,7 +164,7 @@ def static(
         )  # fmt: skip
         if encoder is not None:
             made = join_static_vectors(made, encoder)
-        write_static_vectors(made, aside)
+        write_static_vectors(made, temporary)
     print(
         f"Wrote {output}: {len(made.words):,} words of {dim} dimensions, from {opened.num_words:,} words of text."
     )

@@ -410,7 +410,7 @@ def _writing(output: Path | None) -> Iterator[Callable[[str], object]]:
         return
     # A lone surrogate, which JSON may hold, is written as on standard output.
     with (
-        output_file(output) as aside,
-        aside.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
+        output_file(output) as temporary,
+        temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
     ):
         yield file.write

@@ -1,5 +1,10 @@
-"""A ModelConfig becomes modules; the only place where that happens."""
+"""A configuration or a checkpoint -> the biLM as torch modules, and its weights back to arrays."""
 
+import torch
+from torch import Tensor
+
+from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.weights import Float32, Weights
 from elmo.config import EncoderConfig, ModelConfig, TransformerConfig
 from elmo.nn import draw_normal, make_embedding, make_linear
 from elmo.nn.bilm import BiLM, Encoder, TokenEncoder
@@ -33,6 +38,24 @@ def build_bilm(config: ModelConfig) -> BiLM:
         WordSoftmax(dim, softmax.num_words) if softmax else None,
         WordSoftmax(dim, softmax.num_words) if softmax and not softmax.shared else None,
     )
+
+
+def load_bilm(checkpoint: Checkpoint) -> BiLM:
+    """Build the network with a checkpoint's weights, copied, for inference: no gradients."""
+    with torch.device("meta"):
+        bilm = build_bilm(checkpoint.config)
+    bilm.load_state_dict(to_tensors(checkpoint.weights), assign=True)
+    return bilm.requires_grad_(False).eval()
+
+
+def to_tensors(weights: Weights) -> dict[str, Tensor]:
+    """Return copies of a checkpoint's weights for load_state_dict; its arrays may be mapped from a file."""
+    return {name: torch.from_numpy(weight.copy()) for name, weight in weights.items()}
+
+
+def weights_of(bilm: BiLM) -> dict[str, Float32]:
+    """Return the weights of a network as arrays for a checkpoint; on the CPU they share their memory."""
+    return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in bilm.state_dict().items()}
 
 
 def _build_encoder(config: EncoderConfig | TransformerConfig) -> Encoder:

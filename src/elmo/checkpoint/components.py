@@ -1,0 +1,123 @@
+"""The optional components of a model beside its network: a context layer and a sentence head.
+
+Each is a configuration and arrays whose shapes the configuration implies. folder.py stores every component alike:
+settings and hash in config.json, arrays in a safetensors file of its own. Nothing is computed here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from elmo.checkpoint.tensors import Array
+from elmo.checkpoint.weights import ArrayTypes, check_finite, content_hash
+from elmo.config import ContextConfig, ModelConfig, SentenceConfig
+from elmo.errors import CheckpointError
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+@dataclass(frozen=True)
+class ContextLayer:
+    """A table of static word vectors, which the network neither uses nor is changed by; checked on creation.
+
+    inference/context.py computes with it. Arrays, for V words, d dimensions and D of layer 0: vectors (V, d) int8
+    with scales (V,); weights (V,), low for frequent words; unknown_map (D, d) and unknown_bias (d,), from layer 0
+    to an estimated vector. For sentences: sentence_scale (d,), word_mean (D,), and the common directions
+    sentence_components (k, d) and word_components (k, D).
+    """
+
+    config: ContextConfig
+    words: tuple[str, ...]
+    arrays: Mapping[str, Array]
+
+    def __post_init__(self) -> None:
+        word_map = self.arrays.get("unknown_map")
+        word_dim = word_map.shape[0] if word_map is not None and word_map.ndim else 0
+        _check_arrays("context layer", self.arrays, _expected_context_arrays(self.config, word_dim))
+        num_distinct = len(set(self.words))
+        if len(self.words) != self.config.num_words or num_distinct != len(self.words):
+            raise CheckpointError(
+                f"The context layer lists {num_distinct:,} distinct words, but has "
+                f"{self.config.num_words:,} rows; save or copy the model again."
+            )
+
+    @property
+    def word_dim(self) -> int:
+        """D: the dimensions of the layer 0 it was made for."""
+        return int(self.arrays["unknown_map"].shape[0])
+
+    def content_hash(self) -> str:
+        """Return the SHA-256 of settings, words and arrays, as config.json records it."""
+        settings = repr((sorted(self.config.to_dict().items()), self.words))
+        return content_hash(self.arrays, settings.encode())
+
+
+def _expected_context_arrays(config: ContextConfig, word_dim: int) -> ArrayTypes:
+    num_words, dim, num_components = config.num_words, config.dim, config.num_components
+    shapes: dict[str, tuple[int, ...]] = {
+        "scales": (num_words,),
+        "weights": (num_words,),
+        "unknown_map": (word_dim, dim),
+        "unknown_bias": (dim,),
+        "sentence_scale": (dim,),
+        "sentence_components": (num_components, dim),
+        "word_mean": (word_dim,),
+        "word_components": (num_components, word_dim),
+    }
+    floats = {name: (_FLOAT32, shape) for name, shape in shapes.items()}
+    return {"vectors": (np.dtype(np.int8), (num_words, dim)), **floats}
+
+
+@dataclass(frozen=True)
+class SentenceHead:
+    """A trained map from the vectors of a sentence's words to one vector of `config.dim`.
+
+    The checkpoint that it becomes part of checks it with `expected_arrays`.
+    """
+
+    config: SentenceConfig
+    arrays: Mapping[str, Array]
+
+    def content_hash(self) -> str:
+        """Return the SHA-256 of settings and arrays, as config.json records it."""
+        return content_hash(self.arrays, repr(sorted(self.config.to_dict().items())).encode())
+
+    def check(self, model_config: ModelConfig, context_dim: int) -> None:
+        """Raise CheckpointError unless the arrays fit the configurations of this head and of its model."""
+        _check_arrays("sentence head", self.arrays, expected_arrays(self.config, model_config, context_dim))
+
+
+def expected_arrays(config: SentenceConfig, model_config: ModelConfig, context_dim: int) -> ArrayTypes:
+    """Return the type and shape of every array of a sentence head; `context_dim` is 0 without a context layer.
+
+    This is the only place that knows them: change the head's design here, and its settings in SentenceConfig.
+    The layers are mixed by the softmax of `layer_weights`. `queries` score each word's vector, once per head, to
+    which `rarity` times the logarithm of its weight is added. The pooled vectors of all heads, the maximum and the
+    weighted sum of static vectors, one after the other, are multiplied by `projection`, and `bias` is added.
+    """
+    input_dim = model_config.vector_dim
+    shapes: dict[str, tuple[int, ...]] = {
+        "layer_weights": (model_config.encoder.num_layers + 1,),
+        "queries": (config.num_heads, input_dim),
+        "rarity": (config.num_heads,),
+        "projection": (config.dim, (config.num_heads + 1) * input_dim + context_dim),
+        "bias": (config.dim,),
+    }
+    return {name: (_FLOAT32, shape) for name, shape in shapes.items()}
+
+
+def _check_arrays(noun: str, arrays: Mapping[str, Array], expected: ArrayTypes) -> None:
+    """Raise CheckpointError for arrays of a component that are missing, unknown, misshapen or not finite."""
+    faults = [f"{name} is missing" for name in expected if name not in arrays]
+    faults += [f"{name} is not part of it" for name in arrays if name not in expected]
+    for name, (dtype, shape) in expected.items():
+        array = arrays.get(name)
+        if array is not None and (array.dtype, array.shape) != (dtype, shape):
+            faults.append(f"{name} is {array.dtype} of shape {array.shape}, not {dtype} of shape {shape}")
+    if faults:
+        raise CheckpointError(f"The arrays of the {noun} do not fit its settings: {'; '.join(faults)}.")
+    try:
+        check_finite(arrays)
+    except CheckpointError as error:
+        raise CheckpointError(f"The {noun} is damaged: {error}") from error

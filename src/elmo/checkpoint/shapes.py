@@ -1,0 +1,83 @@
+"""A configuration -> the name and shape of every weight of the network; elmo.nn builds the same names."""
+
+from collections.abc import Iterator
+
+from elmo.config import MOST_LAYERS, CharacterConfig, EncoderConfig, ModelConfig, TransformerConfig
+from elmo.errors import CheckpointError
+
+Shape = tuple[int, ...]
+DIRECTIONS = ("left_to_right", "right_to_left")
+
+
+def expected_shapes(config: ModelConfig) -> dict[str, Shape]:
+    """Return the name and shape of every weight that a configuration needs."""
+    depth = max(config.encoder.num_layers, config.characters.num_highways if config.characters else 0)
+    if depth > MOST_LAYERS:
+        raise CheckpointError(
+            f"The configuration has {depth} layers; no model has more than {MOST_LAYERS}, so it is damaged."
+        )
+    return dict(_list_shapes(config))
+
+
+def _list_shapes(config: ModelConfig) -> Iterator[tuple[str, Shape]]:
+    dim, softmax = config.encoder.output_dim, config.softmax
+    if config.words:
+        yield "tokens.words.weight", (config.words.num_words, config.words.embedding_dim)
+    if config.characters:
+        yield from _list_characters(config.characters)
+    if config.token_projection:
+        yield from _list_linear("tokens.projection", config.num_features, dim)
+    for direction in DIRECTIONS:
+        if isinstance(config.encoder, TransformerConfig):
+            yield from _list_transformer(config.encoder, direction)
+        else:
+            yield from _list_lstm(config.encoder, direction)
+    if softmax:
+        yield from _list_linear("softmax", dim, softmax.num_words)
+        if not softmax.shared:
+            yield from _list_linear("right_to_left_softmax", dim, softmax.num_words)
+
+
+def _list_characters(config: CharacterConfig) -> Iterator[tuple[str, Shape]]:
+    prefix = "tokens.characters"
+    yield f"{prefix}.embedding.weight", (config.num_characters, config.embedding_dim)
+    for number, (width, channels) in enumerate(config.filters):
+        yield f"{prefix}.convolutions.{number}.weight", (channels, config.embedding_dim, width)
+        yield f"{prefix}.convolutions.{number}.bias", (channels,)
+    for number in range(config.num_highways):
+        for name in ("transform", "gate"):
+            yield from _list_linear(f"{prefix}.highways.{number}.{name}", config.num_features, config.num_features)
+
+
+def _list_lstm(config: EncoderConfig, direction: str) -> Iterator[tuple[str, Shape]]:
+    gates, dim = 4 * config.cell_dim, config.output_dim
+    for number in range(config.num_layers):
+        layer = f"{direction}.layers.{number}"
+        yield f"{layer}.input_weight", (gates, dim)
+        yield f"{layer}.state_weight", (gates, dim)
+        yield f"{layer}.bias", (gates,)
+        if config.projected:
+            yield f"{layer}.projection_weight", (dim, config.cell_dim)
+
+
+def _list_transformer(config: TransformerConfig, direction: str) -> Iterator[tuple[str, Shape]]:
+    dim = config.output_dim
+    for number in range(config.num_layers):
+        layer = f"{direction}.layers.{number}"
+        yield from _list_norm(f"{layer}.attention_norm", dim)
+        yield from _list_linear(f"{layer}.query_key_value", dim, 3 * dim)
+        yield from _list_linear(f"{layer}.attention_output", dim, dim)
+        yield from _list_norm(f"{layer}.feed_forward_norm", dim)
+        yield from _list_linear(f"{layer}.expand", dim, config.feed_forward_dim)
+        yield from _list_linear(f"{layer}.contract", config.feed_forward_dim, dim)
+    yield from _list_norm(f"{direction}.norm", dim)
+
+
+def _list_linear(name: str, input_dim: int, output_dim: int) -> Iterator[tuple[str, Shape]]:
+    yield f"{name}.weight", (output_dim, input_dim)
+    yield f"{name}.bias", (output_dim,)
+
+
+def _list_norm(name: str, dim: int) -> Iterator[tuple[str, Shape]]:
+    yield f"{name}.weight", (dim,)
+    yield f"{name}.bias", (dim,)

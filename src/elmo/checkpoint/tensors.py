@@ -1,0 +1,102 @@
+"""Named arrays in a safetensors file: mapped into memory for reading, written one at a time.
+
+Opening a file reads its header only; the numbers are loaded by the system when they are used.
+"""
+
+import json
+import math
+import mmap
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo.checkpoint.location import Location, check_file, read_file
+from elmo.errors import CheckpointError
+
+Array = npt.NDArray[Any]
+MAX_HEADER_BYTES = 4 << 20  # a model of a thousand layers needs a quarter
+_DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "|i1", "U8": "|u1"}
+_NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
+_METADATA = "__metadata__"
+
+
+def read_tensors(path: Location) -> tuple[dict[str, Array], dict[str, str]]:
+    """Return the read-only arrays of a file by name, and its metadata; CheckpointError for any damage."""
+    check_file(path)
+    try:
+        content = memoryview(_map(path) if isinstance(path, Path) else read_file(path))
+        return _parse(content)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CheckpointError(f"{path} is not a complete safetensors file: {error}.") from error
+
+
+def _map(path: Path) -> "mmap.mmap | bytes":
+    with path.open("rb") as file:
+        if path.stat().st_size == 0:  # which cannot be mapped
+            return b""
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _parse(content: memoryview) -> tuple[dict[str, Array], dict[str, str]]:
+    header_bytes = int.from_bytes(content[:8], "little")
+    if len(content) < 8 or header_bytes > min(MAX_HEADER_BYTES, len(content) - 8):
+        raise ValueError(f"its header should have {header_bytes:,} bytes, but the file has {len(content):,}")
+    start = 8 + header_bytes
+    header = json.loads(bytes(content[8:start]))
+    if not isinstance(header, dict):
+        raise ValueError("its header is not a JSON object")
+    metadata = header.pop(_METADATA, None) or {}
+    if not isinstance(metadata, dict):
+        raise ValueError("its metadata is not a JSON object")
+    arrays, end = {}, 0
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        begin, stop = entry["data_offsets"]
+        dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
+        if not all(type(size) is int and size >= 0 for size in (*shape, begin, stop)):
+            raise ValueError(f"{name} has a size that is not a whole number")
+        if begin != end or stop - begin != math.prod(shape) * dtype.itemsize or start + stop > len(content):
+            raise ValueError(f"{name} does not have the bytes that its shape {shape} needs")
+        arrays[name] = _view(content[start + begin : start + stop], dtype, shape)
+        end = stop
+    if start + end != len(content):
+        raise ValueError(f"it has {len(content) - start - end:,} bytes that belong to no tensor")
+    return arrays, metadata
+
+
+def _view(content: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    if not content:
+        return np.zeros(shape, dtype)
+    array = np.frombuffer(content, dtype).reshape(shape)
+    return array if array.flags.aligned else array.copy()
+
+
+def write_tensors(
+    path: Path,
+    types: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]],
+    load: Callable[[str], Array],
+    metadata: Mapping[str, str],
+) -> None:
+    """Write the arrays that `load` returns by name; `types` has the dtype and shape of each.
+
+    No more than one array is in memory at a time.
+    """
+    header: dict[str, Any] = {_METADATA: dict(metadata)}
+    # As the safetensors library orders them: wide numbers first, so that all are aligned when they are mapped.
+    names = sorted(types, key=lambda name: (-types[name][0].itemsize, name))
+    end = 0
+    for name in names:
+        dtype, shape = types[name]
+        begin, end = end, end + dtype.itemsize * math.prod(shape)
+        header[name] = {"dtype": _NAMES[dtype], "shape": list(shape), "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in names:
+            array = np.ascontiguousarray(load(name))
+            assert (array.dtype, array.shape) == types[name], name
+            if array.size:
+                file.write(array.data.cast("B"))

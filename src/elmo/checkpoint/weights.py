@@ -1,0 +1,191 @@
+"""The weights of a model: float32 arrays by name, from whatever type they are stored in.
+
+A weight that is stored as float16 or in 8 bits is converted when it is asked for, so opening a model costs nothing
+for the weights that are not used. Each weight is checked for NaN, infinity and overflow at its first use.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, TypeAlias, get_args
+from weakref import WeakValueDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo.checkpoint.tensors import Array
+from elmo.errors import CheckpointError
+
+Float32: TypeAlias = npt.NDArray[np.float32]
+Weights: TypeAlias = Mapping[str, Float32]
+ArrayTypes: TypeAlias = dict[str, tuple[np.dtype[Any], tuple[int, ...]]]
+# How weights are stored: as they are, in float16, or "compact": float16 with the softmax in 8 bits.
+Storage: TypeAlias = Literal["float32", "float16", "compact"]
+LARGEST_WEIGHT = 1e6  # products of larger ones overflow; trained weights stay far below
+MAX_NAMES_IN_MESSAGE = 5
+_LEVELS = 127  # of 8-bit numbers, on each side of zero
+_SOFTMAX_WEIGHT = "softmax.weight"
+_SCALE = ".scale"  # ends the name of the array with the scale of each row of an 8-bit matrix
+_SMALLEST_SCALE = 1e-30
+_FLOAT32, _FLOAT16, _INT8 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.int8)
+
+
+class StoredWeights(Mapping[str, Float32]):
+    """Weights as they are in a file, converted to float32 when they are asked for.
+
+    A converted weight is shared by all who hold it, and freed when nobody does.
+    """
+
+    def __init__(self, stored: Mapping[str, Array]) -> None:
+        self._stored = dict(stored)
+        scales = {name + _SCALE for name, array in stored.items() if array.dtype == _INT8}
+        self.shapes = {name: array.shape for name, array in stored.items() if name not in scales}
+        self._converted: WeakValueDictionary[str, Float32] = WeakValueDictionary()
+        self._checked: set[str] = set()
+        faults = [f"{name} is {stored[name].dtype}" for name in self.shapes if not self._is_readable(name)]
+        if faults:
+            raise CheckpointError(
+                f"The weights must be float32, float16, or int8 with the scale of each row, but "
+                f"{list_some(faults)}; convert them, or save the model as it was before quantization."
+            )
+
+    def __getitem__(self, name: str) -> Float32:
+        if name not in self.shapes:
+            raise KeyError(name)
+        weight = self._converted.get(name)
+        if weight is None:
+            weight = self._converted[name] = self._convert(name)
+        if name not in self._checked:
+            check_finite({name: weight})
+            self._checked.add(name)
+        return weight
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.shapes)
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    def __contains__(self, name: object) -> bool:  # without it, the test would load the weight
+        return name in self.shapes
+
+    def __deepcopy__(self, memo: object) -> "StoredWeights":
+        return self  # nothing in it changes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StoredWeights, (self._stored,)
+
+    @property
+    def storage(self) -> Storage:
+        """How the weights are stored."""
+        dtypes = {array.dtype for array in self._stored.values()}
+        return "compact" if _INT8 in dtypes else "float16" if _FLOAT16 in dtypes else "float32"
+
+    def _is_readable(self, name: str) -> bool:
+        array = self._stored[name]
+        if array.dtype == _INT8:
+            scale = self._stored.get(name + _SCALE)
+            return scale is not None and scale.shape == array.shape[:1] and scale.dtype in (_FLOAT16, _FLOAT32)
+        return array.dtype in (_FLOAT16, _FLOAT32)
+
+    def _convert(self, name: str) -> Float32:
+        array = self._stored[name]
+        if array.dtype == _FLOAT32:
+            return array
+        weight = array.astype(np.float32)
+        if array.dtype == _INT8:
+            scale = self._stored[name + _SCALE].astype(np.float32)
+            weight *= scale.reshape(-1, *[1] * (array.ndim - 1))
+        weight.flags.writeable = False
+        return weight
+
+
+def check_finite(weights: Mapping[str, Array]) -> None:
+    """Raise CheckpointError for weights that are NaN or infinite, or so large that vectors would be."""
+    faults, reason = [], ""
+    for name, weight in weights.items():
+        if weight.size == 0 or weight.dtype.kind != "f":
+            continue
+        largest = float(max(weight.max(), -weight.min()))  # NaN wherever one is NaN
+        if not np.isfinite(largest):
+            faults.append(name)
+            reason = reason or "NaN or infinite values"
+        elif largest > LARGEST_WEIGHT:
+            faults.append(name)
+            reason = reason or f"values up to {largest:.3g}, with which vectors overflow,"
+    if faults:
+        raise CheckpointError(
+            f"The weights have {reason} in {list_some(faults)}; the file is damaged or its training had diverged, "
+            "so use an earlier checkpoint or another copy."
+        )
+
+
+def shapes_of(weights: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each weight, without loading any."""
+    return weights.shapes if isinstance(weights, StoredWeights) else {n: w.shape for n, w in weights.items()}
+
+
+def content_hash(arrays: Mapping[str, Array], prefix: bytes = b"") -> str:
+    """Return the SHA-256 of the bytes `prefix` and of arrays by name, shape, type and bytes, as files record it.
+
+    `fingerprint` is the hash of what a model's vectors depend on, which is another one.
+    """
+    digest = hashlib.sha256(prefix)
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {describe_type(array)}\n".encode())
+        digest.update(array.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def describe_type(array: Array) -> str:
+    """Return the shape and type of an array as hashes spell it."""
+    return f"{array.shape} torch.{array.dtype.name}"  # recorded hashes were first made of tensors
+
+
+def store(weights: Weights, storage: Storage) -> dict[str, Array]:
+    """Return the arrays to write for weights in float32."""
+    if storage not in get_args(Storage):
+        raise CheckpointError(
+            f"storage is {storage!r}; weights are stored as one of {', '.join(get_args(Storage))}."
+        )
+    if storage == "float32":
+        return dict(weights)
+    stored: dict[str, Array] = {}
+    for name, weight in weights.items():
+        if storage == "compact" and name == _SOFTMAX_WEIGHT:
+            stored[name], scale = quantize(weight, smallest=_SMALLEST_SCALE)
+            stored[name + _SCALE] = _same_scale(weight, stored[name], scale)
+        else:
+            with np.errstate(over="ignore"):
+                stored[name] = weight.astype(np.float16)
+            if not np.isfinite(stored[name]).all():
+                raise CheckpointError(
+                    f"{name} has values that float16 cannot hold (up to {np.abs(weight).max():.3g}, at most 65504 "
+                    "can be stored); save the model in float32."
+                )
+    return stored
+
+
+def quantize(
+    matrix: Float32, *, smallest: float = float(np.finfo(np.float32).tiny)
+) -> tuple[npt.NDArray[np.int8], Float32]:
+    """Return a matrix in 8 bits and the scale of each of its rows; `smallest` stands for the largest of zeros."""
+    largest = np.maximum(np.abs(matrix).max(axis=1, initial=0), np.float32(smallest))
+    scales = (largest / np.float32(_LEVELS)).astype(np.float32)
+    return np.rint(matrix / scales[:, None]).astype(np.int8), scales
+
+
+def _same_scale(weight: Float32, stored: npt.NDArray[np.int8], scale: Float32) -> Float32:
+    """Return the scale that weights restored from 8 bits were stored with, so that storing them again is exact."""
+    chosen = scale
+    for towards in (np.inf, 0.0):
+        other = np.nextafter(scale, np.float32(towards))
+        is_same = (stored.astype(np.float32) * other[:, None] == weight).all(axis=1)
+        chosen = np.where(is_same, other, chosen)
+    return chosen
+
+
+def list_some(phrases: list[str]) -> str:
+    """Join phrases for a message, cut to the first few."""
+    more = len(phrases) - MAX_NAMES_IN_MESSAGE
+    return "; ".join(phrases[:MAX_NAMES_IN_MESSAGE]) + (f"; and {more} more" if more > 0 else "")
