@@ -34,15 +34,16 @@ class SentenceEncoder:
     def static_dim(self) -> int:
         """Return the number of values of a static vector, 0 for a head without them."""
         num_heads, input_dim = self._queries.shape
-        return len(self._projection) - (num_heads + 1) * input_dim
+        return int(len(self._projection) - (num_heads + 1) * input_dim)
 
     def encode(self, layers: npt.NDArray[Any], static: Array, weights: Array) -> Array:
         """Return the vector (dim,) of length 1 of one sentence; zeros for one without words.
 
-        `layers` (L+1, T, 2D) are those of its words without boundaries. `static` (T, d) holds their static vectors,
-        zeros for words outside the table, and `weights` (T,) their weights by frequency.
+        `layers` (L+1, T, 2D) are those of its words without boundaries. `static` (T, d) holds their static
+        vectors, zeros for words outside the table, and `weights` (T,) their weights by frequency.
         """
-        return self.encode_batch([layers], [static], [weights])[0]
+        vector: Array = self.encode_batch([layers], [static], [weights])[0]
+        return vector
 
     def encode_batch(
         self, layers: Sequence[npt.NDArray[Any]], static: Sequence[Array], weights: Sequence[Array]

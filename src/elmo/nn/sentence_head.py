@@ -1,4 +1,4 @@
-"""Layers and static vectors of the words of sentences -> one vector per sentence: attention, maximum and weighted sum.
+"""Layers and static vectors of words -> one vector per sentence: attention, maximum and weighted sum.
 
 inference/sentence.py is the twin in NumPy.
 """
@@ -20,6 +20,7 @@ class SentenceHead(nn.Module):
     ) -> None:
         """Build a head for `num_layers` layers (the word vectors are one) of `input_dim` values per word."""
         super().__init__()
+        self.is_trained = False  # whether it starts from the weights of a model
         self.layer_weights = nn.Parameter(torch.zeros(num_layers))
         self.queries = nn.Parameter(torch.empty(num_heads, input_dim))
         self.rarity = nn.Parameter(torch.ones(num_heads))  # starts as a mean in which rare words count more
@@ -29,7 +30,12 @@ class SentenceHead(nn.Module):
         draw_glorot(self.projection)
 
     def forward(self, layers: Tensor, static: Tensor, weights: Tensor, lengths: Tensor) -> Tensor:
-        """Return vectors (S, output_dim) of length 1 for S sentences of one word or more.
+        """Return vectors (S, output_dim) of length 1 for S sentences of one word or more; see `features`."""
+        features = self.features(layers, static, weights, lengths)
+        return F.normalize(F.linear(features, self.projection, self.bias), dim=1)
+
+    def features(self, layers: Tensor, static: Tensor, weights: Tensor, lengths: Tensor) -> Tensor:
+        """Return what is projected: the pooled vectors, the maximum and the static sum, one after the other.
 
         `layers` (L+1, N, 2D), `static` (N, d) and `weights` (N,) hold the words of all sentences, one after the
         other; `lengths` (S,) says how many are each one's.
@@ -50,5 +56,4 @@ class SentenceHead(nn.Module):
         is_word = torch.arange(longest, device=lengths.device) < lengths[:, None]
         maximum = padded.masked_fill(~is_word[..., None], low).amax(dim=1)
         summed = static.new_zeros(len(lengths), static.shape[1]).index_add(0, owner, static * weights[:, None])
-        features = torch.cat([pooled, maximum, F.normalize(summed, dim=1)], dim=1)
-        return F.normalize(F.linear(features, self.projection, self.bias), dim=1)
+        return torch.cat([pooled, maximum, F.normalize(summed, dim=1)], dim=1)

@@ -70,8 +70,8 @@ class ContrastiveBatches(BatchSource):
                 neighbors.append((len(sentences), len(sentences) + 1))
             sentences += pair
         copies = [_damage(sentence, random) for sentence in sentences]
-        negated = [self._contrasts.negate(sentence, random) for sentence in sentences]
-        negated = [sentence for sentence in negated if sentence is not None][: size // 4]
+        variants = [self._contrasts.negate(sentence, random) for sentence in sentences]
+        negated = [sentence for sentence in variants if sentence is not None][: size // 4]
         everything = [*sentences, *copies, *negated]
         batch = self._layout.arrange(everything, predicts=True, is_whole=[False] * len(everything))
         copied = [(number, number + len(sentences)) for number in range(len(sentences))]

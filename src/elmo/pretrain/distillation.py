@@ -27,6 +27,7 @@ from elmo.pretrain.objectives import (
     AuxiliaryTask,
     BatchLayout,
     BatchSource,
+    Regression,
     SentenceBatch,
     StaticTable,
 )
@@ -123,6 +124,23 @@ class WordDistillation(AuxiliaryObjective):
         self.maps = nn.ModuleList(nn.Linear(input_dim, output_dim) for _ in self._layers)
         for linear in self.maps:
             draw_glorot(linear.weight)  # type: ignore[arg-type]
+        self._regressions = [Regression() for _ in self.maps]
+
+    def fit(self, layers: Tensor, batch: SentenceBatch) -> None:
+        """Add the words that the teacher has a vector of."""
+        assert batch.teacher_words is not None
+        is_known = batch.teacher_words.any(dim=1)
+        for regression, own in zip(self._regressions, self._choose(layers[:, is_known]), strict=True):
+            regression.add(own, batch.teacher_words[is_known])
+
+    def start(self) -> None:
+        """Start from the regressions."""
+        for linear, regression in zip(self.maps, self._regressions, strict=True):
+            with torch.no_grad():
+                weight, bias = regression.solve()
+                linear.weight.copy_(weight)  # type: ignore[operator]
+                linear.bias.copy_(bias)  # type: ignore[operator]
+        self._regressions = [Regression() for _ in self.maps]
 
     def forward(self, layers: Tensor, batch: SentenceBatch) -> AuxiliaryLoss:
         """Return the loss, averaged over the words that the teacher has a vector of."""
@@ -143,7 +161,7 @@ class WordDistillation(AuxiliaryObjective):
         chosen, vectors = self._held_out.answer(sentences)
         layers = torch.from_numpy(np.concatenate(model.embed(chosen, layers="all"), axis=1))
         is_known = vectors.words.any(dim=1)
-        device = self.maps[0].weight.device
+        device = next(self.parameters()).device
         with torch.no_grad():
             cosines = self.compare(layers[:, is_known].to(device), vectors.words[is_known].to(device))
         return {"teacher_cosine": float(cosines.mean())}

@@ -221,7 +221,9 @@ def resume_run(
             "with another corpus a run cannot resume exactly."
         )
     initial = None
-    if record.start_from is not None and not list_checkpoints(folder):
+    if checkpoints := list_checkpoints(folder):
+        initial = open_checkpoint(str(checkpoints[-1]))  # for its context layer; the weights are loaded below
+    elif record.start_from is not None:
         initial, _ = _open_initial(record.start_from, corpus)
     return _open_run(folder, record, corpus, initial, processes)
 
@@ -290,8 +292,6 @@ def _copy_run(source: Path, folder: Path, changes: Mapping[str, Any]) -> None:
     settings = _make_absolute(parse(TrainSettings, change(before, changes), f"The settings for {folder}"))
     after = settings.to_dict()
     moved = [name for name in FIXED if _find(before, name) != _find(after, name)]
-    if record.settings.context is None or settings.context is None:  # its head can be added and removed
-        moved = [name for name in moved if not name.startswith("context.")]
     if moved:
         raise ConfigError(
             f"A run cannot resume with another {', '.join(moved)}; leave that unchanged, or start a new run from "

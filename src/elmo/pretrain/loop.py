@@ -84,12 +84,10 @@ class Objective(nn.Module):
         auxiliary = zero_loss(self.auxiliary)
         totals = torch.zeros(len(self.metrics), 2, dtype=torch.float64, device=batch.word_index.device)
         if beside is not None:
-            layers, _ = self._run(beside, self.bilm.zero_state(beside.keep.shape[1]))
-            sides = [torch.stack(side).flatten(1, 2) for side in layers]  # (L+1, T·B, D)
-            words = torch.cat([side[:, places] for side, places in zip(sides, beside.places, strict=True)], dim=-1)
+            sides, words = self._run_sentences(beside)
             measured = {}
             for objective in self._objectives():
-                found = objective(words.float(), beside)
+                found = objective(words, beside)
                 auxiliary = auxiliary + found.loss
                 measured.update(found.totals)
             for row, name in enumerate(self.metrics):
@@ -100,6 +98,26 @@ class Objective(nn.Module):
                     targets[direction] = torch.cat([targets[direction], beside.targets[direction]])
         losses = self._predict(tops, targets, samples)
         return WindowLoss(losses[0], losses[1], end, auxiliary, totals)
+
+    def fit(self, batches: Iterable[SentenceBatch]) -> None:
+        """Start the linear maps of the auxiliary objectives from a regression on some batches."""
+        with torch.no_grad():
+            for batch in batches:
+                _, words = self._run_sentences(batch)
+                for objective in self._objectives():
+                    objective.fit(words, batch)
+        for objective in self._objectives():
+            objective.start()
+        if dist.is_initialized():
+            for parameter in self.auxiliary.parameters():
+                dist.broadcast(parameter.data, 0)
+
+    def _run_sentences(self, batch: SentenceBatch) -> tuple[list[Tensor], Tensor]:
+        """Return the layers of each direction, (L+1, T·B, D), and of the words, (L+1, N, 2D)."""
+        layers, _ = self._run(batch, self.bilm.zero_state(batch.keep.shape[1]))
+        sides = [torch.stack(side).flatten(1, 2) for side in layers]
+        words = [side[:, places] for side, places in zip(sides, batch.places, strict=True)]
+        return sides, torch.cat(words, dim=-1).float()
 
     @property
     def _dropout(self) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.checkpoint.checkpoint import Checkpoint
@@ -18,6 +19,8 @@ from elmo.corpus.prepared import MARK, PreparedCorpus
 from elmo.model import Elmo
 from elmo.pretrain.stream import Ids, find_targets, index_distinct
 from elmo.text.vocabulary import Vocabulary
+
+_RIDGE = 1e-3  # of the mean square of the features
 
 
 @dataclass(frozen=True)
@@ -72,9 +75,46 @@ class AuxiliaryObjective(nn.Module, ABC):
     def validate(self, model: Elmo, sentences: Sequence[Sequence[str]]) -> dict[str, float]:
         """Measure the metrics on sentences that were not trained on."""
 
+    def fit(self, layers: Tensor, batch: SentenceBatch) -> None:
+        """Add a batch to the regression from which the objective's linear maps start; by default there is none."""
+
+    def start(self) -> None:
+        """Set the linear maps to the solution of the regression.
+
+        Random maps would first pull the network away from what it knows.
+        """
+
     def complete(self, checkpoint: Checkpoint) -> Checkpoint:
         """Return the model with what this objective adds to it."""
         return checkpoint
+
+
+class Regression:
+    """Ridge regression, batch by batch."""
+
+    def __init__(self) -> None:
+        self._products: Tensor | None = None
+        self._answers: Tensor | None = None
+
+    def add(self, features: Tensor, targets: Tensor) -> None:
+        """Add features (N, F) with their targets (N, E)."""
+        inputs = F.pad(features, (0, 1), value=1.0).double()
+        products, answers = inputs.t() @ inputs, inputs.t() @ targets.double()
+        self._products = products if self._products is None else self._products + products
+        self._answers = answers if self._answers is None else self._answers + answers
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing was added."""
+        return self._products is None
+
+    def solve(self) -> tuple[Tensor, Tensor]:
+        """Return the weight (E, F) and the bias (E,)."""
+        assert self._products is not None and self._answers is not None
+        ridge = _RIDGE * self._products.diagonal().mean()
+        identity = torch.eye(len(self._products), dtype=torch.float64, device=self._products.device)
+        solution = torch.linalg.solve(self._products + ridge * identity, self._answers).float()
+        return solution[:-1].t().contiguous(), solution[-1]
 
 
 class BatchSource(ABC):

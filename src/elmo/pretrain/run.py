@@ -37,6 +37,7 @@ from elmo.pretrain.stream import LMBatch, Position, WindowStream, read_ahead
 from elmo.text.vocabulary import Vocabulary, read_word_vectors
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+FITTED_BATCHES = 48  # for the start of the linear maps of auxiliary objectives
 MEASURED = ("perplexity", "left_to_right_perplexity", "right_to_left_perplexity", "unknown_rate")
 
 
@@ -127,6 +128,9 @@ class Run:
             product_dtype=DTYPES[settings.precision],
             auxiliary=auxiliary,
         )
+        if self._task is not None and not list_checkpoints(self.folder):
+            drawn = (self._task.source.draw(number) for number in range(FITTED_BATCHES))
+            objective.fit(batch.to(processes.device) for batch in drawn)
         parameters = [parameter for parameter in objective.parameters() if parameter.requires_grad]
         rows = processes.share(settings.num_rows)
         return TrainState(

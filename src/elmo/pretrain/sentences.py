@@ -15,7 +15,7 @@ from elmo.corpus.prepared import MARK, PreparedCorpus
 from elmo.model import Elmo
 from elmo.nn.sentence_head import SentenceHead
 from elmo.pretrain.distributed import Processes
-from elmo.pretrain.objectives import AuxiliaryObjective, SentenceBatch, StaticTable
+from elmo.pretrain.objectives import AuxiliaryObjective, Regression, SentenceBatch, StaticTable
 from elmo.pretrain.stream import Ids
 from elmo.pretrain.teacher_cache import GROUP
 
@@ -29,6 +29,22 @@ class SentenceObjective(AuxiliaryObjective):
     def __init__(self, head: SentenceHead, static: StaticTable) -> None:
         super().__init__()
         self.head, self._static = head, static
+        self._regression = Regression()
+
+    def fit(self, layers: Tensor, batch: SentenceBatch) -> None:
+        """Add the sentences of a batch that a teacher has vectors of."""
+        if batch.teacher_sentences is not None and not self.head.is_trained:
+            features = self.head.features(layers, batch.static, batch.weights, batch.lengths)
+            self._regression.add(features, batch.teacher_sentences)
+
+    def start(self) -> None:
+        """Start from the regression, unless the head is that of the model that training starts from."""
+        if not self.head.is_trained and not self._regression.is_empty:
+            with torch.no_grad():
+                weight, bias = self._regression.solve()
+                self.head.projection.copy_(weight)
+                self.head.bias.copy_(bias)
+        self._regression = Regression()
 
     def encode(self, layers: Tensor, batch: SentenceBatch) -> Tensor:
         """Return the vectors (S, E) of the sentences of a batch."""
@@ -141,4 +157,5 @@ def build_head(
         shapes = {name: tensor.shape for name, tensor in head.state_dict().items()}
         if {name: array.shape for name, array in arrays.items()} == shapes:
             head.load_state_dict(arrays)
+            head.is_trained = True
     return head

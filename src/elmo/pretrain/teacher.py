@@ -116,8 +116,8 @@ def join_static_vectors(static: StaticVectors, teacher: Teacher) -> StaticVector
     the corpus says of it.
     """
     vectors = teacher.encode([[form] for form in static.forms]).words.numpy()
-    is_known = vectors.any(axis=1, keepdims=True)
-    centred = np.where(is_known, vectors - vectors[is_known[:, 0]].mean(axis=0), 0)
+    is_known = (vectors != 0).sum(axis=1) > 0
+    centred = np.where(is_known[:, None], vectors - vectors[is_known].mean(axis=0), 0)
     both = np.concatenate([static.vectors, _scale(centred)], axis=1)
     both -= both.mean(axis=0)
     _, directions = np.linalg.eigh(both.T @ both)  # by rising eigenvalues

@@ -140,7 +140,7 @@ def _choose(
     return np.concatenate(chosen), offsets
 
 
-def _open_array(path: Path, shape: tuple[int, int]) -> Half:
+def _open_array(path: Path, shape: tuple[int, int]) -> np.memmap[Any, np.dtype[np.float16]]:
     if path.exists():
         return np.lib.format.open_memmap(path, mode="r+")
     return np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
