@@ -256,7 +256,7 @@ def build_distillation(
 ) -> AuxiliaryTask:
     """Open the teacher's cache, after computing what is missing of it, and build what learns from it.
 
-    The cache is in teacher.cache, or in `folder`, that of the run.
+    The cache is in teacher.cache, or beside `folder`, that of the run.
     """
     first, last = round(settings.begin * num_updates), round(settings.end * num_updates)
     # Counted from 0; a batch is in each update whose number, counted from 1, is a multiple of `every`.
@@ -277,7 +277,7 @@ def build_distillation(
         precision=torch.bfloat16 if settings.precision == "bfloat16" else torch.float32,
         device=processes.device,
     )
-    path = folder / "teacher" if settings.cache is None else Path(settings.cache)
+    path = folder.with_name(f"{folder.name}-teacher") if settings.cache is None else Path(settings.cache)
     build = partial(
         build_cache,
         path,

@@ -65,7 +65,7 @@ class TeacherSettings:
     negations: tuple[str, ...] = ()  # words that negate a sentence, in lower case
     corpus: str | None = None  # a prepared corpus of sentences for the teacher; by default that of the run
     num_sentences: int = 200_000  # that the teacher encodes, drawn at random; 0: all
-    cache: str | None = None  # a folder for the teacher's vectors; by default in the run
+    cache: str | None = None  # a folder for the teacher's vectors; by default RUN-teacher
     batch_sentences: int = 256  # in a distilled batch
     every: int = 1  # updates from one distilled batch to the next
     predict: bool = True  # whether the language model also learns from the distilled sentences
