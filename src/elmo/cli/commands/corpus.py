@@ -145,7 +145,7 @@ def static(
     opened = PreparedCorpus.open(corpus)
     encoder = None
     if teacher is not None:
-        from elmo.pretrain.distillation import Teacher, join_static_vectors
+        from elmo.pretrain.teacher import Teacher, join_static_vectors
 
         encoder = Teacher(teacher)  # before the corpus is read: a wrong name is reported at once
     with (

@@ -43,8 +43,14 @@ def train(
     ),
     teacher: str | None = option(
         "ENCODER",
-        "Hugging Face encoder, a folder or a name on the hub, whose word vectors to learn as well.",
+        "Hugging Face encoder, a folder or a name on the hub, whose vectors to learn as well.",
         None,
+    ),
+    teacher_words: float | None = option(
+        "WEIGHT", "Weight of the teacher's vectors of words.", None, shown="10", min=0
+    ),
+    teacher_sentences: float | None = option(
+        "WEIGHT", "Weight of the teacher's vectors of sentences.", None, shown="0", min=0
     ),
     device: options.Device = "cpu",
     threads: options.Threads = None,
@@ -56,6 +62,7 @@ def train(
     \b
     Examples:
       elmo train corpus --preset small --validation valid.txt --output run
+      elmo train corpus --init en-small --teacher ENCODER --teacher-sentences 10 --output run
       elmo train --resume run
       elmo train --resume run --output cooled --set max_updates=9000 --set optimizer.cooldown_steps=1000
       torchrun --nproc-per-node 8 -m elmo train corpus --preset original --output run --device cuda
@@ -72,17 +79,18 @@ def train(
     changes = options.read_changes(set_)
     new_only = {
         "--preset": preset, "--config": config, "--validation": validation, "--init": init,
-        "--word-vectors": word_vectors, "--teacher": teacher,
+        "--word-vectors": word_vectors, "--teacher": teacher, "--teacher-words": teacher_words,
+        "--teacher-sentences": teacher_sentences,
     }  # fmt: skip
     with resumable(lambda: ["train", "--resume", str(folder)] if (folder / RUN_FILE).exists() else None):
         if resume is not None:
-            if given := [name for name, value in new_only.items() if value]:
-                raise InputError(f"--resume uses the settings of the run, so it takes no {', '.join(given)}.")
+            if unused := [name for name, value in new_only.items() if value is not None]:
+                raise InputError(f"--resume uses the settings of the run, so it takes no {', '.join(unused)}.")
             result = launch.resume_training(resume, output=output, changes=changes, device=device, progress=True)
         else:
             assert corpus is not None
-            if teacher is not None:
-                changes["teacher.model"] = teacher
+            distilled = {"model": teacher, "words": teacher_words, "sentences": teacher_sentences}
+            changes |= {f"teacher.{name}": value for name, value in distilled.items() if value is not None}
             result = launch.train(
                 corpus, folder, preset=preset, config=config, changes=changes, validation=validation or (),
                 init=init, word_vectors=word_vectors, device=device, progress=True,
