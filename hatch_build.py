@@ -1,7 +1,7 @@
 """Build hook: compile src/elmo/kernels/csrc into one shared library that Python opens with ctypes.
 
-Without a C compiler the package is built without it and runs on NumPy; ELMO_BUILD_KERNELS=require fails instead,
-also on a warning of the compiler, and ELMO_BUILD_KERNELS=off does not try.
+Without a C compiler the package is built without it and runs on NumPy, which is slower; ELMO_BUILD_KERNELS=require
+fails instead, also on a warning of the compiler, and ELMO_BUILD_KERNELS=off does not try.
 """
 
 import hashlib
@@ -50,9 +50,8 @@ class KernelBuildHook(BuildHookInterface):
             output = getattr(error, "stderr", None) or str(error)
             if requested == "require":
                 raise SystemExit(f"The kernels could not be compiled: {output}") from error
-            self.app.display_warning(
-                f"The kernels could not be compiled, so elmo will run on NumPy: {output}"
-            )
+            reason = str(output).strip().splitlines()[:1]
+            self.app.display_warning(f"elmo will run on NumPy, which is slower: no kernels ({' '.join(reason)})")
             return
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{_platform_tag()}"

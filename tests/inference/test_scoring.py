@@ -89,7 +89,7 @@ def test_neither_batch_nor_order_changes_a_score(model, monkeypatch):
     alone = [model.score([words])[0] for words in SENTENCES]
     for together, expected in zip(model.score(SENTENCES), alone, strict=True):
         assert_same(together, expected)
-    monkeypatch.setattr(model_module, "TOKENS_PER_BATCH", 20)
+    monkeypatch.setattr("elmo.inference.embedder.TOKENS_PER_BATCH", 20)
     for backwards, expected in zip(model.score(SENTENCES[::-1]), alone[::-1], strict=True):
         assert_same(backwards, expected)
 

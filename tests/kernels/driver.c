@@ -1,14 +1,16 @@
 /* Call every kernel of one variant with random shapes and values made from seeds, and print the bits of the results.
  *
- * usage: driver VARIANT PRECISION FIRST_SEED NUM_SEEDS [HELPER]     precision: float32 or int8; helper: 1 for two threads
- * usage: driver variants                                            what this processor runs
- * usage: driver bench VARIANT PRECISION NUM_WORDS                   one sentence of 256 cells, for counting instructions
+ * usage: driver VARIANT PRECISION FIRST_SEED NUM_SEEDS [NUM_THREADS]   precision: float32 or int8; from two threads on,
+ *                                                                      calls use the helper thread, too
+ * usage: driver variants                              what this processor runs
+ * usage: driver bench VARIANT PRECISION NUM_WORDS     a layer of en-small, for counting instructions
  *
  * Every buffer has exactly the size that the library may touch, so that sanitizers see one byte too many. The values
  * depend on the seed alone: variants, compilers and processors can be compared by their output.
  */
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,13 +45,15 @@ static const kernels all_kernels[] = {
     KERNELS(portable),
 };
 static const kernels *k;
-static int use_int8, use_helper, is_strange; /* strange: some values are NaN, infinite or huge */
-static uint64_t state;
+static int use_int8, use_helper;
+static _Thread_local int is_strange; /* some values are NaN, infinite or huge */
+static _Thread_local uint64_t state;
+static _Thread_local FILE *out;
 
 /* ---- memory that is freed after each case, and random values ---- */
 
-static void *owned[4096];
-static int num_owned;
+static _Thread_local void *owned[4096];
+static _Thread_local int num_owned;
 
 static void *get_memory(int64_t num_bytes) {
     void *memory = aligned_alloc(64, (size_t)(num_bytes / 64 * 64 + 64));
@@ -103,7 +107,7 @@ static void print_values(const char *name, const float *values, int64_t num) {
         memcpy(&bits, values + i, 4);
         hash = (hash ^ (values[i] != values[i] ? 0x7fc00000u : bits)) * 1099511628211u;
     }
-    printf("%s %" PRId64 " %016" PRIx64 "\n", name, num, hash);
+    fprintf(out, "%s %" PRId64 " %016" PRIx64 "\n", name, num, hash);
 }
 
 static void print_bfloats(const char *name, const uint16_t *values, int64_t num) {
@@ -151,11 +155,11 @@ static elmo_matrix make_matrix(int64_t num_inputs, int64_t num_outputs, int64_t 
         for (int64_t output = 0; output < num_outputs; output++) {
             int64_t place = group * padded + output;
             float *weight = draw_values(num_inputs, scale);
+            float *column = (float *)matrix.float32 + place / panel * panel * num_inputs + place % panel;
             if (use_int8)
                 pack_bytes(weight, place, panel, &matrix);
-            else
-                for (int64_t i = 0; i < num_inputs; i++)
-                    ((float *)matrix.float32)[place / panel * panel * num_inputs + i * panel + place % panel] = weight[i];
+            for (int64_t i = 0; i < num_inputs && !use_int8; i++)
+                column[i * panel] = weight[i];
             free(owned[--num_owned]);
         }
     is_strange = was_strange;
@@ -166,9 +170,10 @@ static elmo_matrix make_matrix(int64_t num_inputs, int64_t num_outputs, int64_t 
 
 static void run_multiply(void) {
     int64_t num_groups = draw_below(2) ? 1 : 4, num_rows = draw_below(30);
-    elmo_matrix matrix = make_matrix(1 + draw_below(70), 1 + draw_below(90), num_groups);
+    int64_t num_inputs = 1 + draw_below(70), num_outputs = 1 + draw_below(90);
+    elmo_matrix matrix = make_matrix(num_inputs, num_outputs, num_groups);
     int64_t row_size = matrix.num_outputs * num_groups;
-    float *bias = draw_below(2) ? draw_values(row_size, 1) : NULL, *inputs = draw_values(num_rows * matrix.num_inputs, 1);
+    float *bias = draw_below(2) ? draw_values(row_size, 1) : NULL, *inputs = draw_values(num_rows * num_inputs, 1);
     float *outputs = get_memory(4 * num_rows * row_size);
     k->multiply(&matrix, bias, inputs, num_rows, outputs, get_memory(k->multiply_scratch(&matrix, num_rows)));
     print_values("multiply", outputs, num_rows * row_size);
@@ -184,7 +189,9 @@ static elmo_direction make_direction(int64_t num_layers, int64_t dim, int64_t ce
             layers[i].projection = make_matrix(cell_dim, dim, 1);
         layers[i].bias = draw_values(4 * cell_dim, draw_below(5) ? 1.0f : 1e6f);
     }
-    elmo_reading reading = {.num_steps = draw_below(12), .num_words = 1 + draw_below(9), .num_vectors = 1 + draw_below(3)};
+    elmo_reading reading = {.num_steps = draw_below(12)};
+    reading.num_words = 1 + draw_below(9);
+    reading.num_vectors = 1 + draw_below(3);
     int64_t *counts = get_memory(8 * reading.num_steps), count = 1 + draw_below(draw_below(4) ? 14 : 110);
     reading.num_state_rows = count;
     for (int64_t step = 0; step < reading.num_steps; step++) {
@@ -219,7 +226,7 @@ static void run_read(void) {
         directions[i] = make_direction(num_layers, dim, cell_dim, is_projected);
     int64_t needed = k->read(directions, num_directions, !use_helper, NULL, 0);
     int64_t status = k->read(directions, num_directions, !use_helper, get_memory(needed), needed);
-    printf("read %" PRId64 "\n", status);
+    fprintf(out, "read %" PRId64 "\n", status);
     for (int64_t i = 0; i < num_directions; i++) {
         const elmo_reading *reading = &directions[i].reading;
         print_values("result", reading->result, reading->num_rows * reading->num_vectors * dim);
@@ -229,13 +236,14 @@ static void run_read(void) {
         }
         if (reading->num_rows) { /* hostile ids are refused */
             ((int64_t *)reading->sources)[draw_below(reading->num_rows)] = draw_below(2) ? -1 : reading->num_words;
-            printf("hostile %" PRId64 "\n", k->read(directions + i, 1, 1, NULL, 0));
+            fprintf(out, "hostile %" PRId64 "\n", k->read(directions + i, 1, 1, NULL, 0));
         }
     }
 }
 
 static elmo_char_table make_table(int64_t alphabet_size) {
-    elmo_char_table table = {.num_filters = 1 + draw_below(4), .num_characters = 4 + draw_below(8)};
+    elmo_char_table table = {.num_filters = 1 + draw_below(4)};
+    table.num_characters = 4 + draw_below(8);
     int64_t *widths = get_memory(8 * table.num_filters), *channels = get_memory(8 * table.num_filters);
     for (int64_t i = 0; i < table.num_filters; i++) {
         widths[i] = 1 + draw_below(4);
@@ -288,12 +296,12 @@ static void run_encode(void) {
     float *vectors = get_memory(4 * num_words * dim);
     int64_t needed = k->encode(&encoder, ids, num_words, !use_helper, vectors, NULL, 0);
     void *scratch = get_memory(needed);
-    printf("encode %" PRId64 "\n", k->encode(&encoder, ids, num_words, !use_helper, vectors, scratch, needed));
+    fprintf(out, "encode %" PRId64 "\n", k->encode(&encoder, ids, num_words, !use_helper, vectors, scratch, needed));
     print_values("vectors", vectors, num_words * dim);
     if (num_ids) { /* hostile ids are refused */
         static const int64_t hostile[] = {-1, INT64_MIN, INT64_MAX, 1 << 20};
         ids[draw_below(num_ids)] = hostile[draw_below(4)];
-        printf("hostile %" PRId64 "\n", k->encode(&encoder, ids, num_words, 1, vectors, scratch, needed));
+        fprintf(out, "hostile %" PRId64 "\n", k->encode(&encoder, ids, num_words, 1, vectors, scratch, needed));
     }
 }
 
@@ -333,8 +341,8 @@ static void run_training(void) {
     print_narrow("hidden", hidden, num, narrow);
     float *grad_cell = draw_values(num, 1), *grad_bias = draw_values(4 * cell_dim, 1);
     void *grad_gates = get_memory(4 * size * num);
-    k->train_backward(num_rows, cell_dim, narrow, gates, previous, keep, cell, tanh_cells, draw_narrow(num, narrow), clip,
-                      grad_cell, grad_gates, grad_bias);
+    k->train_backward(num_rows, cell_dim, narrow, gates, previous, keep, cell, tanh_cells, draw_narrow(num, narrow),
+                      clip, grad_cell, grad_gates, grad_bias);
     print_values("grad_cell", grad_cell, num);
     print_values("grad_bias", grad_bias, 4 * cell_dim);
     print_narrow("grad_gates", grad_gates, 4 * num, narrow);
@@ -342,7 +350,7 @@ static void run_training(void) {
 
 static void run_bench(int64_t num_words) {
     elmo_direction direction = {NULL, 1, 0, {0}};
-    int64_t dim = 64, cell_dim = 256, *counts = get_memory(8 * num_words), *places = get_memory(8 * num_words);
+    int64_t dim = 256, cell_dim = 512, *counts = get_memory(8 * num_words), *places = get_memory(8 * num_words);
     elmo_lstm layer = {.cell_clip = 3.0f, .projection_clip = 3.0f, .bias = draw_values(4 * cell_dim, 1)};
     layer.from_inputs = make_matrix(dim, cell_dim, 4);
     layer.from_state = make_matrix(dim, cell_dim, 4);
@@ -368,30 +376,62 @@ static int choose(const char *variant, const char *precision) {
     return k != NULL;
 }
 
-int main(int num_arguments, char **arguments) {
+typedef struct {
+    int64_t first, num; /* seeds */
+    char *text;
+    size_t size;
+    pthread_t thread;
+} work;
+
+static void *run_seeds(void *argument) {
     static void (*const cases[])(void) = {run_multiply, run_read, run_convolve, run_encode, run_training};
+    work *mine = argument;
+    out = open_memstream(&mine->text, &mine->size);
+    for (int64_t seed = mine->first; seed < mine->first + mine->num; seed++) {
+        state = (uint64_t)seed * 0x9e3779b97f4a7c15u + 1;
+        draw();
+        is_strange = seed % 3 == 0;
+        fprintf(out, "seed %" PRId64 "\n", seed);
+        cases[seed % 5]();
+        free_memory();
+    }
+    fclose(out);
+    return NULL;
+}
+
+static int run_threads(int64_t first, int64_t num, int64_t num_threads) {
+    work works[16];
+    if (num_threads < 1 || num_threads > 16)
+        return 2;
+    use_helper = num_threads > 1;
+    for (int64_t i = 0; i < num_threads; i++) {
+        int64_t start = first + num * i / num_threads;
+        works[i] = (work){.first = start, .num = first + num * (i + 1) / num_threads - start};
+        if (pthread_create(&works[i].thread, NULL, run_seeds, &works[i]))
+            return 3;
+    }
+    for (int64_t i = 0; i < num_threads; i++) {
+        pthread_join(works[i].thread, NULL);
+        fwrite(works[i].text, 1, works[i].size, stdout);
+        free(works[i].text);
+    }
+    return 0;
+}
+
+int main(int num_arguments, char **arguments) {
     if (num_arguments == 2 && strcmp(arguments[1], "variants") == 0) {
         for (int64_t i = 0; elmo_variant(i); i++)
-            printf("%s\n", elmo_variant(i));
+            puts(elmo_variant(i));
         return 0;
     }
     if (num_arguments == 5 && strcmp(arguments[1], "bench") == 0 && choose(arguments[2], arguments[3])) {
         state = 1;
+        out = stdout;
         run_bench(atoll(arguments[4]));
         free_memory();
         return 0;
     }
     if (num_arguments < 5 || !choose(arguments[1], arguments[2]))
         return 2;
-    use_helper = num_arguments > 5 && atoi(arguments[5]);
-    int64_t first = atoll(arguments[3]), num = atoll(arguments[4]);
-    for (int64_t seed = first; seed < first + num; seed++) {
-        state = (uint64_t)seed * 0x9e3779b97f4a7c15u + 1;
-        draw();
-        is_strange = seed % 3 == 0;
-        printf("seed %" PRId64 "\n", seed);
-        cases[seed % 5]();
-        free_memory();
-    }
-    return 0;
+    return run_threads(atoll(arguments[3]), atoll(arguments[4]), num_arguments > 5 ? atoll(arguments[5]) : 1);
 }

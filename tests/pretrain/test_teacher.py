@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from elmo import CheckpointError, ConfigError
 from elmo.corpus.static_vectors import StaticVectors
-from elmo.pretrain.distillation import Teacher, join_static_vectors
+from elmo.pretrain.teacher import Teacher, join_static_vectors
 
 from .tiny_encoder import save_decoder, save_encoder, save_roberta
 
@@ -29,55 +29,50 @@ def teacher(encoder_folder):
     return Teacher(str(encoder_folder))
 
 
-def test_a_word_has_the_mean_of_its_pieces(teacher, encoder_folder):
+def test_words_and_sentences_have_the_mean_of_their_pieces(teacher, encoder_folder):
     network = transformers.BertModel.from_pretrained(encoder_folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(encoder_folder)
     text = ["[CLS]", "the", "mark", "##et", "see", "##s", "ri", "##ver", "##s", "[SEP]"]
     with torch.no_grad():
         hidden = network(torch.tensor([tokenizer.convert_tokens_to_ids(text)])).last_hidden_state[0]
     expected = torch.stack([hidden[1], hidden[2:4].mean(0), hidden[4:6].mean(0), hidden[6:9].mean(0)])
-    torch.testing.assert_close(teacher.vectors(teacher.cut(SENTENCES[:1])), F.normalize(expected, dim=1))
+    encoded = teacher.encode(SENTENCES[:1])
+    torch.testing.assert_close(encoded.words, F.normalize(expected, dim=1))
+    torch.testing.assert_close(encoded.sentences, F.normalize(hidden.mean(0), dim=0)[None])
     assert teacher.dim == 12
 
 
-def test_neighbours_in_the_batch_change_no_vector(teacher):
-    pieces = teacher.cut(SENTENCES)
-    assert pieces.words.tolist() == list(range(11))
-    together = teacher.vectors(pieces)
-    alone = torch.cat([teacher.vectors(teacher.cut([words])) for words in SENTENCES])
-    torch.testing.assert_close(together, alone)
-    assert not together.requires_grad
+def test_neighbours_in_the_batch_change_no_vector(teacher, monkeypatch):
+    together = teacher.encode(SENTENCES)
+    alone = [teacher.encode([words]) for words in SENTENCES]
+    torch.testing.assert_close(together.words, torch.cat([encoded.words for encoded in alone]))
+    torch.testing.assert_close(together.sentences, torch.cat([encoded.sentences for encoded in alone]))
+    assert not together.words.requires_grad and not together.sentences[3].any()
+    monkeypatch.setattr("elmo.pretrain.teacher.PIECES_AT_ONCE", 16)
+    torch.testing.assert_close(teacher.encode(SENTENCES * 2).words[11:], together.words)
 
 
-def test_long_sentences_are_packed_by_pieces(teacher, monkeypatch):
-    monkeypatch.setattr("elmo.pretrain.distillation.PIECES_AT_ONCE", 16)
-    pieces = teacher.cut(SENTENCES * 2)
-    assert max(batch.ids.numel() for batch in pieces.batches) <= 16
-    torch.testing.assert_close(teacher.vectors(pieces)[:11], teacher.vectors(pieces)[11:])
+def test_words_without_pieces_and_words_past_the_end_have_no_vector(teacher):
+    def known(sentences):
+        return teacher.encode(sentences).words.any(dim=1).nonzero().flatten().tolist()
 
-
-def test_words_without_pieces_and_words_past_the_end_are_left_out(teacher):
     # A space of no width is nothing to this tokenizer; 36 words and two marks are what 40 positions take.
-    assert teacher.cut([["the", "\u200b", "bank"]]).words.tolist() == [0, 2]
-    assert teacher.cut([["bank"] * 50, ["cat"]]).words.tolist() == [*range(36), 50]
-    assert teacher.cut([[], []]).batches == ()
+    assert known([["the", "\u200b", "bank"]]) == [0, 2]
+    assert known([["bank"] * 50, ["cat"]]) == [*range(36), 50]
+    assert teacher.encode([[], []]).sentences.shape == (2, 12)
 
 
 def test_bfloat16_gives_nearly_the_same(teacher, encoder_folder):
     rounded = Teacher(str(encoder_folder), precision=torch.bfloat16)
-    pieces = teacher.cut(SENTENCES)
-    cosines = (teacher.vectors(pieces) * rounded.vectors(pieces)).sum(dim=1)
+    cosines = (teacher.encode(SENTENCES).words * rounded.encode(SENTENCES).words).sum(dim=1)
     assert cosines.min() > 0.99 and cosines.max() < 1 - 1e-7
 
 
 def test_an_encoder_whose_words_begin_with_a_space_finds_them_too(tmp_path):
     teacher = Teacher(str(save_roberta(tmp_path / "roberta", transformers)))
-    pieces = teacher.cut([["the", "market", "sees"], ["long" * 5, "words" * 5]])
-    assert pieces.words.tolist() == [0, 1, 2, 3, 4]
-    alone = teacher.vectors(teacher.cut([["long" * 5, "words" * 5]]))
-    torch.testing.assert_close(teacher.vectors(pieces)[3:], alone)
-    # Of 30 positions 28 take pieces; the bytes of such words are as many.
-    assert len(teacher.cut([["q" * 200, "the"]]).words) == 1
+    words = teacher.encode([["the", "market", "sees"], ["long" * 5, "words" * 5]]).words
+    assert words.any(dim=1).all()
+    torch.testing.assert_close(words[3:], teacher.encode([["long" * 5, "words" * 5]]).words)
 
 
 def test_an_encoder_with_a_decoder_teaches_by_its_encoder(tmp_path, teacher):
@@ -87,7 +82,7 @@ def test_an_encoder_with_a_decoder_teaches_by_its_encoder(tmp_path, teacher):
     )
     transformers.T5Model(config).save_pretrained(folder)
     found = Teacher(str(folder))
-    assert found.vectors(found.cut(SENTENCES)).shape == (11, 8)
+    assert found.encode(SENTENCES).words.shape == (11, 8)
 
 
 def test_a_name_is_looked_up_on_the_hub(encoder_folder, monkeypatch):
@@ -97,7 +92,7 @@ def test_a_name_is_looked_up_on_the_hub(encoder_folder, monkeypatch):
         asked.append((name, files))
         return encoder_folder
 
-    monkeypatch.setattr("elmo.pretrain.distillation.fetch_from_hub", fetch)
+    monkeypatch.setattr("elmo.pretrain.teacher.fetch_from_hub", fetch)
     assert Teacher("someone/encoder").dim == 12
     assert asked == [("someone/encoder", ("*.json", "*.txt", "*.model", "*.safetensors"))]
 
@@ -149,7 +144,7 @@ def test_words_that_a_corpus_cannot_separate_are_separated_by_a_teacher(teacher)
     joined = join_static_vectors(static_vectors(words, vectors), teacher)
     assert joined.vectors.shape == (6, 6) and joined.words == tuple(words)
     np.testing.assert_allclose(np.linalg.norm(joined.vectors, axis=1), 1, rtol=1e-5)
-    taught = teacher.vectors(teacher.cut([[word] for word in words])).numpy()
+    taught = teacher.encode([[word] for word in words]).words.numpy()
     taught -= taught.mean(axis=0)
     taught /= np.linalg.norm(taught, axis=1, keepdims=True)
     expected = np.concatenate([vectors, taught], axis=1)

@@ -92,13 +92,16 @@ def expected_arrays(config: SentenceConfig, model_config: ModelConfig, context_d
     """Return the type and shape of every array of a sentence head; `context_dim` is 0 without a context layer.
 
     This is the only place that knows them: change the head's design here, and its settings in SentenceConfig.
-    Attention pooling: `queries` score each word's vector, once per head; the pooled vectors of all heads, one
-    after the other, are multiplied by `projection`, and `bias` is added.
+    The layers are mixed by the softmax of `layer_weights`. `queries` score each word's vector, once per head, to
+    which `rarity` times the logarithm of its weight is added. The pooled vectors of all heads, the maximum and the
+    weighted sum of static vectors, one after the other, are multiplied by `projection`, and `bias` is added.
     """
-    input_dim = model_config.vector_dim + context_dim
+    input_dim = model_config.vector_dim
     shapes: dict[str, tuple[int, ...]] = {
+        "layer_weights": (model_config.encoder.num_layers + 1,),
         "queries": (config.num_heads, input_dim),
-        "projection": (config.dim, config.num_heads * input_dim),
+        "rarity": (config.num_heads,),
+        "projection": (config.dim, (config.num_heads + 1) * input_dim + context_dim),
         "bias": (config.dim,),
     }
     return {name: (_FLOAT32, shape) for name, shape in shapes.items()}

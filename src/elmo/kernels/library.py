@@ -24,7 +24,7 @@ from elmo.errors import ConfigError, ElmoError
 logger = logging.getLogger(__name__)
 
 VARIABLE = "ELMO_KERNELS"
-VARIANTS = ("avx512vnni", "avx512", "avx2", "portable")  # best first; a processor runs those after its best, too
+VARIANTS = ("avx512vnni", "avx512", "avx2", "neoni8mm", "neondot", "neon", "portable")
 _ABI = 4  # as in csrc/kernels.h
 MAX_HIGHWAYS = 4  # ELMO_MAX_HIGHWAYS
 _FOLDER = Path(__file__).parent
@@ -142,8 +142,8 @@ class WordEncoderStruct(ctypes.Structure):
 class Library:
     """The functions of one variant."""
 
-    def __init__(self, opened: ctypes.CDLL, variant: str) -> None:
-        self.variant = variant
+    def __init__(self, opened: ctypes.CDLL, variant: str, variants: tuple[str, ...]) -> None:
+        self.variant, self.variants = variant, variants  # all that this processor runs, the fastest first
         self._scratch = threading.local()
         functions: dict[str, Any] = {}
         for name, (result, arguments) in _SIGNATURES.items():
@@ -221,19 +221,25 @@ def _open(requested: str) -> Kernels:
         opened = ctypes.CDLL(str(_PATH))
         if opened.elmo_abi() != _ABI or not _is_of_these_sources(opened):
             raise OSError("it was built from other sources; install the package again")
-        opened.elmo_best_variant.restype = ctypes.c_char_p
-        best = opened.elmo_best_variant().decode()
+        variants = _list_variants(opened)
     except (OSError, AttributeError) as error:
         missing = "they were not built, because the installation found no C compiler"
         reason = f"{error}" if _PATH.exists() else missing
         logger.warning("The compiled kernels are not available (%s); NumPy is used, which is slower.", reason)
         return Kernels(None, reason)
-    variant = best if requested == "auto" else requested
-    if VARIANTS.index(variant) < VARIANTS.index(best):
+    variant = variants[0] if requested == "auto" else requested
+    if variant not in variants:
         raise ConfigError(
-            f"{VARIABLE} is {requested!r}, but this processor runs {best} at best; choose that or auto."
+            f"{VARIABLE} is {requested!r}, but this processor runs {', '.join(variants)}; choose one or auto."
         )
-    return Kernels(Library(opened, variant), variant)
+    return Kernels(Library(opened, variant, variants), variant)
+
+
+def _list_variants(opened: ctypes.CDLL) -> tuple[str, ...]:
+    """Return the variants that this processor runs, the fastest first."""
+    opened.elmo_variant.restype, opened.elmo_variant.argtypes = ctypes.c_char_p, [_int]
+    names = (opened.elmo_variant(number) for number in range(len(VARIANTS)))
+    return tuple(name.decode() for name in names if name is not None)
 
 
 def hash_sources(folder: Path) -> str:

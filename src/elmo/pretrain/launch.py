@@ -3,8 +3,6 @@
 A run is a folder that run.json describes. Killed at any moment, it resumes exactly.
 """
 
-import hashlib
-import json
 import shutil
 import signal
 import threading
@@ -25,18 +23,19 @@ from elmo.corpus.prepared import PreparedCorpus
 from elmo.corpus.settings import PrepareSettings
 from elmo.corpus.text import read_sentences
 from elmo.errors import CheckpointError, ConfigError, InputError
-from elmo.files.durable import is_vacant, writing_aside
+from elmo.files.durable import atomic_write, is_vacant
 from elmo.heap import reuse_large_blocks
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.metrics import METRICS_FILE, TrainingReport
 from elmo.pretrain.run import Run, Watcher, count_updates, lock_run
 from elmo.pretrain.settings import TrainSettings, change, read_settings
+from elmo.pretrain.teacher_cache import hash_corpus
 
 FORMAT, VERSION = "modern-elmo-run", 1
 # Settings that the tensors, positions and numbers of a checkpoint depend on, or that matter only at the start.
 FIXED = (
     "model", "share_softmax", "softmax_bias", "num_rows", "num_steps", "windows_per_update", "optimizer.kind",
-    "teacher.model", "teacher.heads", "context.model", "context.vectors",
+    "teacher.model", "teacher.heads", "teacher.words", "teacher.sentences", "teacher.corpus",
 )  # fmt: skip
 IMPATIENT_SECONDS = 1.0  # torchrun forwards a Ctrl-C that its processes have received already; a person is slower
 
@@ -184,7 +183,7 @@ def start_run(
     settings = _make_absolute(replace(settings, model=_add_tokenization(settings.model, opened)))
     record = RunRecord(
         corpus=str(Path(corpus).resolve()),
-        corpus_hash=_hash_corpus(opened),
+        corpus_hash=hash_corpus(opened),
         validation=tuple(str(Path(name).resolve()) for name in validation),
         start_from=start_from and _absolute(start_from),
         word_vectors=word_vectors and _absolute(word_vectors),
@@ -216,13 +215,15 @@ def resume_run(
         folder = output
     record = RunRecord.read(folder)
     corpus = PreparedCorpus.open(record.corpus)
-    if _hash_corpus(corpus) != record.corpus_hash:
+    if hash_corpus(corpus) != record.corpus_hash:
         raise CheckpointError(
             f"The corpus in {record.corpus} is not the one this run was started with; prepare that one again: "
             "with another corpus a run cannot resume exactly."
         )
     initial = None
-    if record.start_from is not None and not list_checkpoints(folder):
+    if checkpoints := list_checkpoints(folder):
+        initial = open_checkpoint(str(checkpoints[-1]))  # for its context layer; the weights are loaded below
+    elif record.start_from is not None:
         initial, _ = _open_initial(record.start_from, corpus)
     return _open_run(folder, record, corpus, initial, processes)
 
@@ -291,8 +292,6 @@ def _copy_run(source: Path, folder: Path, changes: Mapping[str, Any]) -> None:
     settings = _make_absolute(parse(TrainSettings, change(before, changes), f"The settings for {folder}"))
     after = settings.to_dict()
     moved = [name for name in FIXED if _find(before, name) != _find(after, name)]
-    if record.settings.context is None or settings.context is None:  # its head can be added and removed
-        moved = [name for name in moved if not name.startswith("context.")]
     if moved:
         raise ConfigError(
             f"A run cannot resume with another {', '.join(moved)}; leave that unchanged, or start a new run from "
@@ -306,11 +305,11 @@ def _copy_run(source: Path, folder: Path, changes: Mapping[str, Any]) -> None:
         )
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with writing_aside(folder) as aside:
-            shutil.copytree(found[-1], aside / CHECKPOINTS / found[-1].name)
+        with atomic_write(folder) as temporary:
+            shutil.copytree(found[-1], temporary / CHECKPOINTS / found[-1].name)
             if (source / METRICS_FILE).is_file():
-                shutil.copy(source / METRICS_FILE, aside / METRICS_FILE)
-            replace(record, settings=settings, branched_from=str(source.resolve())).write(aside)
+                shutil.copy(source / METRICS_FILE, temporary / METRICS_FILE)
+            replace(record, settings=settings, branched_from=str(source.resolve())).write(temporary)
     except OSError as error:
         reason = error.strerror or "files could not be copied"
         raise CheckpointError(
@@ -353,19 +352,13 @@ def _absolute(name: str) -> str:
 
 
 def _make_absolute(settings: TrainSettings) -> TrainSettings:
-    teacher, context = settings.teacher, settings.context
-    if teacher is not None:
-        teacher = replace(teacher, model=_absolute(teacher.model))
-    if context is not None:
-        model, vectors = (name and _absolute(name) for name in (context.model, context.vectors))
-        context = replace(context, model=model, vectors=vectors)
-    return replace(settings, teacher=teacher, context=context)
-
-
-def _hash_corpus(corpus: PreparedCorpus) -> str:
-    """Return the hash of a corpus's content; its manifest has the hash of every file."""
-    content = {name: corpus.manifest[name] for name in ("counts", "files", "shards")}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    teacher = settings.teacher
+    if teacher is None:
+        return settings
+    corpus = None if teacher.corpus is None else _absolute(teacher.corpus)
+    cache = None if teacher.cache is None else str(Path(teacher.cache).resolve())
+    teacher = replace(teacher, model=_absolute(teacher.model), corpus=corpus, cache=cache)
+    return replace(settings, teacher=teacher)
 
 
 def _add_tokenization(config: ModelConfig, corpus: PreparedCorpus) -> ModelConfig:

@@ -1,7 +1,6 @@
 """One update of the weights: the loss of a window of packed rows, its gradients, the only step of the optimizer.
 
-What is minimised is the loss of predicting the next word and the previous one; the losses of a teacher and of the
-context objective stand beside it.
+What is minimised is the loss of predicting the next word and the previous one, plus those of auxiliary objectives.
 The learning rate and everything random are functions of the number of the update alone, so that resuming is exact.
 """
 
@@ -20,11 +19,10 @@ from elmo.errors import ElmoError
 from elmo.nn.bilm import BiLM, BiLMState
 from elmo.nn.reading_state import TrainingOptions
 from elmo.nn.softmax import NegativeSamples
-from elmo.pretrain.context import ContextHead
-from elmo.pretrain.distillation import TeacherHeads
-from elmo.pretrain.distributed import average_weights, combine_sparse, count_processes, own_rank
+from elmo.pretrain.distributed import average_weights, combine_sparse, own_rank
+from elmo.pretrain.objectives import AuxiliaryObjective, SentenceBatch
 from elmo.pretrain.settings import OptimizerSettings, TrainSettings
-from elmo.pretrain.stream import ContextTargets, Lesson, LMBatch, Position, move
+from elmo.pretrain.stream import LMBatch, Position
 
 INITIAL_ACCUMULATOR = 1.0
 FINAL_RATE_SHARE = 0.1  # of the rate, after a decay
@@ -36,18 +34,17 @@ class DivergedError(ElmoError):
 
 @dataclass(frozen=True)
 class WindowLoss:
-    """Losses summed over the predictions of a window and its lesson, per direction, and the state after it."""
+    """Losses of the language model, summed over the predictions of a window and of its auxiliary batch."""
 
     left_to_right: Tensor
     right_to_left: Tensor
-    state: BiLMState
-    teacher: Tensor  # 1 - cosine, summed over the words of a lesson
-    relations: Tensor  # the loss on their relations, summed
-    context: Tensor  # 1 - cosine, summed over the words with a context to predict
+    state: BiLMState  # after the window
+    auxiliary: Tensor  # the weighted losses of the objectives
+    totals: Tensor  # (metrics, 2): sum and number of what the objectives report
 
 
 class Objective(nn.Module):
-    """The biLM with its training loss; dropout only while training."""
+    """The biLM with its training loss and the auxiliary objectives; dropout only while training."""
 
     def __init__(
         self,
@@ -55,58 +52,92 @@ class Objective(nn.Module):
         *,
         dropout: float,
         product_dtype: torch.dtype = torch.float32,
-        heads: TeacherHeads | None = None,
-        relates: bool = False,
-        context_head: ContextHead | None = None,
+        auxiliary: nn.ModuleDict | None = None,
     ) -> None:
-        """`product_dtype` is that of matrix multiplications; `relates` adds the relations of a lesson's words."""
+        """`product_dtype` is that of matrix multiplications; `auxiliary` has an AuxiliaryObjective per name."""
         super().__init__()
-        self.bilm, self.heads, self.context_head = bilm, heads, context_head
-        self.relates, self.dropout, self.product_dtype = relates, dropout, product_dtype
+        self.bilm, self.auxiliary = bilm, nn.ModuleDict() if auxiliary is None else auxiliary
+        self.dropout, self.product_dtype = dropout, product_dtype
 
-    def forward(self, batch: LMBatch, state: BiLMState, samples: NegativeSamples | None) -> WindowLoss:
-        """Return the losses of a window, against sampled words or, without samples, the whole vocabulary."""
-        mixed = self.product_dtype != torch.float32
-        with torch.autocast(batch.word_index.device.type, self.product_dtype, enabled=mixed):
-            distinct = self.bilm.tokens(batch.char_ids, batch.word_ids).float()
-        read, end = self._read(batch.word_index, batch.keep, state, distinct)
-        tops = [layers[-1].flatten(0, 1) for layers in read]  # (T·B, D)
+    @property
+    def metrics(self) -> list[str]:
+        """Return the names of what the auxiliary objectives report."""
+        return [name for objective in self._objectives() for name in objective.metrics]
+
+    def _objectives(self) -> list[AuxiliaryObjective]:
+        return [module for module in self.auxiliary.values() if isinstance(module, AuxiliaryObjective)]
+
+    def forward(
+        self,
+        batch: LMBatch,
+        state: BiLMState,
+        samples: NegativeSamples | None,
+        beside: SentenceBatch | None = None,
+    ) -> WindowLoss:
+        """Return the losses of a window, against sampled words or, without samples, the whole vocabulary.
+
+        `beside` is the batch of the auxiliary objectives.
+        """
+        layers, end = self._run(batch, state)
+        tops = [side[-1].flatten(0, 1) for side in layers]  # (T·B, D)
         targets = [*batch.targets.flatten(1)]
-        taught = relations = context = distinct.new_zeros(())
-        if self.context_head is not None:
-            context = self._predict_context(self.context_head, tops, batch.context)
-        if self.heads is not None and batch.lesson is None:
-            taught = zero_loss(self.heads)
-        elif self.heads is not None and batch.lesson is not None:
-            lesson = batch.lesson
-            start = self.bilm.zero_state(lesson.keep.shape[1])
-            read, _ = self._read(lesson.word_index, lesson.keep, start, distinct)
-            layers = [torch.stack(side).flatten(1, 2) for side in read]  # (L+1, T·B, D)
-            taught, relations = self._teach(self.heads, lesson, layers)
-            if lesson.num_predicted:
-                for direction, places in enumerate(lesson.predicting):
-                    tops[direction] = torch.cat([tops[direction], layers[direction][-1, places]])
-                    targets[direction] = torch.cat([targets[direction], lesson.targets[direction]])
+        auxiliary = zero_loss(self.auxiliary)
+        totals = torch.zeros(len(self.metrics), 2, dtype=torch.float64, device=batch.word_index.device)
+        if beside is not None:
+            sides, words = self._run_sentences(beside)
+            measured = {}
+            for objective in self._objectives():
+                found = objective(words, beside)
+                auxiliary = auxiliary + found.loss
+                measured.update(found.totals)
+            for row, name in enumerate(self.metrics):
+                totals[row, 0], totals[row, 1] = measured[name]
+            if beside.num_predicted:
+                for direction, places in enumerate(beside.predicting):
+                    tops[direction] = torch.cat([tops[direction], sides[direction][-1, places]])
+                    targets[direction] = torch.cat([targets[direction], beside.targets[direction]])
         losses = self._predict(tops, targets, samples)
-        return WindowLoss(losses[0], losses[1], end, taught, relations, context)
+        return WindowLoss(losses[0], losses[1], end, auxiliary, totals)
+
+    def fit(self, batches: Iterable[SentenceBatch]) -> None:
+        """Start the linear maps of the auxiliary objectives from a regression on some batches."""
+        with torch.no_grad():
+            for batch in batches:
+                _, words = self._run_sentences(batch)
+                for objective in self._objectives():
+                    objective.fit(words, batch)
+        for objective in self._objectives():
+            objective.start()
+        if dist.is_initialized():
+            for parameter in self.auxiliary.parameters():
+                dist.broadcast(parameter.data, 0)
+
+    def _run_sentences(self, batch: SentenceBatch) -> tuple[list[Tensor], Tensor]:
+        """Return the layers of each direction, (L+1, T·B, D), and of the words, (L+1, N, 2D)."""
+        layers, _ = self._run(batch, self.bilm.zero_state(batch.keep.shape[1]))
+        sides = [torch.stack(side).flatten(1, 2) for side in layers]
+        words = [side[:, places] for side, places in zip(sides, batch.places, strict=True)]
+        return sides, torch.cat(words, dim=-1).float()
 
     @property
     def _dropout(self) -> float:
         return self.dropout if self.training else 0.0
 
-    def _read(
-        self, word_index: Tensor, keep: Tensor, state: BiLMState, distinct: Tensor
-    ) -> tuple[list[list[Tensor]], BiLMState]:
-        """Read packed rows; return each direction's layers, word vectors first, (T, B, D) each, and the state."""
+    def _run(self, batch: LMBatch | SentenceBatch, state: BiLMState) -> tuple[list[list[Tensor]], BiLMState]:
+        """Return each direction's layers, word vectors first, (T, B, D) each, and the state after them."""
+        mixed = self.product_dtype != torch.float32
+        with torch.autocast(batch.word_index.device.type, self.product_dtype, enabled=mixed):
+            distinct = self.bilm.tokens(batch.char_ids, batch.word_ids).float()
         stacks = (self.bilm.left_to_right, self.bilm.right_to_left)
         starts = (state.left_to_right, state.right_to_left)
-        read, ends = [], []
-        for stack, start, index in zip(stacks, starts, word_index, strict=True):
+        sides, ends = [], []
+        for stack, start, index in zip(stacks, starts, batch.word_index, strict=True):
             words = F.embedding(index, distinct)
-            layers, end = stack.read_layers(words, keep, start, TrainingOptions(self._dropout, self.product_dtype))
-            read.append([words, *layers])
+            options = TrainingOptions(self._dropout, self.product_dtype)
+            layers, end = stack.read_layers(words, batch.keep, start, options)
+            sides.append([words, *layers])
             ends.append(end)
-        return read, BiLMState(ends[0], ends[1])
+        return sides, BiLMState(ends[0], ends[1])
 
     def _predict(self, tops: list[Tensor], targets: list[Tensor], samples: NegativeSamples | None) -> list[Tensor]:
         """Return the loss of each direction, summed over its states (N, D)."""
@@ -119,23 +150,6 @@ class Objective(nn.Module):
             else:
                 losses.append(softmax.sampled_loss(states.to(self.product_dtype), wanted, samples))
         return losses
-
-    def _predict_context(self, head: ContextHead, tops: list[Tensor], targets: ContextTargets | None) -> Tensor:
-        if targets is None or not len(targets.vectors):
-            return zero_loss(head)
-        states = torch.cat([top[places] for top, places in zip(tops, targets.places, strict=True)], dim=-1)
-        cosine: Tensor = head(states.float(), targets.vectors)
-        return (1 - cosine).sum()
-
-    def _teach(self, heads: TeacherHeads, lesson: Lesson, layers: list[Tensor]) -> tuple[Tensor, Tensor]:
-        """Return 1 - cosine with the teacher and, if asked for, the relations, summed over a lesson's words."""
-        assert lesson.vectors is not None
-        sides = [side[:, places] for side, places in zip(layers, lesson.places, strict=True)]
-        read = torch.cat(sides, dim=-1)
-        cosine: Tensor = heads(read, lesson.vectors)
-        words = lesson.word_index[0].flatten()[lesson.places[0]]
-        relations = heads.relate(read, lesson.vectors, words).sum() if self.relates else read.new_zeros(())
-        return (1 - cosine).sum(), relations
 
 
 def zero_loss(module: nn.Module) -> Tensor:
@@ -155,9 +169,7 @@ class TrainState:
     position: Position
     num_updates: int  # so far
     num_words: int  # read so far, by all processes
-    heads: TeacherHeads | None = None  # predict a teacher's vectors
-    context_head: ContextHead | None = None  # predicts what surrounds a word
-    context_fingerprint: str = ""  # of the vectors that it predicts
+    auxiliary: nn.ModuleDict = field(default_factory=nn.ModuleDict)  # AuxiliaryObjective by name
 
 
 @dataclass(frozen=True)
@@ -170,7 +182,7 @@ class StepReport:
     gradient_norm: float
     learning_rate: float
     num_words: int
-    cosines: Mapping[str, float] = field(default_factory=dict)  # teacher_cosine, context_cosine
+    auxiliary: Mapping[str, float] = field(default_factory=dict)  # means of what the objectives report
 
     def describe(self, *, sampled: bool) -> dict[str, float]:
         """Return what the metrics record; a sampled loss is not comparable with one of the full softmax."""
@@ -181,49 +193,49 @@ class StepReport:
             "gradient_norm": self.gradient_norm,
             "learning_rate": self.learning_rate,
             "num_words": self.num_words,
-            **self.cosines,
+            **self.auxiliary,
         }
 
 
 def train_step(
-    state: TrainState, batches: Iterator[LMBatch], settings: TrainSettings, *, num_updates: int, num_words: int
+    state: TrainState,
+    batches: Iterator[tuple[LMBatch, SentenceBatch | None]],
+    settings: TrainSettings,
+    *,
+    num_updates: int,
+    num_words: int,
 ) -> StepReport:
-    """Read windows_per_update windows and update the weights once; `num_words` is the size of the vocabulary."""
+    """Take windows_per_update windows and update the weights once; `num_words` is the size of the vocabulary."""
     update = state.num_updates
     torch.manual_seed(_mix_seed(settings.seed, update, own_rank() + 1))
     device = state.parameters[0].device
     for group in state.optimizer.param_groups:
         group["lr"] = rate_at(update, num_updates, settings.optimizer)
     state.optimizer.zero_grad(set_to_none=True)
-    # Losses: left to right, right to left, teacher, context; words: read, taught, with a context to predict.
-    sums = torch.zeros(7, dtype=torch.float64, device=device)
+    metrics = _unwrap(state.objective).metrics
+    # Losses left to right and right to left, words, then the sum and the number of each metric.
+    sums = torch.zeros(3 + 2 * len(metrics), dtype=torch.float64, device=device)
     for window in range(settings.windows_per_update):
-        batch = move(next(batches), device)
+        batch, beside = next(batches)
+        batch, beside = batch.to(device), None if beside is None else beside.to(device)
         samples = None
         if settings.num_samples:
             generator = torch.Generator().manual_seed(_mix_seed(settings.seed, update, 0) + window)
             samples = NegativeSamples(settings.num_samples, num_words, generator).to(device)
+        num_predicted = batch.num_words + (0 if beside is None else beside.num_predicted)
         with _syncing(state.objective, window + 1 == settings.windows_per_update):
-            result: WindowLoss = state.objective(batch, state.bilm_state, samples)
-            loss = _weigh(result, batch, settings)
+            result: WindowLoss = state.objective(batch, state.bilm_state, samples, beside)
+            loss = (result.left_to_right + result.right_to_left) / (2 * num_predicted) + result.auxiliary
             (loss * settings.num_steps / settings.windows_per_update).backward()  # type: ignore[no-untyped-call]
         state.bilm_state, state.position = result.state, batch.position
-        lesson, context = batch.lesson, batch.context
-        losses = torch.stack([result.left_to_right, result.right_to_left, result.teacher, result.context])
-        num_read = batch.num_words + (0 if lesson is None else lesson.predicting.shape[1])
-        num_taught = 0 if lesson is None else lesson.places.shape[1]
-        num_context = 0 if context is None else len(context.vectors)
-        sums += torch.cat([losses.detach(), loss.new_tensor([num_read, num_taught, num_context])])
+        losses = [result.left_to_right.detach(), result.right_to_left.detach(), loss.new_tensor(num_predicted)]
+        sums += torch.cat([torch.stack(losses), result.totals.flatten()])
     if dist.is_initialized():
         dist.all_reduce(sums)
     combine_sparse(state.parameters, averages=settings.average_every == 1)
     norm = clip_gradients(state.parameters, settings.optimizer.clip_norm)
-    left_to_right, right_to_left, taught_loss, context_loss, words, taught_words, context_words = sums.tolist()
-    cosines = {}
-    if taught_words:
-        cosines["teacher_cosine"] = 1 - taught_loss / taught_words
-    if context_words:
-        cosines["context_cosine"] = 1 - context_loss / context_words
+    left_to_right, right_to_left, words, *totals = sums.tolist()
+    pairs = zip(metrics, totals[::2], totals[1::2], strict=True)
     if not math.isfinite(left_to_right + right_to_left + norm):
         raise DivergedError(
             f"The loss or its gradient is not a number at update {update + 1}; the last checkpoint is good, so "
@@ -241,7 +253,7 @@ def train_step(
         gradient_norm=norm,
         learning_rate=state.optimizer.param_groups[0]["lr"],
         num_words=state.num_words,
-        cosines=cosines,
+        auxiliary={name: total / number for name, total, number in pairs if number},
     )
 
 
@@ -250,25 +262,10 @@ def is_averaging(update: int, settings: TrainSettings, num_updates: int) -> bool
     return update % settings.average_every == 0 or update == num_updates
 
 
-def _weigh(result: WindowLoss, batch: LMBatch, settings: TrainSettings) -> torch.Tensor:
-    """Return the loss of a window in this process; gradients are averaged over processes.
-
-    Windows have the same number of words in all processes; the words of lessons and those with a context to
-    predict are counted over all processes.
-    """
-    lesson, teacher, num_processes = batch.lesson, settings.teacher, count_processes()
-    num_words = batch.num_words + (0 if lesson is None else lesson.num_predicted / num_processes)
-    loss = (result.left_to_right + result.right_to_left) / (2 * num_words)
-    share = 0.0 if lesson is None else num_processes / lesson.num_words
-    if teacher is not None:
-        loss = loss + teacher.weight * share * result.teacher
-        loss = loss + teacher.relations * share * result.relations
-    if settings.context is not None:
-        num_targets = torch.tensor(0 if batch.context is None else len(batch.context.vectors), device=loss.device)
-        if dist.is_initialized():
-            dist.all_reduce(num_targets)
-        loss = loss + settings.context.weight * num_processes / max(1, int(num_targets)) * result.context
-    return loss
+def _unwrap(objective: nn.Module) -> Objective:
+    inner = objective.module if isinstance(objective, DistributedDataParallel) else objective
+    assert isinstance(inner, Objective)
+    return inner
 
 
 def _syncing(objective: nn.Module, is_last: bool) -> contextlib.AbstractContextManager[None]:

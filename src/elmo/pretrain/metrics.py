@@ -133,8 +133,8 @@ class TrainingReport:
         """Show the losses of an update, the rate and the remaining time."""
         loss = self._smooth(self._loss_name, (report.left_to_right_loss + report.right_to_left_loss) / 2)
         parts = [f"update {report.update:,} of {self._run.num_updates:,}", f"{self._loss_name} {loss:.3f}"]
-        for name, cosine in report.cosines.items():
-            parts.append(f"{name.replace('_', ' ')} {self._smooth(name, cosine):.3f}")
+        for name, value in report.auxiliary.items():
+            parts.append(f"{name.replace('_', ' ')} {self._smooth(name, value):.3f}")
         seconds = max(1e-9, time.monotonic() - self._started)
         parts.append(f"{(report.num_words - self._start_words) / seconds:,.0f} words/s")
         seconds_per_update = seconds / (report.update - self._start_updates)
@@ -145,11 +145,11 @@ class TrainingReport:
     def on_validation(self, found: "Validation") -> None:
         """Print the perplexity on the validation text."""
         evaluation = found.evaluation
-        cosines = "".join(f"; {name.replace('_', ' ')} {cosine:.4f}" for name, cosine in found.cosines.items())
+        auxiliary = "".join(f"; {name.replace('_', ' ')} {value:.4f}" for name, value in found.auxiliary.items())
         self._say(
             f"update {found.update:,}: validation perplexity (full softmax) {evaluation.perplexity:.2f} "
             f"(left to right {evaluation.left_to_right_perplexity:.2f}, right to left "
-            f"{evaluation.right_to_left_perplexity:.2f}, {evaluation.unknown_rate:.2%} unknown){cosines}"
+            f"{evaluation.right_to_left_perplexity:.2f}, {evaluation.unknown_rate:.2%} unknown){auxiliary}"
         )
 
     def on_checkpoint(self, folder: Path) -> None:

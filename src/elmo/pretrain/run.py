@@ -3,14 +3,16 @@
 launch.py opens runs; loop.py makes one update; here is what happens around the updates.
 """
 
+import itertools
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import write_json
@@ -23,17 +25,19 @@ from elmo.inference.scoring import Evaluation, evaluate_text
 from elmo.model import Elmo
 from elmo.nn.bilm import BiLM
 from elmo.nn.build import build_bilm, to_tensors, weights_of
-from elmo.pretrain.context import ContextHead, ContextObjective
-from elmo.pretrain.distillation import Distillation, TeacherHeads
+from elmo.pretrain.contrastive import build_contrastive
+from elmo.pretrain.distillation import build_distillation
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.loop import Objective, StepReport, TrainState, build_optimizer, is_averaging, train_step
 from elmo.pretrain.metrics import MetricsWriter, read_metrics
+from elmo.pretrain.objectives import AuxiliaryObjective, SentenceBatch
 from elmo.pretrain.saving import load_checkpoint, remove_old, save_checkpoint
 from elmo.pretrain.settings import TrainSettings
 from elmo.pretrain.stream import LMBatch, Position, WindowStream, read_ahead
 from elmo.text.vocabulary import Vocabulary, read_word_vectors
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+FITTED_BATCHES = 48  # for the start of the linear maps of auxiliary objectives
 MEASURED = ("perplexity", "left_to_right_perplexity", "right_to_left_perplexity", "unknown_rate")
 
 
@@ -43,7 +47,7 @@ class Validation:
 
     update: int
     evaluation: Evaluation
-    cosines: Mapping[str, float]  # teacher_cosine, context_cosine: means over words of the validation text
+    auxiliary: Mapping[str, float]  # what the auxiliary objectives measured
 
 
 @dataclass(frozen=True)
@@ -79,10 +83,30 @@ class Run:
         self._word_counts = _count_vocabulary(corpus)
         self._best: tuple[float, str] | None = None  # perplexity and name of the best checkpoint
         self.last_validation: Validation | None = None  # in this process
-        self._distillation = None
+        self._task = None
         if settings.teacher is not None:
-            self._distillation = Distillation(corpus, settings, processes, num_updates=self.num_updates)
-        self._context = None if settings.context is None else ContextObjective(settings.context, corpus)
+            torch.manual_seed(settings.seed)
+            self._task = build_distillation(
+                settings.teacher,
+                corpus,
+                self.config,
+                processes,
+                start_from,
+                folder=folder,
+                num_updates=self.num_updates,
+                seed=settings.seed,
+            )
+        elif settings.contrastive is not None:
+            torch.manual_seed(settings.seed)
+            self._task = build_contrastive(
+                settings.contrastive,
+                corpus,
+                self.config,
+                processes,
+                start_from,
+                num_updates=self.num_updates,
+                seed=settings.seed,
+            )
         self.state = self._make_state(start_from)
 
     def _make_state(self, start_from: Checkpoint | None) -> TrainState:
@@ -97,23 +121,16 @@ class Run:
         assert bilm.softmaxes is not None
         for softmax in bilm.softmaxes:
             softmax.sparse_gradient = settings.updates_touched_rows
-        heads = context_head = None
-        vector_dim = self.config.vector_dim
-        if self._distillation is not None and settings.teacher is not None:
-            teacher_dim = self._distillation.teacher.dim
-            heads = TeacherHeads(
-                settings.teacher.heads, num_layers=bilm.num_layers, input_dim=vector_dim, output_dim=teacher_dim
-            ).to(processes.device)
-        if self._context is not None:
-            context_head = ContextHead(vector_dim, self._context.dim).to(processes.device)
+        auxiliary = nn.ModuleDict() if self._task is None else self._task.objectives.to(processes.device)
         objective = Objective(
             bilm,
             dropout=settings.dropout,
             product_dtype=DTYPES[settings.precision],
-            heads=heads,
-            relates=settings.teacher is not None and settings.teacher.relations > 0,
-            context_head=context_head,
+            auxiliary=auxiliary,
         )
+        if self._task is not None and not list_checkpoints(self.folder):
+            drawn = (self._task.source.draw(number) for number in range(FITTED_BATCHES))
+            objective.fit(batch.to(processes.device) for batch in drawn)
         parameters = [parameter for parameter in objective.parameters() if parameter.requires_grad]
         rows = processes.share(settings.num_rows)
         return TrainState(
@@ -125,9 +142,7 @@ class Run:
             position=Position(block=tuple(rows), offset=(0,) * len(rows)),
             num_updates=0,
             num_words=0,
-            heads=heads,
-            context_head=context_head,
-            context_fingerprint="" if self._context is None else self._context.fingerprint,
+            auxiliary=auxiliary,
         )
 
     @property
@@ -163,13 +178,19 @@ class Run:
 
     def checkpoint(self) -> Checkpoint:
         """Return the model as it is now."""
-        return Checkpoint(
+        checkpoint = Checkpoint(
             self.config,
             weights_of(self.state.bilm),
             vocabulary=self.corpus.vocabulary,
             origin={"format": "trained", "source": self.folder.name},
             word_counts=self._word_counts,
         )
+        for objective in self._objectives():
+            checkpoint = objective.complete(checkpoint)
+        return checkpoint
+
+    def _objectives(self) -> list[AuxiliaryObjective]:
+        return [] if self._task is None else list(self._task.each().values())
 
     def train(self, watcher: Watcher, *, should_stop: Callable[[], bool] = lambda: False) -> bool:
         """Update the weights until the run is done, validating and saving on the way; return whether it is done.
@@ -203,10 +224,13 @@ class Run:
                 metrics.close()
         return True
 
-    def _read_batches(self) -> Generator[LMBatch, None, None]:
-        """Yield the windows of this process from where it stands, lessons with the teacher's vectors."""
-        settings, characters, distillation = self.settings, self.config.characters, self._distillation
-        lessons = None if distillation is None else distillation.lessons(done=self.state.num_updates)
+    def _read_batches(self) -> Generator[tuple[LMBatch, SentenceBatch | None], None, None]:
+        """Yield the windows of this process from where it stands, each with the batch of the auxiliary task."""
+        settings, characters = self.settings, self.config.characters
+        beside: Iterator[SentenceBatch | None] = itertools.repeat(None)
+        if self._task is not None:
+            done = self.state.num_updates
+            beside = self._task.batches(done=done, windows_per_update=settings.windows_per_update)
         stream = WindowStream(
             self.corpus,
             num_rows=settings.num_rows,
@@ -217,15 +241,8 @@ class Run:
             read_words=self.config.words is not None,
             reset_at_sentences=settings.reset_state == "sentence",
             position=self.state.position,
-            lessons=lessons,
-            find_context=None if self._context is None else self._context.find_targets,
         )
-        with closing(read_ahead(stream)) as batches:
-            for batch in batches:
-                lesson = batch.lesson
-                if distillation is not None and lesson is not None:
-                    lesson = replace(lesson, vectors=distillation.teacher.vectors(lesson.pieces))
-                yield replace(batch, lesson=lesson)
+        return read_ahead(lambda: (stream.next_batch(), next(beside)))
 
     def _after(self, report: StepReport, metrics: MetricsWriter | None, watcher: Watcher) -> None:
         """Write metrics, validate and save, each where it is due after an update."""
@@ -240,7 +257,7 @@ class Run:
             if validates:
                 validation = self.last_validation = self._validate(update)
                 measured = {name: getattr(validation.evaluation, name) for name in MEASURED}
-                metrics.write("validation", update, {**measured, **validation.cosines})
+                metrics.write("validation", update, {**measured, **validation.auxiliary})
                 watcher.on_validation(validation)
         if is_last or validates or update % settings.checkpoint_every == 0:
             self._save(validation, watcher)
@@ -249,15 +266,13 @@ class Run:
         carry = self.settings.reset_state == "never"
         model = Elmo(self.checkpoint(), device=self._processes.device, state="carry" if carry else "zero")
         evaluation = evaluate_text(model, self._validation)
-        cosines = {}
-        heads, context_head = self.state.heads, self.state.context_head
-        if carry and (heads is not None or context_head is not None):
+        auxiliary: dict[str, float] = {}
+        objectives = self._objectives()
+        if carry and objectives:
             model = Elmo(self.checkpoint(), device=self._processes.device)
-        if self._distillation is not None and heads is not None:
-            cosines["teacher_cosine"] = self._distillation.validate(model, heads, self._validation)
-        if self._context is not None and context_head is not None:
-            cosines["context_cosine"] = self._context.validate(model, context_head, self._validation)
-        return Validation(update, evaluation, cosines)
+        for objective in objectives:
+            auxiliary |= objective.validate(model, self._validation)
+        return Validation(update, evaluation, auxiliary)
 
     def _save(self, validation: Validation | None, watcher: Watcher) -> None:
         folder = save_checkpoint(self.folder, self.state, self.checkpoint())
@@ -286,7 +301,7 @@ class Run:
     @property
     def _seeks_perplexity(self) -> bool:
         """Whether the lowest perplexity is best; what is learned beside the language model raises it at first."""
-        return self.settings.teacher is None and self.settings.context is None
+        return self._task is None
 
     def _write_best(self) -> None:
         """Write best.json if it is not up to date, and remove old checkpoints."""

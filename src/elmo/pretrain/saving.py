@@ -29,8 +29,7 @@ from elmo.pretrain.loop import TrainState
 from elmo.pretrain.stream import Position
 
 TRAINING = "training"
-OPTIMIZER_FILE, HEADS_FILE, CONTEXT_FILE = "optimizer.pt", "teacher-heads.pt", "context-head.pt"
-PROGRESS_FILE = "progress.json"
+OPTIMIZER_FILE, AUXILIARY_FILE, PROGRESS_FILE = "optimizer.pt", "auxiliary.pt", "progress.json"
 _DAMAGED = (pickle.UnpicklingError, zipfile.BadZipFile)
 
 
@@ -69,11 +68,8 @@ def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
 def _write_training(folder: Path, state: TrainState, rows: list[Any]) -> None:
     folder.mkdir()
     _dump(state.optimizer.state_dict(), folder / OPTIMIZER_FILE)
-    if state.heads is not None:
-        _dump(state.heads.state_dict(), folder / HEADS_FILE)
-    if state.context_head is not None:
-        head = {"vectors": state.context_fingerprint, "weights": state.context_head.state_dict()}
-        _dump(head, folder / CONTEXT_FILE)
+    if len(state.auxiliary):
+        _dump(state.auxiliary.state_dict(), folder / AUXILIARY_FILE)
     for rank, part in enumerate(rows):
         _dump(part, folder / f"rows-{rank}.pt")
     progress = {"num_updates": state.num_updates, "num_words": state.num_words, "num_processes": len(rows)}
@@ -107,23 +103,17 @@ def load_checkpoint(state: TrainState, folder: Path) -> None:
     num_rows = len(state.position.block)
     own = slice(num_rows * own_rank(), num_rows * (own_rank() + 1))
     state.bilm.load_state_dict(to_tensors(weights))
-    had_context = _load_optimizer(state, training / OPTIMIZER_FILE)
-    if state.heads is not None:
+    if len(state.auxiliary):
         try:
-            state.heads.load_state_dict(_load(training / HEADS_FILE))
+            state.auxiliary.load_state_dict(_load(training / AUXILIARY_FILE))
         except RuntimeError as error:
             raise CheckpointError(
-                f"{training / HEADS_FILE} does not fit the teacher, which is not the one the run was started with"
-                "; restore that one: with another teacher a run cannot resume exactly."
+                f"{training / AUXILIARY_FILE} does not fit the teacher, which is not the one the run was started "
+                "with; restore that one: with another teacher a run cannot resume exactly."
             ) from error
-    if state.context_head is not None and had_context:
-        head = _load(training / CONTEXT_FILE)
-        if head["vectors"] != state.context_fingerprint:
-            raise CheckpointError(
-                f"The vectors of the context objective are not those that {training / CONTEXT_FILE} was trained "
-                "with; restore those: with others a run cannot resume exactly."
-            )
-        state.context_head.load_state_dict(head["weights"])
+    # Options such as the learning rate come from the settings, not from the file.
+    fresh = state.optimizer.state_dict()
+    state.optimizer.load_state_dict({**fresh, "state": _load(training / OPTIMIZER_FILE)["state"]})
     state.position = Position(tuple(block[own]), tuple(offset[own]))
     joined = [torch.cat(tensors, dim=1) for tensors in zip(*(part["bilm_state"] for part in parts), strict=True)]
     ahead, back = state.bilm_state.left_to_right, state.bilm_state.right_to_left
@@ -131,21 +121,6 @@ def load_checkpoint(state: TrainState, folder: Path) -> None:
     saved = BiLMState(type(ahead)(*joined[:middle]), type(back)(*joined[middle:]))
     state.bilm_state = saved.rows(own).to(state.parameters[0].device)
     state.num_updates, state.num_words = num_updates, num_words
-
-
-def _load_optimizer(state: TrainState, path: Path) -> bool:
-    """Load the optimizer's state and return whether all our parameters have one.
-
-    A run may resume in a new folder with the context objective added or removed: its head comes last among the
-    parameters. Options such as the learning rate come from the settings, not from the file.
-    """
-    fresh, saved = state.optimizer.state_dict(), _load(path)["state"]
-    numbers = range(len(state.parameters))
-    found = {number: saved.get(number, fresh["state"].get(number)) for number in numbers}
-    state.optimizer.load_state_dict(
-        {**fresh, "state": {number: values for number, values in found.items() if values is not None}}
-    )
-    return all(number in saved for number in numbers)
 
 
 def remove_old(run: Path, *, keep: int, best: str | None) -> None:

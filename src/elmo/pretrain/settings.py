@@ -55,46 +55,62 @@ class OptimizerSettings:
 
 @dataclass(frozen=True)
 class TeacherSettings:
-    """An encoder whose word vectors the model learns to predict, beside the language model."""
+    """An encoder whose vectors of words and of sentences the model learns, beside the language model."""
 
     model: str  # a Hugging Face encoder: a folder, or a name on the hub
-    weight: float = 10.0  # of 1 - cosine, beside the loss per word of both directions
+    words: float = 10.0  # weight of 1 - cosine with its word vectors, beside the loss per word; 0: not learned
+    sentences: float = 0.0  # weight of the loss on its sentence vectors; 0: not learned
     relations: float = 0.0  # weight of the loss on the similarities among occurrences of a word
-    share: float = 0.1  # words taught per word that the language model reads
-    every: int = 4  # updates from lesson to lesson; few large ones take less time than many small ones
-    predict: bool = False  # whether the language model also learns from the sentences of lessons
-    heads: tuple[Literal["top", "each", "average"], ...] = ("top",)  # which layers predict the teacher's vectors
-    begin: float = 0.0  # when lessons start, as a share of the run
-    end: float = 1.0  # when they stop
+    contrast: float = 1.0  # weight, inside that of sentences, of the margin to reordered and negated sentences
+    negations: tuple[str, ...] = ()  # words that negate a sentence, in lower case
+    corpus: str | None = None  # a prepared corpus of sentences for the teacher; by default that of the run
+    num_sentences: int = 200_000  # that the teacher encodes, drawn at random; 0: all
+    cache: str | None = None  # a folder for the teacher's vectors; by default RUN-teacher
+    batch_sentences: int = 256  # in a distilled batch
+    every: int = 1  # updates from one distilled batch to the next
+    predict: bool = True  # whether the language model also learns from the distilled sentences
+    heads: tuple[Literal["top", "each", "average"], ...] = ("top",)  # which layers predict the word vectors
+    begin: float = 0.0  # when distillation starts, as a share of the run
+    end: float = 1.0  # when it stops
     max_words: int = 48  # longer sentences are truncated, for both
-    precision: Literal["float32", "bfloat16"] = "float32"  # of the teacher's matrix multiplications
+    precision: Literal["float32", "bfloat16"] = "float32"  # of the teacher
 
     def faults(self) -> list[str]:
         """Return one phrase per invalid setting."""
-        found = list_not_positive(self, "weight", "share", "every", "max_words")
-        found += _list_negative(self, "relations")
+        found = list_not_positive(self, "batch_sentences", "every", "max_words")
+        found += _list_negative(self, "words", "sentences", "relations", "contrast", "num_sentences")
+        if not self.words and not self.sentences:
+            found.append("words and sentences are both 0; set the weight of at least one of them")
         if not self.model.strip():
-            found.append("model is empty; give the folder or the name of an encoder")
+            found.append("model is empty; set the folder or the name of an encoder")
         if not self.heads:
-            found.append("heads is empty; give at least one of top, each, average")
+            found.append("heads is empty; name at least one of top, each, average")
         if not 0 <= self.begin < self.end <= 1:
             found.append(f"begin is {self.begin} and end is {self.end}; 0 <= begin < end <= 1 was expected")
         return found
 
 
 @dataclass(frozen=True)
-class ContextSettings:
-    """A vector of what surrounds each word, which the states of both directions learn to predict."""
+class ContrastiveSettings:
+    """Sentence vectors learned without a teacher, beside the language model."""
 
-    model: str | None = None  # a model with a context layer (elmo fuse): a folder or a name
-    vectors: str | None = None  # instead, a text file of static word vectors: elmo static, GloVe or word2vec
-    weight: float = 1.0  # of 1 - cosine, beside the loss per word of both directions
+    weight: float = 1.0  # of the contrastive loss, beside the loss per word of both directions
+    dim: int = 384  # of a sentence vector
+    batch_sentences: int = 256  # half of them copies of the others
+    temperature: float = 0.05  # of the softmax over cosines
+    dropout: float = 0.1  # of the vectors of words
+    neighbors: float = 0.3  # weight of finding the next sentence, beside that of finding the copy
+    contrast: float = 1.0  # weight of the margin to reordered and negated sentences
+    negations: tuple[str, ...] = ()  # words that negate a sentence, in lower case
+    every: int = 1  # updates from one batch to the next
+    max_words: int = 48  # of a sentence
 
     def faults(self) -> list[str]:
         """Return one phrase per invalid setting."""
-        found = list_not_positive(self, "weight")
-        if (self.model is None) == (self.vectors is None):
-            found.append("model and vectors are both given or both missing; set one of them")
+        found = list_not_positive(self, "weight", "dim", "batch_sentences", "temperature", "every", "max_words")
+        found += _list_negative(self, "neighbors", "contrast")
+        if not 0 <= self.dropout < 1:
+            found.append(f"dropout is {self.dropout}; it must be at least 0 and below 1")
         return found
 
 
@@ -105,7 +121,7 @@ class TrainSettings:
     model: ModelConfig = field(default_factory=ModelConfig)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     teacher: TeacherSettings | None = None
-    context: ContextSettings | None = None
+    contrastive: ContrastiveSettings | None = None
     num_rows: int = 128  # of the global batch, over all processes
     num_steps: int = 20  # words that a row reads in a window; gradients are truncated there
     windows_per_update: int = 1  # windows whose gradients are accumulated before the weights are updated

@@ -191,7 +191,7 @@ class GivenIds:
         ids = np.frombuffer(content, dtype=np.int64).reshape(len(keys), -1)
         characters = None
         if self._num_characters is not None:
-            characters = np.ascontiguousarray(ids[:, : self._num_characters])
+            characters = ids[:, : self._num_characters].copy()
         return TokenIds(characters, ids[:, -1].copy() if self._has_words else None)
 
 

@@ -128,8 +128,8 @@ void elmo_wake_helper(void); /* it is about to get a task */
 /* What the library was compiled from: the first 16 digits of a SHA-256 over the sources, see hatch_build.py. */
 const char *elmo_source_hash(void);
 int64_t elmo_abi(void);
+/* The variants that this processor runs, the fastest first; NULL after the last. */
 const char *elmo_variant(int64_t number);
-const char *elmo_best_variant(void);
 
 /* The same signatures for every instruction set. */
 #define ELMO_DECLARE(SUFFIX)                                                                                           \

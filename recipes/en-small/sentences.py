@@ -1,0 +1,197 @@
+"""Write the sentences that a teacher encodes for en-small, in tokenized lines: groups of GROUP related sentences.
+
+    python recipes/en-small/sentences.py CORPUS OUTPUT --groups 100000 --tasks DATA/tasks
+
+CORPUS is a prepared corpus. A group holds neighbouring sentences or clauses of a text, or a sentence with a contrast:
+the noun phrases around its verb exchanged, or a negation inserted or removed. With --tasks, raw text of the training
+parts of sets whose licence allows it (SNLI, SQuAD, UD English EWT, WNUT 2017, SemEval-2010 task 8) is added. No labels
+are read. The output is for `elmo prepare --split lines --split-on-spaces`.
+"""
+
+import argparse
+import json
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from elmo import Elmo
+from elmo.corpus.prepared import MARK, PreparedCorpus
+
+GROUP = 4
+SHORTEST, LONGEST = 4, 22  # words
+AUXILIARIES = {
+    "is", "are", "was", "were", "can", "could", "will", "would", "should", "may", "must", "has", "have", "had", "does",
+    "do", "did",
+}  # fmt: skip
+DETERMINERS = {"the", "a", "an", "his", "her", "their", "its", "my", "our", "your", "some", "this", "that"}
+PREPOSITIONS = {"of", "in", "on", "at", "by", "with", "from", "to", "for", "and", "or", "than", "before", "after"}
+
+
+def main() -> None:
+    """Write the lines."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--groups", type=int, default=100_000)
+    parser.add_argument("--tasks", type=Path)
+    parser.add_argument("--seed", type=int, default=31)
+    options = parser.parse_args()
+    rng = random.Random(options.seed)
+    groups = list(from_corpus(PreparedCorpus.open(options.corpus), options.groups, rng))
+    if options.tasks is not None:
+        groups += from_tasks(options.tasks, rng)
+    rng.shuffle(groups)
+    with options.output.open("w", encoding="utf-8") as file:
+        for group in groups:
+            file.writelines(f"{' '.join(words)}\n" for words in group)
+    print(f"{len(groups):,} groups, {sum(len(words) for group in groups for words in group):,} words")
+
+
+def from_corpus(corpus: PreparedCorpus, num_groups: int, rng: random.Random) -> Iterator[list[list[str]]]:
+    """Yield groups of neighbouring sentences and clauses, every fourth one of contrasts."""
+    blocks = corpus.blocks()
+    produced = 0
+    while produced < num_groups:
+        shard, start, stop = (int(number) for number in blocks[rng.randrange(len(blocks))])
+        ids = corpus.read_block(shard, start, stop)
+        bounds = [*np.flatnonzero(ids == MARK).tolist(), len(ids)]
+        for _ in range(max(1, len(bounds) // 12)):  # a few places of each block
+            first = rng.randrange(len(bounds) - 1)
+            chosen = bounds[first : first + GROUP + 1]
+            spans = zip(chosen, chosen[1:], strict=False)
+            sentences = [corpus.words(ids[mark + 1 : end]) for mark, end in spans]
+            pieces = [piece for sentence in sentences for piece in shorten(sentence, rng)]
+            group = complete(pieces[:GROUP], rng, contrasts=0.25)
+            if group is not None:
+                produced += 1
+                yield group
+
+
+def from_tasks(folder: Path, rng: random.Random) -> list[list[list[str]]]:
+    """Return groups of captions, questions and sentences of the training parts of the tasks."""
+    tokenize = Elmo.from_pretrained().tokenize
+    texts: list[list[str]] = []
+    captions: dict[str, list[str]] = {}
+    for line in (folder / "entailment" / "snli-small-train.jsonl").read_text(encoding="utf-8").splitlines():
+        pair = json.loads(line)
+        captions.setdefault(pair["premise"], []).append(pair["hypothesis"])
+    texts += [[premise, *others] for premise, others in captions.items()]
+    squad = json.loads((folder / "qa" / "squad-small-train.json").read_text(encoding="utf-8"))
+    for article in squad["data"]:
+        texts += [[entry["question"] for entry in paragraph["qas"]] for paragraph in article["paragraphs"]]
+    relations = (folder / "relations" / "semeval2010-train.txt").read_text(encoding="utf-8")
+    sentences = re.findall(r'^\d+\t"(.*)"', relations, flags=re.MULTILINE)
+    texts += [[re.sub(r"</?e\d>", "", sentence)] for sentence in sentences]
+    treebank = (folder / "pos" / "ewt-train.conllu").read_text(encoding="utf-8")
+    sentences = re.findall(r"^# text = (.*)", treebank, flags=re.MULTILINE)
+    texts += [sentences[start : start + GROUP] for start in range(0, len(sentences), GROUP)]
+    tweets = (folder / "ner" / "wnut17-train.conll").read_text(encoding="utf-8").split("\n\n")
+    tweets = [" ".join(line.split("\t")[0] for line in tweet.splitlines()) for tweet in tweets]
+    texts += [[tweet] for tweet in tweets if tweet.strip()]
+    groups = []
+    for lines in texts:
+        tokenized = [list(words) for line in lines if (words := _words(tokenize(line)))]
+        for start in range(0, len(tokenized), GROUP):
+            group = complete([words[:LONGEST] for words in tokenized[start : start + GROUP]], rng, contrasts=0.5)
+            if group is not None:
+                groups.append(group)
+    return groups
+
+
+def _words(tokens: object) -> list[str]:
+    return [getattr(token, "text", token) for token in tokens]  # type: ignore[attr-defined]
+
+
+def shorten(sentence: list[str], rng: random.Random) -> list[list[str]]:
+    """Return a sentence, or a clause of it: always if it is long, else sometimes."""
+    if len(sentence) < SHORTEST:
+        return []
+    if len(sentence) <= LONGEST and rng.random() < 0.8:
+        return [sentence]
+    ends = [
+        number for number, word in enumerate(sentence) if word in {",", ";", ":", "and", "but", "that", "which"}
+    ]
+    bounds = [-1, *ends, len(sentence)]
+    clauses = [sentence[start + 1 : end] for start, end in zip(bounds, bounds[1:], strict=False)]
+    clauses = [clause for clause in clauses if SHORTEST <= len(clause) <= LONGEST]
+    return [rng.choice(clauses)] if clauses else [sentence[:LONGEST]]
+
+
+def complete(group: list[list[str]], rng: random.Random, *, contrasts: float) -> list[list[str]] | None:
+    """Fill a group up with contrasts of its sentences; None if there are too few."""
+    if not group:
+        return None
+    if rng.random() < contrasts or len(group) < GROUP:
+        kept: list[list[str]] = []
+        for words in group:
+            variants = [variant for variant in (negate(words), exchange(words, rng)) if variant is not None]
+            kept.append(words)
+            if variants and len(kept) < GROUP:
+                kept.append(rng.choice(variants))
+        group = kept[:GROUP]
+    while len(group) < GROUP:
+        words = rng.choice(group)
+        start = rng.randrange(0, max(1, len(words) // 3))
+        group.append(words[start : max(start + SHORTEST, len(words) - rng.randrange(0, max(1, len(words) // 3)))])
+    return group
+
+
+def negate(words: list[str]) -> list[str] | None:
+    """Insert "not" after the first auxiliary verb, or remove it there; None if there is none."""
+    for place, word in enumerate(words[:-1]):
+        if word.lower() in AUXILIARIES:
+            if words[place + 1].lower() in {"not", "n't", "never"}:
+                return words[: place + 1] + words[place + 2 :]
+            return [*words[: place + 1], "not", *words[place + 1 :]]
+    return None
+
+
+def exchange(words: list[str], rng: random.Random) -> list[str] | None:
+    """Exchange two noun phrases, crudely: a determiner with the words up to the next function word."""
+    phrases: list[tuple[int, int]] = []
+    place = 0
+    while place < len(words):
+        if words[place].lower() in DETERMINERS:
+            end = place + 1
+            while end < len(words) and end - place < 4 and _is_content(words[end]):
+                end += 1
+            if end - place >= 2:
+                phrases.append((place, end - 1 if end - place > 3 else end))
+            place = end
+        else:
+            place += 1
+    if len(phrases) < 2:
+        names = [number for number, word in enumerate(words) if number and word[:1].isupper() and word.isalpha()]
+        phrases = [(number, number + 1) for number in names]
+    phrases = [phrase for phrase in phrases if words[phrase[0]] != ""]
+    if len(phrases) < 2:
+        return None
+    first = rng.randrange(len(phrases) - 1)
+    (a, b), (c, d) = phrases[first], phrases[first + 1]
+    left, right = words[a:b], words[c:d]
+    if [word.lower() for word in left] == [word.lower() for word in right]:
+        return None
+    if a == 0:
+        left, right = (
+            [left[0][:1].lower() + left[0][1:], *left[1:]],
+            [right[0][:1].upper() + right[0][1:], *right[1:]],
+        )
+    return words[:a] + right + words[b:c] + left + words[d:]
+
+
+def _is_content(word: str) -> bool:
+    lower = word.lower()
+    return (
+        word[:1].isalpha()
+        and lower not in AUXILIARIES
+        and lower not in DETERMINERS
+        and lower not in PREPOSITIONS
+        and lower not in {"not", "who", "which", "that", "he", "she", "it", "they", "but", "as", "when"}
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""A frozen Hugging Face encoder (extra `distill`): words of sentences -> its vectors of words and of sentences."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from elmo.checkpoint.source import fetch_from_hub
+from elmo.corpus.static_vectors import StaticVectors
+from elmo.errors import ConfigError, first_line
+
+MAX_PIECES = 512  # in one sentence
+PIECES_AT_ONCE = 512  # in one batch; larger ones do not fit the caches of a CPU and take longer
+# The other files of a repository hold the same weights for other libraries.
+FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
+OLD_WEIGHTS = "pytorch_model*.bin"
+
+
+@dataclass(frozen=True)
+class TeacherVectors:
+    """What a teacher says of some sentences; vectors have the length 1, or 0 where nothing is known."""
+
+    words: Tensor  # (N, E), the mean of each word's pieces; of all words, sentence by sentence
+    sentences: Tensor  # (S, E), the mean of all pieces, the special ones included, as sentence-transformers has it
+
+
+class Teacher:
+    """A frozen encoder."""
+
+    def __init__(
+        self, name: str, *, precision: torch.dtype = torch.float32, device: torch.device | str = "cpu"
+    ) -> None:
+        """Raise ConfigError if transformers is missing or `name` is not an encoder with word boundaries."""
+        self.name, self._device = name, torch.device(device)
+        self._network, self._tokenizer, self._max_pieces = _load_encoder(name)
+        self._network = self._network.to(self._device, precision)
+        self._lock = threading.Lock()  # tokenizers are not thread-safe
+        self.dim = 0
+        self._check()
+
+    def encode(self, sentences: Sequence[Sequence[str]]) -> TeacherVectors:
+        """Encode sentences of words, in batches of similar length; what the encoder cannot hold is left out."""
+        lengths = [len(words) for words in sentences]
+        words = torch.zeros(sum(lengths), self.dim)
+        pooled = torch.zeros(len(sentences), self.dim)
+        if not words.shape[0]:
+            return TeacherVectors(words, pooled)
+        with self._lock:
+            made = self._tokenizer(
+                [list(words) for words in sentences],
+                is_split_into_words=True,
+                truncation=True,
+                max_length=self._max_pieces,
+                return_attention_mask=False,
+                return_token_type_ids=False,
+            )
+        starts = np.cumsum([0, *lengths]).tolist()
+        pieces: list[list[int]] = made["input_ids"]
+        order = sorted((row for row in range(len(sentences)) if lengths[row]), key=lambda row: len(pieces[row]))
+        while order:
+            size = 1
+            while size < len(order) and (size + 1) * len(pieces[order[size]]) <= PIECES_AT_ONCE:
+                size += 1
+            rows, order = order[:size], order[size:]
+            ids, mask = torch.zeros(2, size, len(pieces[rows[-1]]), dtype=torch.long)
+            owner = torch.full_like(ids, -1)
+            for place, row in enumerate(rows):
+                ids[place, : len(pieces[row])] = torch.tensor(pieces[row])
+                mask[place, : len(pieces[row])] = 1
+                owners = [-1 if word is None else starts[row] + word for word in made.word_ids(row)]
+                owner[place, : len(owners)] = torch.tensor(owners)
+            hidden = self._run(ids, mask)
+            # A sum has the direction of the mean.
+            words.index_add_(0, owner[owner >= 0], hidden[owner >= 0])
+            pooled[rows] = (hidden * mask[..., None]).sum(dim=1)
+        return TeacherVectors(F.normalize(words, dim=1), F.normalize(pooled, dim=1))
+
+    def _run(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Return the last hidden states (b, t, E) on the CPU."""
+        with torch.inference_mode():
+            answer = self._network(input_ids=ids.to(self._device), attention_mask=mask.to(self._device))
+        hidden: Any = getattr(answer, "last_hidden_state", None)
+        if not isinstance(hidden, Tensor) or hidden.dim() != 3:
+            raise ConfigError(f"The teacher {self.name} returns no vectors per piece; choose an encoder.")
+        return hidden.float().cpu()
+
+    def _check(self) -> None:
+        """Raise ConfigError unless words can be found in the pieces and their vectors depend on what follows."""
+        self.dim = self._run(torch.zeros(1, 1, dtype=torch.long), torch.ones(1, 1, dtype=torch.long)).shape[2]
+        sentences = [["the", "river"], ["the", "river", "and", "all", "that", "follows"]]
+        words = self.encode(sentences).words
+        if not words.any(dim=1).all():
+            raise ConfigError(
+                f"The tokenizer of the teacher {self.name} does not report which word a piece belongs to; choose "
+                "an encoder whose fast tokenizer does."
+            )
+        if torch.linalg.vector_norm(words[0] - words[2]) < 1e-4:
+            raise ConfigError(
+                f"The teacher {self.name} reads from left to right only: its vectors do not depend on the words "
+                "that follow; choose an encoder, such as BERT."
+            )
+
+
+def join_static_vectors(static: StaticVectors, teacher: Teacher) -> StaticVectors:
+    """Return static vectors of the same dimension that hold what a teacher knows of each word alone as well.
+
+    Both kinds are centred and of length 1; their principal components are kept. A word without pieces keeps what
+    the corpus says of it.
+    """
+    vectors = teacher.encode([[form] for form in static.forms]).words.numpy()
+    is_known = (vectors != 0).sum(axis=1) > 0
+    centred = np.where(is_known[:, None], vectors - vectors[is_known].mean(axis=0), 0)
+    both = np.concatenate([static.vectors, _scale(centred)], axis=1)
+    both -= both.mean(axis=0)
+    _, directions = np.linalg.eigh(both.T @ both)  # by rising eigenvalues
+    return replace(static, vectors=_scale(both @ directions[:, -static.vectors.shape[1] :]))
+
+
+def _scale(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny), dtype=np.float32)
+
+
+def _load_encoder(name: str) -> tuple[nn.Module, Any, int]:
+    """Return the network, its fast tokenizer and how many pieces it reads at once."""
+    try:
+        import transformers
+    except ImportError as error:
+        raise ConfigError("A teacher needs transformers: pip install 'modern-elmo[distill]'.") from error
+    folder = _find_folder(name)
+    try:
+        with _quiet(transformers):
+            # RoBERTa's tokenizers accept single words only with add_prefix_space.
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, use_fast=True, add_prefix_space=True)
+            network, report = transformers.AutoModel.from_pretrained(folder, output_loading_info=True)
+    except Exception as error:  # the library raises errors of every kind; each means that there is no teacher
+        raise ConfigError(
+            f"The teacher {name} could not be opened ({first_line(error).rstrip('.:')}); give an encoder that "
+            "transformers' AutoModel and AutoTokenizer open."
+        ) from error
+    missing = [key for key in report["missing_keys"] if "pooler" not in key]
+    if missing:
+        raise ConfigError(
+            f"The teacher {name} has no weights for {', '.join(sorted(missing)[:3])} ({len(missing)} in all); its "
+            "files do not belong to one model."
+        )
+    if not getattr(tokenizer, "is_fast", False):
+        raise ConfigError(
+            f"The teacher {name} has a slow tokenizer ({type(tokenizer).__name__}), which does not report which "
+            "word a piece belongs to; choose an encoder with a fast one (tokenizer.json)."
+        )
+    if network.config.is_encoder_decoder:
+        network = network.get_encoder()
+    config: Any = network.config
+    positions = getattr(config, "max_position_embeddings", None) or MAX_PIECES
+    # RoBERTa counts positions from the one after padding's.
+    max_pieces = min(MAX_PIECES, int(positions) - 2, int(tokenizer.model_max_length))
+    return network.eval().requires_grad_(False), tokenizer, max_pieces
+
+
+def _find_folder(name: str) -> Path:
+    folder = Path(name)
+    if not folder.is_dir():
+        folder = fetch_from_hub(name, files=FILES)
+        if not list(folder.glob("*.safetensors")):
+            folder = fetch_from_hub(name, files=(*FILES, OLD_WEIGHTS))
+    if not (folder / "config.json").is_file():
+        raise ConfigError(
+            f"The teacher {name} has no config.json; give the folder or the name of a Hugging Face encoder."
+        )
+    return folder
+
+
+@contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """Keep the library's progress bars and advice off the screen."""
+    logging = transformers.utils.logging
+    verbosity, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if had_bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,270 @@
+"""A run with a teacher: vectors of words and sentences come near the teacher's, and runs resume exactly."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from elmo import CheckpointError, ConfigError, Elmo
+from elmo.checkpoint.open import open_checkpoint
+from elmo.checkpoint.source import best_checkpoint, list_checkpoints
+from elmo.corpus.prepared import PreparedCorpus
+from elmo.inference.sentence import SentenceEncoder
+from elmo.pretrain.distillation import TEACHER_TEMPERATURE, TEMPERATURE, WordDistillation
+from elmo.pretrain.launch import resume_run, start_run
+from elmo.pretrain.metrics import read_metrics
+from elmo.pretrain.objectives import pack_rows
+from elmo.pretrain.run import Watcher
+from elmo.pretrain.sentences import ContrastFinder
+from elmo.pretrain.settings import read_settings
+from elmo.pretrain.teacher import Teacher
+
+from .tiny_encoder import save_encoder
+
+transformers = pytest.importorskip("transformers", reason="the extra distill (transformers) is not installed")
+
+TRANSFORMER = {"kind": "transformer", "output_dim": 8, "num_heads": 2, "num_layers": 2, "context": 5}
+WORDS = {"model.characters": None, "model.words": {"embedding_dim": 8}, "model.token_projection": False}
+
+
+@pytest.fixture(scope="module")
+def encoder_folder(tmp_path_factory):
+    return save_encoder(tmp_path_factory.mktemp("teacher") / "encoder", transformers)
+
+
+@pytest.fixture
+def distilled_settings(tiny_settings, encoder_folder):
+    def make(**changes):
+        teacher = {"model": str(encoder_folder), "num_sentences": 200, "batch_sentences": 16, "every": 2}
+        return tiny_settings(**{"teacher": {**teacher, **changes.pop("teacher", {})}, **changes})
+
+    return make
+
+
+def train(folder, corpus, settings, **inputs):
+    run = start_run(folder, corpus, settings, **inputs)
+    run.train(Watcher())
+    return run
+
+
+def values(folder, name="teacher_cosine", kind="train"):
+    return {line["update"]: line.get(name) for line in read_metrics(folder) if line["kind"] == kind}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"optimizer.kind": "adamw", "optimizer.learning_rate": 0.01, "teacher": {"heads": ["top", "average"]}},
+        {"windows_per_update": 2, "num_samples": 0, "teacher": {"predict": False, "relations": 2.0}},
+        {"model.encoder": TRANSFORMER, "precision": "bfloat16", "teacher": {"precision": "bfloat16"}},
+        {"model.encoder.num_layers": 1, **WORDS},
+        {"model.words": {"embedding_dim": 5}, "reset_state": "never", "teacher": {"heads": ["each"]}},
+    ],
+    ids=str,
+)
+def test_words_and_sentences_come_nearer_to_the_teacher(
+    corpus_folder, validation_file, tmp_path, distilled_settings, changes
+):
+    teacher = {"sentences": 10.0, **changes.pop("teacher", {})}
+    changes = {"max_updates": 60, "validate_every": 60, "checkpoint_every": 60, **changes, "teacher": teacher}
+    train(tmp_path / "run", corpus_folder, distilled_settings(**changes), validation=(str(validation_file),))
+    for name in ("teacher_cosine", "sentence_cosine"):
+        measured = values(tmp_path / "run", name)
+        assert [update for update, cosine in measured.items() if cosine is not None] == list(range(2, 61, 2))
+        assert np.mean([measured[update] for update in (56, 58, 60)]) > measured[2]
+        assert values(tmp_path / "run", name, "validation")[60] == pytest.approx(measured[60], abs=0.15)
+
+
+def test_the_model_has_the_sentence_head_and_nothing_else_of_the_teacher(
+    corpus_folder, tmp_path, distilled_settings, encoder_folder
+):
+    settings = distilled_settings(max_updates=40, teacher={"sentences": 10.0, "every": 1})
+    run = train(tmp_path / "run", corpus_folder, settings)
+    checkpoint = open_checkpoint(str(tmp_path / "run"))
+    assert checkpoint.sentence is not None and checkpoint.sentence.config.dim == 12
+    model = Elmo.from_pretrained(tmp_path / "run")
+    sentences = [["the", "bank", "sees", "the", "cat", "."], ["the", "cat", "sees", "the", "bank", "."]]
+    layers = model.embed(sentences, layers="all")
+    nothing = [np.zeros((len(words), 0), np.float32) for words in sentences]
+    weights = [np.ones(len(words), np.float32) for words in sentences]
+    vectors = SentenceEncoder(checkpoint.sentence.arrays).encode_batch(layers, nothing, weights)
+    expected = Teacher(str(encoder_folder)).encode(sentences).sentences.numpy()
+    assert (vectors * expected).sum(axis=1).min() > 0.5
+    assert abs(vectors[0] @ vectors[1]) < 1 - 1e-6  # the order of words counts
+    words_only = train(tmp_path / "words", corpus_folder, distilled_settings())
+    assert words_only.checkpoint().sentence is None
+    again = train(tmp_path / "again", corpus_folder, settings, start_from=str(tmp_path / "run"))
+    assert values(tmp_path / "again", "sentence_cosine")[1] > values(tmp_path / "run", "sentence_cosine")[1]
+    assert again.state.num_updates == run.state.num_updates
+
+
+def test_a_distilled_run_opens_its_last_checkpoint(corpus_folder, validation_file, tmp_path, distilled_settings):
+    # A rate this high makes the language model worse from validation to validation.
+    changes = {"max_updates": 20, "validate_every": 10, "checkpoint_every": 10, "optimizer.learning_rate": 30.0}
+    for name, is_alone in (("distilled", False), ("alone", True)):
+        settings = replace(distilled_settings(**changes), **({"teacher": None} if is_alone else {}))
+        train(tmp_path / name, corpus_folder, settings, validation=(str(validation_file),))
+    assert best_checkpoint(tmp_path / "distilled") == list_checkpoints(tmp_path / "distilled")[-1]
+    assert (tmp_path / "alone" / "best.json").exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"model.encoder": TRANSFORMER}, WORDS, {"model.words": {"embedding_dim": 5}}],
+    ids=["characters", "transformer", "words", "both"],
+)
+def test_what_learns_are_the_vectors_that_users_get(corpus_folder, tmp_path, distilled_settings, changes):
+    settings = distilled_settings(dropout=0.0, teacher={"heads": ["each", "average"], "sentences": 1.0}, **changes)
+    run = start_run(tmp_path / "run", corpus_folder, settings)
+    source = run._task.source
+    batch = source.draw(0)
+    rows = source._order.rows(0, run._processes)
+    sentences = [run.corpus.words(source._cache.sentence(row)) for row in rows]
+    with torch.no_grad():
+        _, layers = run.state.objective._run_sentences(batch)
+    model = Elmo(run.checkpoint())
+    expected = np.concatenate(model.embed(sentences, layers="all"), axis=1)
+    torch.testing.assert_close(layers, torch.from_numpy(expected), rtol=1e-4, atol=1e-4)
+    objective = run._task.each()["sentences"]
+    with torch.no_grad():
+        own = objective.encode(layers, batch)
+    torch.testing.assert_close(own, objective.encode_words(model, sentences), rtol=1e-3, atol=1e-3)
+    # The language model learns from the same sentences: what that adds to the loss is what `score` says of them.
+    scores = model.score(sentences)
+    assert batch.num_predicted == sum(len(words) + 1 for words in sentences)
+    window, _ = next(run._read_batches())
+    with torch.no_grad():
+        both = run.state.objective.eval()(window, run.state.bilm_state, None, batch)
+        alone = run.state.objective(window, run.state.bilm_state, None)
+    for direction in ("left_to_right", "right_to_left"):
+        added = float(getattr(both, direction) - getattr(alone, direction))
+        assert added == pytest.approx(sum(getattr(score, f"{direction}_loss") for score in scores), rel=1e-3)
+
+
+def test_relations_are_those_among_occurrences_of_a_word():
+    torch.manual_seed(0)
+    objective = WordDistillation(["top", "average"], num_layers=3, input_dim=8, output_dim=5, weight=1.0)
+    layers, words = torch.randn(3, 12, 8), torch.tensor([1, 1, 1, 1, 2, 2, 3, 3, 3, 4, 5, 6])
+    vectors = F.normalize(torch.randn(12, 5), dim=1)
+    losses = objective.relate(layers, vectors, words)
+    assert losses.nonzero().flatten().tolist() == [0, 1, 2, 3, 6, 7, 8]  # the others occur less than three times
+    for word in (0, 7):
+        others = [place for place in range(12) if words[place] == words[word] and place != word]
+        wanted = torch.softmax(vectors[others] @ vectors[word] / TEACHER_TEMPERATURE, dim=0)
+        expected = []
+        for own in (layers[2], layers.mean(dim=0)):
+            cosines = F.cosine_similarity(own[others], own[word][None])
+            expected.append((wanted * (wanted / torch.softmax(cosines / TEMPERATURE, dim=0)).log()).sum())
+        assert losses[word].item() == pytest.approx(torch.stack(expected).mean().item(), rel=1e-4)
+
+
+def test_contrasts_are_reordered_and_negated_sentences(corpus_folder):
+    corpus = PreparedCorpus.open(corpus_folder)
+    ids = {word: number for number, word in enumerate(corpus.words(np.arange(corpus.num_distinct_words + 1)))}
+
+    def read(text):
+        return np.array([ids[word] for word in text.split()])
+
+    texts = ["the cat sees the king", "the king sees the cat", "the cat sees the king", "the cat likes the king"]
+    finder = ContrastFinder(corpus, ["a"])
+    pairs = finder.find([read(text) for text in texts])
+    assert pairs.tolist() == [[0, 1], [1, 2]]
+    assert finder.find([read("the cat sees king"), read("the cat sees a king")]).tolist() == [[0, 1]]
+    random = np.random.default_rng(0)
+    assert finder.negate(read("the cat sees a king"), random).tolist() == read("the cat sees king").tolist()
+
+
+def test_a_run_resumes_exactly(corpus_folder, tmp_path, distilled_settings):
+    settings = distilled_settings(max_updates=24, dropout=0.3, teacher={"begin": 0.2, "end": 0.9, "sentences": 5.0})
+    whole = train(tmp_path / "whole", corpus_folder, settings)
+    run = start_run(tmp_path / "cut", corpus_folder, settings)
+
+    class StopError(Exception):
+        pass
+
+    def stop(report):
+        if report.update == 17:
+            raise StopError
+
+    with pytest.raises(StopError):
+        run.train(Watcher(on_update=stop))
+    resumed = resume_run(tmp_path / "cut")
+    assert resumed.state.num_updates == 10
+    resumed.train(Watcher())
+    assert list(read_metrics(tmp_path / "cut")) == list(read_metrics(tmp_path / "whole"))
+    distilled = [update for update, cosine in values(tmp_path / "whole").items() if cosine is not None]
+    assert distilled == [6, 8, 10, 12, 14, 16, 18, 20, 22]
+    for one, other in zip(whole.state.parameters, resumed.state.parameters, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_the_teacher_runs_once_and_its_cache_is_checked(corpus_folder, tmp_path, distilled_settings, monkeypatch):
+    cache = {"cache": str(tmp_path / "cache")}
+    train(tmp_path / "one", corpus_folder, distilled_settings(max_updates=4, teacher=cache))
+
+    def refuse(self, sentences):
+        raise AssertionError("the teacher ran again")
+
+    from elmo.pretrain import teacher_cache
+
+    monkeypatch.setattr(teacher_cache.Teacher, "encode", lambda self, sentences: refuse(self, sentences))
+    monkeypatch.setattr(teacher_cache.Teacher, "_check", lambda self: setattr(self, "dim", 12))
+    train(tmp_path / "two", corpus_folder, distilled_settings(max_updates=4, teacher=cache))
+    assert values(tmp_path / "one") == values(tmp_path / "two")
+    with pytest.raises(ConfigError, match="has the vectors of another teacher, corpus or setting"):
+        train(tmp_path / "three", corpus_folder, distilled_settings(teacher={**cache, "num_sentences": 100}))
+    monkeypatch.undo()
+    torch_encode = Teacher.encode
+    calls = []
+
+    def interrupted(self, sentences):
+        calls.append(len(sentences))
+        if len(calls) == 4:  # after the check of the teacher and two chunks
+            raise KeyboardInterrupt
+        return torch_encode(self, sentences)
+
+    monkeypatch.setattr("elmo.pretrain.teacher_cache._SENTENCES_AT_ONCE", 64)
+    monkeypatch.setattr(Teacher, "encode", interrupted)
+    cut = {"cache": str(tmp_path / "cut")}
+    with pytest.raises(KeyboardInterrupt):
+        start_run(tmp_path / "four", corpus_folder, distilled_settings(teacher=cut))
+    start_run(tmp_path / "four", corpus_folder, distilled_settings(teacher=cut))
+    for name in ("sentences.npy", "words.npy"):
+        one, two = (np.load(tmp_path / folder / name).astype(np.float32) for folder in ("cache", "cut"))
+        np.testing.assert_allclose(one, two, atol=2e-3)
+
+
+def test_a_run_does_not_resume_with_another_teacher(corpus_folder, tmp_path, distilled_settings):
+    folder = save_encoder(tmp_path / "encoder", transformers)
+    settings = distilled_settings(max_updates=10, teacher={"model": str(folder)})
+    train(tmp_path / "run", corpus_folder, settings)
+    training = list_checkpoints(tmp_path / "run")[-1] / "training"
+    state = torch.load(training / "auxiliary.pt")
+    torch.save({name: tensor[:5] for name, tensor in state.items()}, training / "auxiliary.pt")
+    with pytest.raises(CheckpointError, match="does not fit the teacher, which is not the one"):
+        resume_run(tmp_path / "run")
+
+
+def test_settings_that_distil_nothing_are_errors(corpus_folder, tmp_path, distilled_settings):
+    with pytest.raises(ConfigError, match="'teacher.model' is missing"):
+        read_settings(changes={"teacher.words": 2.0})
+    with pytest.raises(ConfigError) as caught:
+        read_settings(changes={"teacher": {"model": " ", "words": 0.0, "heads": [], "begin": 0.5, "end": 0.5}})
+    for fault in ("teacher.model is empty", "words and sentences are both 0", "teacher.heads is empty"):
+        assert fault in str(caught.value)
+    assert "teacher.begin is 0.5 and end is 0.5; 0 <= begin < end <= 1 was expected" in str(caught.value)
+    with pytest.raises(ConfigError, match="teacher.every is 9, but distillation has only 4 of 8 updates"):
+        start_run(tmp_path / "run", corpus_folder, distilled_settings(max_updates=8, teacher={"every": 9, "end": 0.5}))
+    assert not (tmp_path / "run").exists()
+
+
+def test_rows_hold_whole_sentences_and_little_else():
+    lengths = np.random.default_rng(0).integers(1, 49, 200).tolist()
+    rows = pack_rows(lengths)
+    assert sorted(number for row in rows for number in row) == list(range(200))
+    size = max(lengths) + 1
+    assert max(sum(lengths[number] + 1 for number in row) for row in rows) <= size
+    assert sum(lengths) + 200 > 0.9 * size * len(rows)
