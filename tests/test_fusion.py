@@ -126,7 +126,7 @@ def test_the_language_model_knows_nothing_of_the_context(tiny_model, fused_model
 @pytest.fixture(scope="module")
 def predicting_models(topics_corpus):
     """A language model with a context layer, and the same with the rows of that layer's tensors in reverse."""
-    model = fuse(make_language_model(), topics_corpus, dim=4)
+    model = fuse(make_language_model(), topics_corpus, dim=4, focus=2.0, decay=0.0)
     checkpoint = model.checkpoint()
     arrays = {name: np.ascontiguousarray(array[::-1]) for name, array in checkpoint.context.arrays.items()}
     return model, Elmo(replace(checkpoint, context=replace(checkpoint.context, arrays=arrays)))
@@ -297,7 +297,7 @@ def write_manylangs(folder):
 def test_published_models_can_have_a_context_layer(topics_corpus, tmp_path, format, write):
     source = Elmo.from_pretrained(write(tmp_path / "published"))
     assert source.checkpoint().origin["format"] == format
-    fuse(source, topics_corpus, dim=4).save_pretrained(tmp_path / "fused")
+    fuse(source, topics_corpus, dim=4, focus=2.0, decay=0.0).save_pretrained(tmp_path / "fused")
     fused = Elmo.from_pretrained(tmp_path / "fused")
     sentence = [["the", "bank", "of", "money", "quay"]]
     np.testing.assert_allclose(
@@ -317,7 +317,7 @@ def test_published_models_can_have_a_context_layer(topics_corpus, tmp_path, form
 def test_static_vectors_of_a_file_take_the_place_of_the_corpus(tiny_model, topics_corpus, tmp_path):
     path = tmp_path / "glove.txt"
     path.write_text("money 1 0.1 0\ncash 0.9 0 0\nriver 0 1 0\nwater 0.1 0.9 0\nthe 0 0 1\n")
-    model = fuse(tiny_model, topics_corpus, vectors=path)
+    model = fuse(tiny_model, topics_corpus, vectors=path, focus=2.0, decay=0.0)
     assert (model.context.num_words, model.context.dim) == (5, 3)
     one, two, other = (model.context_vectors([[word, "the"]])[0][1] for word in ("money", "cash", "river"))
     assert one @ two > 0.5 > one @ other
