@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from elmo import Elmo, InputError
-from elmo import model as model_module
 from elmo.inference import softmax as softmax_module
 from elmo.inference.scoring import to_perplexity
 from elmo.inference.softmax import Softmax
