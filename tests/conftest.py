@@ -10,7 +10,7 @@ import pytest
 
 from elmo import Elmo
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
-from elmo.kernels.library import VARIABLE, VARIANTS, find_kernels
+from elmo.kernels.library import VARIABLE, find_kernels
 
 TINY_CONFIG = ModelConfig(
     encoder=EncoderConfig(num_layers=2, cell_dim=12, output_dim=6),
@@ -21,7 +21,7 @@ TINY_CONFIG = ModelConfig(
 def list_variants() -> list[str]:
     """Name the compiled variants that this processor runs; none where the library was not built."""
     best = find_kernels().library
-    return [] if best is None else list(VARIANTS[VARIANTS.index(best.variant) :])
+    return [] if best is None else list(best.variants)
 
 
 @pytest.fixture(params=["off", *list_variants()])
@@ -31,10 +31,14 @@ def kernels(request, monkeypatch) -> str:
     return request.param
 
 
+def _keeps_int8(model: Elmo) -> bool:
+    return False
+
+
 @pytest.fixture(autouse=True)
 def float32_for_unknown_models(monkeypatch) -> None:
     """Let precision="auto" take float32 for models that are not packaged, so that vectors can be compared."""
-    monkeypatch.setattr(Elmo, "_keeps_int8", lambda model: False)
+    monkeypatch.setattr(Elmo, "_keeps_int8", _keeps_int8)
 
 
 @pytest.fixture(scope="session")

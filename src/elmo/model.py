@@ -101,7 +101,7 @@ class Elmo:
             cache_bytes=settings["cache_bytes"],
             keeps_int8=self._keeps_int8,
         )
-        self._embedder = Embedder(checkpoint.config, runtime, self.indexer, checkpoint.context)
+        self._embedder = Embedder(checkpoint.config, runtime, self.indexer, checkpoint.context, self.vocabulary)
 
     def _keeps_int8(self) -> bool:
         """Return whether 8 bits keep this model's vectors; checked once per model and machine."""
@@ -203,6 +203,8 @@ class Elmo:
 
     def to(self, device: str) -> Elmo:
         """Move the model to a device, such as "cuda" or "auto" for the best of this machine, and return it."""
+        if str(device) == self.device:
+            return self
         self._settings = {**self._settings, "device": str(device)}
         self._open()
         return self
@@ -280,19 +282,20 @@ class Elmo:
     @overload
     def embed(  # type: ignore[overload-overlap]  # a str is an iterable of strings too; the first match wins
         self, sentences: str, *, layers: Layers = ..., split_on_spaces: bool = ..., batch_size: int | None = ...,
-        show_progress_bar: bool = ..., convert_to_tensor: Literal[False] = ..., normalize_embeddings: bool = ...,
+        show_progress_bar: bool = ..., convert_to_numpy: Literal[True] = ...,
+        convert_to_tensor: Literal[False] = ..., normalize_embeddings: bool = ...,
     ) -> Array: ...  # fmt: skip
     @overload
     def embed(
         self, sentences: Iterable[Sentence], *, layers: Layers = ..., split_on_spaces: bool = ...,
-        batch_size: int | None = ..., show_progress_bar: bool = ..., convert_to_tensor: Literal[False] = ...,
-        normalize_embeddings: bool = ...,
+        batch_size: int | None = ..., show_progress_bar: bool = ..., convert_to_numpy: Literal[True] = ...,
+        convert_to_tensor: Literal[False] = ..., normalize_embeddings: bool = ...,
     ) -> list[Array]: ...  # fmt: skip
     @overload
     def embed(
-        self, sentences: str | Iterable[Sentence], *, convert_to_tensor: bool, layers: Layers = ...,
-        split_on_spaces: bool = ..., batch_size: int | None = ..., show_progress_bar: bool = ...,
-        normalize_embeddings: bool = ...,
+        self, sentences: str | Iterable[Sentence], *, layers: Layers = ..., split_on_spaces: bool = ...,
+        batch_size: int | None = ..., show_progress_bar: bool = ..., convert_to_numpy: bool = ...,
+        convert_to_tensor: bool = ..., normalize_embeddings: bool = ...,
     ) -> Any: ...  # fmt: skip
     def embed(
         self,
@@ -302,6 +305,7 @@ class Elmo:
         split_on_spaces: bool = False,
         batch_size: int | None = None,
         show_progress_bar: bool = False,
+        convert_to_numpy: bool = True,
         convert_to_tensor: bool = False,
         normalize_embeddings: bool = False,
     ) -> Any:
@@ -314,16 +318,17 @@ class Elmo:
         are float32.
 
         As in sentence-transformers: `batch_size` sentences are computed together (by default as many as fit well;
-        the vectors do not depend on it), `convert_to_tensor` returns torch tensors on the model's device, and
-        `normalize_embeddings` scales each word's vector to length 1.
+        the vectors do not depend on it), `convert_to_tensor` or `convert_to_numpy=False` returns torch tensors on
+        the model's device, and `normalize_embeddings` scales each word's vector to length 1.
         """
         choice = self._embedder.choose(layers)
         words, single = self._read(sentences, split_on_spaces)
         arrays = self._embed(
             words, choice, normalize_embeddings, batch_size=batch_size, show_progress_bar=show_progress_bar
         )
-        results = [self._to_tensor(array) for array in arrays] if convert_to_tensor else arrays
-        return results[0] if single else results
+        if convert_to_tensor or not convert_to_numpy:
+            arrays = [self._to_tensor(array) for array in arrays]
+        return arrays[0] if single else arrays
 
     @overload
     def embed_iter(
@@ -362,13 +367,14 @@ class Elmo:
     def encode(
         self, sentences: str | Iterable[Sentence], *, pooling: Pooling = ..., layers: Layers | None = ...,
         split_on_spaces: bool = ..., batch_size: int | None = ..., show_progress_bar: bool = ...,
-        convert_to_tensor: Literal[False] = ..., normalize_embeddings: bool = ...,
+        convert_to_numpy: Literal[True] = ..., convert_to_tensor: Literal[False] = ...,
+        normalize_embeddings: bool = ...,
     ) -> Array: ...  # fmt: skip
     @overload
     def encode(
-        self, sentences: str | Iterable[Sentence], *, convert_to_tensor: bool, pooling: Pooling = ...,
-        layers: Layers | None = ..., split_on_spaces: bool = ..., batch_size: int | None = ...,
-        show_progress_bar: bool = ..., normalize_embeddings: bool = ...,
+        self, sentences: str | Iterable[Sentence], *, pooling: Pooling = ..., layers: Layers | None = ...,
+        split_on_spaces: bool = ..., batch_size: int | None = ..., show_progress_bar: bool = ...,
+        convert_to_numpy: bool = ..., convert_to_tensor: bool = ..., normalize_embeddings: bool = ...,
     ) -> Any: ...  # fmt: skip
     def encode(
         self,
@@ -379,6 +385,7 @@ class Elmo:
         split_on_spaces: bool = False,
         batch_size: int | None = None,
         show_progress_bar: bool = False,
+        convert_to_numpy: bool = True,
         convert_to_tensor: bool = False,
         normalize_embeddings: bool = False,
     ) -> Any:
@@ -391,7 +398,7 @@ class Elmo:
         `layers` is not given, else "mean".
 
         An empty sentence has a vector of zeros. `normalize_embeddings` scales each vector to length 1. The other
-        arguments are those of `embed`; `convert_to_tensor` returns one tensor.
+        arguments are those of `embed`; `convert_to_tensor` returns one tensor, `convert_to_numpy=False` a list.
         """
         chosen = self.choose_pooling(pooling, layers)
         choice = self._embedder.choose("average" if layers is None else layers)
@@ -401,8 +408,10 @@ class Elmo:
             vectors = self._embedder.encode(words, chosen, choice, batch_size=batch_size, advance=advance)
         if normalize_embeddings:
             vectors = normalize(vectors)
-        result = self._to_tensor(vectors) if convert_to_tensor else vectors
-        return result[0] if single else result
+        if convert_to_tensor or not convert_to_numpy:
+            tensor = self._to_tensor(vectors)
+            return tensor[0] if single else tensor if convert_to_tensor else list(tensor)
+        return vectors[0] if single else vectors
 
     def word_vectors(self, words: Sequence[str]) -> Array:
         """Return the vectors (n, D) that words have without a sentence: layer 0, which both directions share."""
@@ -425,19 +434,6 @@ class Elmo:
         words, single = self._read(sentences, split_on_spaces)
         arrays = context.read(words)
         return arrays[0] if single else arrays
-
-    def add_context(
-        self,
-        sentences: Sequence[Sequence[str]],
-        top: Sequence[Array],
-        *,
-        spans: Sequence[Sequence[Span]] | None = None,
-    ) -> list[Array]:
-        """Return the vectors of layers="meaning", (T, 2D + d), from the top layer (T, 2D) of sentences.
-
-        With `spans`, those of phrases, (N, 2D + d), from their means in the top layer (N, 2D).
-        """
-        return self._embedder.add_context(sentences, top, spans)
 
     @overload
     def embed_spans(
@@ -569,8 +565,7 @@ class Elmo:
         self.scripts.check(sentences)
         by_layer = self._embedder.embed_spans(sentences, spans, self._embedder.choose("all"))
         if choice.with_context:
-            tops = [array[:, -1] for array in by_layer]
-            chosen = [array[0] for array in self._embedder.add_context(sentences, tops, spans)]
+            chosen = [array[0] for array in self._embedder.embed_spans(sentences, spans, choice)]
         else:
             chosen = [choice.lay_out((choice.matrix @ array[0])[None])[0] for array in by_layer]
         return Comparison(
@@ -737,8 +732,10 @@ class Elmo:
 
 def _is_packaged(source: str | Path | None) -> bool:
     """Return whether a source is one of the models in this package."""
-    path = DEFAULT_MODEL if source is None else installed_models().get(str(source), source)
-    return Path(path).parent == MODELS_FOLDER
+    if source is None:
+        return True
+    path = Path(source) if Path(source).exists() else installed_models().get(str(source), Path(source))
+    return path.resolve().parent == MODELS_FOLDER.resolve()
 
 
 def _check_batch_size(batch_size: int | None) -> None:

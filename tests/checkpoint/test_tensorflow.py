@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 
 from elmo import CheckpointError, Elmo
 from elmo.checkpoint.open import open_checkpoint
@@ -65,12 +64,12 @@ def test_the_checkpoint_equals_its_hdf5_dump_and_brings_its_softmax(tf, tmp_path
     options, variables = make(tf, folder, **variant)
     checkpoint = open_checkpoint(folder)
     assert checkpoint.origin["format"] == "tensorflow"
-    assert torch.equal(checkpoint.weights["softmax.weight"], torch.from_numpy(variables["softmax/W"]))
-    assert torch.equal(checkpoint.weights["softmax.bias"], torch.from_numpy(variables["softmax/b"]))
+    assert np.array_equal(checkpoint.weights["softmax.weight"], variables["softmax/W"])
+    assert np.array_equal(checkpoint.weights["softmax.bias"], variables["softmax/b"])
     (tmp_path / "weights.hdf5").rename(folder / "weights.hdf5")
     dump = open_checkpoint(folder, format="hdf5")
     for name, tensor in dump.weights.items():
-        assert torch.equal(tensor, checkpoint.weights[name]), name
+        assert np.array_equal(tensor, checkpoint.weights[name]), name
     expected = NumpyBilm(options, variables, VOCABULARY).embed(["the", "bank"])
     np.testing.assert_allclose(Elmo(checkpoint).embed([["the", "bank"]], layers="all")[0], expected, atol=1e-5)
 
@@ -80,7 +79,7 @@ def test_a_softmax_that_shares_the_word_vectors_is_found(tf, tmp_path):
     variables.pop("softmax/W")
     save(tf, tmp_path / "run", variables)
     weights = open_checkpoint(tmp_path / "run").weights
-    assert torch.equal(weights["softmax.weight"], weights["tokens.words.weight"])
+    assert np.array_equal(weights["softmax.weight"], weights["tokens.words.weight"])
 
 
 def test_the_softmax_survives_our_own_format(tf, tmp_path):
@@ -89,7 +88,7 @@ def test_the_softmax_survives_our_own_format(tf, tmp_path):
     model.save_pretrained(tmp_path / "ours")
     ours = open_checkpoint(tmp_path / "ours")
     assert ours.config.softmax is not None and ours.config.softmax.num_words == 5
-    assert torch.equal(ours.weights["softmax.weight"], model.bilm.softmax.weight)
+    assert np.array_equal(ours.weights["softmax.weight"], model.bilm.softmax.weight)
     assert ours.vocabulary == tuple(VOCABULARY)
 
 
@@ -124,7 +123,7 @@ def test_the_missing_extra_names_itself(tmp_path, monkeypatch):
     write_model(tmp_path, options, make_variables(options))
     (tmp_path / "model.ckpt-1.index").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "tensorflow", None)
-    with pytest.raises(CheckpointError, match=r"pip install 'modern-elmo\[tensorflow\]'"):
+    with pytest.raises(CheckpointError, match=r"pip install .*\[tensorflow\]"):
         open_checkpoint(tmp_path, format="tensorflow")
 
 

@@ -83,7 +83,7 @@ def test_a_table_for_people_and_generated_text(run: Run, model_folder):
         ),
         (
             ["--precision", "int3"],
-            "The precision 'int3' is not known; choose one of auto, float32, bfloat16, int8.",
+            "precision is 'int3'; choose one of auto, float32, int8, bfloat16.",
         ),
     ],
 )

@@ -44,7 +44,7 @@ def test_options_reach_the_model(run: Run, model_folder, tiny_model, tmp_path, p
     output = tmp_path / "vectors.npy"
     run("encode", "-", "-m", model_folder, "-o", output, "--pooling", pooling, "--normalize", "--layers", layers,
         stdin=CONTENT)  # fmt: skip
-    expected = tiny_model.encode(SENTENCES, pooling=pooling, normalize=True, layers=layers)
+    expected = tiny_model.encode(SENTENCES, pooling=pooling, normalize_embeddings=True, layers=layers)
     np.testing.assert_allclose(read_vectors(output), expected, atol=1e-6)
 
 

@@ -43,7 +43,7 @@ def test_sentences_into_a_folder(run: Run, model_folder, tiny_model, tmp_path):
     assert answer.code == 0, answer
     opened = vectors.open(output)
     assert [row.id for row in opened] == ["a", "b"]
-    expected = tiny_model.encode("I went", normalize=True, layers="top")
+    expected = tiny_model.encode("I went", normalize_embeddings=True, layers="top")
     for row in opened:
         assert row.vectors.dtype == np.float16
         np.testing.assert_allclose(row.vectors, expected, atol=1e-3)

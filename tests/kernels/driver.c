@@ -3,7 +3,7 @@
  * usage: driver VARIANT PRECISION FIRST_SEED NUM_SEEDS [NUM_THREADS]   precision: float32 or int8; from two threads on,
  *                                                                      calls use the helper thread, too
  * usage: driver variants                              what this processor runs
- * usage: driver bench VARIANT PRECISION NUM_WORDS     one sentence of 256 cells, for counting instructions
+ * usage: driver bench VARIANT PRECISION NUM_WORDS     a layer of en-small, for counting instructions
  *
  * Every buffer has exactly the size that the library may touch, so that sanitizers see one byte too many. The values
  * depend on the seed alone: variants, compilers and processors can be compared by their output.
@@ -350,7 +350,7 @@ static void run_training(void) {
 
 static void run_bench(int64_t num_words) {
     elmo_direction direction = {NULL, 1, 0, {0}};
-    int64_t dim = 64, cell_dim = 256, *counts = get_memory(8 * num_words), *places = get_memory(8 * num_words);
+    int64_t dim = 256, cell_dim = 512, *counts = get_memory(8 * num_words), *places = get_memory(8 * num_words);
     elmo_lstm layer = {.cell_clip = 3.0f, .projection_clip = 3.0f, .bias = draw_values(4 * cell_dim, 1)};
     layer.from_inputs = make_matrix(dim, cell_dim, 4);
     layer.from_state = make_matrix(dim, cell_dim, 4);

@@ -16,15 +16,15 @@ _FAMILIES = {"x86_64": "ELMO_X86", "aarch64": "ELMO_ARM", "arm64": "ELMO_ARM"}
 
 
 class Driver:
-    """The compiled driver and the command that runs it."""
+    """The compiled driver."""
 
-    def __init__(self, program: Path, runner: Sequence[str] = ()) -> None:
-        self._command = [*runner, str(program)]
+    def __init__(self, program: Path) -> None:
+        self._program = str(program)
 
-    def run(self, *arguments: object, runner: Sequence[str] = (), **environment: str) -> str:
+    def run(self, *arguments: object, runner: Sequence[str] = ()) -> str:
         """Return what the driver prints; fail with its errors."""
-        command = [*runner, *self._command, *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, check=False)
+        command = [*runner, self._program, *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{shlex.join(command)}: {done.returncode}\n{done.stderr[-4000:]}"
         return done.stdout
 

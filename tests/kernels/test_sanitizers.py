@@ -11,7 +11,7 @@ import pytest
 from tests.kernels.driver import build_driver
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
-NUM_SEEDS = 1000
+NUM_SEEDS = 400
 MEMORY = ["-g", "-O1", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all"]
 THREADS = ["-g", "-O1", "-fsanitize=thread"]
 # What Python itself keeps until it ends is no leak; the driver is checked for leaks.
@@ -50,14 +50,17 @@ def test_the_kernel_tests_pass_under_the_address_sanitizer(tmp_path, monkeypatch
     runtimes = " ".join(find_runtime(name) for name in ("libasan.so", "libubsan.so"))
     build_driver(tmp_path, monkeypatch, MEMORY, "gcc")
     tests = [str(path) for path in sorted(Path(__file__).parent.glob("test_*.py")) if path != Path(__file__)]
+    options = ["-q", "-x", "-n", "0", "-p", "no:cacheprovider", "-k", "not process and not fork"]
     program = f"""
 import sys
 from pathlib import Path
 import pytest
 from elmo.kernels import library
 library._PATH = Path({str(tmp_path / "libkernels.so")!r})
-sys.exit(pytest.main(["-q", "-x", "-n", "0", "-p", "no:cacheprovider", "-k", "not process and not fork", *{tests!r}]))
+assert library.find_library() is not None
+sys.exit(pytest.main({[*options, *tests]!r}))
 """
     environment = {**os.environ, **PYTHON_OPTIONS, "LD_PRELOAD": runtimes}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]

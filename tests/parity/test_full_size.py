@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from elmo import Elmo
-from elmo.nn.build import build_bilm
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
+from elmo.nn.build import build_bilm
 from tests.checkpoint.bilm_files import NumpyBilm, make_options, make_variables, write_model
 
 OFFICIAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))

@@ -37,7 +37,7 @@ from elmo.analysis.occurrences import (
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.config import parse
 from elmo.errors import CheckpointError, ConfigError, InputError, first_line
-from elmo.files.durable import LOCK, holding, is_vacant, remove, replace_file, writing_aside
+from elmo.files.durable import LOCK, atomic_write, holding, is_vacant, remove, replace_file
 from elmo.files.sources import InputFile
 from elmo.model import Elmo
 from elmo.progress import Advance, progress_bar
@@ -365,7 +365,7 @@ def build_index(
             build.remove_unlisted()
             for vectors in opened:
                 build.add_folder(vectors)
-            build.add_files([InputFile.of(source, ends_only=True) for source in sources])
+            build.add_files([InputFile.of(source) for source in sources])
             if not build.manifest.num_occurrences:
                 raise InputError(f"There are no words in {', '.join(names)}; an index needs some text.")
     except InputError:
@@ -432,7 +432,7 @@ class _Build:
                 f"{', '.join(map(str, self.manifest.layers))}; build another index for it."
             )
         inputs = vectors.manifest.values["inputs"]
-        sources = [SourceRecord(file["name"], file["sha256_of_ends"]) for file in inputs]
+        sources = [SourceRecord(file["name"], file.get("sha256") or file["sha256_of_ends"]) for file in inputs]
         self._register((VectorsRecord(path, str(_group_layers(keys)[0])),), sources)
 
     def _register(self, records: tuple[VectorsRecord, ...], sources: Sequence[SourceRecord]) -> None:
@@ -467,7 +467,7 @@ class _Build:
         """Write as many rows as fit a segment, and name it in the manifest."""
         batch, name, num_rows = self.manifest.batches[number], f"segment-{len(self.manifest.segments):04d}", 0
         stored = [record.layers for record in batch.vectors]
-        with writing_aside(self._folder / name) as temporary:
+        with atomic_write(self._folder / name) as temporary:
             with closing(SegmentWriter(temporary, self.manifest.layers)) as writer:
                 for position, source, sentence, same_rows in rows:
                     num_rows += 1

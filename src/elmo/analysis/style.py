@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from elmo.errors import ConfigError, InputError
-from elmo.files.durable import writing_aside
+from elmo.errors import InputError
+from elmo.extras import require
+from elmo.files.durable import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,10 +80,7 @@ def check_output(output: str | Path) -> Path:
 
 def require_matplotlib() -> None:
     """Raise ConfigError with the extra to install if matplotlib is missing."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ConfigError("Drawing needs matplotlib: pip install 'modern-elmo[plot]'.") from error
+    require("matplotlib", "plot", "Drawing")
 
 
 @contextmanager
@@ -100,8 +98,8 @@ def drawing(
         warnings.filterwarnings("ignore", "Glyph .* missing from")  # choose_fonts has reported them
         figure = Figure(figsize=size, layout="constrained")
         yield figure
-        with writing_aside(path.resolve()) as aside:
-            figure.savefig(aside, dpi=150, format=path.suffix.lower()[1:])
+        with atomic_write(path.resolve()) as temporary:
+            figure.savefig(temporary, dpi=150, format=path.suffix.lower()[1:])
 
 
 def shades() -> "Colormap":

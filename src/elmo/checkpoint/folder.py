@@ -9,7 +9,7 @@ different saves. Folders of versions 1 to 3 have no hashes of their lists.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from elmo.checkpoint.tensors import Array, read_tensors, write_tensors
 from elmo.checkpoint.weights import Storage, StoredWeights, content_hash, store
 from elmo.config import ContextConfig, ModelConfig, SentenceConfig
 from elmo.errors import CheckpointError
-from elmo.files.durable import replace_file, writing_files
+from elmo.files.durable import current_folder, link_or_copy, replace_file, replacing_folder
 from elmo.text.vocabulary import format_lines
 
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "weights.safetensors", "README.md"
@@ -112,34 +112,38 @@ def write_folder(
     folder: str | Path,
     *,
     storage: Storage = "float32",
+    replaces: Collection[str] = FILES,
     write_more: Callable[[Path], None] | None = None,
 ) -> None:
-    """Write a model folder; an existing one gets its model files replaced, other files (also a README.md) stay.
+    """Write a model folder; at every instant it holds the old model or the new one.
 
+    In an existing folder the files `replaces` are replaced or removed, other files (also a README.md) stay.
     `write_more` adds files of its own to a new folder before it is renamed into place.
     """
     folder = as_path(folder, "The folder to save to")
-    with writing_model(checkpoint, folder, FILES) as aside:
-        _write_files(checkpoint, aside, storage)
+    with writing_model(checkpoint, folder, replaces) as new:
+        _write_files(checkpoint, new, storage)
         if write_more is not None:
             assert not folder.exists()
-            write_more(aside)
+            write_more(new)
 
 
 @contextmanager
-def writing_model(checkpoint: Checkpoint, folder: Path, names: tuple[str, ...]) -> Iterator[Path]:
-    """Yield a folder to write a model's files `names` to; at the end it becomes `folder` or updates it.
+def writing_model(checkpoint: Checkpoint, folder: Path, replaces: Collection[str]) -> Iterator[Path]:
+    """Yield a folder to write a model's files to; at the end it becomes `folder` or replaces its files.
 
-    The model's card is written too, unless `folder` has a README.md already.
+    The model's card is written too, unless `folder` has a README.md that is not among the files to replace.
     """
     try:
         if folder.exists() and not folder.is_dir():
             raise CheckpointError(f"{folder} is a file; give a folder to save the model to.")
-        card = None if (folder / CARD_FILE).exists() else checkpoint.card
-        with writing_files(folder, names if card is None else (*names, CARD_FILE)) as aside:
-            if card is not None:
-                (aside / CARD_FILE).write_bytes(card.encode("utf-8"))
-            yield aside
+        old_card = current_folder(folder) / CARD_FILE
+        with replacing_folder(folder, replaces) as new:
+            if CARD_FILE not in replaces and old_card.is_file():
+                link_or_copy(old_card, new / CARD_FILE)  # what a reader sees must be complete
+            elif checkpoint.card is not None:
+                (new / CARD_FILE).write_bytes(checkpoint.card.encode("utf-8"))
+            yield new
     except OSError as error:
         raise CheckpointError(f"The model could not be saved to {folder}: {error}.") from error
 
@@ -148,6 +152,7 @@ def check_content_hash(
     folder: Path, weights_hash: str, context: ContextLayer | None = None, sentence: SentenceHead | None = None
 ) -> None:
     """Compare the hashes of what was read with the recorded ones, if a folder is in our format."""
+    folder = current_folder(folder)
     if not is_model_folder(folder):
         return
     header = read_json(folder / CONFIG_FILE)

@@ -5,9 +5,10 @@ Which format a folder is: ours, then ELMoForManyLangs, then HDF5, then a TensorF
 
 import re
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import CARD_FILE, is_model_folder, read_card, read_config, read_folder
@@ -24,7 +25,9 @@ from elmo.checkpoint.location import (
 from elmo.checkpoint.source import find_model
 from elmo.config import TokenizationConfig
 from elmo.errors import CheckpointError
+from elmo.files.durable import current_folder
 
+T = TypeVar("T")
 Format = Literal["elmo", "manylangs", "hdf5", "tensorflow", "zip"]
 MAX_MEMBERS, MAX_DEPTH = 1000, 32  # of an archive
 _NOT_OURS = "__MACOSX"  # added to archives by macOS
@@ -46,7 +49,7 @@ def open_checkpoint(
     try:
         if format == "zip" or (format is None and is_archive(path)):
             return _read(_open_archive(path), None, cache)
-        return _read(path, format, cache)
+        return read_settled(path, lambda current: _read(current, format, cache))
     except OSError as error:  # such as a folder without permission to list it
         raise unreadable(Path(error.filename or path), error) from error
 
@@ -55,10 +58,28 @@ def read_tokenization(source: str | Path) -> TokenizationConfig:
     """Return how a model splits text, without its weights; models of other formats than ours read words."""
     path = find_model(source)
     try:
-        folder: Location = _open_archive(path) if is_archive(path) else path
-        return read_config(folder)[1].tokenization if is_model_folder(folder) else TokenizationConfig()
+        if is_archive(path):
+            return _read_tokenization(_open_archive(path))
+        return read_settled(path, _read_tokenization)
     except OSError as error:
         raise unreadable(Path(error.filename or path), error) from error
+
+
+def _read_tokenization(folder: Location) -> TokenizationConfig:
+    return read_config(folder)[1].tokenization if is_model_folder(folder) else TokenizationConfig()
+
+
+def read_settled(path: Path, read: Callable[[Path], T]) -> T:
+    """Return what `read` makes of a model, of which another process may be replacing the files meanwhile."""
+    folder = path if path.is_dir() else path.parent
+    while True:
+        current = current_folder(folder)
+        before = current, folder.stat().st_mtime_ns
+        try:
+            return read(current if path == folder else current / path.name)
+        except CheckpointError:
+            if (current_folder(folder), folder.stat().st_mtime_ns) == before:
+                raise
 
 
 def recognize(folder: Location) -> Format | None:

@@ -23,6 +23,7 @@ from elmo.checkpoint.formats.bilm import read_options
 from elmo.checkpoint.location import HDF5_SUFFIXES, as_path, read_json, unreadable
 from elmo.config import EncoderConfig
 from elmo.errors import CheckpointError, first_line
+from elmo.files.durable import current_folder
 from elmo.text.units import main_script
 
 # The models that are part of the package, each a folder of its name; other distributions add theirs by this group
@@ -330,6 +331,7 @@ def push_folder(
     """
     from huggingface_hub import HfApi
 
+    folder = current_folder(folder)
     if not any(path.match(pattern) for path in folder.glob("*") for pattern in MODEL_FILES):
         raise CheckpointError(f"{folder} holds no model file to upload; give a folder made by save_pretrained.")
     api = HfApi(token=token)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from elmo.checkpoint.source import BASE_ADDRESS, OFFICIAL
 from elmo.compat.engine import Array, BatchReader, OldEmbedder, check_batch_size, open_files, open_model
 from elmo.errors import CheckpointError, ConfigError, InputError
-from elmo.files.durable import writing_aside
+from elmo.files.durable import atomic_write
 from elmo.layer import ElmoLayer
 from elmo.nn.batch import WORDS_AT_ONCE, Boundaries, pad_sentences, unpad_sentences
 from elmo.nn.bilm import BiLM, TokenEncoder
@@ -474,7 +474,7 @@ def _write_sentences(
     import h5py
 
     try:
-        with writing_aside(path) as aside, h5py.File(aside, "w") as file:
+        with atomic_write(path) as temporary, h5py.File(temporary, "w") as file:
             for name, array in vectors:
                 file.create_dataset(name, data=array, dtype="float32")
             if sentence_to_index is not None:

@@ -1,14 +1,15 @@
 """Durable writes, checksums and locks: an output is complete or absent, whatever happens to the process.
 
-Everything is written aside (under a hidden name in the same folder), synced, then renamed. What a file holds and
-what a failure means to the user is the caller's business: OSErrors pass through.
+Everything is written under a temporary name in the same folder, synced, then renamed. There are two kinds of
+stores: a folder that is swapped whole (`replacing_folder`: models, tasks), and a folder of parts that grows
+(work_folder.py: corpora, vectors). OSErrors pass through.
 """
 
 import errno
+import json
 import os
 import re
 import shutil
-import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 LOCK = ".lock"  # of a folder that only one process may write to at a time
-_LEFTOVER = re.compile(r"\.(.+\.)?saving-\d+(-[0-9a-f]{8})?")
-_READ_BYTES, _END_BYTES = 1 << 20, 1 << 16
+REPLACEMENT = ".replacement"  # the new files of a folder that is being replaced
+_REMOVED = ".removed"  # in it: the names of files that the new ones replace, but do not include
+_LEFTOVER = re.compile(r"\.(.+\.)?saving-[0-9a-f-]+")
+_READ_BYTES = 1 << 20
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -52,17 +55,6 @@ def sha256_of(path: Path, advance: Callable[[int], None] = lambda num_bytes: Non
     return digest.hexdigest()
 
 
-def sha256_of_ends(path: Path) -> str:
-    """Return the sha256 of a file's size, first and last 64 KiB: notices another file without reading it all."""
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        digest = _new_sha256(f"{size} ".encode())
-        digest.update(file.read(_END_BYTES))
-        file.seek(max(0, size - _END_BYTES))
-        digest.update(file.read(_END_BYTES))
-    return digest.hexdigest()
-
-
 def write_file(path: Path, chunks: Iterable[bytes | memoryview]) -> FileRecord:
     """Write the chunks in order, wait until they are on the disk, and return their size and sha256."""
     digest = _new_sha256()
@@ -79,139 +71,184 @@ def write_file(path: Path, chunks: Iterable[bytes | memoryview]) -> FileRecord:
 
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file, or replace an existing one."""
-    with writing_aside(path) as aside:
-        aside.write_bytes(content)
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(content)
 
 
 @contextmanager
-def writing_aside(path: Path) -> Iterator[Path]:
-    """Yield the name to write a file or a new folder under; it is renamed to `path` at the end.
+def atomic_write(path: Path) -> Iterator[Path]:
+    """Yield the temporary name to write a file or a new folder under; it is renamed to `path` at the end.
 
     After a failure nothing of it remains, and an earlier file at `path` is unchanged.
     """
-    aside = name_aside(path)
-    remove(aside)  # left by a killed process that had the same number
-    try:
-        yield aside
-        _sync_all(aside)
-        aside.replace(path)
+    with _temporary_folder(path.parent, path.name) as folder:
+        temporary = folder / path.name
+        yield temporary
+        _sync_all(temporary)
+        temporary.replace(path)
         sync(path.parent)
-    finally:
-        remove(aside)
 
 
 @contextmanager
-def writing_files(folder: Path, names: Collection[str]) -> Iterator[Path]:
+def replacing_folder(folder: Path, names: Collection[str]) -> Iterator[Path]:
     """Yield a folder to write some or all of the files `names` to; at the end it becomes `folder`.
 
-    In an existing folder the files `names` are replaced one by one, or removed if they were not written; its
-    other files are kept.
+    In an existing folder, the files `names` are replaced as one, or removed if they were not written; its other
+    files are kept. The new files first become the subfolder REPLACEMENT, which readers prefer (see
+    `current_folder`), by one rename. Then they are copied into the folder, and the subfolder is removed. If the
+    process is killed in between, the next one that writes to the folder finishes its work.
     """
     folder = folder.resolve()
+    _remove_abandoned(folder)
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with writing_aside(folder) as aside:
-            aside.mkdir()
-            yield aside
+        with atomic_write(folder) as temporary:
+            temporary.mkdir()
+            yield temporary
         return
-    aside = folder / _aside_suffix("saving")
-    remove(aside)
+    for entry in folder.iterdir():
+        if is_leftover(entry.name) and _is_abandoned(entry):
+            remove(entry)
+    with _temporary_folder(folder, "") as temporary:
+        yield temporary
+        removed = [name for name in names if not (temporary / name).exists()]
+        (temporary / _REMOVED).write_text(json.dumps(removed), encoding="utf-8")
+        _sync_all(temporary)
+        with _locked(folder):
+            _finish_replacement(folder)  # of a process that was killed
+            temporary.rename(folder / REPLACEMENT)
+            sync(folder)
+            _finish_replacement(folder)
+
+
+def current_folder(folder: Path) -> Path:
+    """Return where the present files of a folder are: in itself, or in a replacement that is not finished yet."""
+    replacement = folder / REPLACEMENT
+    return replacement if replacement.is_dir() else folder
+
+
+def _finish_replacement(folder: Path) -> None:
+    """Copy the files of a replacement into its folder, then remove it; it stays complete until it is removed."""
+    replacement = folder / REPLACEMENT
+    if not replacement.is_dir():
+        return
+    for entry in replacement.iterdir():
+        if entry.name == _REMOVED:
+            for name in json.loads(entry.read_text(encoding="utf-8")):
+                if Path(name).name == name:
+                    (folder / name).unlink(missing_ok=True)
+        else:
+            with atomic_write(folder / entry.name) as temporary:
+                link_or_copy(entry, temporary)
+    sync(folder)
+    leftover = folder / _temporary_name("")
+    replacement.rename(leftover)
+    remove(leftover)
+    sync(folder)
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Make a file appear under a second name."""
     try:
-        aside.mkdir()
-        yield aside
-        _sync_all(aside)
-        for name in names:
-            if (aside / name).exists():
-                (aside / name).replace(folder / name)
-            else:
-                (folder / name).unlink(missing_ok=True)
-        sync(folder)
-    finally:
-        remove(aside)
+        os.link(source, target)
+    except OSError:  # a file system without hard links
+        shutil.copy(source, target)
 
 
 @contextmanager
 def output_file(path: Path) -> Iterator[Path]:
-    """Yield the name to write a command's output file under; it is renamed to `path` at the end.
+    """Yield the temporary name to write a command's output file under; it is renamed to `path` at the end.
 
     Removes what killed runs left beside `path`. Raises InputError if no file can be written there.
     """
     if path.exists() and not path.is_file():
         raise InputError(f"{path} is not a regular file; give the name of a file to write.")
     target = path.resolve()  # of a link, the file it points to is replaced
-    _check_parent(target)
-    _remove_dead(target)
-    with writing_aside(target) as aside:
-        yield aside
+    check_parent(target)
+    _remove_abandoned(target)
+    with atomic_write(target) as temporary:
+        yield temporary
+
+
+def check_parent(path: Path) -> None:
+    """Raise InputError unless the folder that an output goes to exists and is writable."""
+    parent = path.resolve().parent
+    if not parent.is_dir():
+        raise InputError(f"There is no folder {parent} to write {path.name} to; create it first.")
+    if not os.access(parent, os.W_OK):
+        raise InputError(f"The folder {parent} is not writable; choose another one.")
 
 
 @contextmanager
-def output_folder(path: Path) -> Iterator[Path]:
-    """Yield the name to write a command's output folder under; at the end it replaces `path` and all it holds."""
-    target = path.resolve()
-    _check_parent(target)
-    _remove_dead(target)
-    aside, old = name_aside(target), name_aside(target, "old")
+def _temporary_folder(parent: Path, name: str) -> Iterator[Path]:
+    """Yield a new folder in `parent`, removed at the end; a lock on it shows that its process is alive."""
+    while True:
+        folder = parent / _temporary_name(name)
+        folder.mkdir()
+        lock = _lock(folder, wait=True)
+        if folder.exists():
+            break
+        _unlock(lock)  # another process took it for abandoned before it was locked
     try:
-        yield aside
-        try:
-            if target.exists():
-                target.rename(old)
-            aside.rename(target)
-        except BaseException:
-            if old.exists() and not target.exists():
-                old.rename(target)
-            raise
+        yield folder
     finally:
-        remove(aside)
-        remove(old)
+        remove(folder)
+        _unlock(lock)
 
 
-def _check_parent(target: Path) -> None:
+def _temporary_name(name: str) -> str:
+    return f".{name}.saving-{os.urandom(6).hex()}" if name else f".saving-{os.urandom(6).hex()}"
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove what killed processes left beside `target` while they were writing it."""
     if not target.parent.is_dir():
-        raise InputError(f"There is no folder {target.parent} to write {target.name} to; create it first.")
-    if not os.access(target.parent, os.W_OK):
-        raise InputError(f"The folder {target.parent} is not writable; choose another one.")
-
-
-def _remove_dead(target: Path) -> None:
-    """Remove what killed processes of this machine left beside `target`; restore a folder that one had moved."""
-    name = re.escape(target.name)
-    pattern = re.compile(rf"\.{name}\.(saving|old)-(\d+)-{_host()}")
+        return
+    pattern = re.compile(rf"\.+{re.escape(target.name)}(\.saving-[0-9a-f-]+)+")
     for entry in target.parent.iterdir():
-        match = pattern.fullmatch(entry.name)
-        if match is None or _is_running(int(match[2])):
-            continue
-        if match[1] == "old" and not target.exists():
-            entry.rename(target)
-        else:
+        if pattern.fullmatch(entry.name) and _is_abandoned(entry):
             remove(entry)
 
 
-def _is_running(process: int) -> bool:
-    if os.name == "nt":
-        return True  # Windows offers no harmless way to ask
+def _is_abandoned(path: Path) -> bool:
+    """Return whether no living process holds the lock of a temporary folder.
+
+    Process ids decide nothing: in containers every process has the same one. Where files cannot be locked, nothing
+    is taken for abandoned.
+    """
+    lock = _lock(path, wait=False)
+    _unlock(lock)
+    return lock is not None
+
+
+def _lock(path: Path, *, wait: bool) -> int | None:
+    """Lock a folder or a file until it is unlocked or the process ends; None if that is not possible."""
     try:
-        os.kill(process, 0)
-    except OSError as error:
-        return not isinstance(error, ProcessLookupError)
-    return True
+        import fcntl
+
+        descriptor = os.open(path, os.O_RDONLY)
+    except (ImportError, OSError):
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
-def name_aside(path: Path, purpose: str = "saving") -> Path:
-    """Return the hidden name beside `path` that this process writes under."""
-    return path.with_name(f".{path.name}{_aside_suffix(purpose)}")
+def _unlock(descriptor: int | None) -> None:
+    if descriptor is not None:
+        os.close(descriptor)
 
 
-def _aside_suffix(purpose: str) -> str:
-    return f".{purpose}-{os.getpid()}-{_host()}"
-
-
-def _host() -> str:
-    """Return what distinguishes this machine from others that share a disk with it."""
-    import socket
-
-    return f"{zlib.crc32(socket.gethostname().encode()):08x}"
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    lock = _lock(folder, wait=True)
+    try:
+        yield
+    finally:
+        _unlock(lock)
 
 
 def is_leftover(name: str) -> bool:
@@ -281,8 +318,8 @@ def holding(folder: Path, refusal: str, *written: Path) -> Iterator[None]:
     """Lock a folder; remove what killed processes left there and in the folders `written`."""
     lock = take_lock(folder / LOCK, refusal)
     try:
-        for each in (folder, *written):
-            remove_leftovers(each)
+        for place in (folder, *written):
+            remove_leftovers(place)
         yield
     finally:
         lock.release()

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.checkpoint.components import ContextLayer
+from elmo.kernels.meaning import Tokens, quantize_rows
 from elmo.text.units import Tokenization
 
 Array = npt.NDArray[np.float32]
@@ -18,7 +19,7 @@ EncodeWords = Callable[[list[str]], Array]  # distinct words -> their vectors in
 Span = tuple[int, int]  # a half-open range
 _WORDS_AT_ONCE = 64  # whose neighbours are weighted together; bounds the work and memory of long sentences
 _CACHED_WORDS = 200_000
-_NO_ROW = -1
+NO_ROW = -1
 _TINY = np.finfo(np.float32).tiny
 
 
@@ -34,17 +35,21 @@ class StaticTable:
 
     def look_up(self, words: list[str]) -> tuple[Array, Array]:
         """Return the vectors (U, d) and the weights (U,) of distinct words."""
-        rows = np.array(self.find_rows(words), dtype=np.int64)
+        tokens = self.look_up_tokens(words, np.array(self.find_rows(words), dtype=np.int64))
+        vectors: Array = tokens.vectors * tokens.scales[:, None]
+        return vectors, tokens.weights
+
+    def look_up_tokens(self, words: list[str], rows: npt.NDArray[np.int64]) -> Tokens:
+        """Return the vectors in 8 bits, the scales and the weights of distinct words, whose rows are known."""
         arrays, chosen = self.arrays, np.maximum(rows, 0)
-        vectors: Array = arrays["vectors"][chosen] * arrays["scales"][chosen, None]
-        weights: Array = arrays["weights"][chosen]
-        if len(unknown := np.flatnonzero(rows == _NO_ROW)):
+        vectors, scales, weights = (arrays[name][chosen] for name in ("vectors", "scales", "weights"))
+        if len(unknown := np.flatnonzero(rows == NO_ROW)):
             encoded = self._encode_words([words[number] for number in unknown.tolist()])
             # Without BLAS, whose rounding depends on how many words are multiplied together.
             estimated = np.einsum("ud,de->ue", encoded, arrays["unknown_map"]) + arrays["unknown_bias"]
-            vectors[unknown] = normalize(estimated)
+            vectors[unknown], scales[unknown] = quantize_rows(normalize(estimated))
             weights[unknown] = self.config.unknown_weight
-        return vectors, weights
+        return Tokens(vectors, scales, weights)
 
     def encode_centred(self, words: list[str]) -> Array:
         """Return the centred vectors (U, D) of distinct words in layer 0, of length 1."""
@@ -59,7 +64,7 @@ class StaticTable:
         if None in rows:
             for word, row in zip(words, rows, strict=True):
                 if row is None:
-                    cached[word] = self._keys.get(word.lower() if self.config.lowercase else word, _NO_ROW)
+                    cached[word] = self._keys.get(word.lower() if self.config.lowercase else word, NO_ROW)
             rows = list(map(cached.get, words))
         return cast(list[int], rows)
 
@@ -73,8 +78,6 @@ class ContextReader:
         self.config = layer.config
         self.table = StaticTable(layer, encode_words)
         self._tokenization = tokenization or Tokenization()
-        share = self.config.share / (1 + self.config.share)
-        self._top_scale, self._context_scale = np.float32(np.sqrt(1 - share)), np.float32(np.sqrt(share))
 
     def read(self, sentences: Sequence[Sequence[str]]) -> list[Array]:
         """Return the context vectors (T, d) of each sentence: of length nearly 1, less where little is near."""
@@ -109,30 +112,15 @@ class ContextReader:
             middle = np.stack([vectors[start:end].mean(axis=0) for start, end in zip(starts, ends, strict=True)])
             at = np.arange(left, left + len(near))
             distances = np.maximum(starts[:, None] - at, at - ends[:, None] + 1)  # (n, K), 0 or less inside
-            shares = np.exp(config.focus * (middle @ near.T)) * weights[left:right]
+            shares = (
+                np.exp(config.focus * (middle @ near.T) - config.decay * (distances - 1)) * weights[left:right]
+            )
             shares *= (distances > 0) & (distances <= config.window)
             sums[first : first + _WORDS_AT_ONCE] = shares.astype(np.float32) @ near
         lengths = np.sqrt(np.einsum("td,td->t", sums, sums))[:, None]
         # Without neighbours, and without shrinkage, zero stays zero.
         scaled: Array = sums / np.maximum(lengths + np.float32(config.shrinkage), _TINY)
         return scaled
-
-    def join(self, top: Array, context: Array, scales: Array | None = None) -> Array:
-        """Return the vectors (T, 2D + d) of "meaning": top layer and context side by side, each at its share.
-
-        Where contexts have the length 1, the cosine of two is (cosine of the top layer + share · cosine of the
-        contexts) / (1 + share). `scales` (T, 1) is what `scales_of` returns, if it is known.
-        """
-        joined = np.empty((len(top), top.shape[1] + context.shape[1]), dtype=np.float32)
-        np.multiply(top, self.scales_of(top) if scales is None else scales, out=joined[:, : top.shape[1]])
-        np.multiply(context, self._context_scale, out=joined[:, top.shape[1] :])
-        return joined
-
-    def scales_of(self, top: Array) -> Array:
-        """Return what vectors of the top layer (N, 2D) are multiplied by in "meaning", (N, 1)."""
-        lengths = np.sqrt(np.einsum("td,td->t", top, top))[:, None]
-        scales: Array = self._top_scale / np.maximum(lengths, _TINY)
-        return scales
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> Array:
         """Return one vector (N, d + D) of length 1 per sentence; zeros for one without words.

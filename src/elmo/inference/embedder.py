@@ -4,6 +4,7 @@ The facade reads arguments and text; what becomes of words is decided here.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Literal, TypeAlias, cast, get_args
 
 import numpy as np
@@ -14,8 +15,11 @@ from elmo.config import ContextConfig, ModelConfig
 from elmo.errors import InputError
 from elmo.inference.context import ContextReader
 from elmo.inference.layers import LayerChoice, Layers, choose_layers
+from elmo.inference.meaning import Meaning
 from elmo.inference.runtime import Runtime
+from elmo.inference.softmax import Softmaxes
 from elmo.text.batch import CharBatch, Indexer, pack
+from elmo.text.vocabulary import Vocabulary
 
 Array = npt.NDArray[np.float32]
 Span: TypeAlias = tuple[int, int]  # a half-open range of words
@@ -34,12 +38,24 @@ class Embedder:
     """Words of one model -> vectors; safe to call from several threads."""
 
     def __init__(
-        self, config: ModelConfig, runtime: Runtime, indexer: Indexer, context: ContextLayer | None
+        self,
+        config: ModelConfig,
+        runtime: Runtime,
+        indexer: Indexer,
+        context: ContextLayer | None,
+        vocabulary: Vocabulary | None = None,
     ) -> None:
         self.runtime, self._config, self._indexer = runtime, config, indexer
         self._context: ContextReader | None = None
+        self._meaning: Meaning | None = None
         if context is not None:
             self._context = ContextReader(context, self.word_vectors, indexer.tokenization)
+            self._meaning = Meaning(
+                self._context.table, vocabulary, self._softmaxes, single_threaded=runtime.num_threads == 1
+            )
+
+    def _softmaxes(self) -> Softmaxes | None:
+        return self.runtime.softmaxes
 
     @property
     def context_config(self) -> ContextConfig | None:
@@ -114,41 +130,43 @@ class Embedder:
     def _embed_batch(
         self, batch: CharBatch, sentences: Sequence[Sequence[str]], choice: LayerChoice
     ) -> Iterator[tuple[int, Array]]:
+        if choice.with_context:
+            return zip(batch.order, self._find_meanings(batch, choice), strict=True)
         rows = self.runtime.embed(batch, choice)
-        own = [sentences[number] for number in batch.order]
         start = 1  # behind the first boundary
         arrays = []
-        for words in own:
-            arrays.append(choice.lay_out(rows[start : start + len(words)]))
-            start += len(words) + 2
-        if choice.with_context:
-            return zip(batch.order, self.add_context(own, arrays), strict=True)
+        for number in batch.order:
+            arrays.append(choice.lay_out(rows[start : start + len(sentences[number])]))
+            start += len(sentences[number]) + 2
         if len(arrays) > 1:  # a copy lets go of the batch; a sentence alone is all of it
             arrays = [array.copy() for array in arrays]
         return zip(batch.order, arrays, strict=True)
 
-    def add_context(
-        self,
-        sentences: Sequence[Sequence[str]],
-        top: Sequence[Array],
-        spans: Sequence[Sequence[Span]] | None = None,
+    def _find_meanings(
+        self, batch: CharBatch, choice: LayerChoice, spans: Sequence[Sequence[Span]] | None = None
     ) -> list[Array]:
-        """Return the vectors of "meaning" (T, 2D + d) from the top layer (T, 2D), of words or of phrases."""
-        context = self.require_context()
-        if spans is None:
-            around = context.read(sentences)
-        else:
-            around = [context.read_spans(*pair) for pair in zip(sentences, spans, strict=True)]
-        return [context.join(*pair) for pair in zip(top, around, strict=True)]
+        """Return the vectors of "meaning" of the words, or of phrases, of each sentence of a batch."""
+        self.require_context()
+        assert self._meaning is not None
+        top = self.runtime.embed(replace(batch, groups=None), choice)
+        return self._meaning.vectors(batch, top[:, 0], spans)
 
     def embed_spans(
         self, sentences: Sequence[Sequence[str]], spans: Sequence[Sequence[Span]], choice: LayerChoice
     ) -> list[Array]:
-        """Return the vectors of phrases, one array per sentence: means over half-open ranges of words."""
-        plain = self.choose("top") if choice.with_context else choice
-        arrays = self.embed(sentences, plain)
-        means = [_average_spans(array, own) for array, own in zip(arrays, spans, strict=True)]
-        return self.add_context(sentences, means, spans) if choice.with_context else means
+        """Return the vectors of phrases, one array per sentence: means over half-open ranges of words.
+
+        The meaning of a phrase is that of the phrase as a whole.
+        """
+        if not choice.with_context:
+            arrays = self.embed(sentences, choice)
+            return [_average_spans(array, own) for array, own in zip(arrays, spans, strict=True)]
+        meanings: list[Array | None] = [None] * len(sentences)
+        for batch in self.pack(sentences):
+            own = [spans[number] for number in batch.order]
+            for number, array in zip(batch.order, self._find_meanings(batch, choice, own), strict=True):
+                meanings[number] = array
+        return cast(list[Array], meanings)
 
     def encode(
         self,

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from elmo.config import EncoderConfig, ModelConfig
 from elmo.errors import ConfigError
+from elmo.extras import install_command
 from elmo.inference.encoder import BidirectionalEncoder, EncoderState
 from elmo.inference.forks import follow_forks
 from elmo.inference.layers import LayerChoice, choose_layers, cosine
@@ -112,6 +113,8 @@ def open_runtime(
 ) -> Runtime:
     """Return what runs a model on a device; `keeps_int8` decides for precision="auto"."""
     check_precision(precision)
+    if device == "auto":
+        device = _find_best_device()
     if device == "cpu" and isinstance(config.encoder, EncoderConfig):
         return CpuRuntime(
             config, weights, precision=precision, carry=carry, num_threads=num_threads, cache_bytes=cache_bytes,
@@ -125,6 +128,14 @@ def open_runtime(
     return runtime
 
 
+def _find_best_device() -> str:
+    """Return the fastest device of this machine; the CPU where torch is not installed."""
+    try:
+        return str(importlib.import_module("elmo.device").open_device("auto"))
+    except ModuleNotFoundError:
+        return "cpu"
+
+
 def import_learning(name: str, purpose: str) -> Any:
     """Import a module that needs torch, by name: nothing of this half imports torch when it is imported."""
     try:
@@ -132,7 +143,7 @@ def import_learning(name: str, purpose: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] != "torch":
             raise
-        raise ConfigError(f"{purpose} needs torch: pip install 'modern-elmo[torch]'.") from error
+        raise ConfigError(f"{purpose} needs torch: {install_command('torch')}") from error
 
 
 class RowState(Protocol):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from elmo.checkpoint.weights import StoredWeights
 from elmo.errors import InputError
 
 Array = npt.NDArray[np.float32]
@@ -16,7 +17,7 @@ Ids = npt.NDArray[np.int64]
 BLOCK_BYTES = 32 * 2**20  # of logits; their exponentials need as much again
 POSITIONS_AT_ONCE = 1024  # more at once do not read the weights faster
 _BYTES_PER_LOGIT = 4
-_SCALE = ".scale"  # ends the name of the scales of an 8-bit matrix, see checkpoint/folder.py
+_SCALE = ".scale"  # ends the name of the scales of an 8-bit matrix, see checkpoint/weights.py
 
 
 class Softmax:
@@ -87,7 +88,8 @@ Softmaxes = tuple[Softmax, Softmax]  # of left to right and of right to left, wh
 
 
 def open_softmaxes(weights: Mapping[str, Any]) -> Softmaxes | None:
-    """Return the softmaxes among the weights of a checkpoint, if it has one."""
+    """Return the softmaxes among the weights of a checkpoint, if it has one, in the type they are stored in."""
+    weights = weights.stored if isinstance(weights, StoredWeights) else weights
     if "softmax.weight" not in weights:
         return None
     left_to_right = _open(weights, "softmax")

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from elmo.errors import InputError
+from elmo.extras import install_command
 from elmo.files.durable import output_file
 from elmo.model import Elmo
 from elmo.nn.batch import Boundaries
@@ -41,8 +42,8 @@ def export_onnx(model: Elmo, path: str | Path) -> None:
     graph = _Graph(onnx)
     outputs = _add_model(graph, config, weights, Boundaries.of(model.indexer))
     made = graph.make_model(_list_inputs(onnx, config), outputs, _describe(model))
-    with output_file(Path(path)) as aside:
-        aside.write_bytes(made.SerializeToString())
+    with output_file(Path(path)) as temporary:
+        temporary.write_bytes(made.SerializeToString())
 
 
 class _Graph:
@@ -260,6 +261,6 @@ def _import_onnx() -> Any:
         import onnx.numpy_helper
     except ImportError as error:
         raise InputError(
-            "Exporting to ONNX needs the package onnx; install it with: pip install 'modern-elmo[onnx]'"
+            f"Exporting to ONNX needs the package onnx; install it with: {install_command('onnx')}"
         ) from error
     return onnx

@@ -27,7 +27,7 @@ def write_word2vec(
                 f"Word {position} is {word!r:.60}; a word2vec file holds words without white space, so write "
                 "phrases with underscores."
             )
-    with output_file(Path(path)) as aside, aside.open("wb") as file:
+    with output_file(Path(path)) as temporary, temporary.open("wb") as file:
         file.write(f"{len(chosen)} {model.config.encoder.output_dim}\n".encode())
         for start in range(0, len(chosen), WORDS_AT_ONCE):
             part = chosen[start : start + WORDS_AT_ONCE]

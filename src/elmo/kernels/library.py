@@ -24,8 +24,8 @@ from elmo.errors import ConfigError, ElmoError
 logger = logging.getLogger(__name__)
 
 VARIABLE = "ELMO_KERNELS"
-VARIANTS = ("avx512vnni", "avx512", "avx2", "portable")  # best first; a processor runs those after its best, too
-_ABI = 3  # as in csrc/kernels.h
+VARIANTS = ("avx512vnni", "avx512", "avx2", "neoni8mm", "neondot", "neon", "portable")
+_ABI = 4  # as in csrc/kernels.h
 MAX_HIGHWAYS = 4  # ELMO_MAX_HIGHWAYS
 _FOLDER = Path(__file__).parent
 _PATH = _FOLDER / f"_native.{'dll' if sys.platform == 'win32' else 'so'}"
@@ -39,6 +39,8 @@ _SIGNATURES: dict[str, tuple[type[Any] | None, list[type[Any]]]] = {
     "multiply": (None, [_pointer, _pointer, _pointer, _int, _pointer, _pointer]),
     "read": (_int, [_pointer, _int, _int, _pointer, _int]),
     "encode": (_int, [_pointer, _pointer, _int, _int, _pointer, _pointer, _int]),
+    "meanings": (_int, [_pointer, _pointer, _int, _pointer, _int]),
+    "nearest": (None, [_pointer, _pointer, _int, _int, _pointer, _pointer, _int, _int, *[_pointer] * 3]),
     "convolve": (None, [_pointer, _pointer, _pointer, _int, _pointer, _pointer]),
     "convolve_back": (None, [_pointer, _pointer, _int, _pointer, _pointer, _pointer]),
     "train_forward": (None, [_int, _int, _int, *[_pointer] * 5, _float, *[_pointer] * 4]),
@@ -140,8 +142,8 @@ class WordEncoderStruct(ctypes.Structure):
 class Library:
     """The functions of one variant."""
 
-    def __init__(self, opened: ctypes.CDLL, variant: str) -> None:
-        self.variant = variant
+    def __init__(self, opened: ctypes.CDLL, variant: str, variants: tuple[str, ...]) -> None:
+        self.variant, self.variants = variant, variants  # all that this processor runs, the fastest first
         self._scratch = threading.local()
         functions: dict[str, Any] = {}
         for name, (result, arguments) in _SIGNATURES.items():
@@ -150,6 +152,7 @@ class Library:
             functions[name] = function
         self.multiply, self.multiply_scratch = functions["multiply"], functions["multiply_scratch"]
         self.read, self.encode = functions["read"], functions["encode"]
+        self.meanings, self.nearest = functions["meanings"], functions["nearest"]
         self.convolve, self.convolve_back = functions["convolve"], functions["convolve_back"]
         self.train_forward, self.train_backward = functions["train_forward"], functions["train_backward"]
         self.has_helper = bool(opened.elmo_has_helper())
@@ -218,19 +221,25 @@ def _open(requested: str) -> Kernels:
         opened = ctypes.CDLL(str(_PATH))
         if opened.elmo_abi() != _ABI or not _is_of_these_sources(opened):
             raise OSError("it was built from other sources; install the package again")
-        opened.elmo_best_variant.restype = ctypes.c_char_p
-        best = opened.elmo_best_variant().decode()
+        variants = _list_variants(opened)
     except (OSError, AttributeError) as error:
         missing = "they were not built, because the installation found no C compiler"
         reason = f"{error}" if _PATH.exists() else missing
         logger.warning("The compiled kernels are not available (%s); NumPy is used, which is slower.", reason)
         return Kernels(None, reason)
-    variant = best if requested == "auto" else requested
-    if VARIANTS.index(variant) < VARIANTS.index(best):
+    variant = variants[0] if requested == "auto" else requested
+    if variant not in variants:
         raise ConfigError(
-            f"{VARIABLE} is {requested!r}, but this processor runs {best} at best; choose that or auto."
+            f"{VARIABLE} is {requested!r}, but this processor runs {', '.join(variants)}; choose one or auto."
         )
-    return Kernels(Library(opened, variant), variant)
+    return Kernels(Library(opened, variant, variants), variant)
+
+
+def _list_variants(opened: ctypes.CDLL) -> tuple[str, ...]:
+    """Return the variants that this processor runs, the fastest first."""
+    opened.elmo_variant.restype, opened.elmo_variant.argtypes = ctypes.c_char_p, [_int]
+    names = (opened.elmo_variant(number) for number in range(len(VARIANTS)))
+    return tuple(name.decode() for name in names if name is not None)
 
 
 def hash_sources(folder: Path) -> str:

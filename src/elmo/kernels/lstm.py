@@ -139,8 +139,8 @@ class CompiledStack:
         expected = (4 * num_vectors * stride, 4 * stride, 4)
         if result.shape != shape or result.dtype != np.float32 or result.strides != expected:
             raise KernelError(f"result is {result.dtype} of shape {result.shape}; float32 of {shape} is needed.")
-        if num_state_rows < window.counts[0] or int(window.counts.sum()) != num_rows:
-            raise KernelError("The counts of a window do not fit its rows or its state.")
+        if num_rows and not 0 <= window.targets.min() <= window.targets.max() < len(result):
+            raise KernelError(f"The targets of a window must lie between 0 and {len(result) - 1}.")
         hidden = cell = None
         if state is not None:
             sizes = (self.num_layers, num_state_rows)
@@ -222,7 +222,8 @@ def forward_sentence(
             1, 0, None, None, num_vectors, weights_at, to, 2 * dim,
         )  # fmt: skip
     library = stacks[0].library
-    library.run_with_scratch(library.read, ctypes.addressof(directions), 2, single_threaded)
+    if library.run_with_scratch(library.read, ctypes.addressof(directions), 2, single_threaded):
+        raise KernelError(f"The words of a sentence must lie between 0 and {len(words) - 1}.")
     return result
 
 
@@ -245,7 +246,8 @@ def forward_directions(
     ]
     directions = (DirectionStruct * len(structs))(*structs)
     library = stacks[0].library
-    library.run_with_scratch(library.read, ctypes.addressof(directions), len(structs), single_threaded)
+    if library.run_with_scratch(library.read, ctypes.addressof(directions), len(structs), single_threaded):
+        raise KernelError("The counts or the sources of a window are out of range.")
     return after
 
 

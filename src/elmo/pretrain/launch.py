@@ -25,7 +25,7 @@ from elmo.corpus.prepared import PreparedCorpus
 from elmo.corpus.settings import PrepareSettings
 from elmo.corpus.text import read_sentences
 from elmo.errors import CheckpointError, ConfigError, InputError
-from elmo.files.durable import is_vacant, writing_aside
+from elmo.files.durable import atomic_write, is_vacant
 from elmo.heap import reuse_large_blocks
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.metrics import METRICS_FILE, TrainingReport
@@ -306,11 +306,11 @@ def _copy_run(source: Path, folder: Path, changes: Mapping[str, Any]) -> None:
         )
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with writing_aside(folder) as aside:
-            shutil.copytree(found[-1], aside / CHECKPOINTS / found[-1].name)
+        with atomic_write(folder) as temporary:
+            shutil.copytree(found[-1], temporary / CHECKPOINTS / found[-1].name)
             if (source / METRICS_FILE).is_file():
-                shutil.copy(source / METRICS_FILE, aside / METRICS_FILE)
-            replace(record, settings=settings, branched_from=str(source.resolve())).write(aside)
+                shutil.copy(source / METRICS_FILE, temporary / METRICS_FILE)
+            replace(record, settings=settings, branched_from=str(source.resolve())).write(temporary)
     except OSError as error:
         reason = error.strerror or "files could not be copied"
         raise CheckpointError(

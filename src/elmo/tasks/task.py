@@ -24,7 +24,7 @@ from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.checkpoint.source import DEFAULT_MODEL
 from elmo.config import LARGEST_DIM, parse
 from elmo.errors import CheckpointError, ConfigError, InputError, first_line
-from elmo.files.durable import writing_files
+from elmo.files.durable import current_folder, replacing_folder
 from elmo.layer import ElmoLayer, LayerMixes
 from elmo.model import Elmo
 from elmo.progress import html_table
@@ -132,16 +132,16 @@ def write_task(
         "pretrained": words.pretrained.words,
         "pretrained_dim": words.pretrained_dim,
     }
-    # task.json last: a folder that has it has everything.
-    with writing_files(folder, (WEIGHTS_FILE, WORDS_FILE, TASK_FILE)) as aside:
-        (aside / WORDS_FILE).write_text(json.dumps(listed, ensure_ascii=False), encoding="utf-8")
-        save_file({name: weight.contiguous() for name, weight in weights.items()}, aside / WEIGHTS_FILE)
-        shutil.copymode(aside / WORDS_FILE, aside / WEIGHTS_FILE)  # safetensors writes for the owner alone
-        (aside / TASK_FILE).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
+    with replacing_folder(folder, (WEIGHTS_FILE, WORDS_FILE, TASK_FILE)) as new:
+        (new / WORDS_FILE).write_text(json.dumps(listed, ensure_ascii=False), encoding="utf-8")
+        save_file({name: weight.contiguous() for name, weight in weights.items()}, new / WEIGHTS_FILE)
+        shutil.copymode(new / WORDS_FILE, new / WEIGHTS_FILE)  # safetensors writes for the owner alone
+        (new / TASK_FILE).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
 def read_task(folder: Path) -> tuple[TaskDescription, Vocabularies, dict[str, Tensor]]:
     """Read what write_task wrote; CheckpointError for anything else."""
+    folder = current_folder(folder)
     if not (folder / TASK_FILE).is_file():
         raise CheckpointError(f"{folder} is not a trained task: it has no {TASK_FILE}.")
     try:

@@ -120,7 +120,7 @@ def open_inputs(sources: Sequence[Source]) -> list[InputFile]:
     for source in sources:
         if not source.path.is_file():
             raise InputError(f"{source.name} is a pipe or a device; pass its content on standard input (-).")
-    return [InputFile.of(source, ends_only=True) for source in sources]
+    return [InputFile.of(source) for source in sources]
 
 
 @contextmanager

@@ -257,6 +257,8 @@ def _check_columns(source: Source, names: Collection[str], columns: Columns) -> 
     """Return the column of the content; InputError if a column is missing."""
     if missing := columns.describe_missing(names):
         raise InputError(f"{source.name} {missing}.")
+    if len(set(names)) != len(names):
+        raise InputError(f"{source.name} has two columns of one name in {list(names)!r:.80}; rename one of them.")
     content = columns.find_content(names)
     assert content is not None
     return content

@@ -7,7 +7,7 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +39,7 @@ from elmo.text.vocabulary import format_lines
 
 WEIGHTS_KEY, TOKEN_CACHE_KEY = "RNN_0", "embedding"
 OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE = "options.json", "weights.hdf5", "vocab.txt"
+FILES = (OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE)
 VOCABULARY_NAMES = ("vocab.txt", "vocab.txt.gz", "vocabulary.txt", "vocabulary.txt.gz")
 MAX_LINKS = 10_000
 # What h5py raises for a damaged file, depending on the byte that is wrong.
@@ -88,20 +89,23 @@ def read_hdf5(options: Location, weights: Location, *, token_embeddings: Locatio
     )
 
 
-def write_hdf5(checkpoint: Checkpoint, folder: Path) -> None:
-    """Write options.json, weights.hdf5 and vocab.txt for the old programs, which have no place for a softmax."""
+def write_hdf5(checkpoint: Checkpoint, folder: Path, *, replaces: Collection[str] | None = None) -> None:
+    """Write options.json, weights.hdf5 and vocab.txt for the old programs, which have no place for a softmax.
+
+    In an existing folder these files are replaced, and those named by `replaces` removed.
+    """
     import h5py
 
     config = replace(checkpoint.config, softmax=None)
     options = bilm.write_options(config)
-    with writing_model(checkpoint, folder, (OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE)) as aside:
+    with writing_model(checkpoint, folder, replaces or FILES) as new:
         if checkpoint.vocabulary is not None:
             options["n_tokens_vocab"] = len(checkpoint.vocabulary)
-            (aside / VOCABULARY_FILE).write_bytes(format_lines(checkpoint.vocabulary))
-        with h5py.File(aside / WEIGHTS_FILE, "w") as file:
+            (new / VOCABULARY_FILE).write_bytes(format_lines(checkpoint.vocabulary))
+        with h5py.File(new / WEIGHTS_FILE, "w") as file:
             for name, array in bilm.export_weights(config, checkpoint.weights).items():
                 file.create_dataset(name, data=array)
-        (aside / OPTIONS_FILE).write_bytes(f"{json.dumps(options, indent=2)}\n".encode())
+        (new / OPTIONS_FILE).write_bytes(f"{json.dumps(options, indent=2)}\n".encode())
 
 
 def is_hdf5(path: Path) -> bool:

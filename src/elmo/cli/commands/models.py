@@ -8,7 +8,7 @@ from elmo.cli import options
 from elmo.cli.command import argument, option
 from elmo.cli.options import FilesOptions
 from elmo.errors import InputError
-from elmo.files.durable import output_folder
+from elmo.files.durable import REPLACEMENT, check_parent, is_leftover
 
 if TYPE_CHECKING:
     from elmo.checkpoint.checkpoint import Checkpoint
@@ -36,16 +36,15 @@ class RewriteOptions(FilesOptions):
         given = Path(source).expanduser()
         if given.exists() and output.samefile(given if given.is_dir() else given.parent):
             raise InputError(f"{output} is the folder of {source_name}; give another folder to write to.")
-        names = sorted(entry.name for entry in output.iterdir())
+        hidden = [entry.name for entry in output.iterdir() if is_leftover(entry.name) or entry.name == REPLACEMENT]
+        names = sorted(entry.name for entry in output.iterdir() if entry.name not in hidden)
         if names and not self.force:
             raise InputError(
                 f"{output} is not empty (it has {_shorten(names)}); give a new folder, or --force to replace the "
                 "model in it."
             )
-        from elmo.checkpoint.folder import CARD_FILE, FILES
-
         # Only a folder with nothing but the files of a model, in either format, is ever replaced.
-        if others := [name for name in names if name not in (*FILES, CARD_FILE, *_HDF5_FILES)]:
+        if others := [name for name in names if name not in _list_replaced()]:
             raise InputError(
                 f"{output} has other files than a model ({_shorten(others)}), so --force does not replace it; "
                 "give a new folder."
@@ -58,11 +57,18 @@ class RewriteOptions(FilesOptions):
 
 
 def write_model(checkpoint: "Checkpoint", output: Path, storage: str = "float32") -> None:
-    """Write a model folder, which is complete or absent."""
+    """Write a model folder in place of whatever model `output` holds."""
     from elmo.checkpoint.folder import write_folder
 
-    with output_folder(output) as folder:
-        write_folder(checkpoint, folder, storage=cast("Storage", storage))
+    check_parent(output)
+    write_folder(checkpoint, output, storage=cast("Storage", storage), replaces=_list_replaced())
+
+
+def _list_replaced() -> tuple[str, ...]:
+    """Return the names of all files that a model of either format may have."""
+    from elmo.checkpoint.folder import CARD_FILE, FILES
+
+    return (*FILES, CARD_FILE, *_HDF5_FILES)
 
 
 def _shorten(names: list[str]) -> str:
@@ -102,8 +108,8 @@ def convert(
     else:
         from elmo.checkpoint.formats.hdf5 import write_hdf5
 
-        with output_folder(output) as folder:
-            write_hdf5(checkpoint, folder)
+        check_parent(output)
+        write_hdf5(checkpoint, output, replaces=_list_replaced())
     print(f"Wrote {output}: {', '.join(sorted(file.name for file in output.iterdir()))}.")
     for loss in _losses(checkpoint) if to == "hdf5" else []:
         print(f"Not written, because HDF5 models have no place for it: {loss}.")

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* Changes with every signature and structure below; Python refuses a library built from other sources. */
-#define ELMO_ABI 3
+#define ELMO_ABI 4
 
 /* A weight matrix (num_outputs x num_inputs) in panels of elmo_panel() outputs: for each panel, for each input (8 bits:
  * for each four inputs), the weights of its outputs side by side. Weights of 8 bits lie between -127 and 127. Outputs
@@ -86,6 +86,39 @@ typedef struct { /* of distinct words: characters -> features -> highways -> vec
     const float *projection_bias;
 } elmo_word_encoder;
 
+typedef struct { /* what meanings are made of, see meaning.inc */
+    int64_t dim;                 /* of static vectors */
+    int64_t top_dim;             /* of the top layer: both directions */
+    int64_t state_dim;           /* of a softmax row: half of top_dim, or all of it if each direction has its own */
+    int64_t num_candidates;      /* words that could stand in place of one */
+    int64_t window;              /* tokens on each side */
+    const int8_t *vectors;       /* (words, dim): static vectors of all that may be candidates, with */
+    const float *scales;         /* (words,) */
+    const int8_t *softmax;       /* (words, state_dim), with */
+    const float *softmax_scales; /* (words,), and */
+    const float *offsets;        /* (words,): bias, less what the frequency of a word adds to its probability */
+    float focus, decay, shrinkage;
+    float likelihood, relatedness, topic, cutoff, substitute_shrinkage;
+    float state_levels;          /* to which states are rounded: products with softmax rows fit in 32 bits */
+    float top_share, context_share, substitute_share, word_share; /* square roots */
+} elmo_meaning;
+
+typedef struct {
+    const float *top;            /* (positions, top_dim): sentence by sentence, boundaries included */
+    const int64_t *tokens;       /* (positions,): which distinct token it is; not read at boundaries */
+    const int8_t *token_vectors; /* (distinct tokens, dim), with */
+    const float *token_scales;
+    const float *token_weights;
+    int64_t num_spans;
+    const int64_t *spans;        /* (num_spans, 6): the first position of the sentence and the one behind its last,
+                                    the same of the word, its distinct token, its list of candidates (-1: none) */
+    int64_t longest;             /* the most positions that are near a word, its own included */
+    const uint16_t *candidates;  /* (lists, num_candidates): words, with */
+    const int16_t *cosines;      /* to the word, times 32767 */
+    const float *priors;         /* (lists, dim): what the substitutes are without a sentence */
+    float *meanings;             /* (num_spans, top_dim + dim) */
+} elmo_meaning_batch;
+
 /* Run a task twice, the second time in the helper thread unless the caller is to do it alone; see helper.c. */
 typedef void (*elmo_task)(void *);
 void elmo_run_both(elmo_task task, void *first, void *second, int64_t alone);
@@ -95,8 +128,8 @@ void elmo_wake_helper(void); /* it is about to get a task */
 /* What the library was compiled from: the first 16 digits of a SHA-256 over the sources, see hatch_build.py. */
 const char *elmo_source_hash(void);
 int64_t elmo_abi(void);
+/* The variants that this processor runs, the fastest first; NULL after the last. */
 const char *elmo_variant(int64_t number);
-const char *elmo_best_variant(void);
 
 /* The same signatures for every instruction set. */
 #define ELMO_DECLARE(SUFFIX)                                                                                           \
@@ -109,6 +142,11 @@ const char *elmo_best_variant(void);
                                int64_t scratch_bytes);                                                                 \
     int64_t elmo_encode_##SUFFIX(const elmo_word_encoder *encoder, const int64_t *char_ids, int64_t num_words,         \
                                  int64_t alone, float *vectors, void *scratch, int64_t scratch_bytes);                 \
+    int64_t elmo_meanings_##SUFFIX(const elmo_meaning *model, const elmo_meaning_batch *batch, int64_t alone,         \
+                                   void *scratch, int64_t scratch_bytes);                                              \
+    void elmo_nearest_##SUFFIX(const int8_t *vectors, const float *scales, int64_t num_rows, int64_t dim,              \
+                               const int8_t *queries, const float *query_scales, int64_t num_queries,                  \
+                               int64_t num_nearest, float *cosines, int32_t *nearest, float *nearest_cosines);         \
     void elmo_convolve_##SUFFIX(const elmo_char_table *table, const int64_t *char_ids, const int64_t *num_starts,      \
                                 int64_t num_words, float *features, float *starts);                                    \
     void elmo_convolve_back_##SUFFIX(const elmo_char_table *table, const int64_t *char_ids, int64_t num_words,         \

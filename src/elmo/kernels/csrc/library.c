@@ -59,12 +59,9 @@ static int find_best(void) { return 0; }
 
 #endif
 
-/* The variants that this processor runs, the fastest first; NULL after the last. */
 const char *elmo_variant(int64_t number) {
     for (int at = find_best(); variants[at]; at++)
         if (number-- == 0)
             return variants[at];
     return NULL;
 }
-
-const char *elmo_best_variant(void) { return elmo_variant(0); }

@@ -6,9 +6,17 @@
  *   v_min(a, b) = a < b ? a : b     v_max(a, b) = a > b ? a : b     so that a NaN in b is passed on.
  * Only v_fma_sum, which sums up float32 matrix products, is not fused where the processor cannot do it.
  */
-#include <math.h>
 #include <stdint.h>
+#if defined(__wasm__) /* compiled without a C library; memcpy and memset are instructions */
+#include <stddef.h>
+#define INFINITY __builtin_inff()
+#define NAN __builtin_nanf("")
+void *memcpy(void *to, const void *from, size_t num);
+void *memset(void *to, int value, size_t num);
+#else
+#include <math.h>
 #include <string.h>
+#endif
 
 #define ELMO_INLINE static inline __attribute__((always_inline))
 #define ELMO_INPUT_LEVELS 127 /* inputs of 8 bits are whole numbers from -127 to 127, like weights */

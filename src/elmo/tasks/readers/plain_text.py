@@ -25,7 +25,7 @@ _MARK = re.compile(r"\[([^\[\]]+)\]")
 
 
 class PlainTextReader(Reader):
-    """Sentences of a text without labels; empty lines are skipped."""
+    """Sentences of a text without labels; `write` and `end` repeat its blank lines, to keep outputs in step."""
 
     def __init__(
         self, lines: Lines, family: str, tokenizer: Tokenizer, *, sense_entries: Collection[str] = ()
@@ -34,16 +34,28 @@ class PlainTextReader(Reader):
         self.columns = {}
         self._lines, self._family, self._tokenizer = lines, family, tokenizer
         self._entries = frozenset(sense_entries)
+        self._blank_lines: dict[Place, int] = {}  # how many are before each example that has any
+        self._num_blank = 0  # after the last example so far
 
     def __iter__(self) -> Iterator[Any]:
         for line in self._lines:
-            if line.strip():
-                yield self._example(line.strip(), self._lines.place())
+            if not line.strip():
+                self._num_blank += 1
+                continue
+            place = self._lines.place()
+            if self._num_blank:
+                self._blank_lines[place], self._num_blank = self._num_blank, 0
+            yield self._example(line.strip(), place)
 
     def write(self, example: Any, prediction: Any) -> str:
         """Return the rows of an example, tab-separated; an empty line follows a tagged sentence."""
-        rows = "".join("\t".join(cells) + "\n" for cells in prediction_rows(example, prediction))
+        rows = "\n" * self._blank_lines.pop(example.place, 0)
+        rows += "".join("\t".join(cells) + "\n" for cells in prediction_rows(example, prediction))
         return rows + "\n" if isinstance(example, TaggedSentence) else rows
+
+    def end(self) -> str:
+        """Return the blank lines after the last example."""
+        return "\n" * self._num_blank
 
     def _words(self, text: str) -> tuple[str, ...]:
         return tuple(word.text for word in self._tokenizer(text))
