@@ -403,7 +403,7 @@ def check_labels(shared: SharedInputs, labels: Labels) -> None:
 def _warn_of_uncertainty(score: float, metric: str, num_dev: int, num_train: int) -> None:
     """Warn if few examples measured a score: the interval is Wilson's, of 95%."""
     num = num_dev or num_train
-    if num >= FEW_TO_MEASURE:
+    if num >= FEW_TO_MEASURE or metric == "pearson":  # which is no share of examples
         return
     share, z = min(1.0, max(0.0, score / 100)), 1.96
     center = (share + z * z / (2 * num)) / (1 + z * z / num)
