@@ -213,8 +213,8 @@ def _detect_input(
     if min(line.count("\t") for line in ahead) > (family in ("pairs", "question_answering")):
         table = "conll" if family == "tagging" else "tsv"
         raise InputError(
-            f"{name}: {ahead[0]!r:.60} has tabs, so it may be text or a row of columns; say which with --format text "
-            f"or --format {table}."
+            f"{name}: {ahead[0]!r:.60} has tabs, so it may be text or a row of columns; say which with --format "
+            f"text or --format {table}."
         )
     return "text"
 
