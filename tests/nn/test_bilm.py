@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo.nn.build import build_bilm
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, SoftmaxConfig
 from elmo.nn.bilm import BiLMState, LayerStates
+from elmo.nn.build import build_bilm
 from elmo.nn.projected_lstm import LstmState
 
 DIM = 5

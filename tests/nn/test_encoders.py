@@ -8,10 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo.nn.build import build_bilm
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, SoftmaxConfig, TransformerConfig
 from elmo.nn import transformer
 from elmo.nn.bilm import BiLMState
+from elmo.nn.build import build_bilm
 from elmo.nn.reading_state import TrainingOptions
 
 DIM = 8

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from elmo.nn.build import build_bilm
 from elmo.config import EncoderConfig, ModelConfig, SoftmaxConfig, TransformerConfig, WordConfig
+from elmo.nn.build import build_bilm
 from elmo.nn.softmax import NegativeSamples
 from elmo.pretrain.loop import Objective
 from elmo.pretrain.stream import LMBatch, Position
