@@ -31,9 +31,9 @@ def main() -> None:
     )
     print(f"dev F1 {result.dev['f1']:.1f}; weights of the layers: {result.mixes[0]['weights']}")
 
-    (found,) = result.load().predict([arguments.say])
-    for kind, first, last in found.spans:
-        print(f"{kind}: {' '.join(found.words[first:last])}")
+    (prediction,) = result.load().predict([arguments.say])
+    for entity, start, end in prediction.spans:
+        print(f"{entity}: {' '.join(prediction.words[start:end])}")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import numpy as np
 
 from elmo import Elmo
 from elmo.config import ModelConfig, SoftmaxConfig, WordConfig
+from elmo.inference.layers import choose_layers
 from tests.conftest import TINY_CONFIG
 
 # The special words are not the first ones, so that no test passes by their usual numbers.
@@ -31,9 +32,11 @@ def make_language_model(vocabulary=VOCABULARY, *, reads_words=False, state="zero
 
 def expected_log_probabilities(model: Elmo, words) -> tuple[np.ndarray, np.ndarray]:
     """(T+1, V) of each direction: after each position but the last, before each position but the first."""
-    states = model.runtime.run(model.indexer.batch([list(words)])).layers[-1, 0].double().numpy()
+    batch = model.indexer.batch([list(words)])
+    states = model.runtime.embed(batch, choose_layers("top", model.num_layers))[:, 0].astype(np.float64)
     dim = model.dim // 2
-    weight, bias = (getattr(model.bilm.softmax, name).double().numpy() for name in ("weight", "bias"))
+    weights = model.checkpoint().weights
+    weight, bias = (weights[f"softmax.{name}"].astype(np.float64) for name in ("weight", "bias"))
 
     def log_softmax(rows):
         logits = rows @ weight.T + bias

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo import Elmo, InputError, model
+from elmo import Elmo, InputError
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, WordConfig
 
 SENTENCE = "I went to the bank."
@@ -134,7 +134,7 @@ def test_alone_in_a_batch_shuffled_or_beside_a_long_neighbour_gives_the_same_vec
 def test_the_token_budget_changes_no_vector(monkeypatch, tiny_model, budget):
     sentences = make_sentences(20)
     expected = tiny_model.embed(sentences)
-    monkeypatch.setattr(model, "TOKENS_PER_BATCH", budget)
+    monkeypatch.setattr("elmo.inference.embedder.TOKENS_PER_BATCH", budget)
     assert_same(tiny_model.embed(sentences), expected)
 
 
@@ -208,7 +208,6 @@ def test_the_arrays_belong_to_the_caller(tiny_model):
     ("sentences", "message"),
     [
         (5, "The sentences are 5 of type int; give a string or a list of sentences."),
-        ([], "An empty list was given; give at least one sentence (an empty one is allowed)."),
         (
             ["a", 3],
             "Sentence 1 is 3 of type int; give a string, or a list of words such as ['I', 'went'].",
@@ -224,8 +223,17 @@ def test_what_is_no_text_is_refused(tiny_model, sentences, message):
 
 def test_unknown_layers_are_refused_before_anything_is_read(tiny_model):
     message = (
-        "layers is 'last'; give 'average', 'top', 'all', 'concat', 'meaning', a number from 0 to 2, or 3 weights."
+        "layers is 'last'; choose 'auto', 'average', 'top', 'all', 'concat', 'meaning', a number from 0 to 2, "
+        "or 3 weights."
     )
     for call in (tiny_model.embed, tiny_model.embed_iter, tiny_model.encode):
         with refused(message):
             call(iter([SENTENCE]), layers="last")
+
+
+def test_no_sentences_give_an_empty_result(tiny_model, fused_model):
+    for model in (tiny_model, fused_model):
+        for nothing in ([], (), iter([])):
+            assert model.embed(nothing) == []
+        assert model.encode([]).shape == (0, model.get_sentence_embedding_dimension())
+        assert model.similarity([]).shape == (0, 0)

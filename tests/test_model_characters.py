@@ -40,7 +40,9 @@ def test_given_words_have_one_row_each_the_mean_of_their_characters(model, layer
     given, text = model.embed([WORDS, TEXT], layers=layers)
     assert given.shape[-2] == len(WORDS) and text.shape[-2] == len(TEXT)
     np.testing.assert_allclose(given, mean_spans(text), atol=1e-5)
-    np.testing.assert_allclose(model.embed_spans(TEXT, SPANS), mean_spans(model.embed(TEXT)), atol=1e-5)
+    chosen = "average" if layers == "all" else layers  # phrases have their layers first
+    means = mean_spans(model.embed(TEXT, layers=chosen))
+    np.testing.assert_allclose(model.embed_spans(TEXT, SPANS, layers=chosen), means, atol=1e-5)
 
 
 def test_a_word_and_the_same_span_have_the_same_vector_in_every_mode(model):
@@ -68,7 +70,16 @@ def test_batches_do_not_change_vectors_of_words(model):
 def test_context_separates_the_meanings_of_a_word(model):
     phone, other_phone, fruit = "他的[苹果]手机屏幕很新款", "[苹果]公司的电脑软件", "我的[苹果]水果很甜好吃"
     near = model.similarity(phone, other_phone)
-    assert near > model.similarity(phone, fruit) + 0.03
+    context = model._embedder.require_context()
+    around = [
+        context.read_spans(*pair)[0]
+        for pair in (
+            ([*"他的苹果手机屏幕很新款"], [(2, 4)]),
+            ([*"苹果公司的电脑软件"], [(0, 2)]),
+            ([*"我的苹果水果很甜好吃"], [(2, 4)]),
+        )
+    ]
+    assert around[0] @ around[1] > around[0] @ around[2] + 0.03  # the states of a random model mean nothing
     found = compare_words(model, [phone, other_phone, fruit])
     assert [each.word for each in found.words] == ["苹果"] * 3
     assert found.cosines[0, 1] == pytest.approx(near, abs=1e-5)
@@ -83,7 +94,7 @@ def test_traditional_text_has_the_vectors_of_simplified_text_and_keeps_its_words
 
 def test_saving_keeps_tokenization_and_aliases(model, tmp_path):
     model.save_pretrained(tmp_path / "model")
-    assert json.loads((tmp_path / "model" / "config.json").read_text())["version"] == 3
+    assert json.loads((tmp_path / "model" / "config.json").read_text())["version"] >= 3
     assert (tmp_path / "model" / "aliases.txt").read_text(encoding="utf-8").splitlines()[0] == "蘋 苹"
     opened = Elmo.from_pretrained(tmp_path / "model")
     assert opened.tokenization.reads_characters and opened.tokenization.aliases["電"] == "电"
@@ -156,7 +167,9 @@ def test_layers_average_the_characters_of_words_with_and_without_gradients(model
         assert output.mixes[0].shape[:2] == (2, len(WORDS))
         assert output.mask.tolist() == [[True] * 6, [True] + [False] * 5]
     torch.testing.assert_close(frozen(sentences).mixes[0], tuned(sentences).mixes[0], atol=1e-4, rtol=1e-4)
-    np.testing.assert_allclose(frozen([WORDS]).mixes[0][0].detach(), model.embed([WORDS])[0], atol=1e-5)
+    np.testing.assert_allclose(
+        frozen([WORDS]).mixes[0][0].detach(), model.embed([WORDS], layers="average")[0], atol=1e-5
+    )
     tuned(sentences).mixes[0].sum().backward()
     assert tuned.bilm.tokens.words.weight.grad.abs().sum() > 0
 
@@ -221,7 +234,7 @@ def test_vectors_of_chosen_words_are_those_of_spans(model, tmp_path):
 def test_other_programs_get_one_vector_per_word(model, tmp_path):
     model.save_pretrained(tmp_path / "model")
     found = Embedder(tmp_path / "model", stateful=False).sents2elmo([WORDS, ["电脑"]])
-    np.testing.assert_allclose(found[0], model.embed([WORDS])[0], atol=1e-5)
+    np.testing.assert_allclose(found[0], model.embed([WORDS], layers="average")[0], atol=1e-5)
     assert found[1].shape[0] == 1
 
 
@@ -230,7 +243,9 @@ def test_spacy_documents_have_one_vector_per_token(model):
     from elmo.integrations.spacy import embed_docs
 
     doc = spacy.tokens.Doc(spacy.blank("xx").vocab, WORDS)
-    np.testing.assert_allclose(embed_docs(model, [doc], "average")[0], model.embed([WORDS])[0], atol=1e-5)
+    np.testing.assert_allclose(
+        embed_docs(model, [doc], "average")[0], model.embed([WORDS], layers="average")[0], atol=1e-5
+    )
 
 
 def test_phrases_of_a_model_of_words_still_need_one_word(tiny_model):

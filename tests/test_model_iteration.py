@@ -107,7 +107,7 @@ def test_with_state_carried_the_sentences_of_a_call_are_rows_in_the_order_given(
 
 
 def test_with_state_carried_a_call_is_one_batch_whatever_the_token_budget(monkeypatch, carrying, tiny_model):
-    monkeypatch.setattr("elmo.model.TOKENS_PER_BATCH", 1)
+    monkeypatch.setattr("elmo.inference.embedder.TOKENS_PER_BATCH", 1)
     assert_same(carrying.embed(["a b", "c d"]), tiny_model.embed(["a b", "c d"]))
 
 

@@ -56,7 +56,6 @@ def test_encode_returns_what_sentence_transformers_returns(request, name):
 def test_normalized_vectors_have_length_one_and_empty_sentences_stay_zero(tiny_model):
     encoded = tiny_model.encode(TEXTS, normalize_embeddings=True)
     np.testing.assert_allclose(np.linalg.norm(encoded, axis=1), [1, 1, 0, 1, 1], atol=1e-6)
-    np.testing.assert_array_equal(encoded, tiny_model.encode(TEXTS, normalize=True))
     words = tiny_model.embed(TEXTS[0], normalize_embeddings=True, layers="all")
     np.testing.assert_allclose(np.linalg.norm(words, axis=-1), 1, atol=1e-6)
 
@@ -65,13 +64,10 @@ def test_to_returns_the_model_which_gives_the_same_vectors():
     model = Elmo.from_config(TINY_CONFIG)
     before = model.embed(TEXTS[0])
     assert model.to("auto") is model
-    assert model.device.type in ("cpu", "cuda", "mps")
-    np.testing.assert_allclose(model.embed(TEXTS[0], device="cpu"), before, atol=1e-6)
-    assert model.device == torch.device("cpu")
+    assert model.device in ("cpu", "cuda", "mps")
+    np.testing.assert_allclose(model.embed(TEXTS[0]), before, atol=1e-6)
     with pytest.raises(ConfigError, match=r"The device 'gpu' cannot be used"):
         model.to("gpu")
-    with pytest.raises(ConfigError, match=r"The device 'gpu' cannot be used"):
-        model.encode(TEXTS, device="gpu")
 
 
 def test_a_moved_model_keeps_the_state_it_carries():
@@ -85,7 +81,7 @@ def test_a_moved_model_keeps_the_state_it_carries():
 def test_a_model_opens_on_the_best_device(tiny_model, tmp_path):
     tiny_model.save_pretrained(tmp_path / "model")
     expected = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    assert Elmo.from_pretrained(tmp_path / "model", device="auto").device.type == expected
+    assert Elmo.from_pretrained(tmp_path / "model", device="auto").device == expected
 
 
 def test_the_progress_bar_is_shown_only_if_asked_for(tiny_model, monkeypatch):

@@ -45,10 +45,10 @@ def test_a_single_string_gives_a_single_vector(tiny_model):
 
 
 def test_normalized_vectors_have_length_one_and_empty_sentences_stay_zero(tiny_model):
-    plain, unit = (tiny_model.encode(SENTENCES, normalize=normalize) for normalize in (False, True))
+    plain, unit = (tiny_model.encode(SENTENCES, normalize_embeddings=normalize) for normalize in (False, True))
     np.testing.assert_allclose(np.linalg.norm(unit, axis=1), [1, 0, 1], atol=1e-6)
     assert cosine(plain[0], unit[0]) == pytest.approx(1, abs=1e-6)
-    assert np.linalg.norm(tiny_model.encode("a b", normalize=True)) == pytest.approx(1)
+    assert np.linalg.norm(tiny_model.encode("a b", normalize_embeddings=True)) == pytest.approx(1)
 
 
 def test_encode_splits_on_spaces_when_told(tiny_model):
@@ -145,7 +145,24 @@ def test_indices_outside_the_sentence_are_refused(tiny_model):
 
 def test_words_given_as_a_list_need_an_index(tiny_model):
     with refused("index_a is missing; a list of words needs the index of one."):
-        tiny_model.similarity(["a", "b"], "[c]")
+        tiny_model.compare(["a", "b"], "[c]")
+    with refused("index_a is missing; a list of words needs the index of one."):
+        tiny_model.similarity(["a", "b"], "c", index_b=0)
+
+
+def test_similarity_of_sentences_lists_and_vectors(tiny_model, fused_model):
+    texts = ["money in the bank", "a river bank", "money"]
+    for model in (tiny_model, fused_model):
+        vectors = model.encode(texts)
+        matrix = model.similarity(vectors, vectors[:2])
+        assert matrix.shape == (3, 2)
+        np.testing.assert_allclose(matrix, model.similarity(texts, texts[:2]), atol=1e-6)
+        np.testing.assert_allclose(np.diag(model.similarity(texts)), 1, atol=1e-5)
+        assert model.similarity(texts[0], texts[1]) == pytest.approx(matrix[0, 1], abs=1e-5)
+        marked = ["money in the [bank]", "a river [bank]", "[money]"]
+        assert model.similarity(marked)[0, 1] == pytest.approx(model.similarity(*marked[:2]), abs=1e-5)
+    with refused("similarity compares two strings, two lists or two arrays; one of each was given."):
+        tiny_model.similarity("a", ["b"])
 
 
 def test_a_sentence_without_a_mark_or_index_is_refused(tiny_model):

@@ -23,6 +23,8 @@ TABLE_ROW = re.compile(r"^ *\|.*\|$", re.MULTILINE)
 CODE = re.compile(r"`[^`\n]+`")  # GitHub needs \| in the code of a table, the site shows the backslash
 _CHINESE = r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]"
 CHINESE_BREAK = re.compile(rf"(?<={_CHINESE})\n *(?={_CHINESE})")  # would be a space in the text
+# Pages say how to install from a clone; `published: true` in mkdocs.yml turns that into the command for a release.
+INSTALL = re.compile(r"python -m pip install (?:-c constraints\.txt )?(?P<quote>'?)\.(?P<extras>\[[\w,]+\])?(?P=quote)")
 CHINESE_SECTION = "中文模型"
 OUTPUT_TITLES = {"en": "Output", "zh": "输出"}
 
@@ -45,6 +47,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     markdown = DRAWING.sub(lambda found: _inline_drawing(Path(config.docs_dir), found["path"]), markdown)
     markdown = TABLE_ROW.sub(lambda row: CODE.sub(lambda code: code[0].replace("\\|", "|"), row[0]), markdown)
     markdown = CHINESE_BREAK.sub("", markdown)
+    if config.extra["published"]:
+        markdown = INSTALL.sub(lambda found: f"pip install 'modern-elmo{found['extras'] or ''}'", markdown)
     repository = config.extra["repository"]
     return LINK.sub(lambda found: f"]({_rewrite_link(found['target'], source, repository)})", markdown)
 

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, get_args
 
-_TYPE = re.compile(r"<([\w\[\].| -]+)>")
-
 
 def write(name: str) -> str:
     """Return the generated part of that name; KeyError for an unknown one."""
@@ -43,21 +41,14 @@ def _list_commands(group: Any, context: Any, path: str) -> Iterator[str]:
 
 
 def _describe_command(command: Any, context: Any, path: str) -> Iterator[str]:
-    from elmo.cli.app import _TYPE_NAMES
+    from elmo.cli.command import describe_parameter, write_usage
 
-    usage = command.get_usage(context).removeprefix("Usage: ")
     yield f"## `{path}`\n"
     yield _describe_help(inspect.cleandoc(command.help or ""))
-    yield f"```text\n{re.sub(r'[{}]', '', usage)}\n```\n"
+    yield f"```text\n{write_usage(command, context)}\n```\n"
     yield "| option | |\n|---|---|"
-    for parameter in command.get_params(context):
-        record = parameter.get_help_record(context)
-        if record is None or "--help" in record[0]:
-            continue
-        flags, text = record
-        if parameter.param_type_name == "argument":
-            flags = _TYPE.sub("", flags).strip()
-        flags = _TYPE.sub(lambda found: _TYPE_NAMES.get(found[1], found[1]), flags)
+    for parameter in command.params:
+        flags, text = describe_parameter(parameter)
         yield f"| `{_escape(flags)}` | {_escape(_mark_code(text))} |"
     yield ""
 
@@ -150,12 +141,10 @@ def write_vector_settings() -> str:
 
 def write_server_settings() -> str:
     """Describe the settings of the server with their environment variables."""
-    import typer
-
-    from elmo.cli.app import app
+    from elmo.cli.app import load_command
     from elmo.serve.settings import PREFIX, Settings
 
-    flags = {parameter.name: parameter for parameter in typer.main.get_command(app).commands["serve"].params}
+    flags = {parameter.name: parameter for parameter in load_command("serve").params}
     lines = ["| setting | variable | type | default | |", "|---|---|---|---|---|"]
     for name, kind, comment in _read_fields(Settings):
         help_text = getattr(flags.get(name), "help", None) or ""

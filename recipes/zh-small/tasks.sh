@@ -31,7 +31,7 @@ compare() {
   # shellcheck disable=SC2086  # options are separated by spaces
   $elmo task train "$family" --model "$model" --compare --variants "$variants" --seeds "${SEEDS:-3}" \
     --train "$data/$name/train.$suffix" --dev "$data/$name/dev.$suffix" --test "$data/$name/test.$suffix" \
-    --set network.dim=128 --set fit.cooling=true --set fit.learning_rate=0.002 --set words.dropout=0.2 \
+    --set network.dim=128 --set fit.linear_decay=true --set fit.learning_rate=0.0007 --set words.dropout=0.2 \
     --set network.dropout=0.3 --set elmo.dropout=0 --output "$work/$name" "$@" ${TASK_OPTIONS:-}
 }
 

@@ -1,7 +1,8 @@
 from . import analysis as analysis
-from . import jobs as jobs
 from . import tasks as tasks
 from . import vectors as vectors
+from .checkpoint.source import list_models as list_models
+from .config import ModelConfig as ModelConfig
 from .corpus.prepare import prepare as prepare
 from .errors import CheckpointError as CheckpointError
 from .errors import ConfigError as ConfigError

@@ -188,17 +188,24 @@ class ContextConfig:
     focus: float = 2.0  # a neighbour with the cosine c to the word counts exp(focus * c) times as much
     shrinkage: float = 0.1  # a sum of length n is scaled to length n / (n + shrinkage)
     share: float = 1.5  # weight of the context in "meaning", relative to the top layer
+    decay: float = 0.0  # a neighbour at the distance n counts exp(-decay * (n - 1)) times as much
+    substitutes: float = 0.0  # weight of what could stand in place of a word, relative to the top layer
+    word: float = 0.0  # weight of the word itself, relative to the top layer
+    num_candidates: int = 512  # words that could stand in place of one
+    relatedness: float = 2.0  # how much their cosine to the word counts
     unknown_weight: float = 0.5  # weight of a word without a row, whose vector is estimated from layer 0
     lowercase: bool = True  # the words of the rows are lower-case
     num_components: int = 15  # common directions removed from sentence vectors
 
     def faults(self) -> list[str]:
         """Return the faults of these settings, one phrase each."""
-        found = list_not_positive(self, "num_words", "dim", "window")
-        found += list_too_large(self, num_words=LARGEST_TABLE, dim=LARGEST_DIM, window=LARGEST_DIM)
+        found = list_not_positive(self, "num_words", "dim", "window", "num_candidates")
+        sizes = {"dim": LARGEST_DIM, "window": LARGEST_DIM, "num_candidates": LARGEST_DIM}
+        found += list_too_large(self, num_words=LARGEST_TABLE, **sizes)
         if not 0 < self.share < math.inf:
             found.append(f"share is {self.share}; it must be a finite number above 0")
-        for name in ("focus", "shrinkage", "unknown_weight"):
+        names = ("focus", "shrinkage", "unknown_weight", "decay", "substitutes", "word", "relatedness")
+        for name in names:
             if not math.isfinite(getattr(self, name)) or getattr(self, name) < 0:
                 found.append(f"{name} is {getattr(self, name)}; it must be a finite number, 0 or more")
         if not 0 <= self.num_components < self.dim:
@@ -206,8 +213,12 @@ class ContextConfig:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object that from_dict reads."""
-        return dataclasses.asdict(self)
+        """Return the JSON object that from_dict reads; settings that were added later only if they are used."""
+        values = dataclasses.asdict(self)
+        if not (self.decay or self.substitutes or self.word):
+            for name in ("decay", "substitutes", "word", "num_candidates", "relatedness"):
+                del values[name]
+        return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "ContextConfig":

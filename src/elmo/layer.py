@@ -5,16 +5,18 @@ LayerMixes is its upper half, for layers that were computed elsewhere.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from elmo.device import ModuleRuntime, run_frozen
 from elmo.errors import ConfigError, InputError
-from elmo.inference.runtime import run_bilm
 from elmo.model import Elmo
+from elmo.nn.batch import run_bilm
 from elmo.nn.bilm import LayerStates
+from elmo.nn.build import load_bilm, weights_of
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.text.batch import CharBatch
 from elmo.text.sentence_input import Sentence, read_sentences
@@ -85,6 +87,11 @@ class LayerMixes(nn.ModuleList):
         real = mask[..., None]
         return tuple(F.dropout(mix(layers, mask) * real, self.dropout, self.training) for mix in self)
 
+    @property
+    def device(self) -> torch.device:
+        """Where the mixes are."""
+        return next(self.parameters()).device
+
     def penalty(self, strength: float) -> Tensor:
         """λ‖w‖² over the raw mixing weights of all mixes."""
         total = sum(cast(ScalarMix, mix).squared_norm() for mix in self)
@@ -94,9 +101,9 @@ class LayerMixes(nn.ModuleList):
 class ElmoLayer(nn.Module):
     """γ · Σ s_j · h_j of one biLM pass, `num_mixes` times with weights of their own.
 
-    While the biLM is frozen, the state_dict holds the mixes alone and no gradient reaches it; the layer then runs
-    as fast as Elmo.embed, with the precision and the state the model was opened with. With `tune_bilm` the model
-    is trained along.
+    Frozen, the layer runs on the model's own runtime, as fast as Elmo.embed, with the precision and the state the
+    model was opened with, and its state_dict holds the mixes alone. With `tune_bilm` it has a biLM of its own,
+    `bilm`, which starts from the model's weights and learns; `to_elmo` returns the model with its present weights.
     """
 
     def __init__(
@@ -128,15 +135,12 @@ class ElmoLayer(nn.Module):
             learn_mixes=learn_mixes,
         )
         self.indexer = model.indexer
-        # A frozen layer runs without gradients; another layer on this model may be tuning it.
-        self.bilm = model.bilm.requires_grad_() if tune_bilm else model.bilm
-        # Without gradients the layer reads as the model does: its precision, its state and its word cache.
-        self._runtime = model.runtime
+        self._model = model
+        self.bilm = load_bilm(model.checkpoint()).requires_grad_() if tune_bilm else None
+        self._tuned = None if self.bilm is None else ModuleRuntime(self.bilm, model.config)
         self.tune_bilm = tune_bilm
         self.keep_boundaries = keep_boundaries
         self.output_dim = self.mixes.output_dim
-        self.register_state_dict_post_hook(_drop_frozen_bilm)  # type: ignore[no-untyped-call]
-        self.register_load_state_dict_pre_hook(_add_frozen_bilm)  # type: ignore[no-untyped-call]
 
     if TYPE_CHECKING:
 
@@ -153,28 +157,24 @@ class ElmoLayer(nn.Module):
             raise InputError("A layer takes a list of sentences or a batch; put the one sentence in a list.")
         if not isinstance(sentences, CharBatch):
             sentences = self.indexer.batch(read_sentences(sentences, self.indexer.tokenization))
-        if self.tune_bilm and torch.is_grad_enabled():
+        if self._tuned is None:
+            states = run_frozen(self._model.runtime, sentences)
+            device = self.mixes.device
+            states = LayerStates(states.layers.to(device), states.mask.to(device))
+        elif self.bilm is not None and torch.is_grad_enabled():
             states, _ = run_bilm(self.bilm, sentences)
         else:
-            states = self._runtime.run_apart(sentences)
+            states = self._tuned.run(sentences)
         return self.mix(states)
+
+    def to_elmo(self) -> Elmo:
+        """Return the model with the weights this layer has now, ready for embed and save_pretrained."""
+        if self.bilm is None:
+            return self._model
+        return self._model.with_weights(weights_of(self.bilm))
 
     def mix(self, states: LayerStates) -> ElmoOutput:
         """Mix layers computed elsewhere (a cache, another process), boundaries included."""
         if not self.keep_boundaries:
             states = states.without_boundaries()
         return ElmoOutput(self.mixes(states.layers, states.mask), states.mask)
-
-
-def _drop_frozen_bilm(layer: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
-    assert isinstance(layer, ElmoLayer)
-    if not layer.tune_bilm:
-        for name in [name for name in state if name.startswith(f"{prefix}bilm.")]:
-            del state[name]
-
-
-def _add_frozen_bilm(layer: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    assert isinstance(layer, ElmoLayer)
-    if not layer.tune_bilm and not any(name.startswith(f"{prefix}bilm.") for name in state):
-        # The weights stay what they are; without an entry a strict load would call them missing.
-        state.update({f"{prefix}bilm.{name}": tensor for name, tensor in layer.bilm.state_dict().items()})

@@ -1,54 +1,51 @@
-"""Elmo, the facade: open a model, turn text into contextual vectors, save it. Networks are in nn/."""
+"""Elmo, the facade: open a model, turn text into contextual vectors, save it. It needs no torch on a CPU."""
 
 from __future__ import annotations
 
-import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, TypeAlias, cast, get_args, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
-from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.build import draw_weights
+from elmo.checkpoint.checkpoint import Checkpoint, fingerprint
+from elmo.checkpoint.download import cache_folder
 from elmo.checkpoint.folder import write_folder
 from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo.checkpoint.location import as_path
 from elmo.checkpoint.open import Format, open_checkpoint
-from elmo.checkpoint.source import DEFAULT_MODEL, models_by_script, push_folder
+from elmo.checkpoint.source import DEFAULT_MODEL, MODELS_FOLDER, installed_models, models_by_script, push_folder
 from elmo.checkpoint.weights import Storage
 from elmo.config import ContextConfig, ModelConfig
 from elmo.errors import CheckpointError, ConfigError, InputError
-from elmo.inference.context import ContextReader
-from elmo.inference.layers import Comparison, LayerChoice, Layers, choose_layers, cosine
-from elmo.inference.precision import Precision
-from elmo.inference.runtime import Runtime
+from elmo.inference.embedder import Embedder, Pooling, Span, keep, normalize
+from elmo.inference.layers import Comparison, LayerChoice, Layers, cosine
+from elmo.inference.precision import Precision, remember_check
+from elmo.inference.runtime import Runtime, import_learning, keeps_int8, open_runtime
 from elmo.inference.scoring import SentenceScore, score_batches
 from elmo.inference.substitution import Substitute, find_run_substitutes, find_substitutes
-from elmo.inference.word_encoder import DEFAULT_BYTES, CacheInfo
-from elmo.nn.bilm import BiLM
-from elmo.nn.build import build_bilm, load_bilm, weights_of
+from elmo.inference.word_cache import DEFAULT_BYTES, CacheInfo
+from elmo.kernels.library import find_library
 from elmo.progress import html_table, progress_bar
-from elmo.text.batch import CharBatch, pack
-from elmo.text.sentence_input import Sentence, Tokenizer, WordIndex, read_pointed, read_sentence, read_sentences
+from elmo.text.sentence_input import (
+    Sentence,
+    Tokenizer,
+    WordIndex,
+    as_plain,
+    read_pointed,
+    read_sentence,
+    read_sentences,
+)
 from elmo.text.tokenize import Word
 from elmo.text.units import ScriptWatch, Tokenization
 from elmo.text.vocabulary import is_punctuation
 
 Array = npt.NDArray[np.float32]
-# Sentences side by side make multiplication fast; the tokens bound the memory of a batch's vectors.
-SENTENCES_PER_BATCH, TOKENS_PER_BATCH = 128, 16384
 SENTENCES_READ_AHEAD, WORDS_READ_AHEAD = 1024, 65536
-Pooling: TypeAlias = Literal["auto", "weighted", "mean", "max"]
-Device: TypeAlias = str | torch.device
-
-
-def _keep(array: Array) -> Array:
-    return array
 
 
 class Elmo:
@@ -59,7 +56,7 @@ class Elmo:
         checkpoint: Checkpoint,
         *,
         precision: str = "float32",
-        device: Device = "cpu",
+        device: str = "cpu",
         state: Literal["zero", "carry"] = "zero",
         num_threads: int | None = None,
         cache_bytes: int = DEFAULT_BYTES,
@@ -76,18 +73,44 @@ class Elmo:
                 f"Elmo(…) takes an opened checkpoint, not {checkpoint!r:.60}; open a model with "
                 f"Elmo.from_pretrained({checkpoint!r:.60})."
             )
-        self._checkpoint = checkpoint
         if isinstance(cache_bytes, bool) or not isinstance(cache_bytes, int) or cache_bytes < 0:
             raise ConfigError(f"cache_bytes is {cache_bytes!r}; it must be a whole number of bytes, 0 or more.")
-        self._make_runtime = functools.partial(
-            Runtime, precision=precision, carry=state == "carry", num_threads=num_threads, cache_bytes=cache_bytes
-        )
-        self._runtime = self._make_runtime(load_bilm(checkpoint), device=device)
+        self._checkpoint = checkpoint
+        self._settings: dict[str, Any] = {
+            "precision": precision,
+            "device": str(device),
+            "state": state,
+            "num_threads": num_threads,
+            "cache_bytes": cache_bytes,
+            "literal_boundaries": literal_boundaries,
+        }
         self.indexer = checkpoint.indexer(literal_boundaries=literal_boundaries)
         self.vocabulary = checkpoint.make_vocabulary()
         self.scripts = ScriptWatch(self.vocabulary.words if self.vocabulary else None, models_by_script)
-        context = checkpoint.context
-        self._context = None if context is None else ContextReader(context, self.word_vectors, self.tokenization)
+        self._open()
+
+    def _open(self) -> None:
+        settings, checkpoint = self._settings, self._checkpoint
+        runtime = open_runtime(
+            checkpoint.config,
+            checkpoint.weights,
+            device=settings["device"],
+            precision=settings["precision"],
+            carry=settings["state"] == "carry",
+            num_threads=settings["num_threads"],
+            cache_bytes=settings["cache_bytes"],
+            keeps_int8=self._keeps_int8,
+        )
+        self._embedder = Embedder(checkpoint.config, runtime, self.indexer, checkpoint.context, self.vocabulary)
+
+    def _keeps_int8(self) -> bool:
+        """Return whether 8 bits keep this model's vectors; checked once per model and machine."""
+        checkpoint = self._checkpoint
+        return remember_check(
+            cache_folder(),
+            fingerprint(self),
+            lambda: keeps_int8(checkpoint.config, checkpoint.weights, self.indexer),
+        )
 
     @classmethod
     def from_pretrained(
@@ -95,8 +118,8 @@ class Elmo:
         source: str | Path | None = None,
         *,
         format: Format | None = None,
-        precision: str = "float32",
-        device: Device = "cpu",
+        precision: str = "auto",
+        device: str = "cpu",
         state: Literal["zero", "carry"] = "zero",
         num_threads: int | None = None,
         cache_bytes: int = DEFAULT_BYTES,
@@ -110,13 +133,13 @@ class Elmo:
         state from call to call as the original programs did; `token_embeddings` is a file of cached word
         vectors beside an HDF5 model; `local_files_only` makes no network call.
 
-        `precision`: "float32", "bfloat16", "int8", or "auto" for the fastest this CPU has; one it has not
-        becomes float32, and the log says so. `num_threads`: by default as many as torch uses.
-        `device`: such as "cpu" or "cuda"; "auto" is a GPU if there is one.
+        `precision`: "float32", "int8", or "auto": 8 bits where they keep a mean cosine of 0.999 with float32 in
+        every layer, else float32; on a GPU also "bfloat16". `num_threads`: by default one per core.
+        `device`: such as "cpu" or "cuda"; "auto" is a GPU if there is one; all but "cpu" need torch.
         `cache_bytes`: for vectors of words that were seen before, which depend on their spelling alone.
         """
-        given = {"format": format, "token_embeddings": token_embeddings, "revision": revision}
-        for name, value in given.items():
+        options = {"format": format, "token_embeddings": token_embeddings, "revision": revision}
+        for name, value in options.items():
             if source is None and value is not None:
                 raise InputError(f"{name} was given without a model; say which model is meant, or leave it out.")
         checkpoint = open_checkpoint(
@@ -126,6 +149,8 @@ class Elmo:
             revision=revision,
             local_files_only=local_files_only,
         )
+        if precision == "auto" and _is_packaged(source):  # a test checks what 8 bits keep of these
+            precision = "float32" if find_library() is None else "int8"
         return cls(
             checkpoint,
             precision=precision,
@@ -138,13 +163,13 @@ class Elmo:
     @classmethod
     def from_config(cls, config: ModelConfig, *, seed: int = 0, vocabulary: Sequence[str] | None = None) -> Elmo:
         """Make a model with random weights, the same for the same seed."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            weights = weights_of(build_bilm(config))
         words = None if vocabulary is None else tuple(vocabulary)
-        return cls(
-            Checkpoint(config, weights, vocabulary=words, origin={"format": "random", "source": f"seed {seed}"})
-        )
+        origin = {"format": "random", "source": f"seed {seed}"}
+        return cls(Checkpoint(config, draw_weights(config, seed=seed), vocabulary=words, origin=origin))
+
+    def with_weights(self, weights: Mapping[str, Any]) -> Elmo:
+        """Return a model like this one, opened with the same settings, whose weights have these values."""
+        return Elmo(replace(self._checkpoint, weights={**self._checkpoint.weights, **weights}), **self._settings)
 
     @property
     def config(self) -> ModelConfig:
@@ -153,40 +178,35 @@ class Elmo:
 
     @property
     def tokenization(self) -> Tokenization:
-        """How the model splits texts into words, and words into the units that it reads."""
+        """How the model splits texts into words, and words into tokens."""
         return self.indexer.tokenization
 
     @property
     def context(self) -> ContextConfig | None:
         """The settings of the context layer, if the model has one; elmo.fuse adds one."""
-        return None if self._context is None else self._context.config
+        return self._embedder.context_config
 
     @property
     def meaning_layers(self) -> Literal["meaning", "average"]:
         """The layers by which meanings are compared: "meaning" with a context layer, else "average"."""
-        return "average" if self._context is None else "meaning"
-
-    @property
-    def bilm(self) -> BiLM:
-        """The network itself."""
-        return self._runtime.bilm
+        return "average" if self.context is None else "meaning"
 
     @property
     def runtime(self) -> Runtime:
-        """What runs the network without gradients; layers on this model share it."""
-        return self._runtime
+        """What runs the language model without gradients; layers on this model share it."""
+        return self._embedder.runtime
 
     @property
-    def device(self) -> torch.device:
-        """Where the network is now."""
-        return next(self.bilm.parameters()).device
+    def device(self) -> str:
+        """Where the model computes, such as "cpu"."""
+        return self.runtime.device
 
-    def to(self, device: Device) -> Elmo:
+    def to(self, device: str) -> Elmo:
         """Move the model to a device, such as "cuda" or "auto" for the best of this machine, and return it."""
-        carried = self._runtime.carried
-        self._runtime = self._make_runtime(self.bilm, device=device)
-        if carried is not None:
-            self._runtime.carried = carried
+        if str(device) == self.device:
+            return self
+        self._settings = {**self._settings, "device": str(device)}
+        self._open()
         return self
 
     @property
@@ -194,22 +214,18 @@ class Elmo:
         """2·D: the length of a word's vector in one layer."""
         return self.config.vector_dim
 
-    def word_shape(self, layers: Layers = "average") -> tuple[int, ...]:
+    def word_shape(self, layers: Layers = "auto") -> tuple[int, ...]:
         """Return the shape of one word's vectors: (2D,), ((L+1)·2D,) for "concat", (L+1, 2D) for "all"."""
-        choice = self._choose(layers)
-        if choice.with_context:
-            assert self._context is not None
-            return (self.dim + self._context.config.dim,)
-        return {"one": (self.dim,), "all": (choice.num_vectors, self.dim)}.get(
-            choice.layout, (choice.num_vectors * self.dim,)
-        )
+        return self._embedder.word_shape(self._embedder.choose(layers))
 
     def sentence_shape(self, pooling: Pooling = "auto", layers: Layers | None = None) -> tuple[int, ...]:
         """Return the shape of what `encode` returns for one sentence."""
-        if self.choose_pooling(pooling, layers) == "weighted":
-            assert self._context is not None
-            return (self._context.sentence_dim,)
-        return self.word_shape("average" if layers is None else layers)
+        choice = self._embedder.choose("average" if layers is None else layers)
+        return self._embedder.sentence_shape(self.choose_pooling(pooling, layers), choice)
+
+    def choose_pooling(self, pooling: Pooling, layers: Layers | None) -> Literal["weighted", "mean", "max"]:
+        """Return the pooling that `encode` uses if it is asked for this one; InputError if it cannot."""
+        return self._embedder.choose_pooling(pooling, layers)
 
     def get_sentence_embedding_dimension(self) -> int:
         """Return the length of the vectors that `encode` returns, by the name sentence-transformers has for it."""
@@ -218,30 +234,30 @@ class Elmo:
     @property
     def num_layers(self) -> int:
         """L + 1: the layers of the language model and the word vectors below them."""
-        return self._runtime.bilm.num_layers
+        return self.runtime.num_layers
 
     @property
     def state(self) -> Literal["zero", "carry"]:
         """Where each sentence starts: from zero, or where the one before it ended."""
-        return "zero" if self._runtime.carried is None else "carry"
+        return "carry" if self.runtime.carries_state else "zero"
 
     @property
     def precision(self) -> Precision:
         """The precision of the matrix multiplications."""
-        return self._runtime.precision
+        return self.runtime.precision
 
     @property
     def num_threads(self) -> int:
         """How many threads compute."""
-        return self._runtime.workers.num_threads
+        return self.runtime.num_threads
 
     def cache_info(self) -> CacheInfo:
         """Return hits, misses and size of the word cache."""
-        return self._runtime.cache.info()
+        return self.runtime.cache.info()
 
     def clear_cache(self) -> None:
         """Empty the word cache."""
-        self._runtime.cache.clear()
+        self.runtime.cache.clear()
 
     def __repr__(self) -> str:
         origin = self._checkpoint.origin
@@ -267,59 +283,51 @@ class Elmo:
     def embed(  # type: ignore[overload-overlap]  # a str is an iterable of strings too; the first match wins
         self, sentences: str, *, layers: Layers = ..., split_on_spaces: bool = ..., batch_size: int | None = ...,
         show_progress_bar: bool = ..., convert_to_numpy: Literal[True] = ...,
-        convert_to_tensor: Literal[False] = ..., normalize_embeddings: bool = ..., device: Device | None = ...,
+        convert_to_tensor: Literal[False] = ..., normalize_embeddings: bool = ...,
     ) -> Array: ...  # fmt: skip
     @overload
     def embed(
         self, sentences: Iterable[Sentence], *, layers: Layers = ..., split_on_spaces: bool = ...,
         batch_size: int | None = ..., show_progress_bar: bool = ..., convert_to_numpy: Literal[True] = ...,
-        convert_to_tensor: Literal[False] = ..., normalize_embeddings: bool = ..., device: Device | None = ...,
+        convert_to_tensor: Literal[False] = ..., normalize_embeddings: bool = ...,
     ) -> list[Array]: ...  # fmt: skip
     @overload
-    def embed(  # type: ignore[overload-overlap]
-        self, sentences: str, *, layers: Layers = ..., split_on_spaces: bool = ..., batch_size: int | None = ...,
-        show_progress_bar: bool = ..., convert_to_numpy: bool = ..., convert_to_tensor: bool = ...,
-        normalize_embeddings: bool = ..., device: Device | None = ...,
-    ) -> Tensor: ...  # fmt: skip
-    @overload
     def embed(
-        self, sentences: Iterable[Sentence], *, layers: Layers = ..., split_on_spaces: bool = ...,
+        self, sentences: str | Iterable[Sentence], *, layers: Layers = ..., split_on_spaces: bool = ...,
         batch_size: int | None = ..., show_progress_bar: bool = ..., convert_to_numpy: bool = ...,
-        convert_to_tensor: bool = ..., normalize_embeddings: bool = ..., device: Device | None = ...,
-    ) -> list[Tensor]: ...  # fmt: skip
+        convert_to_tensor: bool = ..., normalize_embeddings: bool = ...,
+    ) -> Any: ...  # fmt: skip
     def embed(
         self,
         sentences: str | Iterable[Sentence],
         *,
-        layers: Layers = "average",
+        layers: Layers = "auto",
         split_on_spaces: bool = False,
         batch_size: int | None = None,
         show_progress_bar: bool = False,
         convert_to_numpy: bool = True,
         convert_to_tensor: bool = False,
         normalize_embeddings: bool = False,
-        device: Device | None = None,
-    ) -> Array | list[Array] | Tensor | list[Tensor]:
+    ) -> Any:
         """Return one array per sentence, one row per word, in the order given.
 
         A string is one sentence and returns one array; a list of strings, or of lists of words, returns a list.
         `layers`: "average", "top", a number or L+1 weights: (T, 2D); "concat" (T, (L+1)·2D); "all"
         (L+1, T, 2D). "meaning", for models with a context layer of d dimensions: (T, 2D + d), the top layer
-        beside the context vector. The arrays are float32.
+        beside the context vector. "auto": "meaning" if the model has a context layer, else "average". The arrays
+        are float32.
 
         As in sentence-transformers: `batch_size` sentences are computed together (by default as many as fit well;
-        the vectors do not depend on it), `convert_to_tensor` or `convert_to_numpy=False` returns tensors on the
-        model's device, `normalize_embeddings` scales each word's vector to length 1, and `device` moves the model.
+        the vectors do not depend on it), `convert_to_tensor` or `convert_to_numpy=False` returns torch tensors on
+        the model's device, and `normalize_embeddings` scales each word's vector to length 1.
         """
-        choice = self._choose(layers)
+        choice = self._embedder.choose(layers)
         words, single = self._read(sentences, split_on_spaces)
-        if device is not None:
-            self.to(device)
-        finish = _normalize if normalize_embeddings else _keep
-        arrays = self._embed_words(words, choice, finish, batch_size=batch_size, show_progress=show_progress_bar)
+        arrays = self._embed(
+            words, choice, normalize_embeddings, batch_size=batch_size, show_progress_bar=show_progress_bar
+        )
         if convert_to_tensor or not convert_to_numpy:
-            tensors = [torch.from_numpy(array).to(self.device) for array in arrays]
-            return tensors[0] if single else tensors
+            arrays = [self._to_tensor(array) for array in arrays]
         return arrays[0] if single else arrays
 
     @overload
@@ -336,7 +344,7 @@ class Elmo:
         self,
         sentences: Iterable[Sentence],
         *,
-        layers: Layers = "average",
+        layers: Layers = "auto",
         split_on_spaces: bool = False,
         read_ahead: int = SENTENCES_READ_AHEAD,
         with_words: bool = False,
@@ -347,7 +355,7 @@ class Elmo:
         are long (with state="carry" all of them, as the rows of one batch). `with_words` returns pairs of a
         sentence's words and its array.
         """
-        choice = self._choose(layers)
+        choice = self._embedder.choose(layers)
         if isinstance(sentences, str) or not isinstance(sentences, Iterable):
             raise InputError("embed_iter takes an iterable of sentences; for one sentence use embed.")
         if not isinstance(read_ahead, int) or read_ahead < 1:
@@ -357,31 +365,22 @@ class Elmo:
 
     @overload
     def encode(
-        self, sentences: str | Iterable[Sentence], *, pooling: Pooling = ..., normalize: bool = ...,
-        layers: Layers | None = ..., split_on_spaces: bool = ..., batch_size: int | None = ...,
-        show_progress_bar: bool = ..., convert_to_numpy: Literal[True] = ...,
-        convert_to_tensor: Literal[False] = ..., normalize_embeddings: bool = ..., device: Device | None = ...,
+        self, sentences: str | Iterable[Sentence], *, pooling: Pooling = ..., layers: Layers | None = ...,
+        split_on_spaces: bool = ..., batch_size: int | None = ..., show_progress_bar: bool = ...,
+        convert_to_numpy: Literal[True] = ..., convert_to_tensor: Literal[False] = ...,
+        normalize_embeddings: bool = ...,
     ) -> Array: ...  # fmt: skip
     @overload
     def encode(
-        self, sentences: str | Iterable[Sentence], *, convert_to_tensor: Literal[True], pooling: Pooling = ...,
-        normalize: bool = ..., layers: Layers | None = ..., split_on_spaces: bool = ...,
-        batch_size: int | None = ..., show_progress_bar: bool = ..., convert_to_numpy: bool = ...,
-        normalize_embeddings: bool = ..., device: Device | None = ...,
-    ) -> Tensor: ...  # fmt: skip
-    @overload
-    def encode(
-        self, sentences: str | Iterable[Sentence], *, pooling: Pooling = ..., normalize: bool = ...,
-        layers: Layers | None = ..., split_on_spaces: bool = ..., batch_size: int | None = ...,
-        show_progress_bar: bool = ..., convert_to_numpy: bool = ..., convert_to_tensor: bool = ...,
-        normalize_embeddings: bool = ..., device: Device | None = ...,
-    ) -> Array | Tensor | list[Tensor]: ...  # fmt: skip
+        self, sentences: str | Iterable[Sentence], *, pooling: Pooling = ..., layers: Layers | None = ...,
+        split_on_spaces: bool = ..., batch_size: int | None = ..., show_progress_bar: bool = ...,
+        convert_to_numpy: bool = ..., convert_to_tensor: bool = ..., normalize_embeddings: bool = ...,
+    ) -> Any: ...  # fmt: skip
     def encode(
         self,
         sentences: str | Iterable[Sentence],
         *,
         pooling: Pooling = "auto",
-        normalize: bool = False,
         layers: Layers | None = None,
         split_on_spaces: bool = False,
         batch_size: int | None = None,
@@ -389,8 +388,7 @@ class Elmo:
         convert_to_numpy: bool = True,
         convert_to_tensor: bool = False,
         normalize_embeddings: bool = False,
-        device: Device | None = None,
-    ) -> Array | Tensor | list[Tensor]:
+    ) -> Any:
         """Return one vector per sentence, (N, dimensions); (dimensions,) for a single string.
 
         `pooling`: "mean" or "max" of the words' vectors in `layers` ("average" if not given). "weighted", for
@@ -399,41 +397,25 @@ class Elmo:
         `layers`, and its vectors have the length 1. "auto": "weighted" if the model has a context layer and
         `layers` is not given, else "mean".
 
-        An empty sentence has a vector of zeros. `normalize` scales each vector to length 1. The other arguments
-        are those of `embed` and of sentence-transformers: `normalize_embeddings` is their name for `normalize`,
-        `convert_to_tensor` returns one tensor, `convert_to_numpy=False` alone a list of tensors.
+        An empty sentence has a vector of zeros. `normalize_embeddings` scales each vector to length 1. The other
+        arguments are those of `embed`; `convert_to_tensor` returns one tensor, `convert_to_numpy=False` a list.
         """
         chosen = self.choose_pooling(pooling, layers)
-        choice = self._choose("average" if layers is None else layers)
+        choice = self._embedder.choose("average" if layers is None else layers)
         _check_batch_size(batch_size)
         words, single = self._read(sentences, split_on_spaces)
-        if device is not None:
-            self.to(device)
-        if chosen == "weighted":
-            assert self._context is not None
-            self.scripts.check(words)
-            vectors = self._context.encode(words)
-        else:
-            pool = functools.partial(_pool, pooling=chosen)
-            vectors = np.stack(
-                self._embed_words(words, choice, pool, batch_size=batch_size, show_progress=show_progress_bar)
-            )
-            if normalize or normalize_embeddings:
-                vectors = _normalize(vectors)
+        with progress_bar(unit="sentences", num_bytes=sum(map(len, words)), shown=show_progress_bar) as advance:
+            vectors = self._embedder.encode(words, chosen, choice, batch_size=batch_size, advance=advance)
+        if normalize_embeddings:
+            vectors = normalize(vectors)
         if convert_to_tensor or not convert_to_numpy:
-            tensor = torch.from_numpy(vectors).to(self.device)
+            tensor = self._to_tensor(vectors)
             return tensor[0] if single else tensor if convert_to_tensor else list(tensor)
-        return cast(Array, vectors[0] if single else vectors)
+        return vectors[0] if single else vectors
 
     def word_vectors(self, words: Sequence[str]) -> Array:
         """Return the vectors (n, D) that words have without a sentence: layer 0, which both directions share."""
-        found = np.zeros((len(words), self.config.encoder.output_dim), dtype=np.float32)
-        for start in range(0, len(words), WORDS_READ_AHEAD):
-            batch = self.indexer.batch([words[start : start + WORDS_READ_AHEAD]])
-            rows = self._runtime.encode_words(batch)[batch.word_index[0]]
-            rows = rows if batch.groups is None else batch.groups.average(rows)
-            found[start : start + len(rows) - 2] = rows[1:-1].cpu().numpy()
-        return found
+        return self._embedder.word_vectors(words)
 
     @overload
     def context_vectors(  # type: ignore[overload-overlap]
@@ -448,92 +430,114 @@ class Elmo:
 
         A row has the length 1 or less, 0 for a word without neighbours. The model needs a context layer.
         """
-        if self._context is None:
-            raise InputError("This model has no context layer; add one with elmo fuse.")
+        context = self._embedder.require_context()
         words, single = self._read(sentences, split_on_spaces)
-        arrays: list[Array] = []
-        for start in range(0, len(words), SENTENCES_PER_BATCH):
-            arrays += self._context.read(words[start : start + SENTENCES_PER_BATCH])
+        arrays = context.read(words)
         return arrays[0] if single else arrays
 
-    def add_context(
-        self,
-        sentences: Sequence[Sequence[str]],
-        top: Sequence[Array],
-        *,
-        spans: Sequence[Sequence[tuple[int, int]]] | None = None,
-    ) -> list[Array]:
-        """Return the vectors of layers="meaning", (T, 2D + d), from the top layer (T, 2D) of sentences.
-
-        With `spans`, those of phrases, (N, 2D + d), from their means in the top layer (N, 2D).
-        """
-        if not sentences:
-            return []
-        contexts = self.context_vectors(sentences) if spans is None else []
-        assert self._context is not None
-        if spans is not None:
-            contexts = list(map(self._context.read_spans, sentences, spans))
-        return [self._context.join(*pair) for pair in zip(top, contexts, strict=True)]
-
+    @overload
+    def embed_spans(
+        self, sentence: Sentence, spans: Sequence[Span], *, layers: Layers = ..., split_on_spaces: bool = ...
+    ) -> Array: ...
+    @overload
+    def embed_spans(
+        self, sentence: Sequence[Sentence], spans: Sequence[Sequence[Span]], *, layers: Layers = ...,
+        split_on_spaces: bool = ...,
+    ) -> list[Array]: ...  # fmt: skip
     def embed_spans(
         self,
-        sentence: Sentence,
-        spans: Sequence[tuple[int, int]],
+        sentence: Sentence | Sequence[Sentence],
+        spans: Sequence[Span] | Sequence[Sequence[Span]],
         *,
-        layers: Layers = "average",
+        layers: Layers = "auto",
         split_on_spaces: bool = False,
-    ) -> Array:
+    ) -> Array | list[Array]:
         """Return one vector for each phrase of a sentence: the mean over a half-open range of words.
 
         (N, 2D), or (N, L+1, 2D) for layers="all". In "meaning", the context of a phrase is what surrounds it: its
-        own words are not part of it.
+        own words are not part of it. For a list of sentences with a list of spans each, a list of such arrays.
         """
-        words = read_sentence(sentence, self._tokenizer(split_on_spaces))
+        choice, tokenizer = self._embedder.choose(layers), self._tokenizer(split_on_spaces)
         if not isinstance(spans, Sequence):
             raise InputError(f"spans is {spans!r:.60}; give a list of ranges of words, such as [(2, 4)].")
-        for span in spans:
-            if not _is_span(span, len(words)):
-                raise InputError(
-                    f"The span {span!r:.60} does not lie in a sentence of {len(words)} words; give a start "
-                    "and an end with 0 <= start < end <= the number of words."
-                )
-        return self.embed_phrases([words], [[(int(start), int(end)) for start, end in spans]], layers=layers)[0]
-
-    def embed_phrases(
-        self,
-        sentences: Sequence[Sequence[str]],
-        spans: Sequence[Sequence[tuple[int, int]]],
-        *,
-        layers: Layers = "average",
-    ) -> list[Array]:
-        """Return what embed_spans returns, for several sentences of words, each with spans of its own."""
-        choice = self._choose(layers)
-        arrays = self._embed_words(
-            [list(words) for words in sentences], self._choose("top") if choice.with_context else choice
+        several = bool(spans) and all(_is_list_of_spans(span) for span in spans)
+        several = several or (not spans and not isinstance(sentence, str) and not len(sentence))
+        words = (
+            [read_sentence(one, tokenizer, position=number) for number, one in enumerate(sentence)]
+            if several
+            else [read_sentence(sentence, tokenizer)]  # type: ignore[arg-type]
         )
-        found = [_average_spans(array, own) for array, own in zip(arrays, spans, strict=True)]
-        return self.add_context(sentences, found, spans=spans) if choice.with_context else found
+        own = [_read_spans(*pair) for pair in zip(words, spans if several else [spans], strict=True)]
+        arrays = self._embedder.embed_spans(words, own, choice)
+        return arrays if several else arrays[0]
 
+    @overload
+    def similarity(
+        self, a: str, b: str, *, index_a: WordIndex | None = ..., index_b: WordIndex | None = ...,
+        layers: Layers | None = ..., split_on_spaces: bool = ...,
+    ) -> float: ...  # fmt: skip
+    @overload
+    def similarity(
+        self, a: Sentence, b: Sentence, *, index_a: WordIndex, index_b: WordIndex, layers: Layers | None = ...,
+        split_on_spaces: bool = ...,
+    ) -> float: ...  # fmt: skip
+    @overload
+    def similarity(
+        self, a: Any, b: Any = ..., *, layers: Layers | None = ..., split_on_spaces: bool = ...
+    ) -> Array: ...
     def similarity(
         self,
-        sentence_a: Sentence,
-        sentence_b: Sentence,
+        a: Any,
+        b: Any = None,
         *,
         index_a: WordIndex | None = None,
         index_b: WordIndex | None = None,
         layers: Layers | None = None,
         split_on_spaces: bool = False,
-    ) -> float:
-        """Return the cosine of two words in their sentences, -1 to 1.
+    ) -> float | Array:
+        """Return the cosine of two words in their sentences, of two sentences, or a matrix of cosines.
 
-        Mark each word (or phrase) with brackets, "I went to the [bank]", or name it by its index among the
-        words of the sentence; a half-open range (start, end) names a phrase. `layers`: "meaning" if the model has
-        a context layer, else "average".
+        Two strings: mark a word (or phrase) of each with brackets, "I went to the [bank]", or name it by
+        `index_a` and `index_b`, its place among the words or a half-open range (start, end); `layers` is
+        "meaning" if the model has a context layer, else "average". Without a mark or an index the sentences
+        are compared by `encode`. Lists of such strings, or arrays (N, S) of vectors as in sentence-transformers:
+        the cosines (N, M) of all pairs; without `b`, of `a` with itself.
         """
-        indexes = {"index_a": index_a, "index_b": index_b}
-        return self.compare(
-            sentence_a, sentence_b, **indexes, layers=layers, split_on_spaces=split_on_spaces
-        ).cosine
+        if index_a is not None or index_b is not None or (isinstance(a, str) and isinstance(b, str)):
+            marked = [isinstance(one, str) and "[" in one and "]" in one for one in (a, b)]
+            if any(marked) or index_a is not None or index_b is not None:
+                return self.compare(
+                    a, b, index_a=index_a, index_b=index_b, layers=layers, split_on_spaces=split_on_spaces
+                ).cosine
+            return float(self._compare_all([a], [b], layers, split_on_spaces)[0, 0])
+        if isinstance(a, str) or isinstance(b, str):
+            raise InputError("similarity compares two strings, two lists or two arrays; one of each was given.")
+        return self._compare_all(a, a if b is None else b, layers, split_on_spaces)
+
+    def _compare_all(self, a: Any, b: Any, layers: Layers | None, split_on_spaces: bool) -> Array:
+        first, second = (
+            self._vectors_of(many, layers, split_on_spaces) if _is_text(many) else _read_vectors(many)
+            for many in (a, b)
+        )
+        if first.shape[1] != second.shape[1]:
+            raise InputError(
+                f"The vectors have {first.shape[1]} and {second.shape[1]} dimensions; compare vectors of one kind."
+            )
+        cosines: Array = normalize(first) @ normalize(second).T
+        return cosines
+
+    def _vectors_of(self, sentences: Iterable[str], layers: Layers | None, split_on_spaces: bool) -> Array:
+        """Return the vectors of marked words, or of sentences where none is marked."""
+        texts = list(sentences)
+        if not texts or not any("[" in text and "]" in text for text in texts if isinstance(text, str)):
+            return self.encode(texts, layers=layers, split_on_spaces=split_on_spaces)
+        tokenizer = self._tokenizer(split_on_spaces)
+        pointed = [read_pointed(text, None, tokenizer, name="index") for text in texts]
+        choice = self._embedder.choose(self.meaning_layers if layers is None else layers)
+        arrays = self._embedder.embed_spans(
+            [words for words, _ in pointed], [[span] for _, span in pointed], choice
+        )
+        return np.stack([array.reshape(-1) for array in arrays])
 
     def compare(
         self,
@@ -545,31 +549,30 @@ class Elmo:
         layers: Layers | None = None,
         split_on_spaces: bool = False,
     ) -> Comparison:
-        """Return what `similarity` returns together with the cosine of the two words in each layer."""
+        """Return the cosine of two words in their sentences together with their cosine in each layer."""
         layers = self.meaning_layers if layers is None else layers
         if isinstance(layers, str) and layers == "all":
             raise InputError(
                 "similarity compares two vectors; choose 'meaning', 'average', 'top', 'concat' or one layer."
             )
-        choice = self._choose(layers)
+        choice = self._embedder.choose(layers)
         tokenizer = self._tokenizer(split_on_spaces)
         (words_a, span_a), (words_b, span_b) = (
             read_pointed(sentence_a, index_a, tokenizer, name="index_a"),
             read_pointed(sentence_b, index_b, tokenizer, name="index_b"),
         )
-        sentences, spans = [words_a, words_b], [slice(*span_a), slice(*span_b)]
-        arrays = self._embed_words(sentences, self._choose("all"))
-        first, second = (array[:, span].mean(axis=1) for array, span in zip(arrays, spans, strict=True))
-        chosen = [choice.lay_out((choice.matrix @ each)[None])[0] for each in (first, second)]
-        if self._context is not None and choice.with_context:
-            contexts = map(self._context.read_spans, sentences, ([span_a], [span_b]))
-            tops = (first[-1:], second[-1:])
-            chosen = [self._context.join(*pair)[0] for pair in zip(tops, contexts, strict=True)]
+        sentences, spans = [words_a, words_b], [[span_a], [span_b]]
+        self.scripts.check(sentences)
+        by_layer = self._embedder.embed_spans(sentences, spans, self._embedder.choose("all"))
+        if choice.with_context:
+            chosen = [array[0] for array in self._embedder.embed_spans(sentences, spans, choice)]
+        else:
+            chosen = [choice.lay_out((choice.matrix @ array[0])[None])[0] for array in by_layer]
         return Comparison(
             cosine=float(cosine(*chosen)),
-            cosine_by_layer=np.asarray(cosine(first, second)).tolist(),
-            words_a=words_a[spans[0]],
-            words_b=words_b[spans[1]],
+            cosine_by_layer=np.asarray(cosine(by_layer[0][0], by_layer[1][0])).tolist(),
+            words_a=words_a[slice(*span_a)],
+            words_b=words_b[slice(*span_b)],
         )
 
     @overload
@@ -581,14 +584,14 @@ class Elmo:
     def score(
         self, sentences: str | Iterable[Sentence], *, split_on_spaces: bool = False
     ) -> SentenceScore | list[SentenceScore]:
-        """Return how well the language model foresaw each word, over its whole vocabulary.
+        """Return how well the language model predicted each word, over its whole vocabulary.
 
-        A model of characters scores each unit, and a word that has several is listed as its units.
+        A character-level model scores each token, and a word that has several is listed as its tokens.
         A string returns one score, a list of sentences a list, in the order given. The model needs its softmax.
         """
         words, single = self._read(sentences, split_on_spaces)
-        words = [self.tokenization.read(each).units for each in words]
-        scores = score_batches(self._runtime, self.vocabulary, words, self._pack(words))
+        tokens = [self.tokenization.read(sentence).units for sentence in words]
+        scores = score_batches(self.runtime, self.vocabulary, tokens, self._embedder.pack(tokens))
         return scores[0] if single else scores
 
     def substitutes(
@@ -626,24 +629,24 @@ class Elmo:
             sentence_units = self.tokenization.read(words)
             ranges = sentence_units.ranges()
             return find_run_substitutes(
-                self._runtime, self.indexer, self.vocabulary, sentence_units.units,
+                self.runtime, self.indexer, self.vocabulary, sentence_units.units,
                 (ranges[start][0], ranges[end - 1][1]),
                 top_k=top_k, punctuation=punctuation, same_word=same_word,
             )  # fmt: skip
         return find_substitutes(
-            self._runtime, self.indexer, self.vocabulary, words, start,
+            self.runtime, self.indexer, self.vocabulary, words, start,
             top_k=top_k, punctuation=punctuation, same_word=same_word,
         )  # fmt: skip
 
     def reset_state(self) -> None:
         """Forget what was read so far, with state="carry"."""
-        if self._runtime.carried is None:
+        if not self.runtime.carries_state:
             raise InputError("This model keeps no state to reset; open it with state='carry' to keep one.")
-        self._runtime.carried.reset()
+        self.runtime.reset_state()
 
     def checkpoint(self) -> Checkpoint:
-        """Return the model as it is now, ready to be written in any format."""
-        return replace(self._checkpoint, weights=weights_of(self.bilm))
+        """Return configuration, word lists and weights, ready to be written in any format."""
+        return self._checkpoint
 
     def save_pretrained(
         self, folder: str | Path, *, format: Literal["elmo", "hdf5"] = "elmo", storage: Storage = "float32"
@@ -656,9 +659,9 @@ class Elmo:
             raise CheckpointError(f"format is {format!r}; a model is saved as 'elmo' or 'hdf5'.")
         path = as_path(folder, "The folder to save to")
         if format == "elmo":
-            write_folder(self.checkpoint(), path, storage=storage)
+            write_folder(self._checkpoint, path, storage=storage)
         elif storage == "float32":
-            write_hdf5(self.checkpoint(), path)
+            write_hdf5(self._checkpoint, path)
         else:
             raise CheckpointError(f"storage is {storage!r}, but HDF5 models are stored in float32; leave it out.")
 
@@ -671,99 +674,68 @@ class Elmo:
             self.save_pretrained(folder)
             return push_folder(folder, name, private=private, token=token)
 
+    def _embed(
+        self,
+        sentences: list[list[str]],
+        choice: LayerChoice,
+        normalized: bool = False,
+        *,
+        batch_size: int | None = None,
+        show_progress_bar: bool = False,
+    ) -> list[Array]:
+        _check_batch_size(batch_size)
+        finish = normalize if normalized else keep
+        if not show_progress_bar:
+            return self._embedder.embed(sentences, choice, finish, batch_size=batch_size)
+        with progress_bar(unit="sentences", num_bytes=sum(map(len, sentences)), shown=True) as advance:
+            return self._embedder.embed(sentences, choice, finish, batch_size=batch_size, advance=advance)
+
     def _embed_windows(
         self, sentences: Iterable[Sentence], choice: LayerChoice, tokenizer: Tokenizer, read_ahead: int
     ) -> Iterator[tuple[list[str], Array]]:
-        max_words = WORDS_READ_AHEAD if self._runtime.carried is None else sys.maxsize
+        max_words = sys.maxsize if self.runtime.carries_state else WORDS_READ_AHEAD
         window: list[list[str]] = []
         num_words = 0
         for number, sentence in enumerate(sentences):
             window.append(read_sentence(sentence, tokenizer, position=number))
             num_words += len(window[-1])
             if len(window) == read_ahead or num_words >= max_words:
-                yield from zip(window, self._embed_words(window, choice), strict=True)
+                yield from self._embed_window(window, choice)
                 window, num_words = [], 0
         if window:
-            yield from zip(window, self._embed_words(window, choice), strict=True)
+            yield from self._embed_window(window, choice)
 
-    def _embed_words(
-        self,
-        sentences: list[list[str]],
-        choice: LayerChoice,
-        finish: Callable[[Array], Array] = _keep,
-        *,
-        batch_size: int | None = None,
-        show_progress: bool = False,
-    ) -> list[Array]:
-        """Embed sentences of words; `finish` is what to keep of each array, which is its to change."""
-        arrays: list[Array | None] = [None] * len(sentences)
-        num_words = sum(map(len, sentences))
-        with progress_bar(unit="sentences", num_bytes=num_words, shown=show_progress) as advance:
-            for batch in self._pack(sentences, batch_size):
-                for number, array in self._embed_batch(batch, sentences, choice):
-                    arrays[number] = finish(array)
-                advance(sum(len(sentences[number]) for number in batch.order), len(batch.order))
-        return cast(list[Array], arrays)
-
-    def _embed_batch(
-        self, batch: CharBatch, sentences: list[list[str]], choice: LayerChoice
-    ) -> Iterator[tuple[int, Array]]:
-        rows = self._runtime.embed(batch, choice).cpu().numpy()
-        contexts: Sequence[Array | None] = [None] * len(batch.order)
-        scales = None
-        if self._context is not None and choice.with_context:
-            contexts = self._context.read([sentences[number] for number in batch.order])
-            scales = self._context.scales_of(choice.lay_out(rows))
-        start = 0
-        for number, context in zip(batch.order, contexts, strict=True):
-            # The boundaries are cut off. A copy lets go of the batch; a sentence alone is all of it.
-            own = slice(start + 1, start + 1 + len(sentences[number]))
-            array = choice.lay_out(rows[own])
-            if self._context is not None and context is not None and scales is not None:
-                yield number, self._context.join(array, context, scales[own])
-            else:
-                yield number, array if len(batch.order) == 1 else array.copy()
-            start += len(sentences[number]) + 2
+    def _embed_window(self, window: list[list[str]], choice: LayerChoice) -> Iterator[tuple[list[str], Array]]:
+        self.scripts.check(window)
+        return zip(window, self._embed(window, choice), strict=True)
 
     def _tokenizer(self, on_spaces: bool) -> Tokenizer:
         return self.tokenization.tokenizer(on_spaces=on_spaces)
 
     def _read(self, sentences: str | Iterable[Sentence], on_spaces: bool) -> tuple[list[list[str]], bool]:
-        """Return the words of each sentence, and whether it is a single one."""
+        """Return the words of each sentence, and whether it is a single one; warn of an unfamiliar script."""
         tokenizer = self._tokenizer(on_spaces)
         if isinstance(sentences, str):
-            return read_sentences([sentences], tokenizer), True
-        return read_sentences(sentences, tokenizer), False
+            words = [[word.text for word in tokenizer(sentences)]]
+        else:
+            sentences = as_plain(sentences)
+            if isinstance(sentences, Iterable) and not isinstance(sentences, Sequence):
+                sentences = list(sentences)
+            words = read_sentences(sentences, tokenizer) if not isinstance(sentences, list) or sentences else []
+        self.scripts.check(words)
+        return words, isinstance(sentences, str)
 
-    def _choose(self, layers: Layers) -> LayerChoice:
-        return choose_layers(layers, self.num_layers, has_context=self._context is not None)
+    def _to_tensor(self, array: Array) -> Any:
+        torch = import_learning("torch", "convert_to_tensor")
+        return torch.from_numpy(array).to(self.device)
 
-    def choose_pooling(self, pooling: Pooling, layers: Layers | None) -> Literal["weighted", "mean", "max"]:
-        """Return the pooling that `encode` uses if it is asked for this one; InputError if it cannot."""
-        if pooling not in get_args(Pooling):
-            raise InputError(f"pooling is {pooling!r}; choose {', '.join(get_args(Pooling))}.")
-        if pooling == "weighted" and self._context is None:
-            raise InputError("pooling is 'weighted', but this model has no context layer; add one with elmo fuse.")
-        if pooling == "weighted" and layers is not None:
-            raise InputError(
-                "pooling is 'weighted', which takes no layers; leave layers out, or choose 'mean' or 'max'."
-            )
-        if pooling == "auto":
-            return "mean" if self._context is None or layers is not None else "weighted"
-        return pooling
 
-    def _pack(self, sentences: list[list[str]], batch_size: int | None = None) -> Iterable[CharBatch]:
-        _check_batch_size(batch_size)
-        self.scripts.check(sentences)
-        # Carried state belongs to rows, so those sentences are one batch in the order given.
-        if self._runtime.carried is not None:
-            return [self.indexer.batch(sentences)]
-        return pack(
-            sentences,
-            self.indexer,
-            token_budget=TOKENS_PER_BATCH,
-            sentence_budget=batch_size or SENTENCES_PER_BATCH,
-        )
+def _is_packaged(source: str | Path | None) -> bool:
+    """Return whether a source is one of the models in this package."""
+    if source is None:
+        return True
+    path = Path(source) if Path(source).exists() else installed_models().get(str(source), Path(source))
+    return path.resolve().parent == MODELS_FOLDER.resolve()
 
 
 def _check_batch_size(batch_size: int | None) -> None:
@@ -772,22 +744,39 @@ def _check_batch_size(batch_size: int | None) -> None:
         raise InputError(f"batch_size is {batch_size!r}; it must be a whole number of sentences, 1 or more.")
 
 
-def _normalize(vectors: Array) -> Array:
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return cast(Array, vectors / np.maximum(lengths, np.finfo(np.float32).tiny))
+def _is_text(values: Any) -> bool:
+    """Return whether these are sentences, and not vectors."""
+    if hasattr(values, "dtype"):
+        return getattr(values.dtype, "kind", "f") in "OSU"
+    return not (isinstance(values, Sequence) and len(values) and hasattr(values[0], "dtype"))
 
 
-def _pool(array: Array, pooling: str) -> Array:
-    if array.shape[-2] == 0:
-        return np.zeros((*array.shape[:-2], array.shape[-1]), dtype=np.float32)
-    return cast(Array, array.mean(axis=-2) if pooling == "mean" else array.max(axis=-2))
+def _read_vectors(values: Any) -> Array:
+    """Return vectors (N, S) of an array, a tensor or a list of either; one vector is a row."""
+    if isinstance(values, Sequence):
+        return np.stack([_read_vectors(value)[0] for value in values])
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+    array = np.asarray(values, dtype=np.float32)
+    if array.ndim not in (1, 2):
+        raise InputError(f"The vectors have the shape {array.shape}; give (N, dimensions) or one vector.")
+    return array.reshape(1, -1) if array.ndim == 1 else array
 
 
-def _average_spans(array: Array, spans: Sequence[tuple[int, int]]) -> Array:
-    """(T, dimensions) or (L+1, T, 2D) -> one vector per span, (N, dimensions) or (N, L+1, 2D)."""
-    if not spans:
-        return np.zeros((0, *array.shape[:-2], array.shape[-1]), dtype=np.float32)
-    return np.stack([array[..., start:end, :].mean(axis=-2) for start, end in spans])
+def _is_list_of_spans(value: object) -> bool:
+    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str):
+        return False
+    return not len(value) or isinstance(value[0], Sequence | np.ndarray)
+
+
+def _read_spans(words: Sequence[str], spans: Any) -> list[Span]:
+    for span in spans:
+        if not _is_span(span, len(words)):
+            raise InputError(
+                f"The span {span!r:.60} does not lie in a sentence of {len(words)} words; give a start "
+                "and an end with 0 <= start < end <= the number of words."
+            )
+    return [(int(start), int(end)) for start, end in spans]
 
 
 def _is_span(span: object, num_words: int) -> bool:

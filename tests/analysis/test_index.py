@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from elmo import CheckpointError, ConfigError, Elmo, InputError
-from elmo.analysis import CorpusFilter, CorpusIndex, TextSettings, build_index, find_neighbors
+from elmo import CheckpointError, ConfigError, InputError
+from elmo.analysis import CorpusFilter, CorpusIndex, build_index, find_neighbors
 from elmo.analysis import index as building
 from elmo.analysis.index_segment import VectorFile, write_vectors
 from elmo.analysis.layers import normalize
+from elmo.vectors import VectorSettings, embed_files
 
 QUERY = "We want to [play] in the garden"
 
@@ -92,36 +93,64 @@ def test_sentences_come_back_as_they_stood_in_the_text(model, tmp_path):
     assert (occurrence.start, occurrence.word, occurrence.sentence.source) == (3, "stop", str(text))
 
 
-def test_a_killed_build_goes_on_and_ends_as_an_uninterrupted_one(model, texts, tmp_path, monkeypatch):
+@pytest.mark.parametrize("when", ["embedding", "indexing"])
+def test_a_killed_build_continues_and_ends_as_an_uninterrupted_one(model, texts, tmp_path, monkeypatch, when):
     whole = build_index(model, tmp_path / "whole", texts, segment_size=200)
-    monkeypatch.setattr(building, "SENTENCES_AT_ONCE", 10)
-    embed, num_calls = Elmo.embed, 0
+    name = "embed_files" if when == "embedding" else "_embed_words"
+    original, calls = getattr(building, name), []
 
-    def die_later(self, *arguments, **settings):
-        nonlocal num_calls
-        num_calls += 1
-        if num_calls == 6:
+    def die_later(*arguments, **settings):
+        calls.append(None)
+        if when == "embedding" or len(calls) == 2:
             raise KeyboardInterrupt
-        return embed(self, *arguments, **settings)
+        return original(*arguments, **settings)
 
-    monkeypatch.setattr(Elmo, "embed", die_later)
+    monkeypatch.setattr(building, name, die_later)
     with pytest.raises(KeyboardInterrupt):
         build_index(model, tmp_path / "killed", texts, segment_size=200)
-    half = CorpusIndex(tmp_path / "killed")
-    assert 0 < half.num_occurrences < whole.num_occurrences
-    assert sorted(path.name for path in half.folder.iterdir() if "segment" in path.name) == list(
-        half.manifest.segments
-    )
-    (half.folder / ".segment-0009.saving-1").mkdir()  # as a process that was killed leaves it
-    monkeypatch.setattr(Elmo, "embed", embed)
-    resumed = build_index(model, tmp_path / "killed", texts, segment_size=200)
-    assert resumed.manifest.sources == whole.manifest.sources
-    assert all(source.is_complete for source in resumed.manifest.sources)
-    assert not (half.folder / ".segment-0009.saving-1").exists()
+    folder = tmp_path / "killed"
+    if when == "indexing":
+        half = CorpusIndex(folder)
+        assert 0 < half.num_occurrences < whole.num_occurrences
+        assert [path.name for path in folder.glob("segment-*")] == [each.name for each in half.manifest.segments]
+    (folder / ".segment-0009.saving-1").mkdir()  # as a process that was killed leaves it
+    monkeypatch.setattr(building, name, original)
+    if when == "indexing":  # the vectors are there, so nothing is embedded again
+        monkeypatch.setattr(building, "embed_files", None)
+    resumed = build_index(model, folder, texts, segment_size=200)
+    assert resumed.manifest == whole.manifest
+    assert not (folder / ".segment-0009.saving-1").exists()
     for word in ("bank", "play", "Number", "5"):
         assert resumed.find_occurrences(word, max_occurrences=999) == whole.find_occurrences(
             word, max_occurrences=999
         )
+
+
+def test_a_vectors_folder_is_read_and_not_embedded_again(model, texts, tmp_path, monkeypatch):
+    embed_files(model, texts, tmp_path / "vectors", VectorSettings(layers="all", split="sentences"))
+    whole = build_index(model, tmp_path / "whole", texts)
+    monkeypatch.setattr(building, "embed_files", None)
+    index = build_index(model, tmp_path / "index", [str(tmp_path / "vectors")])
+    assert index.manifest.layers == whole.manifest.layers and index.num_occurrences == whole.num_occurrences
+    one, other = (find_neighbors(model, QUERY, each, top_k=5) for each in (index, whole))
+    assert cosines(one) == pytest.approx(cosines(other), abs=0.01)
+    assert [each.source for each in map(lambda n: n.occurrence.sentence, one.layers[0].neighbors)] == [
+        each.occurrence.sentence.source for each in other.layers[0].neighbors
+    ]
+    assert build_index(model, tmp_path / "index", [str(tmp_path / "vectors")]).manifest == index.manifest
+
+
+def test_vectors_that_no_index_can_use_are_refused(model, tiny_model, texts, tmp_path):
+    embed_files(model, texts, tmp_path / "sentences", VectorSettings(unit="sentences"))
+    embed_files(model, texts, tmp_path / "concat", VectorSettings(layers="concat"))
+    embed_files(tiny_model, texts, tmp_path / "other", VectorSettings(layers="all"))
+    for name, message in (
+        ("sentences", "an index needs those of words"), ("concat", "has the layers 'concat'"),
+        ("other", "was made with another model"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            build_index(model, tmp_path / "index", [str(tmp_path / name)])
+    assert not (tmp_path / "index").exists()
 
 
 def test_files_can_be_added_and_nothing_is_done_twice(model, texts, tmp_path):
@@ -133,16 +162,6 @@ def test_files_can_be_added_and_nothing_is_done_twice(model, texts, tmp_path):
     assert again.manifest == grown.manifest
     found = find_neighbors(model, QUERY, grown, words="same", top_k=50)
     assert {each.occurrence.sentence.source for each in found.layers[0].neighbors} == set(texts)
-
-
-def test_a_slice_can_be_made_longer(model, texts, tmp_path):
-    short = build_index(model, tmp_path / "index", texts[1:], max_words=50)
-    assert 50 <= short.num_occurrences < 65
-    assert not short.manifest.sources[0].is_complete
-    assert build_index(model, tmp_path / "index", texts[1:], max_words=50).num_occurrences == short.num_occurrences
-    whole = build_index(model, tmp_path / "index", texts[1:])
-    assert whole.manifest.sources[0].is_complete
-    assert whole.find_occurrences("Number", max_occurrences=999)[1] == 72
 
 
 def test_what_does_not_fit_an_index_is_refused(model, tiny_model, texts, index, tmp_path):
@@ -191,11 +210,11 @@ def test_one_occurrence(model, tmp_path, capfd):
     assert capfd.readouterr() == ("", "")  # the library prints by itself
 
 
-def test_damage_is_told(model, index):
-    (index.folder / index.manifest.segments[0] / "layer-1.faiss").write_bytes(b"no")
+def test_damage_is_reported(model, index):
+    (index.folder / index.manifest.segments[0].name / "layer-1.faiss").write_bytes(b"no")
     with pytest.raises(CheckpointError, match=r"layer-1.faiss is damaged .*; build the index again"):
         find_neighbors(model, QUERY, CorpusIndex(index.folder))
-    (index.folder / index.manifest.segments[0] / "segment.json").unlink()
+    (index.folder / index.manifest.segments[0].name / "rows.npy").unlink()
     with pytest.raises(CheckpointError, match="segment-0000 is damaged"):
         find_neighbors(model, QUERY, CorpusIndex(index.folder))
     (index.folder / "manifest.json").write_text("{")
@@ -203,9 +222,15 @@ def test_damage_is_told(model, index):
         CorpusIndex(index.folder)
 
 
+def test_missing_vectors_are_reported(model, index):
+    shutil.rmtree(index.folder / index.manifest.batches[0].vectors[0].path)
+    with pytest.raises(CheckpointError, match=r"damaged .* build the index again"):
+        find_neighbors(model, QUERY, CorpusIndex(index.folder))
+
+
 def test_without_faiss_the_extra_is_named(model, texts, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "faiss", None)
-    with pytest.raises(ConfigError, match=r"pip install 'modern-elmo\[analysis\]'"):
+    with pytest.raises(ConfigError, match="needs faiss: .*analysis"):
         build_index(model, tmp_path / "index", texts)
     assert not (tmp_path / "index").exists()
 
@@ -250,7 +275,12 @@ def test_a_folder_of_a_build_that_was_killed_is_started_again(model, texts, tmp_
     (tmp_path / "index" / ".manifest.json.saving-12345").write_text("{")
     (tmp_path / "index" / ".segment-0000.saving-12345").mkdir()
     index = build_index(model, tmp_path / "index", texts)
-    assert sorted(path.name for path in index.folder.iterdir()) == [".lock", "manifest.json", "segment-0000"]
+    names = sorted(path.name for path in index.folder.iterdir())
+    assert [name for name in names if not name.startswith("vectors-")] == [
+        ".lock",
+        "manifest.json",
+        "segment-0000",
+    ]
 
 
 def test_a_build_removes_nothing_that_only_looks_like_a_segment(model, texts, tmp_path):
@@ -267,8 +297,8 @@ def test_a_build_removes_nothing_that_only_looks_like_a_segment(model, texts, tm
     assert (index.folder / "segment-notes").exists()
 
 
-def test_an_index_without_words_yet_is_told(model, texts, tmp_path, monkeypatch):
-    monkeypatch.setattr(building._Build, "run", lambda *all: os._exit(0))
+def test_an_index_without_words_yet_is_reported(model, texts, tmp_path, monkeypatch):
+    monkeypatch.setattr(building, "embed_files", lambda *all, **options: os._exit(0))
     if (child := os.fork()) == 0:
         build_index(model, tmp_path / "index", texts)
     os.waitpid(child, 0)
@@ -281,11 +311,11 @@ def test_an_index_without_words_yet_is_told(model, texts, tmp_path, monkeypatch)
 @pytest.mark.parametrize("damage", ["empty", "cut", "other"])
 @pytest.mark.parametrize(
     "name",
-    ["text_ends.npy", "sentence_starts.npy", "offsets.npy", "words.bin", "word_ends.npy", "postings.npy",
-     "posting_ends.npy", "layer-0.faiss", "layer-1.faiss", "segment.json", "text.bin"],
+    ["rows.npy", "words.bin", "word_ends.npy", "postings.npy", "posting_ends.npy", "layer-0.faiss",
+     "layer-1.faiss"],
 )  # fmt: skip
 def test_every_damaged_file_of_an_index_is_told(model, index, name, damage):
-    path = index.folder / index.manifest.segments[0] / name
+    path = index.folder / index.manifest.segments[0].name / name
     content = path.read_bytes()
     changed = {"empty": b"", "cut": content[: len(content) // 2], "other": b"[1, 2]"}
     path.write_bytes(changed[damage])
@@ -296,11 +326,12 @@ def test_every_damaged_file_of_an_index_is_told(model, index, name, damage):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"segments": ["../segment-0000"]},
+        {"segments": [{"name": "../segment-0000", "batch": 0, "num_occurrences": 1}]},
+        {"segments": [{"name": "segment-0000", "batch": 9, "num_occurrences": 1}]},
         {"segments": [3]},
         {"layers": [7]},
         {"layers": [True]},
-        {"dim": "64"},
+        {"batches": [{"vectors": "x", "first_source": 0}]},
         {"num_layers": 0},
         {"model": 3},
         {"reading": 1},
@@ -329,23 +360,11 @@ def test_a_full_disk_is_told_when_vectors_are_written(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_an_index_of_the_version_before_is_searched_and_grows(tmp_path, monkeypatch):
-    written = Path(__file__).parents[1] / "earlier_versions" / "bbefda1"
-    for name in ("index", "data", "models/characters"):
-        shutil.copytree(written / name, tmp_path / name)
-    monkeypatch.chdir(tmp_path)
-    model, index = Elmo.from_pretrained("models/characters"), CorpusIndex("index")
-    index.check_model(model)
-    found = find_neighbors(model, "my [bank] account", index, words="same", top_k=3).to_dict()
-    before = json.loads((written / "answers/neighbors.json").read_text())
-    for one, other in zip(found.pop("layers"), before.pop("layers"), strict=True):
-        assert [each["text"] for each in one["neighbors"]] == [each["text"] for each in other["neighbors"]]
-        cosines = [[each["cosine"] for each in layer["neighbors"]] for layer in (one, other)]
-        assert cosines[0] == pytest.approx(cosines[1], abs=0.002)
-    assert found["num_occurrences"] == before["num_occurrences"] == 46
-    Path("more.txt").write_text("A bank again .\n")
-    grown = build_index(model, "index", ["more.txt"], reading=TextSettings(split="lines"))
-    assert grown.find_occurrences("bank", max_occurrences=9).num_found == 5
+def test_an_index_of_another_version_has_to_be_built_again(index):
+    path = index.folder / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "version": 2}))
+    with pytest.raises(CheckpointError, match="is an index of version 2, .* build it again"):
+        CorpusIndex(index.folder)
 
 
 def test_most_similar_is_find_neighbors_in_short(model, index):

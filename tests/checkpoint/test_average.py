@@ -16,13 +16,13 @@ def test_every_weight_is_the_mean_of_all():
     found = average([model.checkpoint() for model in MODELS])
     for name, weight in found.weights.items():
         expected = np.stack([model.checkpoint().weights[name] for model in MODELS]).mean(axis=0)
-        np.testing.assert_allclose(weight, expected, rtol=1e-5)
+        np.testing.assert_allclose(weight, expected, rtol=1e-5, atol=1e-7)
         assert weight.dtype == MODELS[0].checkpoint().weights[name].dtype
     assert found.vocabulary == VOCABULARY
     name = "left_to_right.layers.0.input_weight"
     shared = average([model.checkpoint() for model in MODELS[:2]], [3, 1]).weights[name]
     first, second = (model.checkpoint().weights[name] for model in MODELS[:2])
-    np.testing.assert_allclose(shared, 0.75 * first + 0.25 * second)
+    np.testing.assert_allclose(shared, 0.75 * first + 0.25 * second, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The card with the licence and the word counts travel with a model; measurements do not outlive a change."""
 
+import hashlib
+import json
 from dataclasses import replace
 
 import pytest
@@ -60,7 +62,7 @@ def test_the_default_model_says_its_licence_and_counts_wherever_it_goes(tmp_path
 def test_a_changed_model_keeps_the_licence_and_not_the_measurements(model, change):
     card = change(model.checkpoint()).card
     assert license_of(card) == "cc-by-sa-3.0"
-    assert "# From My model" in card and "The weights keep its licence, cc-by-sa-3.0." in card
+    assert "# From My model" in card and "The weights keep its license, cc-by-sa-3.0." in card
     assert "82.1" not in card
 
 
@@ -75,5 +77,8 @@ def test_a_changed_model_keeps_the_licence_and_not_the_measurements(model, chang
 def test_damaged_counts_are_refused(model, tmp_path, content, message):
     model.save_pretrained(tmp_path)
     (tmp_path / "word_counts.txt").write_text(content)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["lists"]["word_counts.txt"] = hashlib.sha256(content.encode()).hexdigest()
+    (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match=message):
         Elmo.from_pretrained(tmp_path)

@@ -7,8 +7,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from elmo import CheckpointError, ConfigError, Elmo
-from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.folder import read_folder, write_folder
+from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.weights import content_hash
 from elmo.files import durable
 

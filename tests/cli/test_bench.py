@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from elmo.inference.precision import is_supported
 from tests.cli.conftest import Run
 
 QUICK = ("--seconds", "0.01", "--repeats", "2")
@@ -25,7 +24,7 @@ def test_each_precision_and_number_of_sentences_is_measured(run: Run, model_fold
     assert (answer.code, answer.err) == (0, "")
     found = json.loads(answer.out)
     assert (found["num_sentences"], found["mean_words"], found["num_threads"]) == (2, 5.0, 1)
-    precisions = [name for name in ("float32", "bfloat16", "int8") if is_supported(name)]
+    precisions = ["float32", "int8"]
     rows = found["measurements"]
     assert [(row["precision"], row["at_once"]) for row in rows] == [
         (name, number) for name in precisions for number in (1, 5)
@@ -33,7 +32,6 @@ def test_each_precision_and_number_of_sentences_is_measured(run: Run, model_fold
     for row in rows:
         assert 0 < row["lowest"] <= row["words_per_second"] <= row["highest"]
         assert 0 <= row["hit_rate"] < 1  # the words are new at first
-        assert row["operations_per_second"] > 0 and row["share_of_limit"] > 0
 
 
 @pytest.fixture
@@ -59,24 +57,33 @@ def test_a_table_for_people_and_generated_text(run: Run, model_folder):
     arguments = ("--precision", "float32", "--at-once", "16", "--threads", "2")
     lines = run("bench", "-m", model_folder, *arguments, *QUICK).out.splitlines()
     assert lines[0].startswith("4,096 sentences of 2") and lines[0].endswith(" words, 2 threads")
-    heads = ["precision", "at", "once", "words/s", "lowest", "highest", "ms", "cached", "of", "limit"]
+    heads = ["precision", "at", "once", "words/s", "lowest", "highest", "ms", "cached"]
     assert lines[1].split() == heads
     row = lines[2].split()
     assert row[:2] == ["float32", "16"]
     assert row[5] == "-"  # sentences were not given one at a time
-    assert len(lines) == 5
+    assert len(lines) == 4
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--seconds", "0"], "--seconds is 0; give more than 0 and at most 3600."),
-        (["--repeats", "0"], "--repeats is 0; give 1 or more."),
-        (["--at-once", "0"], "--at-once is 0; give 1 or more."),
-        (["--threads", "0"], "--threads is 0; give 1 or more."),
+        (
+            ["--repeats", "0"],
+            "Invalid value for '--repeats': 0 is too small; give 1 or more. See elmo bench --help.",
+        ),
+        (
+            ["--at-once", "0"],
+            "Invalid value for '--at-once': 0 is too small; give 1 or more. See elmo bench --help.",
+        ),
+        (
+            ["--threads", "0"],
+            "Invalid value for '--threads': 0 is too small; give 1 or more. See elmo bench --help.",
+        ),
         (
             ["--precision", "int3"],
-            "The precision 'int3' is not known; choose one of auto, float32, bfloat16, int8.",
+            "precision is 'int3'; choose one of auto, float32, int8, bfloat16.",
         ),
     ],
 )

@@ -26,7 +26,7 @@ def text(tmp_path) -> Path:
 
 
 def test_for_people(run: Run, folder, text):
-    answer = run("evaluate", folder, text)
+    answer = run("evaluate", "-m", folder, text)
     found = evaluate_text(make_language_model(), LINES)
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.splitlines() == [
@@ -42,7 +42,7 @@ def test_for_people(run: Run, folder, text):
 
 @pytest.mark.parametrize("state", ["zero", "carry"])
 def test_for_programs(run: Run, folder, text, state):
-    found = json.loads(run("evaluate", folder, text, "--json", "--state", state).out)
+    found = json.loads(run("evaluate", "-m", folder, text, "--json", "--state", state).out)
     expected = evaluate_text(make_language_model(state=state), LINES)
     assert found == {
         "softmax": "full",
@@ -60,27 +60,29 @@ def test_for_programs(run: Run, folder, text, state):
         "unknown_rate": pytest.approx(1 / 13),
     }
     said = {"zero": "zero before each sentence", "carry": "carried from sentence to sentence"}
-    assert run("evaluate", folder, text, "--state", state).out.endswith(f"state            {said[state]}\n")
+    assert run("evaluate", "-m", folder, text, "--state", state).out.endswith(f"state            {said[state]}\n")
 
 
 def test_several_files_and_standard_input(run: Run, folder, text):
-    found = json.loads(run("evaluate", folder, text, "-", "--json", stdin=b"money\n").out)
+    found = json.loads(run("evaluate", "-m", folder, text, "-", "--json", stdin=b"money\n").out)
     expected = evaluate_text(make_language_model(), [*LINES, "money"])
     assert found["perplexity"] == pytest.approx(expected.perplexity) and found["num_sentences"] == 3
 
 
 def test_split_on_spaces(run: Run, folder, text):
-    found = json.loads(run("evaluate", folder, text, "--split-on-spaces", "--json").out)
+    found = json.loads(run("evaluate", "-m", folder, text, "--split-on-spaces", "--json").out)
     assert (found["num_words"], found["num_unknown"]) == (11, 3)
 
 
 def test_running_text_is_split_into_sentences(run: Run, folder, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("I went to\nthe bank. I went\n to the river.\n\nmoney\n")
-    found = json.loads(run("evaluate", folder, path, "--split", "sentences", "--split-on-spaces", "--json").out)
+    found = json.loads(
+        run("evaluate", "-m", folder, path, "--split", "sentences", "--split-on-spaces", "--json").out
+    )
     expected = evaluate_text(make_language_model(), ["I went to the bank .", "I went to the river .", "money"])
     assert found["num_sentences"] == 3 and found["num_words"] == 11 and found["num_unknown"] == 2
-    found = json.loads(run("evaluate", folder, path, "--split", "sentences", "--json").out)
+    found = json.loads(run("evaluate", "-m", folder, path, "--split", "sentences", "--json").out)
     assert found["perplexity"] == pytest.approx(expected.perplexity)
 
 
@@ -97,22 +99,20 @@ def test_a_text_without_blank_lines_is_cut_at_a_lines_end(monkeypatch):
         (["no.txt"], "There is no file 'no.txt' to evaluate on; name a text file, or - for standard input."),
         (["-", "-"], "Standard input (-) was named more than once, but it can be read only once."),
         (["-"], "The text has no words, so there is nothing to evaluate; check the file."),
-        ([], "FOLDER is a folder; name the text to evaluate on, and the model with --model."),
+        ([], "Missing argument 'TEXT'. See elmo evaluate --help."),
+        (["FOLDER"], "FOLDER is a folder; name the text to evaluate on, and the model with --model."),
     ],
 )  # fmt: skip
 def test_mistakes(run: Run, folder, arguments, message):
-    assert run("evaluate", folder, *arguments).message() == message.replace("FOLDER", str(folder))
-    if arguments:
-        assert run("evaluate", *arguments, "-m", folder).message() == message
-    else:
-        assert run("evaluate").message() == "Missing argument 'TEXT'. See elmo evaluate --help."
+    arguments = [str(folder) if argument == "FOLDER" else argument for argument in arguments]
+    assert run("evaluate", *arguments, "-m", folder).message() == message.replace("FOLDER", str(folder))
 
 
 def test_other_ways_to_split(run: Run, folder):
-    message = run("evaluate", folder, "-", "--split", "pages").message()
+    message = run("evaluate", "-m", folder, "-", "--split", "pages").message()
     assert "'pages' is not one of 'lines', 'sentences'" in message
 
 
 def test_a_model_that_predicts_no_words(run: Run, model_folder, text):
-    message = run("evaluate", model_folder, text).message()
+    message = run("evaluate", "-m", model_folder, text).message()
     assert message.startswith("This model has no softmax, so it gives vectors but predicts no words; ")

@@ -132,7 +132,7 @@ def test_no_such_model(run: Run, tmp_path):
 
 def test_a_format_that_is_not_known(run: Run, model_folder):
     message = "The format 'onnx' is unknown; choose one of elmo, manylangs, hdf5, tensorflow, zip."
-    assert run("info", model_folder, "--format", "onnx").message() == message
+    assert run("info", model_folder, "--model-format", "onnx").message() == message
 
 
 def test_damaged_weights_are_reported(run: Run, tiny_model, tmp_path):
@@ -163,3 +163,12 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal(run: Run, tiny_
 def test_a_model_of_characters_says_which_letters_it_reads(run: Run):
     out = run("info", "zh-small").out
     assert re.search(r"^units +characters of Han; [\d,]+ others are read as these$", out, re.MULTILINE)
+
+
+def test_a_task_folder_is_described(run: Run, tmp_path):
+    from tests.cli.test_process import make_task
+
+    folder = make_task(tmp_path)
+    text = run("info", folder).out
+    assert "a trained task, classification" in text and "word features" in text
+    assert json.loads(run("info", folder, "--json").out)["family"] == "classification"

@@ -34,7 +34,7 @@ def test_an_index_is_asked_with_its_own_model(run: Run, index):
 
 def test_json_of_a_text_file(run: Run, text, model_folder):
     answer = run(
-        "neighbors", "my bank", "--index", "1", "--corpus", text, "-m", model_folder, "--split", "lines",
+        "neighbors", "my bank", "--word-index", "1", "--corpus", text, "-m", model_folder, "--split", "lines",
         "--match", "same", "--layers", "average", "--json",
     )  # fmt: skip
     found = json.loads(answer.out)
@@ -86,8 +86,6 @@ def test_wide_characters_keep_the_columns(run: Run, tmp_path, model_folder):
         (["a [b]", "--corpus", "nothing.txt"], "There is no file 'nothing.txt'."),
         (["a [b]", "--corpus", "-"], "The corpus is - (standard input), which can be read only "
          "once; name a file."),
-        (["a [b]", "--max-words", "5", "--corpus", "x.txt"], "--max-words is for --build; to search a part of the "
-         "corpus give --sentences FIRST:LAST."),
     ],
 )  # fmt: skip
 def test_mistakes(run: Run, arguments, message, tmp_path, monkeypatch):

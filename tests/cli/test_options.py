@@ -1,39 +1,84 @@
-"""A group of options becomes the options of every command that takes it."""
+"""Typed functions become commands: groups of options, settings classes, help pages."""
 
-from dataclasses import dataclass
-from typing import Annotated
+import contextlib
+import io
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from elmo.cli.options import CorpusOptions, expand_options
+from elmo.cli.command import argument, make_command, option
+from elmo.cli.options import CorpusOptions
 from elmo.errors import InputError
 
 
 @dataclass(frozen=True)
 class Group:
-    size: Annotated[int, typer.Option("--size", help="Size of it.")] = 3
-    name: Annotated[str | None, typer.Option("--name")] = None
+    size: Annotated[int, option("--size N", "Size of it.")] = 3
+    name: Annotated[str | None, option("--name", "Name of it.")] = None
 
 
-def test_the_fields_of_a_group_are_options_and_arrive_together():
-    calls = []
+@dataclass(frozen=True)
+class Inner:
+    rate: float = field(default=0.5, metadata={"help": "Rate of it.", "flag": "--speed", "metavar": "X"})
+    secret: int = 1  # without a help text, so without an option
 
-    @expand_options
-    def command(word: str, group: Group, loud: bool = False) -> None:
-        """Say a word."""
-        calls.append((word, group, loud))
 
-    app = typer.Typer()
-    app.command()(command)
-    runner = CliRunner()
-    assert runner.invoke(app, ["hello", "--size", "5", "--loud"]).exit_code == 0
-    assert runner.invoke(app, ["hello"]).exit_code == 0
-    assert calls == [("hello", Group(5, None), True), ("hello", Group(3, None), False)]
-    assert runner.invoke(app, ["hello", "--group", "x"]).exit_code == 2
-    shown = runner.invoke(app, ["--help"], terminal_width=200).output
-    assert "Say a word." in shown and "Size of it." in shown and "--name" in shown
+@dataclass(frozen=True)
+class Settings:
+    inner: Inner = field(default_factory=Inner)
+    kind: Literal["a", "b"] = field(default="a", metadata={"help": "Kind of it."})
+    pairs: dict[str, str] = field(default_factory=dict, metadata={"help": "Pairs.", "metavar": "A=B"})
+
+
+def say(
+    word: Annotated[str, argument("WORD", "The word.")],
+    group: Group,
+    settings: Annotated[dict[str, Any], Settings, {"kind": "depends"}],
+    loud: bool = option("--loud", "Shout.", False),
+    how_often: Literal["once", "twice"] = option("", "How often.", "once"),
+) -> None:
+    """Say a word.
+
+    \b
+    Example:
+      say hello
+    """
+    CALLS.append((word, group, settings, loud, how_often))
+
+
+CALLS: list[tuple[Any, ...]] = []
+
+
+def call(*arguments: str) -> tuple[int, str]:
+    CALLS.clear()
+    page = io.StringIO()
+    with contextlib.redirect_stdout(page), contextlib.suppress(SystemExit):
+        try:
+            make_command(say, "say").main(list(arguments), prog_name="say", standalone_mode=False)
+        except Exception as error:
+            return 2, error.format_message()  # type: ignore[attr-defined]
+    return 0, page.getvalue()
+
+
+def test_groups_arrive_together_and_settings_hold_what_was_chosen():
+    assert call("hello") == (0, "")
+    assert [("hello", Group(3, None), {}, False, "once")] == CALLS
+    assert call("hello", "--size", "5", "--loud", "--speed", "2", "--pairs", "x=y", "--how-often", "twice")[0] == 0
+    assert [("hello", Group(5, None), {"inner.rate": 2.0, "pairs": ["x=y"]}, True, "twice")] == CALLS
+
+
+def test_wrong_options_are_refused():
+    for wrong in (["--secret", "3"], ["--group", "x"], ["--how-often", "never"], ["--size", "many"]):
+        assert call("hello", *wrong)[0] == 2
+        assert not CALLS
+
+
+def test_the_help_page_names_values_and_defaults():
+    page = call("--help")[1]
+    for shown in ("Usage: say [OPTIONS] WORD", "--size N", "[default: 3]", "--speed X", "[default: 0.5]",
+                  "--how-often once|twice", "[default: depends]", "--pairs A=B", "  say hello\n"):  # fmt: skip
+        assert shown in page, page
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def test_help_and_version_import_nothing_heavy():
 import sys
 from elmo.cli import main
 from elmo.cli.app import COMMANDS
-for arguments in (["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)):
+for arguments in (["--help"], ["--version"], *([*name.split(), "--help"] for name in COMMANDS)):
     assert main(arguments) == 0
 heavy = {"torch", "numpy", "h5py", "rich", "tokenizers", "safetensors", "huggingface_hub"} & set(sys.modules)
 assert not heavy, heavy

@@ -77,7 +77,7 @@ def test_standard_input_is_needed_again(run, model_folder, tmp_path, monkeypatch
 
 
 def test_what_cannot_be_resumed_says_no_more_than_before(run, model_folder, monkeypatch):
-    interrupt(monkeypatch, "elmo.cli.options.open_model")
+    interrupt(monkeypatch, "elmo.cli.options.choose_model")
     assert run("score", "--text", "a").err == "elmo: interrupted\n"
 
 

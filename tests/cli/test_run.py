@@ -7,8 +7,8 @@ import pytest
 from elmo import Elmo, __version__, progress
 from elmo.checkpoint.open import Format
 from elmo.cli import main
-from elmo.cli.app import COMMANDS
-from elmo.cli.vector_files import ENDINGS
+from elmo.cli.app import COMMANDS, GROUPS
+from elmo.vectors.settings import FILE_ENDINGS
 from tests.cli.conftest import Run
 
 
@@ -19,14 +19,14 @@ def test_version(run: Run):
 def test_help_lists_each_command_with_a_whole_sentence(run: Run):
     answer = run("--help")
     assert answer.code == 0 and "..." not in answer.out.split("Commands:")[1]
-    for name in COMMANDS:
+    for name in {*GROUPS, *COMMANDS} - {name for name in COMMANDS if " " in name}:
         assert f"\n  {name} " in answer.out
     assert run("-h").out == answer.out
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_has_help_with_an_example(run: Run, name):
-    answer = run(name, "--help")
+    answer = run(*name.split(), "--help")
     assert answer.code == 0 and "Example" in answer.out and f"    elmo {name} " in answer.out
 
 
@@ -59,7 +59,7 @@ def test_a_device_that_is_not_there(run: Run, model_folder):
 def test_help_names_every_format(run: Run):
     text = run("embed", "--help").out
     assert all(format in text for format in get_args(Format))
-    assert all(ending in text for ending in ENDINGS)
+    assert all(ending in text for ending in FILE_ENDINGS)
 
 
 @pytest.mark.parametrize("ending", [".npz", ".jsonl", ".h5"])
@@ -80,7 +80,7 @@ def test_a_full_disk_is_one_line_and_leaves_no_file(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", FILE_ENDINGS)
 @pytest.mark.parametrize("command", ["embed", "encode"])
 @pytest.mark.parametrize(
     ("failure", "code", "line"),

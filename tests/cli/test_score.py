@@ -93,7 +93,7 @@ def test_carried_state_goes_from_sentence_to_sentence(run: Run, folder):
 
 
 def test_nothing_to_score(run: Run):
-    message = "Nothing to read; name text files, - for standard input, or give --text."
+    message = "Nothing to read; give a sentence, name text files, or - for standard input."
     assert run("score").message() == message
 
 

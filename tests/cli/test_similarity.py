@@ -133,3 +133,12 @@ def test_whole_sentences_of_one_topic_are_nearer(run: Run):
     )
     cosines = {(pair["a"], pair["b"]): pair["cosine"] for pair in json.loads(answer.out)["pairs"]}
     assert cosines[0, 1] > cosines[0, 2]
+
+
+def test_by_layer_shows_the_meaning_that_the_plain_command_shows(run: Run):
+    pair = ("I went to the [bank] to deposit money", "I sat by the [bank] of the river")
+    plain = json.loads(run("similarity", *pair, "--json").out)["pairs"][0]["cosine"]
+    by_layer = json.loads(run("similarity", *pair, "--by-layer", "--json").out)["pairs"][0]
+    assert by_layer["cosine_by_meaning"] == pytest.approx(plain)
+    heads, row = run("similarity", *pair, "--by-layer").out.splitlines()[-2:]
+    assert heads.split()[-1] == "meaning" and row.split()[-1] == f"{plain:.3f}"

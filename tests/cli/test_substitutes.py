@@ -26,9 +26,9 @@ def test_a_line_for_each_word(run: Run, folder):
 
 def test_top_k_and_index(run: Run, folder):
     whole = run("substitutes", MARKED, "-m", folder).out.splitlines()
-    answer = run("substitutes", "I went to the bank", "--index", "4", "--top-k", "2", "-m", folder)
+    answer = run("substitutes", "I went to the bank", "--word-index", "4", "--top-k", "2", "-m", folder)
     assert answer.out.splitlines() == whole[:2]
-    assert run("substitutes", "I went to the bank", "--index", "-1", "-m", folder).out.splitlines() == whole
+    assert run("substitutes", "I went to the bank", "--word-index", "-1", "-m", folder).out.splitlines() == whole
 
 
 def test_json(run: Run, folder):
@@ -47,7 +47,7 @@ def test_json(run: Run, folder):
          "'I went to the [bank]', or choose the word by its index."),
         (["the [central bank]"], "The brackets hold 2 words, 'central bank'; mark one word, because one word is "
          "put in its place."),
-        (["a b", "--index", "2"], "--word-index is 2, but the sentence has the words 'a b'."),
+        (["a b", "--word-index", "2"], "--word-index is 2, but the sentence has the words 'a b'."),
         (["[a]", "--top-k", "0"], "--top-k is 0; it must be at least 1."),
         (["a [\udcff]"], "The sentence 'a [\\udcff]' is not UTF-8; type it in a terminal set to UTF-8."),
         ([], "Missing argument 'SENTENCE'. See elmo substitutes --help."),

@@ -123,9 +123,10 @@ def test_lines_of_words_are_not_taken_for_conll_rows(trained, run, text):
     assert "".join(row[0] for row in rows) == "".join(text.split())
 
 
-def test_words_one_per_line_and_rows_with_known_tags_are_conll(trained, run):
+def test_rows_with_known_tags_are_conll_and_words_one_per_line_if_asked(trained, run):
     folder = trained("tagging")
-    assert run("task", "predict", folder, stdin=b"We\nlike\nOslo\n").out == "We O\nlike O\nOslo B-place\n\n"
+    answer = run("task", "predict", folder, "--format", "conll", stdin=b"We\nlike\nOslo\n")
+    assert answer.out == "We O\nlike O\nOslo B-place\n\n"
     answer = run("task", "predict", folder, stdin=b"We O\nlike O\nOslo O\n")
     assert answer.out == "We O\nlike O\nOslo B-place\n\n"
 
@@ -133,15 +134,11 @@ def test_words_one_per_line_and_rows_with_known_tags_are_conll(trained, run):
 @pytest.mark.parametrize(
     ("family", "text", "message"),
     [
-        ("tagging", "EU NNP B-NP\nrejects VBZ B-VP\n", "may be a sentence, or one word with its columns"),
-        ("tagging", "I O\n", "say which with --format text or --format conll"),
         (
             "tagging",
             "1\tWe like Oslo city .\n2\tWe like Rome .\n",
             "say which with --format text or --format conll",
         ),
-        ("tagging", "1\tWe\n2\tlike\n", "holds numbers only (1, 2); name the column of the words with --column"),
-        ("tagging", "We\tlike\nOslo\tcity\n", "column 2: 'like' stands where the tag is expected, and would be"),
         ("classification", "1\ta great film\n2\ta bad film\n", "say which with --format text or --format tsv"),
         ("pairs", "a rat runs\n", "is not two sentences with a tab or ||| between them; write for example"),
         ("pairs", "a\tb\tc\n", "say which with --format text or --format tsv"),
@@ -185,9 +182,9 @@ def test_tables_with_a_header_and_json_still_come_back_as_they_came(trained, run
 
 def test_lemmas_of_marked_words_are_found_and_two_parts_of_speech_are_asked_for(trained, run):
     folder = trained("senses")
-    answer = run("task", "predict", folder, stdin=b"the river [banks] and [banks|bank#NOUN] and [tree]\n")
+    answer = run("task", "predict", folder, stdin=b"the river [bank] and [banks|bank#NOUN] and [tree]\n")
     rows = [row.split("\t") for row in answer.out.splitlines()]
-    assert [row[1] for row in rows] == ["banks", "banks", "tree"]
+    assert [row[1] for row in rows] == ["bank", "banks", "tree"]
     assert rows[0][0] == rows[1][0] and rows[0][0].startswith("bank%1:") and rows[2][0] == "-"
 
 

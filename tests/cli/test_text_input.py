@@ -1,5 +1,6 @@
 """What `embed` and `encode` refuse before, or while, they read."""
 
+import json
 import os
 from pathlib import Path
 
@@ -9,12 +10,38 @@ from tests.cli.conftest import Run
 
 
 def test_nothing_to_read(run: Run):
-    assert run("embed").message() == "Nothing to read; name text files, - for standard input, or give --text."
+    assert run("embed").message() == "Nothing to read; give a sentence, name text files, or - for standard input."
 
 
-def test_a_sentence_in_place_of_a_file(run: Run):
-    message = "There is no file 'I went to the bank'; give a sentence itself with --text."
-    assert run("encode", "I went to the bank").message() == message
+@pytest.mark.parametrize("command", ["embed", "encode"])
+@pytest.mark.parametrize(
+    "text", ["I went to the bank", "bank", "我去银行存钱。", "Really?", "and / or", "It cost 3.5 euros."]
+)
+def test_a_sentence_is_an_argument(run: Run, model_folder, command, text):
+    answer = run(command, text, "-m", model_folder)
+    assert answer.code == 0, answer
+    assert (
+        json.loads(answer.out)["words"]
+        == json.loads(run(command, "--text", text, "-m", model_folder).out)["words"]
+    )
+
+
+@pytest.mark.parametrize("name", ["no.txt", "my texts/no.jsonl.gz", "folder/no", "no.docx"])
+def test_the_name_of_a_missing_file_is_no_sentence(run: Run, name):
+    assert run("embed", name).message().startswith(f"There is no file {name!r}; a sentence that looks like")
+
+
+def test_a_file_wins_over_a_sentence_and_both_may_be_mixed(run: Run, model_folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a file").write_text("from the file\n")
+    answer = run("embed", "a file", "not a file", "-m", model_folder)
+    expected = [["from", "the", "file"], ["not", "a", "file"]]
+    assert [json.loads(line)["words"] for line in answer.out.splitlines()] == expected
+
+
+@pytest.mark.parametrize("text", ["", " "])
+def test_an_empty_sentence_is_refused(run: Run, text):
+    assert run("embed", text).message().startswith(f"The sentence {text!r} is empty; ")
 
 
 def test_a_folder_in_place_of_a_file(run: Run, tmp_path):
@@ -48,14 +75,14 @@ def test_bytes_that_are_not_utf8_are_named_by_file_and_line(run: Run, model_fold
 
 
 def test_an_argument_that_is_not_utf8(run: Run):
-    message = "--text 'na\\udcefve' is not UTF-8; type it in a terminal set to UTF-8."
+    message = "The sentence 'na\\udcefve' is not UTF-8; type it in a terminal set to UTF-8."
     assert run("embed", "--text", "na\udcefve").message() == message
 
 
 @pytest.mark.parametrize("name", ["vectors.txt", ".npz"])
 def test_an_output_of_no_known_format(run: Run, name):
     assert run("embed", "--text", "I", "-o", name).message() == (
-        f"--output is {name!r}; its ending says the format, so use .npz, .npy, .jsonl, .h5, .hdf5, or a name "
+        f"--output is {name!r}; its ending says the format, so use .npz, .npy, .jsonl, .h5, .hdf5, .parquet, or a name "
         "without an ending for a folder."
     )
 

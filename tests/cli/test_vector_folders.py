@@ -24,7 +24,7 @@ def test_words_into_a_folder_and_what_info_says(run: Run, model_folder, tiny_mod
     opened = vectors.open(output)
     np.testing.assert_allclose(opened[2].vectors, tiny_model.embed("by the river bank"), atol=1e-6)
     lines = dict(line.split(maxsplit=1) for line in run("info", output).out.splitlines())
-    assert lines["format"] == "vectors in parquet files, 1 part"
+    assert lines["format"] == "vectors in npy files, 1 part"
     assert lines["vectors"] == "9, of every word: 12 float32"
     assert lines["rows"] == "3 of 3 in the input"
     assert lines["verified"] == "all files have their size and checksum"
@@ -43,7 +43,7 @@ def test_sentences_into_a_folder(run: Run, model_folder, tiny_model, tmp_path):
     assert answer.code == 0, answer
     opened = vectors.open(output)
     assert [row.id for row in opened] == ["a", "b"]
-    expected = tiny_model.encode("I went", normalize=True, layers="top")
+    expected = tiny_model.encode("I went", normalize_embeddings=True, layers="top")
     for row in opened:
         assert row.vectors.dtype == np.float16
         np.testing.assert_allclose(row.vectors, expected, atol=1e-3)
@@ -115,7 +115,7 @@ def test_odd_text_passes_or_is_rejected_by_name(run: Run, model_folder, tmp_path
 
 def test_damage_is_told_by_info(run: Run, model_folder, text_file, tmp_path):
     output = tmp_path / "vectors"
-    run("embed", text_file, "-m", model_folder, "-o", output)
+    run("embed", text_file, "-m", model_folder, "-o", output, "--file-format", "parquet")
     part = output / "part-00000.parquet"
     content = bytearray(part.read_bytes())
     content[100] ^= 1
@@ -138,7 +138,7 @@ def test_damage_is_told_by_info(run: Run, model_folder, text_file, tmp_path):
     [
         (
             ["--text", "I", "-o", "{}"],
-            "--text goes with standard output or one file; name files, or -, to fill a folder",
+            "Sentences go to standard output or one file; name files, or -, to fill a folder",
         ),
         (["-o", "{}"], "Nothing to read; name files, or - for standard input"),
         (["-", "--state", "carry", "-o", "{}"], "--state carry reads one sentence after another"),
@@ -149,8 +149,7 @@ def test_damage_is_told_by_info(run: Run, model_folder, text_file, tmp_path):
         ),
         (["-", "--address", "auto", "-o", "{}"], "An address is that of a Ray cluster; choose the engine ray too"),
         (["none.txt", "-o", "{}"], "There is no file 'none.txt'"),
-        (["-", "--dtype", "int8"], "--dtype is for folders of vectors, but --output names none"),
-        (["-", "--only", "bank", "-o", "x.npz"], "--only is for folders of vectors"),
+        (["-", "--file-format", "npy"], "--file-format is for folders of vectors, but --output names none"),
         (["-", "--on-error", "reject"], "--on-error is for folders of vectors"),
     ],
 )
@@ -168,3 +167,40 @@ def test_json_lines_and_patterns_are_read_for_standard_output_too(run: Run, mode
     assert [json.loads(line)["words"] for line in answer.out.splitlines()] == [["I", "went"], ["a b"], ["three"]]
     answer = run("encode", "-", "--format", "jsonl", "--column", "x", "-m", model_folder, stdin=b'{"y": 1}')
     assert answer.message() == ("standard input, line 1, has no column 'x', only 'y'; choose one with --column.")
+
+
+def test_running_text_is_split_into_sentences(run: Run, model_folder, tmp_path):
+    (tmp_path / "text.txt").write_text("One here. Two here.\nThree\n\nFour here.\n")
+    expected = {"lines": 4, "sentences": 4, "none": 2}
+    for split, number in expected.items():
+        answer = run("embed", tmp_path / "text.txt", "--split", split, "-m", model_folder)
+        texts = [" ".join(json.loads(line)["words"]) for line in answer.out.splitlines()]
+        assert len(texts) == number, (split, texts)
+    assert texts[0] == "One here . Two here . Three"
+
+
+@pytest.mark.parametrize("name", ["vectors.h5", "vectors.parquet"])
+def test_a_single_file_has_the_form_of_the_files_of_a_folder(run: Run, model_folder, text_file, tmp_path, name):
+    file_format = {".h5": "hdf5", ".parquet": "parquet"}[(tmp_path / name).suffix]
+    command = ("embed", text_file, "--dtype", "int8", "-m", model_folder)
+    assert run(*command, "-o", tmp_path / name).code == 0
+    assert run(*command, "-o", tmp_path / "folder", "--file-format", file_format).code == 0
+    (part,) = (tmp_path / "folder").glob("part-*")
+    assert part.read_bytes() == (tmp_path / name).read_bytes()
+    assert vectors.open(tmp_path / "folder")[2].text == "by the river bank"
+
+
+def test_parts_of_the_version_before_are_opened(run: Run, model_folder, text_file, tmp_path):
+    """hdf5 had its rows in a file of JSON lines beside it, without the text."""
+    import h5py
+
+    output = tmp_path / "vectors"
+    assert run("embed", text_file, "--file-format", "hdf5", "-m", model_folder, "-o", output).code == 0
+    with h5py.File(output / "part-00000.h5", "r+") as file:
+        rows = [json.loads(line) for line in file["rows"].asstr()]
+        del file["rows"]
+    lines = [json.dumps({name: row[name] for name in ("index", "id", "words")}) for row in rows]
+    (output / "part-00000.rows.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    opened = vectors.open(output)
+    assert [row.words for row in opened] == [row["words"] for row in rows] and opened[0].text is None
+    assert opened[2].vectors.shape[0] == 4

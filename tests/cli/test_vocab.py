@@ -1,7 +1,7 @@
 from pathlib import Path
 
-import pytest
 import numpy as np
+import pytest
 
 from elmo.checkpoint.derived import change_vocabulary
 from elmo.checkpoint.folder import read_folder

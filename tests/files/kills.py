@@ -18,17 +18,11 @@ def kill_everywhere(action: Callable[[], object], root: Path) -> Iterator[int]:
         number += 1
 
 
-def run_apart(action: Callable[[], object]) -> None:
-    """Run an action to its end in a process of its own."""
-    assert not _run(action, Path("/"), sys.maxsize)
-
-
 def _run(action: Callable[[], object], root: Path, last: int) -> bool:
     """Return whether the process was killed before its operation number `last`."""
     sys.stdout.flush()
     if (process := os.fork()) == 0:
         try:
-            os.fsync = lambda descriptor: None  # a kill does not lose what the system has not written yet
             _kill_before(str(root), last)
             action()
             os._exit(0)
@@ -47,14 +41,14 @@ def _kill_before(root: str, last: int) -> None:
     def audit(event: str, arguments: tuple[object, ...]) -> None:
         nonlocal num_left
         if event == "open":
-            path, mode, flags = arguments
-            is_change = bool(int(flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))  # type: ignore[call-overload]
+            path, _, flags = arguments
+            is_change = bool(int(flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
         elif event in _OPERATIONS:
             path, is_change = arguments[0], True
         else:
             return
         # Below a folder that is opened for rmtree, names are relative to it.
-        if is_change and (not os.path.isabs(os.fspath(path)) or str(path).startswith(root)):  # type: ignore[arg-type]
+        if is_change and (not Path(str(path)).is_absolute() or str(path).startswith(root)):
             if num_left == 0:
                 os._exit(_KILLED)
             num_left -= 1

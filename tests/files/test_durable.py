@@ -1,21 +1,20 @@
 """Files and folders are whole or not there, and nothing else stays beside them."""
 
+import json
 import os
-import subprocess
-import sys
 
 import pytest
 
 from elmo.files.durable import (
+    REPLACEMENT,
+    atomic_write,
+    current_folder,
     is_leftover,
     is_vacant,
-    name_aside,
     output_file,
-    output_folder,
     remove_leftovers,
     replace_file,
-    writing_aside,
-    writing_files,
+    replacing_folder,
 )
 
 
@@ -25,35 +24,29 @@ def names(folder):
 
 def test_a_file_is_replaced_whole(tmp_path):
     replace_file(tmp_path / "a", b"old")
-    with writing_aside(tmp_path / "a") as aside:
-        aside.write_bytes(b"new")
+    with atomic_write(tmp_path / "a") as temporary:
+        temporary.write_bytes(b"new")
         assert (tmp_path / "a").read_bytes() == b"old"
-        assert is_leftover(aside.name)
+        assert is_leftover(temporary.parent.name)
     assert (tmp_path / "a").read_bytes() == b"new" and names(tmp_path) == ["a"]
 
 
 @pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt])
 def test_a_failure_leaves_what_was_there(tmp_path, failure):
     replace_file(tmp_path / "a", b"old")
-    with pytest.raises(failure), writing_aside(tmp_path / "a") as aside:
-        aside.write_bytes(b"half")
+    with pytest.raises(failure), atomic_write(tmp_path / "a") as temporary:
+        temporary.write_bytes(b"half")
         raise failure
-    with pytest.raises(failure), writing_files(tmp_path / "new", ["one"]) as aside:
-        (aside / "one").write_bytes(b"half")
+    with pytest.raises(failure), replacing_folder(tmp_path / "new", ["one"]) as temporary:
+        (temporary / "one").write_bytes(b"half")
         raise failure
     assert (tmp_path / "a").read_bytes() == b"old" and names(tmp_path) == ["a"]
 
 
-def test_what_a_killed_process_left_is_overwritten(tmp_path):
-    name_aside(tmp_path / "a").mkdir()
-    replace_file(tmp_path / "a", b"new")
-    assert names(tmp_path) == ["a"]
-
-
 def test_a_new_folder_appears_at_once_with_all_its_parents(tmp_path):
-    with writing_files(tmp_path / "deep" / "new", ["one"]) as aside:
-        (aside / "one").write_bytes(b"1")
-        (aside / "more").mkdir()
+    with replacing_folder(tmp_path / "deep" / "new", ["one"]) as temporary:
+        (temporary / "one").write_bytes(b"1")
+        (temporary / "more").mkdir()
         assert not (tmp_path / "deep" / "new").exists()
     assert names(tmp_path / "deep") == ["new"] and names(tmp_path / "deep" / "new") == ["more", "one"]
 
@@ -61,8 +54,8 @@ def test_a_new_folder_appears_at_once_with_all_its_parents(tmp_path):
 def test_files_of_an_existing_folder_are_replaced_or_removed_and_others_stay(tmp_path):
     for name in ("one", "two", "mine"):
         (tmp_path / name).write_text("old")
-    with writing_files(tmp_path, ["one", "two"]) as aside:
-        (aside / "one").write_text("new")
+    with replacing_folder(tmp_path, ["one", "two"]) as temporary:
+        (temporary / "one").write_text("new")
         assert (tmp_path / "one").read_text() == "old"
     assert names(tmp_path) == ["mine", "one"]
     assert (tmp_path / "one").read_text() == "new"
@@ -89,23 +82,40 @@ def test_a_folder_is_vacant_until_something_of_value_is_in_it(tmp_path):
     assert not is_vacant(folder / "training" / "run.json")
 
 
-def test_what_killed_writers_left_beside_an_output_is_removed(tmp_path):
-    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
-    host = name_aside(tmp_path / "a").name.rpartition("-")[2]
-    left = tmp_path / f".a.saving-{int(dead.stdout)}-{host}"
-    left.write_text("half")
-    others = [tmp_path / f".a.saving-{os.getppid()}-{host}", tmp_path / f".a.saving-{int(dead.stdout)}-00000000"]
-    for path in others:
-        path.touch()  # of a running process, and of another machine
-    with output_file(tmp_path / "a") as aside:
-        aside.write_text("whole")
-    assert names(tmp_path) == sorted(["a", *(path.name for path in others)])
+def test_what_killed_writers_left_beside_an_output_is_removed_and_what_living_ones_write_is_not(tmp_path):
+    left = [".a.saving-0123456789ab", "..a.saving-1-0f.saving-2-0f", ".a.saving-12-00000000"]
+    for name in left:
+        (tmp_path / name).mkdir()
+    (tmp_path / ".ab.saving-12").mkdir()  # of another output
+    with output_file(tmp_path / "a") as first:
+        first.write_text("first")
+        with output_file(tmp_path / "a") as second:
+            second.write_text("second")
+        assert first.exists()
+    assert names(tmp_path) == [".ab.saving-12", "a"] and (tmp_path / "a").read_text() == "first"
 
 
-def test_a_folder_that_a_killed_writer_had_moved_is_restored(tmp_path):
-    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
-    host = name_aside(tmp_path / "a").name.rpartition("-")[2]
-    (tmp_path / f".a.old-{int(dead.stdout)}-{host}").mkdir()
-    with pytest.raises(ValueError), output_folder(tmp_path / "a"):
-        raise ValueError
+def test_the_process_id_of_a_killed_writer_does_not_matter(tmp_path):
+    (tmp_path / f".a.saving-{os.getpid()}").mkdir()  # as in a container, where every process has the same one
+    with replacing_folder(tmp_path / "a", ["one"]) as new:
+        (new / "one").touch()
     assert names(tmp_path) == ["a"]
+
+
+def test_a_replacement_that_was_not_finished_is_read_and_then_finished(tmp_path):
+    for name in ("one", "two", "mine"):
+        (tmp_path / name).write_text("old")
+    replacement = tmp_path / REPLACEMENT
+    replacement.mkdir()
+    (replacement / "one").write_text("new")
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    outside.touch()
+    (replacement / ".removed").write_text(json.dumps(["two", f"../{outside.name}"]))
+    assert current_folder(tmp_path) == replacement
+    with pytest.raises(ValueError), replacing_folder(tmp_path, ["one"]):
+        raise ValueError
+    assert (current_folder(tmp_path) / "one").read_text() == "new"
+    with replacing_folder(tmp_path, ["three"]) as new:
+        (new / "three").write_text("newer")
+    assert current_folder(tmp_path) == tmp_path and names(tmp_path) == ["mine", "one", "three"]
+    assert (tmp_path / "one").read_text() == "new" and outside.exists()

@@ -3,6 +3,7 @@
 Process ids play no part: the killed process and the next one are forks of the same process.
 """
 
+import os
 import shutil
 from dataclasses import replace
 
@@ -15,10 +16,10 @@ from elmo.checkpoint.folder import CARD_FILE, FILES
 from elmo.checkpoint.formats import hdf5
 from elmo.checkpoint.weights import content_hash
 from elmo.config import ContextConfig
-from tests.files.kills import kill_everywhere, run_apart
+from tests.files.kills import kill_everywhere
 from tests.language_models import VOCABULARY, make_language_model
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 ALL_FILES = (*FILES, CARD_FILE, *hdf5.FILES)
 CARD = "---\nlicense: mit\n---\n# A model\n"
 
@@ -28,11 +29,17 @@ def make_context(words, word_dim, seed):
     dim = 3
     shapes = {
         "scales": len(words), "weights": len(words), "unknown_map": (word_dim, dim), "unknown_bias": dim,
-        "sentence_scale": dim, "sentence_components": (0, dim), "word_mean": word_dim, "word_components": (0, word_dim),
+        "sentence_scale": dim, "sentence_components": (0, dim), "word_mean": word_dim,
+        "word_components": (0, word_dim),
     }  # fmt: skip
     arrays = {name: draw.random(shape, dtype=np.float32) for name, shape in shapes.items()}
     vectors = draw.integers(-127, 127, (len(words), dim)).astype(np.int8)
     return ContextLayer(ContextConfig(len(words), dim, num_components=0), words, {"vectors": vectors, **arrays})
+
+
+@pytest.fixture(autouse=True)
+def no_sync(monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # a kill loses nothing that the system has
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +82,7 @@ def kill_writing(write, folder, old, tmp_path):
             shutil.copytree(old, folder)
 
     reset()
-    run_apart(write)
+    write()
     expected, names = describe(open_checkpoint(folder)), list_names(tmp_path)
     allowed = [expected] if old is None else [expected, describe(open_checkpoint(old))]
     num_kills = 0
@@ -84,7 +91,7 @@ def kill_writing(write, folder, old, tmp_path):
         num_kills += 1
         if old is not None or folder.exists():
             assert describe(open_checkpoint(folder)) in allowed
-        run_apart(write)
+        write()
         assert describe(open_checkpoint(folder)) == expected
         assert list_names(tmp_path) == names
         reset()
@@ -98,11 +105,11 @@ def test_models_are_old_or_new_whenever_their_writer_is_killed(models, tmp_path)
     hdf5_model = replace(new, context=None, aliases={}, word_counts=None)
     output = tmp_path / "out"
     words = [*VOCABULARY[:-1], "fish", VOCABULARY[-1]]
-    same = make_language_model(seed=5).checkpoint()
+    same, plain = make_language_model(seed=5).checkpoint(), make_language_model().checkpoint()
     writers = {
         "save": (lambda: write_folder(new, output), before),
         "save to a new folder": (lambda: write_folder(new, output), None),
-        "save without lists": (lambda: write_folder(make_language_model().checkpoint(), output), before),
+        "save without lists": (lambda: write_folder(plain, output), before),
         "convert": (lambda: write_folder(new, output, storage="float16", replaces=ALL_FILES), before),
         "convert to HDF5": (lambda: hdf5.write_hdf5(hdf5_model, output, replaces=ALL_FILES), before),
         "average": (lambda: write_folder(average([same, replace(old, context=None)]), output), before),
@@ -117,7 +124,7 @@ def test_a_replacement_that_was_killed_is_never_deleted_by_a_run_that_fails(mode
     old, new = models
     folder = tmp_path / "model"
     write_folder(old, folder)
-    expected = [describe(old), describe(new)]
+    expected = [describe(old), describe(replace(new, card=old.card))]  # a README.md that is there stays
     huge = {name: np.full_like(weight, 1e5) for name, weight in new.weights.items()}
 
     def fail():
@@ -125,30 +132,65 @@ def test_a_replacement_that_was_killed_is_never_deleted_by_a_run_that_fails(mode
             write_folder(replace(new, weights=huge), folder, storage="float16")
 
     for _ in kill_everywhere(lambda: write_folder(new, folder), tmp_path):
-        run_apart(fail)
+        fail()
         assert describe(open_checkpoint(folder)) in expected
         shutil.rmtree(folder)
         write_folder(old, folder)
 
 
-def test_corpora_killed_while_they_are_replaced_are_the_new_ones_after_the_next_run(tmp_path):
+@pytest.fixture
+def texts(tmp_path):
+    paths = tmp_path / "text.txt", tmp_path / "other.txt"
+    paths[0].write_text("the bank of the river\nthe money of the bank\n" * 5)
+    paths[1].write_text("the river went\nto the bank\n" * 5)
+    return paths
+
+
+def kill_growing(write, begin, folder):
+    """Kill `write` everywhere, each time after `begin`; the next run must make what an undisturbed one makes."""
+    begin()
+    write()
+    expected, names = (folder / "manifest.json").read_bytes(), list_names(folder)
+    num_kills = 0
+    begin()
+    for _ in kill_everywhere(write, folder):
+        num_kills += 1
+        write()
+        assert (folder / "manifest.json").read_bytes() == expected and list_names(folder) == names
+        begin()
+    return num_kills
+
+
+def test_a_corpus_that_is_killed_while_it_is_replaced_is_the_new_one_after_the_next_run(texts, tmp_path):
     from elmo.corpus.prepare import prepare
 
-    text, other = tmp_path / "text.txt", tmp_path / "other.txt"
-    text.write_text("the bank of the river\nthe money of the bank\n" * 20)
-    other.write_text("the river went\nto the bank\n" * 20)
     folder = tmp_path / "corpus"
+    prepare(texts[0], tmp_path / "before", workers=1, min_count=1)
 
-    def write(name=other, **options):
-        return prepare(name, folder, workers=1, min_count=1, **options)
+    def begin():
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(tmp_path / "before", folder)
 
-    write(force=True)
-    expected, names = (folder / "manifest.json").read_bytes(), list_names(tmp_path)
-    write(text, force=True)
-    num_kills = 0
-    for _ in kill_everywhere(lambda: write(force=True), folder):
-        num_kills += 1
-        write(force=True)
-        assert (folder / "manifest.json").read_bytes() == expected and list_names(tmp_path) == names
-        write(text, force=True)
-    assert num_kills >= 10
+    assert kill_growing(lambda: prepare(texts[1], folder, workers=1, min_count=1, force=True), begin, folder) >= 10
+
+
+def test_vectors_that_are_killed_while_they_are_replaced_are_the_new_ones_after_the_next_run(texts, tmp_path):
+    from elmo.vectors import embed_files
+
+    model, folder = make_language_model(), tmp_path / "vectors"
+    embed_files(model, [str(texts[0])], tmp_path / "before")
+
+    def begin():
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(tmp_path / "before", folder)
+
+    assert kill_growing(lambda: embed_files(model, [str(texts[1])], folder, force=True), begin, folder) >= 10
+
+
+def test_an_index_whose_build_is_killed_is_whole_after_the_next_run(texts, tmp_path):
+    pytest.importorskip("faiss")
+    from elmo.analysis import build_index
+
+    model, folder = make_language_model(), tmp_path / "index"
+    write = lambda: build_index(model, folder, [str(path) for path in texts])  # noqa: E731
+    assert kill_growing(write, lambda: shutil.rmtree(folder, ignore_errors=True), folder) >= 10

@@ -1,94 +1,73 @@
-"""What is asked for, what the machine has, and what is used then."""
+"""Which precision is used: what was asked for, and what "auto" chooses for a model."""
 
 import logging
-import re
 
+import numpy as np
 import pytest
 
 from elmo import Elmo
-from elmo.config import CharacterConfig, ModelConfig, TransformerConfig
 from elmo.errors import ConfigError
-from elmo.inference import precision
-from elmo.inference.precision import choose_precision
-from tests.conftest import list_variants
-
-SMALL, LARGE = 10**5, 10**8  # weights of one direction
-
-
-@pytest.fixture
-def machine(monkeypatch):
-    """Says what the machine supports."""
-
-    def has(*names, kernels="off", vnni=False):
-        monkeypatch.setenv("ELMO_KERNELS", kernels)
-        monkeypatch.setattr(precision, "is_supported", lambda name: name in names)
-        monkeypatch.setattr(precision, "multiplies_bytes_exactly", lambda: vnni)
-
-    return has
+from elmo.inference import precision as module
+from elmo.inference import runtime
+from elmo.inference.layers import cosine
+from elmo.inference.precision import CHECK_SENTENCES, LEAST_COSINE, choose_precision, remember_check
+from elmo.kernels.library import find_library
 
 
-def choose(asked, *, can_pack=True, num_weights=SMALL):
-    return choose_precision(asked, can_pack=can_pack, num_weights=num_weights)
+def test_an_unknown_precision_is_refused(tiny_model):
+    with pytest.raises(ConfigError, match="precision is 'float8'; choose one of auto, float32, int8, bfloat16"):
+        Elmo(tiny_model.checkpoint(), precision="float8")
 
 
-@pytest.mark.parametrize("name", ["float32", "bfloat16", "int8"])
-def test_what_the_machine_has_is_used_without_a_word(machine, caplog, name):
-    machine("bfloat16", "int8")
-    assert choose(name).precision == name
-    assert choose(name).reason == "as asked for"
-    assert not caplog.records
+def test_bfloat16_needs_a_gpu(caplog):
+    with caplog.at_level(logging.WARNING):
+        assert choose_precision("bfloat16", keeps_int8=lambda: True).precision == "float32"
+    assert "GPU" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("supported", "vnni", "small", "large"),
-    [
-        (("int8", "bfloat16"), True, "int8", "int8"),
-        (("int8",), False, "float32", "int8"),  # torch's 8 bits are slower than float32 for a small model
-        (("bfloat16",), False, "float32", "float32"),
-        ((), False, "float32", "float32"),
-    ],
-)
-def test_auto_takes_what_is_fastest_in_torch_for_the_size(machine, caplog, supported, vnni, small, large):
-    machine(*supported, vnni=vnni)
-    assert choose("auto").precision == small
-    assert choose("auto", num_weights=LARGE).precision == large
-    assert choose("auto", can_pack=False, num_weights=LARGE).precision == "float32"
-    assert not caplog.records
+@pytest.mark.parametrize("keeps", [True, False])
+def test_auto_takes_8_bits_where_they_keep_the_vectors(keeps, kernels, caplog):
+    with caplog.at_level(logging.INFO):
+        choice = choose_precision("auto", keeps_int8=lambda: keeps)
+    expected = "int8" if keeps and kernels != "off" else "float32"
+    assert choice.precision == expected
+    assert ("too much" in caplog.text) == (kernels != "off" and not keeps)
 
 
-@pytest.mark.parametrize("variant", list_variants())
-def test_auto_takes_8_bits_where_the_kernels_have_instructions_for_them(machine, variant):
-    machine("int8", kernels=variant)
-    choice = choose("auto")
-    assert choice.precision == ("float32" if variant == "portable" else "int8")
-    assert variant in choice.reason
+def test_a_model_is_checked_once_per_machine(tmp_path):
+    asked = []
+
+    def check():
+        asked.append(1)
+        return True
+
+    assert [remember_check(tmp_path, "abc", check) for _ in range(3)] == [True] * 3
+    assert len(asked) == 1
+    assert remember_check(tmp_path, "def", lambda: False) is False
 
 
-def test_a_precision_without_instructions_becomes_float32_with_one_line_in_the_log(machine, caplog):
-    machine("int8")
-    assert choose("bfloat16").precision == "float32"
-    (record,) = caplog.records
-    assert record.levelno == logging.WARNING and record.name.startswith("elmo.")
-    assert record.getMessage() == (
-        "The precision bfloat16 is not available here (this CPU has no instructions for it); float32 is used."
+def test_auto_checks_other_models(tiny_model, monkeypatch, tmp_path):
+    monkeypatch.undo()  # of what keeps other tests in float32
+    monkeypatch.setenv("ELMO_CACHE", str(tmp_path))
+    if find_library() is None:
+        pytest.skip("without kernels auto is float32")
+    model = Elmo(tiny_model.checkpoint(), precision="auto")
+    keeps = runtime.keeps_int8(model.config, model.checkpoint().weights, model.indexer)
+    assert model.precision == ("int8" if keeps else "float32")
+    assert len(list((tmp_path / "precision").iterdir())) == 1
+    monkeypatch.setattr(runtime, "LEAST_COSINE", 1.1)
+    assert not runtime.keeps_int8(model.config, model.checkpoint().weights, model.indexer)
+
+
+@pytest.mark.filterwarnings("ignore::elmo.text.units.UnfamiliarScriptWarning")
+@pytest.mark.parametrize("name", ["en-small", "zh-small"])
+def test_8_bits_keep_the_vectors_of_the_packaged_models(name):
+    """What from_pretrained relies on when it takes 8 bits for them without a check."""
+    exact, rounded = (
+        Elmo.from_pretrained(name, precision=precision).embed(CHECK_SENTENCES, layers="all")
+        for precision in ("float32", "int8")
     )
-
-
-def test_a_transformer_runs_in_float32_and_says_so(caplog):
-    config = ModelConfig(
-        encoder=TransformerConfig(num_layers=1, output_dim=4, num_heads=1, feed_forward_dim=4),
-        characters=CharacterConfig(filters=((1, 3),), embedding_dim=2, num_highways=0),
-    )
-    model = Elmo(Elmo.from_config(config).checkpoint(), precision="int8")
-    assert model.precision == "float32"
-    (record,) = caplog.records
-    assert record.getMessage() == (
-        "The precision int8 is not available here (only LSTMs on a CPU run in it); float32 is used."
-    )
-    assert model.embed("a b").shape == (2, 8)
-
-
-def test_an_unknown_precision_is_refused_with_the_known_ones():
-    message = "The precision 'float8' is not known; choose one of auto, float32, bfloat16, int8."
-    with pytest.raises(ConfigError, match="^" + re.escape(message) + "$"):
-        choose("float8")
+    near = np.concatenate([cosine(*pair) for pair in zip(exact, rounded, strict=True)], axis=1)
+    assert near.mean(axis=1).min() >= LEAST_COSINE
+    assert Elmo.from_pretrained(name).precision == ("float32" if find_library() is None else "int8")
+    assert module.LEAST_COSINE == 0.999

@@ -1,4 +1,4 @@
-"""Running batches: words encoded in windows, state carried row by row, devices and precisions."""
+"""Running batches: the layers of the modules in any window, state carried row by row, copies, devices."""
 
 import copy
 import dataclasses
@@ -9,176 +9,164 @@ import pytest
 import torch
 
 from elmo import Elmo
+from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, TransformerConfig
 from elmo.errors import ConfigError
-from elmo.inference import runtime
-from elmo.inference.precision import PRECISIONS
-from elmo.inference.runtime import CarriedState, Runtime, encode_words, run_bilm
+from elmo.inference import encoder
+from elmo.inference.encoder import order_steps
+from elmo.inference.layers import choose_layers
+from elmo.inference.runtime import CpuRuntime, pad_rows
+from elmo.kernels.lstm import cut_steps
+from elmo.nn.batch import run_bilm
+from elmo.nn.build import load_bilm
 
 A, B, C = ["the", "cat", "sat"], ["a"], ["b", "c", "d", "e", "f"]
+WORDS = [f"{number}th" for number in range(21)]
+SENTENCES = [WORDS[start : start + length] for start, length in ((0, 5), (3, 1), (5, 0), (2, 12), (7, 7), (0, 18))]
+CHARACTERS = CharacterConfig(filters=((1, 16), (2, 16), (3, 32)), embedding_dim=8, num_highways=1)
+LSTM = ModelConfig(encoder=EncoderConfig(num_layers=2, cell_dim=96, output_dim=48), characters=CHARACTERS)
+TRANSFORMER = ModelConfig(
+    encoder=TransformerConfig(num_layers=2, output_dim=16, num_heads=2, feed_forward_dim=16, context=4),
+    characters=CHARACTERS,
+)
 
 
-@pytest.fixture
-def bilm(tiny_model):
-    return tiny_model.bilm
+def all_layers(runtime, batch):
+    """Return (L+1, B, T, 2D), zero where padded."""
+    rows = runtime.embed(batch, choose_layers("all", runtime.num_layers))
+    return pad_rows(rows, batch.word_mask).transpose(2, 0, 1, 3)
 
 
-@pytest.fixture
-def carried(bilm):
-    state = CarriedState(bilm)
+def test_the_words_of_a_step_are_neighbours_and_sentences_end_where_they_end():
+    lengths = np.array([4, 2, 2, 1])
+    counts, rows, positions = order_steps(lengths, lengths, from_right=False)
+    assert counts.tolist() == [4, 3, 1, 1]
+    assert rows.tolist() == [0, 1, 2, 3, 0, 1, 2, 0, 0]
+    assert positions.tolist() == [0, 0, 0, 0, 1, 1, 1, 2, 3]
+    counts, _, positions = order_steps(lengths, lengths - 1, from_right=True)
+    assert counts.tolist() == [3, 1, 1]
+    assert positions.tolist() == [3, 1, 1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("at_once", "windows"), [(1, [[4], [3], [1], [1]]), (5, [[4], [3, 1, 1]]), (9, [[4, 3, 1, 1]])]
+)
+def test_steps_are_cut_into_windows(at_once, windows):
+    cut = list(cut_steps([4, 3, 1, 1], at_once))
+    assert [window for _, window in cut] == windows
+    assert [rows.stop - rows.start for rows, _ in cut] == [sum(window) for window in windows]
+
+
+@pytest.mark.parametrize("config", [LSTM, TRANSFORMER], ids=["lstm", "transformer"])
+@pytest.mark.parametrize("at_once", [1, 6, 4096])
+def test_any_window_gives_the_layers_of_the_modules(monkeypatch, config, at_once):
+    monkeypatch.setattr(encoder, "WORDS_AT_ONCE", at_once)
+    monkeypatch.setattr("elmo.device.STEPS_AT_ONCE", at_once)
+    model = Elmo.from_config(config)
+    batch = model.indexer.batch(SENTENCES)
     with torch.inference_mode():
-        yield state
+        expected, _ = run_bilm(load_bilm(model.checkpoint()), batch)
+    np.testing.assert_array_equal(batch.mask, expected.mask)
+    np.testing.assert_allclose(all_layers(model.runtime, batch), expected.layers, rtol=0, atol=1e-5)
 
 
-@pytest.fixture
-def batch(tiny_model):
-    return tiny_model.indexer.batch
-
-
-def alone(bilm, batch, *sentences):
-    """The rows that one row of a carried state gives, fed these sentences one after another by hand."""
-    state = None
-    for words in sentences:
-        states, state = run_bilm(bilm, batch([words]), state)
-    return states.layers[:, 0, : len(words) + 2]
-
-
-def row(states, number, words):
-    return states.layers[:, number, : len(words) + 2]
-
-
-def test_word_vectors_are_put_where_the_words_stand(bilm, batch):
-    packed = batch([["a", "b", "a"], ["b"]])
+@pytest.mark.parametrize("config", [LSTM, TRANSFORMER], ids=["lstm", "transformer"])
+def test_states_that_predict_are_those_of_the_modules(config):
+    model = Elmo.from_config(config)
+    batch = model.indexer.batch(SENTENCES)
     with torch.inference_mode():
-        vectors = encode_words(bilm, packed)
-        distinct = bilm.tokens(packed.char_ids, None)
-    assert vectors.shape == (2, 5, 6)
-    assert torch.equal(vectors[0], distinct[[0, 2, 3, 2, 1]])
-    assert torch.equal(vectors[1, :3], distinct[[0, 3, 1]])
+        top = run_bilm(load_bilm(model.checkpoint()), batch)[0].layers[-1].numpy()
+    left, right = np.split(top, 2, axis=-1)
+    real = np.arange(batch.word_index.shape[1] - 1) < (batch.lengths - 1)[:, None]
+    for found, expected in zip(model.runtime.predict(batch), (left[:, :-1], right[:, 1:]), strict=True):
+        np.testing.assert_allclose(found[real], expected[real], rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("at_once", [1, 3, 7, 8])
-def test_many_words_are_encoded_in_windows_with_the_same_result(monkeypatch, bilm, batch, at_once):
-    packed = batch([C, ["x"]])  # six words and two boundaries
-    sizes = []
-    with torch.inference_mode(), bilm.tokens.register_forward_hook(lambda *call: sizes.append(len(call[2]))):
-        whole = encode_words(bilm, packed)
-        monkeypatch.setattr(runtime, "WORDS_AT_ONCE", at_once)
-        windowed = encode_words(bilm, packed)
-    torch.testing.assert_close(windowed, whole)
-    assert sizes == [8] + [min(at_once, 8 - start) for start in range(0, 8, at_once)]
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_state_is_carried_in_every_precision(precision):
+    checkpoint = Elmo.from_config(LSTM).checkpoint()
+    carrying, whole = Elmo(checkpoint, precision=precision, state="carry"), Elmo(checkpoint, precision=precision)
+    first, second = carrying.embed([WORDS])[0], carrying.embed([WORDS])[0]
+    np.testing.assert_allclose(first, whole.embed([WORDS])[0], rtol=0, atol=1e-5)
+    assert np.abs(first - second).max() > 1e-2
 
 
-def test_rows_go_on_from_where_they_stood(carried, bilm, batch):
-    carried.run(batch([A, B]))
-    states = carried.run(batch([C, A]))
-    torch.testing.assert_close(row(states, 0, C), alone(bilm, batch, A, C))
-    torch.testing.assert_close(row(states, 1, A), alone(bilm, batch, B, A))
-    assert not torch.allclose(row(states, 0, C), alone(bilm, batch, C))
+# What one row gives, fed sentences one after another, against rows of batches of several sizes.
 
 
-def test_a_larger_batch_adds_rows_that_start_from_zero(carried, bilm, batch):
-    carried.run(batch([A]))
-    states = carried.run(batch([B, C]))
-    torch.testing.assert_close(row(states, 0, B), alone(bilm, batch, A, B))
-    torch.testing.assert_close(row(states, 1, C), alone(bilm, batch, C))
+@pytest.fixture(params=[LSTM, TRANSFORMER], ids=["lstm", "transformer"])
+def model(request):
+    return Elmo.from_config(request.param)
 
 
-def test_a_smaller_batch_moves_the_first_rows_and_leaves_the_rest(carried, bilm, batch):
-    carried.run(batch([A, B, C]))
-    carried.run(batch([C]))
-    states = carried.run(batch([B, A, A]))
-    torch.testing.assert_close(row(states, 0, B), alone(bilm, batch, A, C, B))
-    torch.testing.assert_close(row(states, 1, A), alone(bilm, batch, B, A))
-    torch.testing.assert_close(row(states, 2, A), alone(bilm, batch, C, A))
+def carrying(model):
+    return Elmo(model.checkpoint(), state="carry")
 
 
-def test_a_row_of_padding_alone_leaves_its_state(carried, bilm, batch):
-    carried.run(batch([A, B]))
-    padded = dataclasses.replace(batch([C, []]), lengths=torch.tensor([len(C) + 2, 0]))
-    assert not carried.run(padded).mask[1].any()
-    states = carried.run(batch([A, A]))
-    torch.testing.assert_close(row(states, 1, A), alone(bilm, batch, B, A))
+def alone(model, *sentences):
+    other = carrying(model)
+    return [other.embed([words])[0] for words in sentences][-1]
 
 
-def test_reset_forgets_what_was_read(carried, batch):
-    first = carried.run(batch([A, B])).layers
-    second = carried.run(batch([A, B])).layers
-    carried.reset()
-    assert not torch.allclose(first, second)
-    assert torch.equal(carried.run(batch([A, B])).layers, first)
+def test_rows_go_on_from_where_they_stood(model):
+    other = carrying(model)
+    other.embed([A, B])
+    first, second = other.embed([C, A])
+    np.testing.assert_allclose(first, alone(model, A, C), atol=1e-5)
+    np.testing.assert_allclose(second, alone(model, B, A), atol=1e-5)
+    assert not np.allclose(first, alone(model, C), atol=1e-5)
 
 
-def test_gradients_do_not_flow_into_earlier_batches(own_model):
-    own_model.bilm.requires_grad_(True)
-    carried, batch = CarriedState(own_model.bilm), own_model.indexer.batch
-    carried.run(batch([A]))
-    for words in (B, C):  # a second backward through the first graph would raise
-        carried.run(batch([words])).layers.sum().backward()
-    assert own_model.bilm.left_to_right.layers[0].state_weight.grad.abs().sum() > 0
+def test_batches_of_other_sizes_add_rows_from_zero_and_leave_the_rest(model):
+    other = carrying(model)
+    other.embed([A])
+    _, fresh = other.embed([B, C])
+    np.testing.assert_allclose(fresh, alone(model, C), atol=1e-5)
+    other.embed([A])
+    first, second = other.embed([B, A])
+    np.testing.assert_allclose(first, alone(model, A, B, A, B), atol=1e-5)
+    np.testing.assert_allclose(second, alone(model, C, A), atol=1e-5)
 
 
-def test_without_carried_state_every_run_is_the_same(bilm, batch):
-    fresh = Runtime(bilm)
-    assert fresh.carried is None
-    assert torch.equal(fresh.run(batch([A, B])).layers, fresh.run(batch([A, B])).layers)
+def test_a_row_of_padding_alone_leaves_its_state(model):
+    other = carrying(model)
+    other.embed([A, B])
+    batch = other.indexer.batch([C, []])
+    padded = dataclasses.replace(batch, lengths=np.array([len(C) + 2, 0]))
+    other.runtime.embed(padded, choose_layers("top", other.num_layers))
+    np.testing.assert_allclose(other.embed([A, A])[1], alone(model, B, A), atol=1e-5)
 
 
-def test_a_carrying_runtime_goes_on_until_it_is_reset(bilm, batch):
-    carrying = Runtime(bilm, carry=True)
-    first, second = (carrying.run(batch([A])).layers for _ in range(2))
-    assert not torch.allclose(first, second)
-    carrying.carried.reset()
-    assert torch.equal(carrying.run(batch([A])).layers, first)
+def test_reset_forgets_what_was_read(model):
+    other = carrying(model)
+    first, second = (other.embed([A, B])[0] for _ in range(2))
+    other.reset_state()
+    assert not np.allclose(first, second, atol=1e-5)
+    np.testing.assert_array_equal(other.embed([A, B])[0], first)
 
 
-def test_no_gradients_are_recorded(own_model):
-    own_model.bilm.requires_grad_(True)
-    assert not Runtime(own_model.bilm).run(own_model.indexer.batch([A])).layers.requires_grad
+@pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, lambda value: pickle.loads(pickle.dumps(value))])
+def test_a_copied_runtime_begins_from_zero(model, copied):
+    runtime, batch = carrying(model).runtime, model.indexer.batch([A])
+    first = all_layers(runtime, batch)
+    other = copied(runtime)
+    np.testing.assert_array_equal(all_layers(other, batch), first)
+    assert not np.allclose(all_layers(runtime, batch), first, atol=1e-4)
 
 
-def test_an_unknown_precision_is_refused_with_the_known_ones(bilm):
+def test_a_device_that_does_not_exist_is_refused_in_one_line(tiny_model):
     with pytest.raises(ConfigError) as raised:
-        Runtime(bilm, precision="float8")
-    known = ", ".join(PRECISIONS)
-    assert str(raised.value) == f"The precision 'float8' is not known; choose one of {known}."
-    assert "float32" in known
-
-
-def test_a_device_that_does_not_exist_is_refused_in_one_line(bilm):
-    with pytest.raises(ConfigError) as raised:
-        Runtime(bilm, device="gpu")
+        Elmo(tiny_model.checkpoint(), device="gpu")
     message = str(raised.value)
     assert message.startswith("The device 'gpu' cannot be used: it is not the name of a device; choose cpu")
     assert "\n" not in message
-    assert isinstance(raised.value.__cause__, RuntimeError)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="the message for a machine without a GPU")
-def test_a_gpu_that_is_not_there_is_refused(own_model):
-    with pytest.raises(ConfigError, match=r"^The device 'cuda' cannot be used: "):
-        Runtime(own_model.bilm, device="cuda")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_a_gpu_gives_the_vectors_of_the_cpu(tiny_model, own_model, batch):
-    expected = Runtime(tiny_model.bilm).run(batch([A, B, C])).layers
-    on_gpu = Runtime(own_model.bilm, device="cuda").run(batch([A, B, C]))
-    assert on_gpu.layers.device.type == on_gpu.mask.device.type == "cuda"
-    torch.testing.assert_close(on_gpu.layers.cpu(), expected, rtol=0, atol=1e-5)
+def test_a_gpu_gives_the_vectors_of_the_cpu(tiny_model):
+    on_gpu = Elmo(tiny_model.checkpoint(), device="cuda").embed([A, B, C], layers="all")
+    for one, other in zip(on_gpu, tiny_model.embed([A, B, C], layers="all"), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, lambda state: pickle.loads(pickle.dumps(state))])
-def test_a_copy_of_a_carried_state_begins_from_zero(carried, batch, copied):
-    first = carried.run(batch([A])).layers
-    other = copied(carried)
-    torch.testing.assert_close(other.run(batch([A])).layers, first)
-    assert not torch.allclose(carried.run(batch([A])).layers, first, atol=1e-4)  # the one it is of reads on
-
-
-def test_a_model_that_carries_its_state_can_be_copied(tiny_model):
-    model = Elmo(tiny_model.checkpoint(), state="carry")
-    first = model.embed([A])[0]
-    other = copy.deepcopy(model)
-    assert other.state == "carry" and other.bilm is not model.bilm
-    np.testing.assert_array_equal(other.embed([A])[0], first)
-    assert not np.allclose(other.embed([A])[0], first, atol=1e-4)
+def test_an_lstm_on_the_cpu_never_runs_on_torch(tiny_model):
+    assert isinstance(tiny_model.runtime, CpuRuntime)

@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from elmo import Elmo, InputError
-from elmo import model as model_module
-from elmo.inference import scoring
-from elmo.inference.scoring import score_words, to_perplexity
-from elmo.nn.softmax import WordSoftmax
+from elmo.inference import softmax as softmax_module
+from elmo.inference.scoring import to_perplexity
+from elmo.inference.softmax import Softmax
 from tests.language_models import (
     VOCABULARY,
     expected_log_probabilities,
@@ -89,7 +88,7 @@ def test_neither_batch_nor_order_changes_a_score(model, monkeypatch):
     alone = [model.score([words])[0] for words in SENTENCES]
     for together, expected in zip(model.score(SENTENCES), alone, strict=True):
         assert_same(together, expected)
-    monkeypatch.setattr(model_module, "TOKENS_PER_BATCH", 20)
+    monkeypatch.setattr("elmo.inference.embedder.TOKENS_PER_BATCH", 20)
     for backwards, expected in zip(model.score(SENTENCES[::-1]), alone[::-1], strict=True):
         assert_same(backwards, expected)
 
@@ -97,37 +96,29 @@ def test_neither_batch_nor_order_changes_a_score(model, monkeypatch):
 @pytest.mark.parametrize(("num_bytes", "num_positions"), [(1, 1), (4 * 7, 1), (100, 3), (64, 1000)])
 def test_blocks_do_not_change_a_score(model, monkeypatch, num_bytes, num_positions):
     expected = model.score(SENTENCES)
-    monkeypatch.setattr(scoring, "BLOCK_BYTES", num_bytes)
-    monkeypatch.setattr(scoring, "POSITIONS_AT_ONCE", num_positions)
+    monkeypatch.setattr(softmax_module, "BLOCK_BYTES", num_bytes)
+    monkeypatch.setattr(softmax_module, "POSITIONS_AT_ONCE", num_positions)
     for score, whole in zip(model.score(SENTENCES), expected, strict=True):
         assert_same(score, whole)
 
 
-def test_logits_are_never_more_than_a_block(monkeypatch):
-    monkeypatch.setattr(scoring, "BLOCK_BYTES", 400)
-    monkeypatch.setattr(scoring, "POSITIONS_AT_ONCE", 10)
-    sizes = []
-    linear = torch.nn.functional.linear
-
-    def watch(*arguments):
-        result = linear(*arguments)
-        sizes.append(result.numel() * result.element_size())
-        return result
-
-    monkeypatch.setattr(scoring.F, "linear", watch)
-    with torch.inference_mode():
-        found = score_words(WordSoftmax(4, 33), torch.randn(25, 4), torch.arange(25))
-    assert found.shape == (25,)
-    assert max(sizes) == 400 and sum(sizes) == 25 * 33 * 4
+def test_a_certain_word_is_not_more_than_certain():
+    weight = np.random.default_rng(0).normal(size=(3, 64)).astype(np.float32)
+    # Scores of some ten thousand are rounded to a thousandth or two.
+    score = Softmax(weight, np.zeros(3)).score(weight[:1] * np.float32(1e4), np.array([0]))
+    assert 0 >= score[0] > -1e-2
 
 
-def test_a_sure_word_is_not_more_than_sure():
-    torch.manual_seed(0)
-    softmax = WordSoftmax(64, 3)
-    states = softmax.weight.detach()[:1] * 1e4
-    with torch.inference_mode():
-        # Scores of some ten thousand are rounded to a thousandth or two.
-        assert 0 >= float(score_words(softmax, states, torch.tensor([0]))) > -1e-2
+def test_rows_in_8_bits_score_like_the_rows_they_stand_for():
+    draw = np.random.default_rng(1)
+    weight, bias = draw.integers(-127, 128, (33, 8)).astype(np.int8), draw.normal(size=33)
+    scales = draw.random(33).astype(np.float32) / 100
+    compact, plain = Softmax(weight, bias, scales), Softmax(weight * scales[:, None], bias)
+    states, words = draw.normal(size=(25, 8)).astype(np.float32), draw.integers(0, 33, 25)
+    np.testing.assert_allclose(compact.score(states, words), plain.score(states, words), atol=1e-5)
+    expected = plain.log_probabilities(states)
+    np.testing.assert_allclose(compact.log_probabilities(states), expected, atol=1e-5)
+    np.testing.assert_allclose(plain.score(states, words), expected[np.arange(25), words], atol=1e-5)
 
 
 def test_a_hopeless_text_has_an_infinite_perplexity():

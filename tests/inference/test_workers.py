@@ -6,43 +6,26 @@ import sys
 import threading
 
 import pytest
-import torch
 
 from elmo import Elmo
 from elmo.errors import ConfigError
 from elmo.inference.workers import Workers
 
 
-def threads_of_torch():
-    return torch.get_num_threads()
+def test_results_come_in_the_order_of_the_tasks():
+    assert Workers(2).run([lambda number=number: number for number in range(9)]) == list(range(9))
 
 
-@pytest.mark.parametrize(("num_threads", "of_each"), [(1, [1]), (2, [1, 1]), (3, [1, 1]), (8, [4, 4])])
-def test_workers_share_the_threads(num_threads, of_each):
-    workers = Workers(num_threads)
-    together = threading.Barrier(len(of_each))  # so that no worker does both tasks
-
-    def tell():
-        together.wait(timeout=30)
-        return threads_of_torch()
-
-    assert workers.run([tell for _ in of_each]) == of_each
+def test_tasks_run_at_the_same_time():
+    together = threading.Barrier(2)
+    assert len(Workers(2).run([lambda: together.wait(timeout=30)] * 2)) == 2
 
 
-def test_other_threads_keep_the_number_they_have():
-    before, started = torch.get_num_threads(), []
-    Workers(6).run([threads_of_torch, threads_of_torch])
-    later = threading.Thread(target=lambda: started.append(threads_of_torch()))
-    later.start()
-    later.join()
-    assert torch.get_num_threads() == before
-    assert started == [before]
-
-
-def test_results_come_in_the_order_of_the_tasks_and_without_gradients():
-    workers = Workers(2)
-    assert workers.run([lambda number=number: number for number in range(9)]) == list(range(9))
-    assert workers.run([torch.is_inference_mode_enabled]) == [True]
+def test_the_default_is_one_thread_per_core_or_what_the_environment_says(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert Workers().num_threads == 3
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert Workers().num_threads >= 1
 
 
 def test_the_error_of_a_task_reaches_the_caller():
@@ -67,7 +50,6 @@ def test_a_model_uses_the_threads_it_was_given(tiny_model):
     model = Elmo(tiny_model.checkpoint(), num_threads=2)
     assert model.num_threads == 2
     assert abs(model.embed("the cat sat") - tiny_model.embed("the cat sat")).max() < 1e-6
-    assert Elmo(tiny_model.checkpoint()).num_threads == torch.get_num_threads()
 
 
 @pytest.mark.parametrize("wrong", [0, -2, 1.5, True, "2"])

@@ -40,5 +40,5 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch, name):
         monkeypatch.delitem(sys.modules, loaded)
     for inner in (name, "srsly"):
         monkeypatch.setitem(sys.modules, inner, None)
-    with pytest.raises(ImportError, match=rf"{module} needs the package .* pip install 'modern-elmo\[{name}\]'"):
+    with pytest.raises(ImportError, match=rf"{module} needs the package .* pip install .*\[{name}\]"):
         importlib.import_module(module)

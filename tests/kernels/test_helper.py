@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from elmo.kernels.library import find_library
-from elmo.kernels.lstm import CompiledStack, LayerWeights, Reading, read_directions, read_sentence
+from elmo.kernels.lstm import CompiledStack, LayerWeights, Window, forward_directions, forward_sentence
 
 CELL_DIM, DIM, NUM_LAYERS = 40, 24, 2
+DRAW = np.random.default_rng(0)
 WEIGHTS = np.eye(NUM_LAYERS + 1, dtype=np.float32)
 
 
@@ -22,17 +22,20 @@ def library(kernels):
     library = None if kernels == "off" else find_library()
     if library is None or not library.has_helper:
         pytest.skip("there is no helper thread without the library, or on this system")
-    torch.manual_seed(0)
     return library
+
+
+def draw(*shape):
+    return DRAW.normal(size=shape).astype(np.float32)
 
 
 def make_stack(library):
     layers = [
         LayerWeights(
-            torch.randn(4 * CELL_DIM, DIM),
-            torch.randn(4 * CELL_DIM, DIM),
-            torch.randn(4 * CELL_DIM),
-            torch.randn(DIM, CELL_DIM),
+            draw(4 * CELL_DIM, DIM),
+            draw(4 * CELL_DIM, DIM),
+            draw(4 * CELL_DIM),
+            draw(DIM, CELL_DIM),
             cell_clip=3.0,
             projection_clip=None,
         )
@@ -46,77 +49,68 @@ def stacks(library):
     return make_stack(library), make_stack(library)
 
 
-def read_both(stacks, words, places, *, alone=False, state=None):
-    """Read one sentence from the left and from the right: the vectors (T, K, 2D) and both states."""
+def read_both(stacks, words, places, *, alone=False):
+    """Run over one sentence from the left and from the right: the vectors (T, K, 2D) and both states."""
     num_words = len(places)
-    result = torch.full((num_words, NUM_LAYERS + 1, 2, DIM), torch.nan)
-    readings = []
+    result = np.full((num_words, NUM_LAYERS + 1, 2, DIM), np.nan, dtype=np.float32)
+    windows = []
     for side, step in enumerate((1, -1)):
         order = np.ascontiguousarray(np.arange(num_words)[::step])
         sources = np.ascontiguousarray(places[::step])
         counts = np.ones(num_words, dtype=np.int64)
-        readings.append(Reading(words, sources, order, counts, state, WEIGHTS, result[:, :, side]))
-    states = read_directions(stacks, readings, alone=alone, keep_state=True)
-    return result.flatten(2), states
+        windows.append(Window(words, sources, order, counts, WEIGHTS, result[:, :, side]))
+    states = forward_directions(stacks, windows, [None, None], single_threaded=alone, keep_state=True)
+    return result.reshape(num_words, NUM_LAYERS + 1, -1), states
 
 
 def test_both_directions_have_the_same_bits_alone_and_with_the_helper(stacks):
-    words, places = torch.randn(5, DIM), np.array([0, 3, 1, 4, 2, 2, 0])
+    words, places = draw(5, DIM), np.array([0, 3, 1, 4, 2, 2, 0])
     apart, states_apart = read_both(stacks, words, places, alone=True)
     for _ in range(50):
         together, states = read_both(stacks, words, places)
-        assert torch.equal(together, apart)
+        assert np.array_equal(together, apart)
         for one, other in zip(states, states_apart, strict=True):
-            assert all(map(torch.equal, one, other))
+            assert np.array_equal(one.hidden, other.hidden) and np.array_equal(one.cell, other.cell)
 
 
 @pytest.mark.parametrize("num_words", [1, 2, 33])
 @pytest.mark.parametrize("alone", [False, True])
 def test_one_sentence_has_the_bits_of_the_general_call(stacks, num_words, alone):
-    words, places = torch.randn(5, DIM), np.random.default_rng(0).integers(0, 5, num_words)
+    words, places = draw(5, DIM), np.random.default_rng(0).integers(0, 5, num_words)
     expected, _ = read_both(stacks, words, places)
-    assert torch.equal(
-        read_sentence(stacks, words, torch.from_numpy(places)[None], WEIGHTS, alone=alone), expected
-    )
-
-
-def test_where_nothing_is_read_the_state_stays(stacks):
-    state = torch.randn(NUM_LAYERS, 1, DIM), torch.randn(NUM_LAYERS, 1, CELL_DIM)
-    _, states = read_both(stacks, torch.randn(1, DIM), np.array([], dtype=np.int64), state=state)
-    for side in states:
-        assert all(map(torch.equal, side, state))
+    found = forward_sentence(stacks, words, places, WEIGHTS, single_threaded=alone)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_many_threads_may_call_at_once(stacks):
-    words = torch.randn(9, DIM)
+    words = draw(9, DIM)
     sentences = [np.random.default_rng(seed).integers(0, 9, 1 + seed % 20) for seed in range(200)]
     expected = [read_both(stacks, words, places, alone=True)[0] for places in sentences]
     with ThreadPoolExecutor(6) as pool:
         found = list(pool.map(lambda places: read_both(stacks, words, places)[0], sentences))
-    assert all(map(torch.equal, found, expected))
+    assert all(map(np.array_equal, found, expected))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_process_starts_a_helper_of_its_own(stacks):
-    words, places = torch.randn(5, DIM), np.array([0, 3, 1, 4])
+    words, places = draw(5, DIM), np.array([0, 3, 1, 4])
     expected, _ = read_both(stacks, words, places)
     process = os.fork()
     if process == 0:  # exits without running what pytest would do at the end
-        same = all(torch.equal(read_both(stacks, words, places)[0], expected) for _ in range(20))
+        same = all(np.array_equal(read_both(stacks, words, places)[0], expected) for _ in range(20))
         os._exit(0 if same else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
-    assert torch.equal(read_both(stacks, words, places)[0], expected)
+    assert np.array_equal(read_both(stacks, words, places)[0], expected)
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
 @pytest.mark.parametrize(("num_threads", "expected"), [(1, 0), (2, 1)])
 def test_a_model_on_one_thread_starts_no_helper(num_threads, expected):
     program = f"""
-import os, torch
-torch.set_num_threads({num_threads})
+import os
 from elmo import Elmo
-model = Elmo.from_pretrained(precision="float32")
-model._runtime._prepare()  # with threads of Python
+model = Elmo.from_pretrained(precision="float32", num_threads={num_threads})
+model.cache_info()  # lays out the weights, with threads of Python
 threads = set(os.listdir("/proc/self/task"))
 model.embed([["one", "sentence", "of", "a", "few", "words"]])
 print(len(set(os.listdir("/proc/self/task")) - threads))

@@ -1,12 +1,14 @@
 """The compiled passes of a training step against their torch twins, and gradients with either."""
 
+from functools import partial
+
 import pytest
 import torch
 
 from elmo.kernels import lstm
 from elmo.kernels.library import find_library
 from elmo.nn.char_cnn import CharCnn
-from elmo.nn.projected_lstm import LstmStack, ProjectedLstm, move_cells_back_in_torch, move_cells_in_torch
+from elmo.nn.projected_lstm import LstmStack, ProjectedLstm, _run_compiled, lstm_cell_backward, lstm_cell_forward
 
 SHAPES = [(1, 1), (2, 7), (3, 16), (5, 33), (130, 64)]
 # bfloat16: where the last bits differ, rounding may go to the neighbouring value
@@ -30,20 +32,20 @@ def test_forward_and_backward_equal_torch(library, num_rows, cell_dim, clip, dty
     bias, previous = torch.randn(4 * cell_dim), torch.randn(num_rows, cell_dim)
     keep = (torch.rand(num_rows) > 0.3).float()
     results = []
-    for forward in (move_cells_in_torch, lambda *given: lstm.move_cells(library, *given)):
+    for forward in (lstm_cell_forward, partial(_run_compiled, lstm.lstm_cell_forward, library)):
         gates, made = torch.empty(num_rows, 4 * cell_dim), [torch.empty(num_rows, cell_dim) for _ in range(2)]
-        exposed = torch.empty(num_rows, cell_dim, dtype=dtype)
-        forward(from_inputs, from_state, bias, previous, keep, clip, gates, *made, exposed)
-        results.append([gates, *made, exposed])
+        h = torch.empty(num_rows, cell_dim, dtype=dtype)
+        forward(from_inputs, from_state, bias, previous, keep, clip, gates, *made, h)
+        results.append([gates, *made, h])
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other, **TOLERANCE[one.dtype])
-    gates, cell, squashed, _ = results[0]
-    grad_exposed, grad_cell = torch.randn(num_rows, cell_dim).to(dtype), torch.randn(num_rows, cell_dim)
+    gates, cell, tanh_c, _ = results[0]
+    grad_h, grad_cell = torch.randn(num_rows, cell_dim).to(dtype), torch.randn(num_rows, cell_dim)
     results = []
-    for back in (move_cells_back_in_torch, lambda *given: lstm.move_cells_back(library, *given)):
+    for back in (lstm_cell_backward, partial(_run_compiled, lstm.lstm_cell_backward, library)):
         to_cell, to_gates = grad_cell.clone(), torch.empty(num_rows, 4 * cell_dim, dtype=dtype)
         to_bias = torch.ones(4 * cell_dim)
-        back(gates, previous, keep, cell, squashed, grad_exposed, clip, to_cell, to_gates, to_bias)
+        back(gates, previous, keep, cell, tanh_c, grad_h, clip, to_cell, to_gates, to_bias)
         results.append([to_cell, to_gates, to_bias])
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other, **TOLERANCE[one.dtype])

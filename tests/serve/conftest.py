@@ -109,6 +109,7 @@ class Process:
 def start_process(*arguments: str | Path, **environment: str) -> Iterator[Process]:
     """Start the command on a free port of the loopback, and end it."""
     command = [sys.executable, "-m", "elmo", "serve", *map(str, arguments), "--port", "0", "--threads", "1"]
+    command += ["--precision", "float32"] if arguments else []
     with tempfile.TemporaryFile("w+") as said:
         process = subprocess.Popen(command, stderr=said, env={**os.environ, **environment})
         try:

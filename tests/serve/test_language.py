@@ -62,10 +62,15 @@ def test_neighbors_where_an_index_is_given(language_model, index_folder: Path):
         assert wrong.status_code == 400
 
 
+def test_without_tasks_their_list_is_empty(client):
+    assert client.get("/tasks").json() == {"tasks": []}
+
+
 def test_tasks_predict(language_model, tagger: Path):
     task = load(tagger)
     with serving(language_model, tasks={"places": task}) as client:
         (described,) = client.get("/models").json()["tasks"]
+        assert client.get("/tasks").json() == {"tasks": [described]}
         assert described == {"name": "places", "family": "tagging", "labels": ["B-place", "I-place", "O"]}
         items = ["I like Oslo city .", ["you", "like", "Rome", "city", "."]]
         answer = client.post("/tasks/places", json={"items": items}).json()

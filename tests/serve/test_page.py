@@ -32,12 +32,16 @@ from elmo.tasks.families.tagging import TagPrediction  # noqa: E402
 from elmo.text.tokenize import tokenize  # noqa: E402
 
 expect = sync_api.expect
+expect.set_options(timeout=30_000)  # for busy machines
 CHROMIUM = os.environ.get("ELMO_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is here; install one, or name it in ELMO_CHROMIUM"),
 ]
 TEXT = "I went to the bank .\nthe river went to the money\nthe bank of the river\n"
+
+
+HOSTILE = '"><img src=x onerror="document.title=1"><script>document.title=1</script>{a}'
 
 
 class Tagger:
@@ -166,6 +170,8 @@ def test_hovering_shades_by_similarity(page, address, language_model):
     for word in range(7):
         shown = float(page.get_attribute(f"#word-0-{word}", "data-cosine"))
         assert shown == pytest.approx(float(cosine(layers[7], layers[word])), abs=1e-5)
+    page.check("#function-words")
+    page.hover("#word-0-7")
     heats = [
         float(page.eval_on_selector(f"#word-{place}", "word => word.style.getPropertyValue('--alike')"))
         for place in ("0-0", "0-1", "0-2", "1-1", "1-7")
@@ -227,10 +233,38 @@ def test_a_phrase_is_marked_with_shift(page, address):
     assert shown_cosine(page) == pytest.approx(expected["cosine"], abs=6e-4)
 
 
-def test_the_model_and_its_training_are_named(page):
+def test_the_model_is_described_in_one_sentence(page):
     assert page.inner_text("#model-name") == "tiny"
-    assert "It has no card (README.md) that says how it was trained" in page.inner_text("#trained")
+    assert "language model of English" in page.inner_text("#about")
     assert "3 layers of" in page.inner_text("#facts")
+
+
+def test_function_words_are_left_out_unless_asked_for(page):
+    page.hover("#word-0-7")
+    assert page.inner_text("#word-0-3 .score") == "" and page.inner_text("#word-0-1 .score") != ""
+    page.check("#function-words")
+    page.hover("#word-0-7")
+    assert page.inner_text("#word-0-3 .score") != ""
+
+
+def test_the_selection_survives_editing(page):
+    def marks():
+        return dict(
+            page.eval_on_selector_all("[data-mark]", "words => words.map(word => [word.dataset.mark, word.id])")
+        )
+
+    assert marks() == {"A": "word-0-4", "B": "word-1-4"}
+    page.fill("#sentence-0", "yesterday I went to the bank to deposit money")  # the mark moves with its word
+    expect(page.locator("#word-0-5")).to_have_attribute("data-mark", "A")
+    page.fill("#sentence-0", "yesterday I went to the shop to buy bread")  # another word in its place
+    expect(page.locator("#word-0-5")).to_contain_text("shop")
+    assert marks() == {"A": "word-0-5", "B": "word-1-4"}
+    page.fill("#sentence-0", "")
+    expect(page.locator("#word-0-0")).to_have_count(0)
+    page.fill("#sentence-0", "we walked slowly to the old shop")
+    expect(page.locator("#word-0-6")).to_have_attribute("data-mark", "A")
+    assert marks() == {"A": "word-0-6", "B": "word-1-4"}
+    assert page.locator("#pair-cosine").count() == 1
 
 
 def test_the_code_computes_what_is_shown(page, address, language_folder, tmp_path, monkeypatch):
@@ -465,8 +499,10 @@ def test_a_model_with_a_context_layer_is_shown_by_meaning(browser, fused_address
     by_average = ask(fused_address, "similarity", **BANKS, layers="average")["cosine"]
     assert shown_cosine(page) == pytest.approx(by_meaning, abs=6e-4)
     assert page.get_attribute("#by-meaning", "aria-pressed") == "true"
+    assert page.is_disabled("#s-0") and "sliders do nothing" in page.inner_text("#mix-hint")
     page.get_by_role("button", name="average", exact=True).click()
     assert shown_cosine(page) == pytest.approx(by_average, abs=6e-4)
+    assert page.is_enabled("#s-0")
     page.reload()  # the address says that it is the mix
     page.wait_for_selector("#pair-cosine")
     assert shown_cosine(page) == pytest.approx(by_average, abs=6e-4)
@@ -486,7 +522,7 @@ def test_a_chinese_model_is_shown_in_chinese_words(browser, chinese_address):
     page = context.new_page()
     page.goto(chinese_address)
     page.wait_for_selector("#pair-cosine")
-    assert "维基百科" in page.inner_text("#trained") and page.get_attribute("#trained", "lang") == "zh"
+    assert "语言模型" in page.inner_text("#about") and page.get_attribute("#card-text p", "lang") == "zh"
     examples = json.loads((files("elmo.serve") / "page" / "examples.json").read_text(encoding="utf-8"))
     first, second = examples["zh"]["compare"][0]["sentences"][:2]
     expected = ask(chinese_address, "similarity", sentence_a=first, sentence_b=second)["cosine"]
@@ -496,7 +532,7 @@ def test_a_chinese_model_is_shown_in_chinese_words(browser, chinese_address):
     words = page.locator("#substitutes .side-a .bar-word")
     expect(words).to_have_text([each["word"] for each in found])
     page.get_by_role("button", name="English").click()
-    expect(page.locator("#trained")).to_contain_text("Wikipedia")
+    expect(page.locator("#about")).to_contain_text("language model of Chinese")
     context.close()
 
 
@@ -519,3 +555,133 @@ def test_a_phrase_has_the_vector_by_meaning_that_the_server_gives_it(browser, fu
     expected = ask(fused_address, "similarity", **marked)["cosine"]
     expect(page.locator("#pair-cosine")).to_have_text(f"{expected:.3f}".replace("-", "\N{MINUS SIGN}"))
     context.close()
+
+
+class HostileTagger(Tagger):
+    """A task whose labels are markup."""
+
+    class description:  # noqa: N801
+        labels = {"tags": [f"B-{HOSTILE}", "O"]}  # noqa: RUF012
+
+    def predict_examples(self, examples):
+        for words in examples:
+            yield TagPrediction(words, tuple(f"B-{HOSTILE}" for _ in words))
+
+
+def open_page(browser, address, **options):
+    """A page, and the errors and dialogs that it shows."""
+    page = browser.new_context(locale="en-US", **options).new_page()
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    page.on("dialog", lambda dialog: faults.append(dialog.message))
+    page.goto(address)
+    return page, faults
+
+
+def test_markup_in_sentences_labels_and_names_stays_text(browser, language_model):
+    task_name = HOSTILE.replace("/", "")  # a slash is no part of a name
+    served = Served({HOSTILE: ServedModel(HOSTILE, language_model)}, {task_name: HostileTagger()})
+    for address in run_server(Settings(port=0), served):
+        page, faults = open_page(browser, address)
+        page.wait_for_selector("#pair-cosine")
+        assert page.inner_text("#model-name") == HOSTILE
+        page.fill("#sentence-0", f"the {HOSTILE} bank [ ] </textarea>")
+        expect(page.locator("#words-0")).to_contain_text("onerror")
+        page.click("#word-0-1")
+        page.wait_for_selector("#substitutes .side-b li")
+        page.click("#tab-senses")
+        page.click("#map-edit summary")
+        page.fill("#map-text", "\n".join(f"{HOSTILE} the [bank] {number}" for number in range(3)))
+        expect(page.locator(".dot")).to_have_count(3)
+        page.click("#tab-tasks")
+        page.fill("#task-form textarea", HOSTILE)
+        page.get_by_role("button", name="Predict").click()
+        expect(page.locator(".entity").first).to_contain_text("onerror")
+        assert page.locator("main img, main script, main textarea img").count() == 0
+        assert page.title() != "1" and not faults
+        page.context.close()
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "s=a bank&mark=0,-1,1&mark=-1,0",
+        "s=a bank&mark=0,0.5,1&mark=0,1e300",
+        "s=a bank&mark=0,0,99&mark=7,7",
+        "lang=__proto__&tab=constructor&model=toString",
+        "s=a bank&weights=NaN,Infinity,-5,1e999&gamma=-Infinity",
+        "s=a bank&weights=1,2,3,4,5,6,7,8,9",
+        "tab=senses&map=[(((]&map=[(((]&map=[(((]&senses=1e99&layer=__proto__",
+        "tab=senses&map=[\\]&map=no&senses=-1",
+        "s=%3Cimg src=x onerror=alert(1)%3E&model=%3Cscript%3Ealert(1)%3C/script%3E&lang=%3Csvg onload=1%3E",
+        "s=" + "&s=".join(["x"] * 50) + "&mark=0,0" * 50,
+        "%ff%fe&s=%ed%a0%80&mark=,,,",
+    ],
+)
+def test_hostile_links_neither_run_code_nor_break_the_page(browser, address, link):
+    page, faults = open_page(browser, f"{address}#{link}")
+    page.wait_for_selector("body:not(.starting)")
+    page.click("#tab-meaning")
+    page.fill("#sentence-0", "I went to the bank")
+    expect(page.locator("#word-0-4")).to_contain_text("bank")
+    assert page.locator(".sentence").count() <= 6
+    assert not [fault for fault in faults if not fault.startswith("Failed to load resource")]
+    page.context.close()
+
+
+def test_another_site_can_neither_frame_the_page_nor_post_to_the_server(browser, address):
+    """A page of another origin, which a browser shows, tries both."""
+    page, _ = open_page(browser, address)
+    other = address.replace("127.0.0.1", "localhost")
+    page.goto(f"{other}docs")  # another origin of the same server
+    page.evaluate("document.body.innerHTML = ''")
+    metrics = httpx.get(f"{address}metrics", timeout=60).text
+    for kind in ("text/plain", "application/x-www-form-urlencoded"):
+        page.evaluate(
+            "([url, type]) => fetch(url, {method: 'POST', mode: 'no-cors', headers: {'Content-Type': type}, "
+            "body: JSON.stringify({sentences: 'a bank'})}).catch(() => null)",
+            [f"{address}embed", kind],
+        )
+    words = [line for line in metrics.splitlines() if line.startswith("elmo_words_total")]
+    later = httpx.get(f"{address}metrics", timeout=60).text
+    assert [line for line in later.splitlines() if line.startswith("elmo_words_total")] == words
+    page.context.close()
+
+
+@pytest.fixture(scope="module")
+def both_address() -> Iterator[str]:
+    models = {name: ServedModel(name, Elmo.from_pretrained(name)) for name in ("en-small", "zh-small")}
+    yield from run_server(Settings(port=0), Served(models))
+
+
+@pytest.mark.filterwarnings("ignore::elmo.text.units.UnfamiliarScriptWarning")
+def test_the_language_button_chooses_model_and_examples(browser, both_address):
+    page, faults = open_page(browser, both_address)
+    expect(page.locator("#pair")).to_contain_text("bank")
+    assert page.inner_text("#model-name") == "en-small" and "follows the topic" in page.inner_text("#limits")
+    page.click("#language")
+    expect(page.locator("#pair")).to_contain_text("杜鹃")
+    assert page.inner_text("#model-name") == page.input_value("#model") == "zh-small"
+    page.click("#language")
+    expect(page.locator("#pair")).to_contain_text("bank")
+    page.fill("#sentence-0", "我去银行存钱")  # text of the visitor's own stays, and is warned of
+    expect(page.locator("#script-note")).to_contain_text("Choose the model zh-small")
+    page.click("#language")
+    assert page.input_value("#sentence-0") == "我去银行存钱"
+    page.select_option("#model", "zh-small")
+    expect(page.locator("#script-note")).to_be_hidden()
+    assert page.input_value("#sentence-0") == "我去银行存钱" and not faults
+    page.context.close()
+
+
+def test_a_phone_has_no_mouse_hints_and_nothing_is_cut(browser, address):
+    page, _ = open_page(browser, address, viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True)
+    page.wait_for_selector("#pair-cosine")
+    text = page.inner_text("main")
+    assert "Tap two words" in text and "Shift" not in text and "Point at" not in text
+    for tab in ("senses", "tasks", "meaning"):
+        page.click(f"#tab-{tab}")
+        wide = "all => all.filter(e => e.getBoundingClientRect().right > innerWidth + 1).map(e => e.id)"
+        assert page.locator("main svg, main pre, main .card, .tabs button").evaluate_all(wide) == []
+    page.context.close()

@@ -131,3 +131,35 @@ def test_a_task_shares_the_served_model_it_was_trained_with(language_folder, tag
     task, model = served.tasks["places"], served.models["tiny"].elmo
     assert task._layers._model is model
     assert task.predict([["Rome"]]) == load(tagger).predict([["Rome"]])
+
+
+@pytest.mark.filterwarnings("ignore::elmo.text.units.UnfamiliarScriptWarning")
+def test_without_models_the_language_of_the_text_chooses_between_the_two_of_the_package():
+    from fastapi.testclient import TestClient
+
+    from elmo.serve.app import create_app
+
+    settings = Settings(threads=1)
+    with TestClient(create_app(settings), base_url="http://localhost") as client:
+        assert [model["name"] for model in client.get("/models").json()["models"]] == ["en-small", "zh-small"]
+
+        def model_of(path, **body):
+            answer = client.post(path, json=body)
+            assert answer.status_code == 200, answer.text
+            return answer.json()["model"]
+
+        english, chinese, mixed = "I went to the bank", "我去银行存钱", "我用 Kubernetes 部署服务"
+        for text, expected in (
+            (english, "en-small"),
+            (chinese, "zh-small"),
+            (mixed, "zh-small"),
+            ("", "en-small"),
+        ):
+            assert model_of("/v1/embeddings", input=text) == expected
+            assert model_of("/embed", sentences=[text]) == expected
+            assert model_of("/embed", sentences=[text.split()]) == expected
+        assert model_of("/similarity", sentence_a="我去[银行]", sentence_b="[河岸]") == "zh-small"
+        assert model_of("/score", sentences=[chinese]) == "zh-small"
+        assert model_of("/substitutes", sentence="我去[银]行") == "zh-small"
+        assert model_of("/embed", sentences=chinese, model="en-small") == "en-small"
+        assert model_of("/embed", sentences=chinese, model="default") == "en-small"

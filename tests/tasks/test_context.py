@@ -9,7 +9,7 @@ import torch
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError
 from elmo.tasks import load
-from elmo.tasks.layer_store import LayerStore, read_layers
+from elmo.tasks.layer_store import LayerStore, compute_layers
 from elmo.tasks.networks import Batcher, BilmShape, Vocabularies, WordList
 from elmo.tasks.settings import make_settings
 from elmo.tasks.task import build_network
@@ -27,7 +27,7 @@ def fused_folder(fused_model, tmp_path):
 def build(model, context):
     settings = small("tagging", elmo__context=context, words__kinds=[])
     shape = BilmShape(model.num_layers, model.dim, 0 if context == "none" else model.context.dim)
-    values = dict(zip(SENTENCES, read_layers(model, SENTENCES, with_context=context != "none"), strict=True))
+    values = dict(zip(SENTENCES, compute_layers(model, SENTENCES, with_context=context != "none"), strict=True))
     words = Vocabularies(WordList(), WordList(), 0)
     labels = {"tags": ["A", "B"], "marks_spans": False, "strict": False, "crf": False}
     torch.manual_seed(0)
@@ -118,7 +118,7 @@ def test_stores_with_and_without_contexts_are_separate(fused_model, tmp_path):
         store = LayerStore(fused_model, tmp_path, with_context=with_context)
         store.add(SENTENCES)
         for words, expected in zip(
-            SENTENCES, read_layers(fused_model, SENTENCES, with_context=with_context), strict=True
+            SENTENCES, compute_layers(fused_model, SENTENCES, with_context=with_context), strict=True
         ):
             np.testing.assert_array_equal(store[words], expected)
     assert len(list(tmp_path.iterdir())) == 2

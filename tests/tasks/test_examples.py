@@ -24,9 +24,10 @@ def run_example(monkeypatch, tmp_path):
 
 def test_movie_reviews(run_example, tmp_path, bilm_folder, capsys):
     reviews = write_toy("classification", tmp_path, size=40)
-    run_example("movie_reviews.py", reviews, "--model", bilm_folder, "--epochs", 1, "--say", "a cat")
+    run_example("movie_reviews.py", reviews, "--model", bilm_folder, "--lstm", "--epochs", 1, "--say", "a cat")
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0].startswith("epoch 1: loss ") and printed[-1] in ("'a cat' is good", "'a cat' is bad")
+    assert printed[0].startswith("TF-IDF") and printed[1].startswith("epoch 1: loss ")
+    assert printed[-1] in ("'a cat' is good", "'a cat' is bad")
 
 
 def test_entities(run_example, tmp_path, bilm_folder, capsys):

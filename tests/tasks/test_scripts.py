@@ -11,9 +11,8 @@ from elmo import Elmo, InputError, tasks
 from elmo.analysis import probe
 from elmo.cli import main
 from elmo.config import EncoderConfig, ModelConfig, TokenizationConfig, WordConfig
-from elmo.files.sources import Lines
 from elmo.tasks.families import choose_family
-from elmo.tasks.readers import open_input, open_reader
+from elmo.tasks.readers import open_reader
 from elmo.tasks.settings import ReadSettings, TaskInputs
 from tests.tasks.toys import small
 
@@ -292,22 +291,6 @@ def test_a_comparison_is_resumed_with_the_same_scripts_only(language, bilm, tmp_
     (tmp_path / "table" / "compare.json").write_text(json.dumps(record), encoding="utf-8")
     with pytest.raises(InputError, match="holds a comparison with other inputs"):
         compare()
-
-
-def test_lines_without_spaces_are_sentences_if_the_model_reads_more_letters_than_a_word_has(language, tmp_path):
-    def detect(scripts: tuple[str, ...], *lines: tuple[str, ...]) -> str | None:
-        (tmp_path / "lines").write_text("".join(f"{''.join(line)}\n" for line in lines), encoding="utf-8")
-        trained = ReadSettings("conll", {"word": "1", "tag": "2"}, scripts=scripts)
-        source = Lines(str(tmp_path / "lines"))
-        return open_input(source, "tagging", trained, ReadSettings(), known=(), sense_entries=()).settings.format
-
-    sentences = [language.sentence(number) for number in range(3)]
-    words = [language.subject, language.place(0), language.verb]
-    assert detect(language.scripts, *sentences) == "text"
-    assert detect(("Han",), *sentences) == "conll"
-    assert detect(language.scripts, *words) == "conll"
-    assert detect(language.scripts, *sentences, *words[:2]) == "text"
-    assert detect(language.scripts, tuple("吾輩は猫")) == "text"  # as with Han alone
 
 
 @pytest.mark.parametrize(

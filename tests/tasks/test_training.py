@@ -13,7 +13,7 @@ import pytest
 from elmo import CheckpointError, ConfigError, Elmo, InputError
 from elmo.tasks import load
 from elmo.tasks.fit import FitState, Watcher
-from elmo.tasks.settings import TaskInputs, make_settings
+from elmo.tasks.settings import FitSettings, TaskInputs, make_settings
 from elmo.tasks.shared_inputs import SharedInputs, read_splits
 from elmo.tasks.training import SCORES_FILE, TRAINING, read_run, start, train_task
 from tests.conftest import TINY_CONFIG
@@ -89,15 +89,15 @@ def test_training_stops_when_the_dev_score_no_longer_rises(train_toy):
     assert len(scores.history) == scores.best_epoch + 2 < 30
 
 
-def test_a_cooling_learning_rate_falls_to_almost_nothing(train_toy, monkeypatch):
+def test_linear_decay_falls_to_almost_nothing(train_toy, monkeypatch):
     rates = []
     monkeypatch.setattr(
         "elmo.tasks.training.save_state",
         lambda path, state: rates.append(state.optimizer["param_groups"][0]["lr"]),
     )
-    train_toy("tagging", fit__num_epochs=2, fit__patience=2, fit__cooling=True, fit__learning_rate=0.01)
-    assert 0.005 < rates[0] < 0.008
-    assert 0 < rates[1] < 0.003
+    train_toy("tagging", fit__num_epochs=2, fit__patience=2, fit__linear_decay=True, fit__learning_rate=0.01)
+    assert 0.015 < rates[0] < 0.025  # of few epochs it starts higher
+    assert 0 < rates[1] < 0.008
 
 
 def test_changed_data_is_not_gone_on_with(toy_inputs, tmp_path):
@@ -123,7 +123,7 @@ def test_scores_below_nothing_or_without_a_number_keep_some_weights():
     state, best = FitState(), []
     for epoch, score in enumerate([math.nan, -40.0, -60.0, -20.0, math.nan], start=1):
         state.epoch = epoch
-        state.note(0.0, {"accuracy": score}, "accuracy", patience=5)
+        state.record_epoch(0.0, {"accuracy": score}, "accuracy", FitSettings())
         best.append(state.best_epoch)
     assert best == [1, 2, 2, 4, 4]
 
@@ -212,7 +212,7 @@ def test_dev_examples_are_taken_from_training_alike_for_every_seed_and_fraction(
     splits = read_splits(TaskInputs("tagging", path))
     choices = [small("tagging", fit__seed=seed, fit__fraction=part).fit for seed, part in ((0, 1.0), (1, 0.5))]
     drawn = [splits.draw(choice) for choice in choices]
-    assert drawn[0][1] == drawn[1][1] and len(drawn[0][1]) == 2
+    assert drawn[0][1] == drawn[1][1] and len(drawn[0][1]) == 6
     assert len(drawn[1][0]) == 11
     assert all(example not in drawn[0][1] for example in drawn[0][0] if drawn[0][0].count(example) == 1)
 

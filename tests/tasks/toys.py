@@ -17,12 +17,15 @@ PLACES = ("Paris", "Oslo", "Rome", "Lima")
 
 def small(family: str, **changes: object) -> TaskSettings:
     """Settings of a tiny network; names with __ for the dot."""
-    return make_settings(family, {**SMALL, **{name.replace("__", "."): value for name, value in changes.items()}})
+    network = {"network.kind": "bilstm"} if family == "classification" else {}
+    return make_settings(
+        family, {**SMALL, **network, **{name.replace("__", "."): value for name, value in changes.items()}}
+    )
 
 
 def write_toy(family: str, folder: Path, name: str = "train", *, size: int = 24, seed: int = 0) -> Path:
     """Write examples of a family in the format it is best known by."""
-    draw = random.Random(f"{'spans' if family == 'question_answering' else family} {seed}")  # as at bbefda1
+    draw = random.Random(f"{'spans' if family == 'question_answering' else family} {seed}")  # as in saved_folders
     path = folder / f"{name}.{SUFFIXES[family]}"
     path.write_text(WRITERS[family](draw, size), encoding="utf-8")
     if family == "senses":

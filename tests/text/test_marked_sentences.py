@@ -20,6 +20,10 @@ from elmo.text.tokenize import split_on_spaces, tokenize
         ("the [York]-based firm", "the York-based firm", (1, 2)),
         ("I [don't] know", "I don 't know", (1, 3)),
         ("go 语[言] 😀 now", "go 语 言 😀 now", (2, 3)),
+        ("我去【银行】存钱", "我 去 银 行 存 钱", (2, 4)),
+        ("河边的［银行］", "河 边 的 银 行", (3, 5)),
+        ("他去了「银行」", "他 去 了 银 行", (3, 5)),
+        ("他说「你好」，去[银行]", "他 说 「 你 好 」 ， 去 银 行", (8, 10)),
     ],
 )
 def test_the_marked_words_are_found_and_the_brackets_vanish(sentence, words, marked):
@@ -53,7 +57,8 @@ def test_one_mark_amid_any_stray_brackets_is_read_unless_it_holds_no_word(before
 
 
 @pytest.mark.parametrize(
-    ("sentence", "number"), [("no mark", 0), ("[a] and [b]", 2), ("empty []", 0), ("[open", 0), ("[[]]", 0)]
+    ("sentence", "number"),
+    [("no mark", 0), ("[a] and 【b】", 2), ("「a」和「b」", 0), ("empty []", 0), ("[open", 0), ("[[]]", 0)],
 )
 def test_anything_but_one_mark_is_refused(sentence, number):
     with pytest.raises(InputError) as raised:

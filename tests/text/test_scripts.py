@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 from elmo import Elmo
-from elmo.text.units import ScriptWatch, UnfamiliarScriptWarning, script_of
+from elmo.text.units import ScriptWatch, UnfamiliarScriptWarning, main_script, script_of
 
 ENGLISH = ["the", "bank", "river", "naïve", "Ω"] + ["money"] * 20
 
@@ -71,3 +71,20 @@ def test_every_way_to_read_text_warns(call):
             model.substitutes("我去[银]行")
         else:
             getattr(model, call)("我去银行存钱")
+
+
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [
+        ("我用Python写代码", "Han"),
+        ("我的iPhone没电了", "Han"),
+        ("打开 Windows 系统", "Han"),
+        ("iPhone 15 Pro Max 手机", "Han"),
+        ("The word 银行 means bank in Chinese", "Latin"),
+        ("hello", "Latin"),
+        ("Я живу в Москве", "Cyrillic"),
+        ("123 !", None),
+    ],
+)
+def test_a_substantial_share_of_han_characters_makes_a_text_chinese(text, script):
+    assert main_script([text]) == script

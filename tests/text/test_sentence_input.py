@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmo.errors import InputError
-from elmo.text.sentence_input import read_sentence, read_sentences, read_word_lists
+from elmo.text.sentence_input import read_sentence, read_sentences, read_word_lists, warn_of_single_words
 from elmo.text.tokenize import split_on_spaces, tokenize
 
 
@@ -44,6 +44,7 @@ def test_strings_and_lists_of_words_may_be_mixed_in_any_iterable():
         (b"a b", "b'a b' of type bytes"),
         (None, "None"),
         (5, "5 of type int"),
+        ({"a": "b"}, "{'a': 'b'} of type dict"),
     ],
 )
 def test_what_is_no_list_of_sentences_is_refused(sentences, came):
@@ -51,9 +52,15 @@ def test_what_is_no_list_of_sentences_is_refused(sentences, came):
         read_sentences(sentences, tokenize)
 
 
-def test_an_empty_list_of_sentences_is_refused():
-    with refused("An empty list was given; give at least one sentence (an empty one is allowed)."):
-        read_sentences([], tokenize)
+def test_an_empty_list_has_no_sentences():
+    assert read_sentences([], tokenize) == []
+
+
+def test_a_flat_list_of_words_is_warned_of():
+    with pytest.warns(UserWarning, match="3 sentences of one word each"):
+        warn_of_single_words(["I", "love", "dogs"], stacklevel=2)
+    for sentences in (["I love dogs", "yes", "no"], [["I", "love", "dogs"]], ["Hi"], "abc", ["你", "好", "吗"]):
+        warn_of_single_words(sentences, stacklevel=2)  # a warning is an error in tests
 
 
 def test_a_wrong_sentence_is_named_by_its_position():

@@ -11,11 +11,11 @@ from torch.utils.data import DataLoader
 
 from elmo import Elmo, vectors
 from elmo.errors import ConfigError, InputError
+from elmo.integrations.torch_data import pad
 from elmo.vectors import VectorSettings, embed_files, writing
-from elmo.vectors.torch_dataset import pad
 from tests.vectors.conftest import PART_BYTES, SENTENCES, read_all
 
-SETTINGS = VectorSettings(part_bytes=PART_BYTES)
+SETTINGS = VectorSettings(part_bytes=PART_BYTES, file_format="parquet")
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from elmo.errors import InputError
 from elmo.vectors import VectorSettings, embed_files, folder
 from tests.vectors.conftest import PART_BYTES, SENTENCES, read_all
 
-SETTINGS = VectorSettings(part_bytes=PART_BYTES)
+SETTINGS = VectorSettings(part_bytes=PART_BYTES, file_format="parquet")
 
 
 class StopError(Exception):

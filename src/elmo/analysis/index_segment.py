@@ -1,12 +1,14 @@
-"""A segment of an index: sentences, their words, where each word occurs, and the vectors of each layer.
+"""A segment of an index: what is searched of up to half a million words of a vectors folder.
 
-Everything but segment.json is memory-mapped. Occurrences are numbered in the order of the text; words are sorted
-so that forms of one word ("Play", "play") are adjacent. Vectors of length 1 are stored by faiss with 8 bits per
-dimension in cells (inverted lists), and a query is compared with the vectors in the cells nearest to it.
+The sentences stay in the vectors folder; a segment has the words and where each occurs, which row of the folder
+each occurrence is in, and the vectors of each layer. Everything is memory-mapped. Occurrences are numbered in the
+order of the text; words are sorted so that forms of one word ("Play", "play") are adjacent. Vectors of length 1
+are stored by faiss with 8 bits per dimension in cells (inverted lists), and a query is compared with the vectors
+in the cells nearest to it.
 """
 
 import bisect
-import json
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -16,18 +18,19 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.analysis.layers import Array, LayerKey, normalize
-from elmo.analysis.occurrences import CorpusFilter, CorpusSentence, Occurrence
-from elmo.errors import CheckpointError, ConfigError, InputError, first_line
+from elmo.analysis.occurrences import CorpusFilter
+from elmo.errors import CheckpointError, InputError, first_line
+from elmo.extras import require
 from elmo.files.arrays import read_npy
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
+Numbers: TypeAlias = npt.NDArray[np.int64]
 # What reading damaged files raises, depending on which byte is wrong.
 DAMAGE = (OSError, ValueError, KeyError, IndexError, TypeError, EOFError, OverflowError, RuntimeError)
 
-_DESCRIPTION = "segment.json"
-_TEXT, _TEXT_ENDS, _SENTENCE_STARTS = "text.bin", "text_ends.npy", "sentence_starts.npy"
-_OFFSETS, _WORDS, _WORD_ENDS = "offsets.npy", "words.bin", "word_ends.npy"
-_POSTINGS, _POSTING_ENDS = "postings.npy", "posting_ends.npy"
+_WORDS, _WORD_ENDS, _POSTINGS, _POSTING_ENDS = "words.bin", "word_ends.npy", "postings.npy", "posting_ends.npy"
+# Of each row: where it is in the vectors folder, its file, its number among the sentences there, its last word.
+_ROWS = "rows.npy"
 _CELLS_SEARCHED = 48  # of all segments together
 _FEWEST_CELLS = 10  # of one of them
 _POINTS_PER_CELL = 64  # to learn its centre from
@@ -43,11 +46,7 @@ def damaged(path: Path, error: Exception) -> CheckpointError:
 
 def require_faiss() -> Any:
     """Return the library; ConfigError with the extra to install if it is missing."""
-    try:
-        import faiss
-    except ImportError as error:
-        raise ConfigError("An index of occurrences needs faiss: pip install 'modern-elmo[analysis]'.") from error
-    return faiss
+    return require("faiss", "analysis", "An index of occurrences")
 
 
 class Segment:
@@ -56,38 +55,26 @@ class Segment:
     def __init__(self, folder: Path, source_names: Sequence[str]) -> None:
         """Open the files; CheckpointError if they are damaged."""
         self.folder = folder
+        self._source_names = source_names
         self._vectors: dict[LayerKey, VectorFile] = {}
         try:
-            pieces = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8"))["sources"]
-            # Each piece: the source, the number of its first sentence here, how many sentences.
-            self.pieces = [(source_names[number], first, count) for number, first, count in pieces]
-            self._piece_starts = [int(each) for each in np.cumsum([0, *(count for *_, count in self.pieces)])]
-            self._text = _Strings(folder / _TEXT, folder / _TEXT_ENDS)
             self.words = _Strings(folder / _WORDS, folder / _WORD_ENDS)
-            self._starts = _load(folder / _SENTENCE_STARTS)
-            self._offsets = _load(folder / _OFFSETS, num_dims=2)
-            self._postings = _load(folder / _POSTINGS)
-            self._posting_ends = _load(folder / _POSTING_ENDS)
-            self._check()
+            self._postings, self._posting_ends = _load(folder / _POSTINGS), _load(folder / _POSTING_ENDS)
+            self._rows = _load(folder / _ROWS, num_dims=2)
+            if self._rows.shape[1] != 4 or not len(self._rows):
+                raise ValueError(f"{_ROWS} does not describe rows")
+            self._ends = np.ascontiguousarray(self._rows[:, 3])
+            if len(self._postings) != self.num_occurrences:
+                raise ValueError(f"{_POSTINGS} does not fit the other files")
+            if len(self._posting_ends) != len(self.words) or self._posting_ends[-1] != self.num_occurrences:
+                raise ValueError(f"{_POSTING_ENDS} does not fit the other files")
         except DAMAGE as error:
             raise damaged(folder, error) from error
-
-    def _check(self) -> None:
-        """Raise ValueError if the files do not belong together."""
-        num_words = len(self._offsets)
-        fits = {
-            _SENTENCE_STARTS: len(self._starts) == len(self._text) == self._piece_starts[-1],
-            _OFFSETS: self._offsets.shape[1] == 2,
-            _POSTINGS: len(self._postings) == num_words,
-            _POSTING_ENDS: len(self._posting_ends) == len(self.words) and self._posting_ends[-1] == num_words,
-        }
-        if wrong := [name for name, is_right in fits.items() if not is_right]:
-            raise ValueError(f"{wrong[0]} does not fit the other files")
 
     @property
     def num_occurrences(self) -> int:
         """The number of words in its sentences."""
-        return len(self._offsets)
+        return int(self._ends[-1])
 
     def vectors(self, layer: LayerKey) -> "VectorFile":
         """Return the vectors of a layer: of the distinct words for layer 0, of the occurrences for the others."""
@@ -95,19 +82,19 @@ class Segment:
             self._vectors[layer] = VectorFile(self.folder / _layer_file(layer))
         return self._vectors[layer]
 
-    def occurrences_of(self, word: str) -> npt.NDArray[np.int64]:
+    def occurrences_of(self, word: str) -> Numbers:
         """Return the numbers of the occurrences of all forms of a word."""
         forms = self.forms_of(word)
         start, end = (int(self._posting_ends[form - 1]) if form else 0 for form in (forms.start, forms.stop))
         return np.asarray(self._postings[start:end], dtype=np.int64)
 
-    def runs_of(self, words: Sequence[str]) -> npt.NDArray[np.int64]:
+    def runs_of(self, words: Sequence[str]) -> Numbers:
         """Return the numbers of the first words where all these words stand in a row in one sentence."""
-        found = self.occurrences_of(words[0])
+        first = self.occurrences_of(words[0])
         for distance, word in enumerate(words[1:], start=1):
-            found = np.intersect1d(found, self.occurrences_of(word) - distance)
-        sentences = (np.searchsorted(self._starts, found + far, side="right") for far in (0, len(words) - 1))
-        return np.asarray(found[np.equal(*sentences)], dtype=np.int64)
+            first = np.intersect1d(first, self.occurrences_of(word) - distance)
+        sentences = (np.searchsorted(self._ends, first + far, side="right") for far in (0, len(words) - 1))
+        return np.asarray(first[np.equal(*sentences)], dtype=np.int64)
 
     def forms_of(self, word: str) -> range:
         """Return the numbers of the words that equal this one except for upper and lower case."""
@@ -115,103 +102,77 @@ class Segment:
         ends = (bisect.bisect_left, bisect.bisect_right)
         return range(*(find(numbers, folded, key=lambda number: self.words[number].casefold()) for find in ends))
 
-    def __getitem__(self, number: int) -> Occurrence:
-        """Return an occurrence by its number."""
-        sentence = int(np.searchsorted(self._starts, number, side="right")) - 1
-        start = int(self._starts[sentence])
-        return Occurrence(self._sentence(sentence), number - start, number - start + 1)
-
-    def _sentence(self, number: int) -> CorpusSentence:
-        offsets = self._offsets[self._start(number) : self._start(number + 1)].tolist()
-        piece = bisect.bisect_right(self._piece_starts, number) - 1
-        source, first, _ = self.pieces[piece]
-        in_source = first + number - self._piece_starts[piece]
-        return CorpusSentence(self._text[number], tuple(map(tuple, offsets)), source, in_source)
+    def locate(self, number: int) -> tuple[int, str, int, int]:
+        """Return an occurrence's row in the folder, its file, the number of its sentence there, and its place."""
+        row = int(np.searchsorted(self._ends, number, side="right"))
+        position, source, sentence, _ = self._rows[row].tolist()
+        return position, self._source_names[source], sentence, number - (int(self._ends[row - 1]) if row else 0)
 
     def mask(self, chosen: CorpusFilter | None) -> Mask | None:
         """Return which occurrences pass a filter; None if all do."""
         if chosen is None or chosen.is_whole:
             return None
-        mask = np.zeros(self.num_occurrences, dtype=np.bool_)
-        for (source, first, count), start in zip(self.pieces, self._piece_starts, strict=False):
-            low = max(chosen.first_sentence - first, 0)
-            high = count if chosen.last_sentence is None else min(chosen.last_sentence - first, count)
-            if chosen.has_source(source) and low < high:
-                mask[self._start(start + low) : self._start(start + high)] = True
-        return mask
-
-    def _start(self, sentence: int) -> int:
-        """Return the number of a sentence's first occurrence."""
-        return int(self._starts[sentence]) if sentence < len(self._starts) else self.num_occurrences
+        names = np.array([chosen.has_source(name) for name in self._source_names], dtype=np.bool_)
+        sentences = self._rows[:, 2]
+        passes = names[self._rows[:, 1]] & (sentences >= chosen.first_sentence)
+        if chosen.last_sentence is not None:
+            passes &= sentences < chosen.last_sentence
+        return np.repeat(passes, np.diff(self._ends, prepend=0))
 
 
 class SegmentWriter:
-    """Writes a segment into a folder, sentence by sentence; vectors wait on disk until it is complete."""
+    """Writes a segment into a folder, row by row; vectors wait on disk until it is complete."""
 
     def __init__(self, folder: Path, layers: Sequence[LayerKey]) -> None:
         self._folder = folder
         folder.mkdir(parents=True)
         self._spools = {layer: (folder / f"layer-{layer}.spool").open("wb") for layer in layers}
         self._dims: dict[LayerKey, int] = {}
-        self._texts: list[str] = []
-        self._starts: list[int] = []
-        self._offsets: list[tuple[int, int]] = []
-        self._word_numbers: list[int] = []
+        self._rows: list[tuple[int, int, int, int]] = []
+        self._word_numbers = array("q")
         self._words: dict[str, int] = {}
-        self._word_vectors: list[npt.NDArray[np.float16]] = []
-        self._pieces: list[list[int]] = []
         self.num_occurrences = 0
 
-    def add(self, sentence: CorpusSentence, source: int, vectors: Mapping[LayerKey, Array]) -> None:
-        """Add a sentence and its vectors (T, dimensions) in each layer, including layer 0."""
-        if not self._pieces or self._pieces[-1][0] != source:
-            self._pieces.append([source, sentence.number, 0])
-        self._pieces[-1][2] += 1
-        self._texts.append(sentence.text)
-        self._starts.append(self.num_occurrences)
-        self._offsets += sentence.offsets
-        for place, word in enumerate(sentence.words):
-            if word not in self._words:
-                self._words[word] = len(self._words)
-                self._word_vectors.append(normalize(vectors[0][place]).astype(np.float16))
-            self._word_numbers.append(self._words[word])
+    def add(
+        self, position: int, source: int, sentence: int, words: Sequence[str], vectors: Mapping[LayerKey, Array]
+    ) -> None:
+        """Add a row of the folder with its words and their vectors (T, dimensions) in each layer."""
+        self.num_occurrences += len(words)
+        self._rows.append((position, source, sentence, self.num_occurrences))
+        self._word_numbers.extend(self._words.setdefault(word, len(self._words)) for word in words)
         for layer, spool in self._spools.items():
             self._dims[layer] = vectors[layer].shape[1]
-            spool.write(normalize(vectors[layer]).astype(np.float16).tobytes())
-        self.num_occurrences += len(sentence.offsets)
+            spool.write(normalize(np.asarray(vectors[layer], np.float32)).astype(np.float16).tobytes())
 
     def close(self) -> None:
         """Close the files as they are."""
         for spool in self._spools.values():
             spool.close()
 
-    def finish(self) -> None:
-        """Write everything that Segment reads."""
+    @property
+    def words(self) -> list[str]:
+        """The distinct words, sorted as they are stored."""
+        return sorted(self._words, key=lambda word: (word.casefold(), word))
+
+    def finish(self, word_vectors: Array) -> None:
+        """Write everything that Segment reads; `word_vectors` are those of `words` in layer 0."""
         self.close()
-        folder = self._folder
-        _write_strings(self._texts, folder / _TEXT, folder / _TEXT_ENDS)
-        np.save(folder / _SENTENCE_STARTS, np.asarray(self._starts, dtype=np.int64))
-        np.save(folder / _OFFSETS, np.asarray(self._offsets, dtype=np.uint32).reshape(-1, 2))
-        self._write_words()
+        folder, words = self._folder, self.words
+        np.save(folder / _ROWS, np.asarray(self._rows, dtype=np.int64))
+        _write_strings(words, folder / _WORDS, folder / _WORD_ENDS)
+        old_numbers = np.asarray([self._words[word] for word in words], dtype=np.int64)
+        new_numbers = np.empty_like(old_numbers)
+        new_numbers[old_numbers] = np.arange(len(words))
+        numbers = new_numbers[np.asarray(self._word_numbers, dtype=np.int64)]
+        np.save(folder / _POSTINGS, np.argsort(numbers, kind="stable").astype(np.uint32))
+        np.save(folder / _POSTING_ENDS, np.cumsum(np.bincount(numbers, minlength=len(words)), dtype=np.int64))
+        write_vectors(folder / _layer_file(0), normalize(word_vectors))
         for layer, dim in self._dims.items():
             path = folder / f"layer-{layer}.spool"
             spool = np.memmap(path, dtype=np.float16, mode="r").reshape(-1, dim)
             write_vectors(folder / _layer_file(layer), spool)
             del spool
             path.unlink()
-        (folder / _DESCRIPTION).write_text(json.dumps({"sources": self._pieces}), encoding="utf-8")
-
-    def _write_words(self) -> None:
-        words = sorted(self._words, key=lambda word: (word.casefold(), word))
-        _write_strings(words, self._folder / _WORDS, self._folder / _WORD_ENDS)
-        old_numbers = np.asarray([self._words[word] for word in words], dtype=np.int64)
-        new_numbers = np.empty_like(old_numbers)
-        new_numbers[old_numbers] = np.arange(len(words))
-        numbers = new_numbers[np.asarray(self._word_numbers, dtype=np.int64)]
-        np.save(self._folder / _POSTINGS, np.argsort(numbers, kind="stable").astype(np.uint32))
-        counts = np.bincount(numbers, minlength=len(words))
-        np.save(self._folder / _POSTING_ENDS, np.cumsum(counts, dtype=np.int64))
-        write_vectors(self._folder / _layer_file(0), np.stack(self._word_vectors)[old_numbers])
 
 
 def write_vectors(path: Path, vectors: npt.NDArray[np.floating[Any]]) -> None:

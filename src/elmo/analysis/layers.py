@@ -60,22 +60,17 @@ def embed_layers(
     model: Elmo, sentences: Sequence[Sequence[str]], keys: Sequence[LayerKey]
 ) -> list[dict[LayerKey, Array]]:
     """Return, for each sentence, the vectors (T, dimensions) of its words in each layer."""
-    if not sentences:
-        return []
-    arrays = model.embed([list(words) for words in sentences], layers="all")
-    found: list[dict[LayerKey, Array]] = [
-        {
-            key: layers.mean(axis=0, dtype=np.float32) if key == "average" else layers[key]
-            for key in keys
-            if key != "meaning"
-        }
-        for layers in arrays
-    ]
-    if "meaning" in keys:
-        meanings = model.add_context(sentences, [layers[-1] for layers in arrays])
-        for each, vectors in zip(found, meanings, strict=True):
-            each["meaning"] = vectors
-    return found
+    words = [list(sentence) for sentence in sentences]
+    by_sentence: list[dict[LayerKey, Array]] = [{} for _ in words]
+    if "meaning" in keys and words:
+        for vectors, meaning in zip(by_sentence, model.embed(words, layers="meaning"), strict=True):
+            vectors["meaning"] = meaning
+    others = [key for key in keys if key != "meaning"]
+    if others and words:
+        for vectors, layers in zip(by_sentence, model.embed(words, layers="all"), strict=True):
+            for key in others:
+                vectors[key] = layers.mean(axis=0, dtype=np.float32) if key == "average" else layers[key]
+    return by_sentence
 
 
 def settings_for(model: Elmo, reading: TextSettings | None = None) -> TextSettings:
@@ -104,7 +99,7 @@ def embed_occurrences(
             spans = [
                 [(occurrences[each].start, occurrences[each].end) for each in numbers] for _, numbers in window
             ]
-            arrays = model.embed_phrases([words for words, _ in window], spans, layers=layer)
+            arrays = model.embed_spans([words for words, _ in window], spans, layers=layer)
             for (_, numbers), array in zip(window, arrays, strict=True):
                 vectors[numbers] = array
                 advance(0)

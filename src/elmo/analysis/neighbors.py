@@ -162,7 +162,7 @@ def find_neighbors(
 def embed_query(model: Elmo, query: Occurrence, keys: Sequence[LayerKey]) -> dict[LayerKey, Array]:
     """Return the query's vector of length 1 in each layer."""
     words, span = query.sentence.words, (query.start, query.end)
-    return {key: normalize(model.embed_phrases([words], [[span]], layers=key)[0][0]) for key in keys}
+    return {key: normalize(model.embed_spans([words], [[span]], layers=key)[0][0]) for key in keys}
 
 
 def _find_candidates(

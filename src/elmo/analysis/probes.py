@@ -18,7 +18,8 @@ import torch
 import torch.nn.functional as F
 
 from elmo.analysis.layers import Array
-from elmo.errors import ConfigError, InputError
+from elmo.errors import InputError
+from elmo.extras import require
 from elmo.model import Elmo
 from elmo.progress import progress_bar
 from elmo.tasks.examples import SenseSentence, SenseTarget, SentencePair, entry_of
@@ -58,11 +59,7 @@ class Score:
     @classmethod
     def of_examples(cls, measure: Callable[..., float], *columns: Floats) -> "Score":
         """Measure test examples, given as columns of numbers, and the bootstrap spread of that measure."""
-        try:
-            from scipy.stats import bootstrap
-        except ImportError as error:
-            raise ConfigError("This needs SciPy: pip install 'modern-elmo[analysis]'.") from error
-        found = bootstrap(
+        found = require("scipy.stats", "analysis", "A probe").bootstrap(
             columns, measure, paired=True, vectorized=False, n_resamples=_RESAMPLES, method="percentile",
             random_state=0,
         )  # fmt: skip
@@ -124,7 +121,7 @@ def probe(
 
     _check(kind, train, sense_index, seeds, max_train_words, max_test_words)
     limit = max_train_words or DEFAULT_MAX_TRAIN_WORDS.get(kind)
-    read = ReadSettings(format, dict(columns or {}), pair_target="score" if kind == "similarity" else "auto")
+    read = ReadSettings(format, columns=dict(columns or {}), pair_target="score" if kind == "similarity" else "auto")
     read = read.with_tokenization(model.config.tokenization)
     with progress_bar(unit="words", num_bytes=None, shown=progress) as report:
 
@@ -402,7 +399,7 @@ def _embed_targets(
         vectors = np.stack([array[:, start:end].mean(axis=1) for start, end in spans])  # (targets, L+1, 2D)
         meanings: Iterable[Array | None] = itertools.repeat(None, len(spans))
         if model.context is not None:
-            meanings = model.add_context([sentence.words], [vectors[:, -1]], spans=[spans])[0][:, None]
+            meanings = model.embed_spans([list(sentence.words)], [spans], layers="meaning")[0][:, None]
         yield from zip(sentence.targets, vectors, meanings, strict=True)
 
 

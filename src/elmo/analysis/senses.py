@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from elmo.analysis.layers import Array, choose_layer, embed_occurrences, normalize
 from elmo.analysis.occurrences import Occurrence, is_same_word, sample_some
-from elmo.errors import ConfigError, InputError
+from elmo.errors import InputError
+from elmo.extras import require
 from elmo.model import Elmo
 
 FEWEST_OCCURRENCES = 10  # below, senses are not looked for
@@ -278,10 +279,7 @@ def reduce(vectors: Array, num_components: int = _COMPONENTS) -> Array:
 
 def require_sklearn() -> None:
     """Raise ConfigError with the extra to install if scikit-learn is missing."""
-    try:
-        import sklearn  # noqa: F401
-    except ImportError as error:
-        raise ConfigError("This needs scikit-learn: pip install 'modern-elmo[analysis]'.") from error
+    require("sklearn", "analysis", "Clustering")
 
 
 def _choose_number(points: Array, seed: int) -> tuple[int, float | None]:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from elmo.errors import ConfigError, InputError
+from elmo.errors import InputError
+from elmo.extras import require
 from elmo.files.durable import atomic_write
 
 if TYPE_CHECKING:
@@ -79,10 +80,7 @@ def check_output(output: str | Path) -> Path:
 
 def require_matplotlib() -> None:
     """Raise ConfigError with the extra to install if matplotlib is missing."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ConfigError("Drawing needs matplotlib: pip install 'modern-elmo[plot]'.") from error
+    require("matplotlib", "plot", "Drawing")
 
 
 @contextmanager

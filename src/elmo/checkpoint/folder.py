@@ -31,7 +31,7 @@ from elmo.checkpoint.tensors import Array, read_tensors, write_tensors
 from elmo.checkpoint.weights import Storage, StoredWeights, content_hash, store
 from elmo.config import ContextConfig, ModelConfig, SentenceConfig
 from elmo.errors import CheckpointError
-from elmo.files.durable import current_folder, replace_file, replacing_folder
+from elmo.files.durable import current_folder, link_or_copy, replace_file, replacing_folder
 from elmo.text.vocabulary import format_lines
 
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "weights.safetensors", "README.md"
@@ -137,9 +137,11 @@ def writing_model(checkpoint: Checkpoint, folder: Path, replaces: Collection[str
     try:
         if folder.exists() and not folder.is_dir():
             raise CheckpointError(f"{folder} is a file; give a folder to save the model to.")
-        keeps_card = CARD_FILE not in replaces and (folder / CARD_FILE).exists()
+        old_card = current_folder(folder) / CARD_FILE
         with replacing_folder(folder, replaces) as new:
-            if checkpoint.card is not None and not keeps_card:
+            if CARD_FILE not in replaces and old_card.is_file():
+                link_or_copy(old_card, new / CARD_FILE)  # what a reader sees must be complete
+            elif checkpoint.card is not None:
                 (new / CARD_FILE).write_bytes(checkpoint.card.encode("utf-8"))
             yield new
     except OSError as error:

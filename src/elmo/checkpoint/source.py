@@ -24,7 +24,7 @@ from elmo.checkpoint.location import HDF5_SUFFIXES, as_path, read_json, unreadab
 from elmo.config import EncoderConfig
 from elmo.errors import CheckpointError, first_line
 from elmo.files.durable import current_folder
-from elmo.text.units import count_scripts
+from elmo.text.units import main_script
 
 # The models that are part of the package, each a folder of its name; other distributions add theirs by this group
 # of entry points, whose values are packages with the files of a model.
@@ -78,6 +78,11 @@ def installed_models() -> dict[str, Path]:
     return {**found, **{folder.name: folder for folder in embedded if (folder / "config.json").is_file()}}
 
 
+def list_models() -> list[str]:
+    """Return the names of models that can be opened: those that are installed, then those that are downloaded."""
+    return [*installed_models(), *OFFICIAL]
+
+
 def models_by_script() -> dict[str, str]:
     """Return the name of an installed model for each script that one was made for: those of the packaged ones."""
     named = {"Han": "zh-small", "Latin": "en-small"}
@@ -85,9 +90,8 @@ def models_by_script() -> dict[str, str]:
 
 
 def choose_model(texts: Iterable[str]) -> str | None:
-    """Return the installed model for the script of most letters of some texts; None if that is the default one."""
-    counts = count_scripts(texts)
-    script = counts.most_common(1)[0][0] if counts else None
+    """Return the installed model for the main script of some texts; None if that is the default one."""
+    script = main_script(texts)
     name = None if script is None else models_by_script().get(script)
     return None if name == DEFAULT_NAME else name
 

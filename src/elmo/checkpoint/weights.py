@@ -75,6 +75,11 @@ class StoredWeights(Mapping[str, Float32]):
         return StoredWeights, (self._stored,)
 
     @property
+    def stored(self) -> Mapping[str, Array]:
+        """The arrays as they are in the file, with the scales of those in 8 bits."""
+        return self._stored
+
+    @property
     def storage(self) -> Storage:
         """How the weights are stored."""
         dtypes = {array.dtype for array in self._stored.values()}

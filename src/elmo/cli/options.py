@@ -1,19 +1,14 @@
-"""The options that several commands share, declared once, and what they mean: layers, a corpus, an open model.
+"""The options that several commands share, declared once, and what they mean: layers, a corpus, an open model."""
 
-A command takes a group of options as one parameter, `corpus: CorpusOptions`; `expand_options` turns the fields of
-the group into options of the command.
-"""
-
-import dataclasses
-import functools
-import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 import typer
 
+from elmo.cli.command import argument as argument
+from elmo.cli.command import option as option
 from elmo.errors import InputError
 from elmo.files.sources import check_text
 
@@ -29,62 +24,13 @@ NAMED_LAYERS = ("average", "top", "all", "concat", "meaning")
 ONE_VECTOR_LAYERS = tuple(name for name in NAMED_LAYERS if name != "all")
 State: TypeAlias = Literal["zero", "carry"]
 StoredAs: TypeAlias = Literal["float32", "float16", "compact"]
+_FILE_HELP = (
+    "Files: .txt (one sentence per line), .jsonl, .csv, .tsv, .parquet or .conllu, compressed (.gz, .xz, .zst) or "
+    "not; patterns such as 'texts/*.txt'; - is standard input."
+)
 
-
-def option(spec: str, help: str, default: Any = ..., *, shown: str | bool = True, min: int | None = None) -> Any:
-    """Declare an option; `spec` has its flags and the name of its value, as in "--output -o FILE".
-
-    Without flags, the parameter's name is the flag. Without a default, the option is required, or its default
-    follows Annotated[…]. `shown` replaces the default on the help page.
-    """
-    names = spec.split()
-    flags = [name for name in names if name.startswith("-")]
-    metavar = names[-1] if len(names) > len(flags) else None
-    return typer.Option(default, *flags, metavar=metavar, help=help, show_default=shown, min=min)
-
-
-def argument(spec: str, help: str, default: Any = ..., *, shown: bool = True) -> Any:
-    """Declare an argument; `spec` is its name on the help page."""
-    return typer.Argument(default, metavar=spec, help=help, show_default=shown)
-
-
-def expand_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command whose parameters that are groups of options (dataclasses) are replaced by their fields."""
-    parameters: list[inspect.Parameter] = []
-    groups: dict[str, type[Any]] = {}
-    for parameter in inspect.signature(command).parameters.values():
-        if isinstance(parameter.annotation, type) and dataclasses.is_dataclass(parameter.annotation):
-            groups[parameter.name] = parameter.annotation
-            parameters += (
-                inspect.Parameter(field.name, parameter.kind, default=field.default, annotation=field.type)
-                for field in dataclasses.fields(parameter.annotation)
-            )
-        else:
-            parameters.append(parameter)
-
-    @functools.wraps(command)
-    def call(**given: Any) -> None:
-        chosen = {
-            name: group(**{field.name: given.pop(field.name) for field in dataclasses.fields(group)})
-            for name, group in groups.items()
-        }
-        command(**given, **chosen)
-
-    del call.__wrapped__
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {each.name: each.annotation for each in parameters}
-    return call
-
-
-Rows = Annotated[
-    list[str] | None,
-    argument(
-        "INPUT",
-        "Files: .txt (one sentence per line), .jsonl, .csv, .tsv, .parquet or .conllu, compressed (.gz, .xz, "
-        ".zst) or not; patterns such as 'texts/*.txt'; - is standard input.",
-        shown=False,
-    ),
-]
+Rows = Annotated[list[str] | None, argument("INPUT", f"A sentence in quotes, or files. {_FILE_HELP}")]
+RowFiles = Annotated[list[str] | None, argument("INPUT", _FILE_HELP)]
 Column = Annotated[
     str | None,
     option(
@@ -107,25 +53,26 @@ ModelFormat = Annotated[
         "Format of the model's files if it cannot be detected: elmo, manylangs, hdf5, tensorflow or zip.",
     ),
 ]
-MarkedSentence = Annotated[str, argument("SENTENCE", "A sentence with one [marked] word.", shown=False)]
+MarkedSentence = Annotated[str, argument("SENTENCE", "A sentence with one [marked] word.")]
 WordIndex = Annotated[int | None, option("--word-index N", "Index of the word, from 0, instead of brackets.")]
 TextFiles = Annotated[list[str], argument("TEXT", "Text files in UTF-8; - is standard input.")]
 _ONE_OR_WEIGHTS = "the number of one layer (0 is the word alone), or one weight per layer, separated by commas."
+_DEFAULT_LAYERS = "meaning, or average without a context layer"
 LayerChoice = Annotated[
     str | None,
     option(
         "--layers LAYERS",
         "Layers to return: average, top, all, concat, meaning (the top layer with the context layer), "
         + _ONE_OR_WEIGHTS,
-        shown="average",
+        shown=_DEFAULT_LAYERS,
     ),
 ]
 MeaningChoice = Annotated[
     str | None,
     option(
-        "--layers",
+        "--layers LAYERS",
         f"Layers to compare: meaning, average, top, concat, {_ONE_OR_WEIGHTS}",
-        shown="meaning, or average without a context layer",
+        shown=_DEFAULT_LAYERS,
     ),
 ]
 _ONE_LAYER = "Layer to compare by: a number, top, average or meaning"
@@ -144,14 +91,14 @@ StateChoice = Annotated[
     State, option("--state", "State at the start of a sentence: zero, or carried over from the one before.")
 ]
 PrecisionChoice = Annotated[
-    str,
+    str | None,
     option(
         "--precision PRECISION",
-        "Precision of the matrix multiplications: float32, bfloat16, int8, or auto for the fastest on this CPU. "
-        "float32 replaces one that the CPU lacks.",
+        "Precision of the matrix multiplications: float32, int8, auto, or bfloat16 on a GPU.",
+        shown="auto",
     ),
 ]
-Threads = Annotated[int | None, option("--threads N", "Number of CPU threads.", shown="chosen by torch")]
+Threads = Annotated[int | None, option("--threads N", "Number of CPU threads.", shown="all cores", min=1)]
 LocalFilesOnly = Annotated[bool, option("--local-files-only", "Make no network call; use downloaded files only.")]
 AsJson = Annotated[bool, option("--json", "Print one line of JSON, for programs.")]
 Labelled = Annotated[
@@ -163,72 +110,68 @@ Labelled = Annotated[
     ),
 ]
 MaxOccurrences = Annotated[
-    int, option("", "Maximum number of occurrences; more frequent words are sampled.", min=1)
+    int, option("--max-occurrences N", "Maximum number of occurrences; more frequent words are sampled.", min=1)
 ]
-Seed = Annotated[int, option("--seed N", "Random seed.")]
+Seed = Annotated[int, option("--seed N", "Random seed.", min=0)]
 
 
-def read_layers(given: str | None, *, names: Sequence[str] = NAMED_LAYERS) -> "LayerValue":
+def read_layers(text: str | None, *, names: Sequence[str] = NAMED_LAYERS) -> "LayerValue | None":
     """Return the value of --layers: one of the names, the number of a layer, or one weight per layer."""
-    if given is None:
-        return "average"
-    if given in names:
-        return given  # type: ignore[return-value]
+    if text is None:
+        return None
+    if text in names:
+        return cast("LayerValue", text)
     try:
-        if "," not in given:
-            return int(given)
-        weights = [float(part) for part in given.split(",")]
+        if "," not in text:
+            return int(text)
+        weights = [float(weight) for weight in text.split(",")]
         if all(math.isfinite(weight) for weight in weights):
             return weights
     except ValueError:
         pass
     raise InputError(
-        f"--layers is {given!r}; give {', '.join(names)}, the number of a layer, or one weight per "
-        "layer, separated by commas."
+        f"--layers is {text!r}; give {', '.join(names)}, the number of a layer, or one weight per layer, "
+        "separated by commas."
     )
 
 
-def sentences_at_once(state: State) -> int:
-    """Return how many sentences a model reads at a time."""
-    # Sentences of one batch start in the same state, so carrying it over needs batches of one.
-    if state == "carry":
-        return 1
-    from elmo.model import SENTENCES_READ_AHEAD
-
-    return SENTENCES_READ_AHEAD
-
-
-def open_model(
-    name: str | None,
-    *,
-    format: str | None = None,
-    device: str = "cpu",
-    state: State = "zero",
-    precision: str = "float32",
-    threads: int | None = None,
-    local_files_only: bool = False,
-) -> "Elmo":
-    """Open the model that --model names, or the default one."""
-    from elmo.model import Elmo
-
-    if threads is not None and threads < 1:
-        raise InputError(f"--threads is {threads}; give 1 or more.")
-    return Elmo.from_pretrained(
-        name,
-        format=cast("Format | None", format),
-        device=device,
-        state=state,
-        precision=precision,
-        num_threads=threads,
-        local_files_only=local_files_only,
-    )
+def read_pairs(items: Sequence[str] | None, flag: str, *, may_be_empty: bool = False) -> dict[str, str]:
+    """Return what NAME=VALUE arguments say."""
+    pairs: dict[str, str] = {}
+    for item in items or ():
+        name, equals, value = item.partition("=")
+        if not equals or not name.strip() or not (value.strip() or may_be_empty):
+            raise InputError(f"{flag} {item!r} is not NAME=VALUE.")
+        pairs[name.strip()] = value.strip()
+    return pairs
 
 
-def _choose_model(texts: Sequence[str]) -> str | None:
+def read_changes(changes: Sequence[str] | None) -> dict[str, Any]:
+    """Return the settings that NAME=VALUE arguments state; a value is TOML, or a string without its quotes."""
+    import sys
+
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    settings: dict[str, Any] = {}
+    for change in changes or ():
+        name, equals, value = change.partition("=")
+        if not equals or not name.strip():
+            raise InputError(f"--set {change!r} is not NAME=VALUE, as in optimizer.learning_rate=0.1.")
+        try:
+            settings[name.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            settings[name.strip()] = value.strip()
+    return settings
+
+
+def choose_model(texts: Sequence[str]) -> str | None:
     """Return the model for the script of the user's texts, and say so if it is not the default one."""
-    from elmo.checkpoint.source import choose_model
+    from elmo.checkpoint import source
 
-    name = choose_model(texts)
+    name = source.choose_model(texts)
     if name is not None:
         typer.echo(f"elmo: using the model {name} for this text; --model chooses another one.", err=True)
     return name
@@ -252,18 +195,25 @@ class FilesOptions:
             local_files_only=self.local_files_only,
         )
 
-    def open(self, name: str | None) -> "Elmo":
-        """Open a model to compute with."""
-        return open_model(name, format=self.format, local_files_only=self.local_files_only)
+    def open(self, name: str | None, **settings: Any) -> "Elmo":
+        """Open a model to compute with; settings that are None have the default of Elmo.from_pretrained."""
+        from elmo.model import Elmo
+
+        chosen = {name: value for name, value in settings.items() if value is not None}
+        return Elmo.from_pretrained(
+            name, format=cast("Format | None", self.format), local_files_only=self.local_files_only, **chosen
+        )
 
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Which model to open."""
+    """Which model to open, and how it computes."""
 
     model: ModelName = None
     format: ModelFormat = None
     device: Device = "cpu"
+    precision: PrecisionChoice = None
+    threads: Threads = None
     local_files_only: LocalFilesOnly = False
 
     def open(
@@ -272,8 +222,7 @@ class ModelOptions:
         *,
         texts: Sequence[str] = (),
         state: State = "zero",
-        precision: str = "float32",
-        threads: int | None = None,
+        num_threads: int | None = None,
     ) -> "Elmo":
         """Open the model; without a name the one that an index was built with, or that fits the texts of the user.
 
@@ -282,11 +231,14 @@ class ModelOptions:
         index = None if corpus is None or isinstance(corpus, list) else corpus
         name = self.model
         if name is None:
-            name = _choose_model(texts) if index is None else index.manifest.model
-        model = open_model(
-            name, format=self.format, device=self.device, state=state, precision=precision, threads=threads,
-            local_files_only=self.local_files_only,
-        )  # fmt: skip
+            name = choose_model(texts) if index is None else index.manifest.model
+        model = FilesOptions(self.format, self.local_files_only).open(
+            name,
+            device=self.device,
+            state=state,
+            precision=self.precision,
+            num_threads=num_threads or self.threads,
+        )
         if index is not None:
             index.check_model(model)
         return model
@@ -322,7 +274,7 @@ class CorpusOptions:
     language: Annotated[
         str | None, option("--language CODE", "Language of the sentence detection: en, de, …", shown="en")
     ] = None
-    field: Annotated[str, option("--column NAME", "Column or JSON field that has the text.")] = "text"
+    column: Annotated[str, option("--column NAME", "Column or JSON field that has the text.")] = "text"
     split_on_spaces: SplitOnSpaces = False
 
     @property
@@ -330,16 +282,16 @@ class CorpusOptions:
         """How text files are read."""
         from elmo.analysis.occurrences import TextSettings
 
-        return TextSettings(self.field, self.split, self.language, self.split_on_spaces)
+        return TextSettings(self.column, self.split, self.language, self.split_on_spaces)
 
     @property
     def filter(self) -> "CorpusFilter":
         """The part of the corpus to use."""
         from elmo.analysis.occurrences import CorpusFilter
 
-        first, colon, last = ("0" if self.sentences is None else self.sentences).partition(":")
+        first, colon, last = ("0:" if self.sentences is None else self.sentences).partition(":")
         try:
-            if not colon and self.sentences is not None:
+            if not colon:
                 raise ValueError
             return CorpusFilter(tuple(self.source or ()), int(first or 0), int(last) if last else None)
         except ValueError:
@@ -383,8 +335,8 @@ class CorpusOptions:
             return occurrences, model.open(texts=[word])
         corpus = self.open()
         opened = model.open(corpus, texts=[word])
-        found = find_occurrences(
+        occurrences = find_occurrences(
             corpus, word, corpus_filter=self.filter, reading=settings_for(opened, self.reading),
             max_occurrences=max_occurrences, seed=seed, progress=True,
         )  # fmt: skip
-        return found, opened
+        return occurrences, opened

@@ -11,16 +11,13 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import typer
 
 from elmo.errors import ElmoError
 from elmo.text.units import UnfamiliarScriptWarning
 
-# typer exports only this subclass of the errors it raises for wrong arguments.
-_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-COMPLETE_VARIABLE = "_ELMO_COMPLETE"  # set by typer's completion scripts
 _call: list[str] = []
 _advice: list[str] = []
 
@@ -65,30 +62,36 @@ def resumable(find_arguments: Callable[[], Sequence[str] | None] = lambda: None)
 
 
 def _invoke(arguments: Sequence[str]) -> int:
-    from elmo.cli.app import app, translate  # here, because the commands import this module
+    from elmo.cli.app import app  # here, because the commands import this module
 
     try:
-        code = app(translate(arguments), prog_name="elmo", standalone_mode=False)
-    except _UsageError as error:
-        usage = cast(typer.BadParameter, error)
-        command = usage.ctx.command_path if usage.ctx else "elmo"
-        # The prefix is pydantic's, in which typer checks values.
-        message = usage.format_message().replace("Value error, ", "", 1)
-        end = "" if message.endswith((".", "?", "!")) else "."
-        return _say(f"{message}{end} See {command} --help.", 2)
+        code = app(list(arguments), prog_name="elmo", standalone_mode=False)
     except ElmoError as error:
         return _say(str(error), 2)
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
         return _say(f"{name}{error.strerror or error}.", 2)
-    except SystemExit as error:  # a shell asked for completions, or nobody reads our output any more
-        if COMPLETE_VARIABLE in os.environ:
-            return error.code if isinstance(error.code, int) else 0
-        _drop_output()
-        return 1
+    except SystemExit as error:  # completions for a shell (0), or nobody reads our output any more (1)
+        if error.code == 1:
+            _drop_output()
+        return error.code if isinstance(error.code, int) else 0
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # what typer raises for wrong arguments has it
+            raise
+        return _say(_describe_usage(error), 2)
     if code == 130:
         raise KeyboardInterrupt  # typer turns Ctrl-C into this code
     return int(code or 0)
+
+
+def _describe_usage(error: Any) -> str:
+    """Return typer's message about wrong arguments as a sentence, and where to find help."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "elmo"
+    # The prefix is pydantic's, in which typer checks values.
+    message = error.format_message().replace("Value error, ", "", 1)
+    end = "" if message.endswith((".", "?", "!")) else "."
+    return f"{message}{end} See {command} --help."
 
 
 def _say(message: str, code: int) -> int:

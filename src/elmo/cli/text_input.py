@@ -1,49 +1,37 @@
-"""The texts given to a command, as files of any kind, standard input and --text -> sentences, none left out."""
+"""The texts of a command: sentences, files of any kind, standard input and --text -> rows, none left out."""
 
+import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from elmo.errors import InputError
-from elmo.files.sources import (
-    ALL_KINDS,
-    STDIN,
-    BrokenRow,
-    Kind,
-    Lines,
-    Source,
-    check_text,
-    describe_file,
-    expand_pattern,
-    open_stdin,
+from elmo.files.sources import ALL_KINDS, STDIN, BrokenRow, Kind, Source, check_text, describe_file, expand_pattern
+from elmo.vectors.rows import Columns, Row, open_rows
+
+_ADVICE = "a sentence that looks like the name of a file goes after --text"
+_PATH_LIKE = re.compile(
+    r".*\.(txt|jsonl|csv|tsv|parquet|conllu)(\.(gz|xz|bz2|zst))?|\S*[\\/*]\S*|\S+\.[A-Za-z0-9]{1,8}", re.DOTALL
 )
 
-if TYPE_CHECKING:
-    from elmo.model import Elmo
 
-_TEXT_ADVICE = "give a sentence itself with --text"
+def split_inputs(inputs: Sequence[str] | None) -> tuple[list[str], list[str]]:
+    """Return the names of files, and the sentences, among what was typed; a name of a file wins."""
+    files: list[str] = []
+    sentences: list[str] = []
+    for text in inputs or ():
+        if not text.strip():
+            raise InputError(f"The sentence {text!r} is empty; give some words, or the name of a file.")
+        is_file = text == STDIN or _exists(text) or _PATH_LIKE.fullmatch(text) is not None
+        (files if is_file else sentences).append(text)
+    return files, sentences
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """A text or its words, and how many bytes of the input it was."""
-
-    content: str | list[str]
-    num_bytes: int
-
-    @property
-    def text(self) -> str:
-        """The text; words are joined by spaces."""
-        return self.content if isinstance(self.content, str) else " ".join(self.content)
-
-    def words(self, model: "Elmo", *, split_on_spaces: bool) -> list[str]:
-        """Return the words, those of a text as the model tokenizes it."""
-        if isinstance(self.content, list):
-            return self.content
-        return [word.text for word in model.tokenize(self.content, split_on_spaces=split_on_spaces)]
+def _exists(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):  # too long for a name, or with a NUL
+        return False
 
 
 class TextInput:
@@ -52,38 +40,40 @@ class TextInput:
     def __init__(
         self,
         inputs: Sequence[str] | None,
-        texts: Sequence[str] | None,
+        texts: Sequence[str] | None = None,
         *,
-        output: Path | None,
-        kind: Kind | None = "txt",
-        column: str | None = None,
+        output: Path | None = None,
+        kind: Kind | None = None,
+        columns: Columns | None = None,
     ) -> None:
-        """`kind` is the format of all files, None the one of their endings; `column` holds the text in a table."""
-        names = [path for name in inputs or () for path in expand_pattern(name, advice=_TEXT_ADVICE)]
-        self.texts = list(texts or ())
+        """`kind` is the format of all files, None the one of their endings."""
+        files, sentences = split_inputs(inputs)
+        names = [path for name in files for path in expand_pattern(name, advice=_ADVICE)]
+        self.texts = [*sentences, *(texts or ())]
         if not names and not self.texts:
-            raise InputError("Nothing to read; name text files, - for standard input, or give --text.")
+            raise InputError("Nothing to read; give a sentence, name text files, or - for standard input.")
         if names.count(STDIN) > 1:
             raise InputError("Standard input (-) was named more than once, but it can be read only once.")
         self.sources = [self._describe(name, kind) for name in names]
-        self._column = column
+        self._columns = columns or Columns()
+        self.bytes_read = 0
         for source in self.sources:
             if output is not None and output.exists() and source.name != STDIN and output.samefile(source.path):
                 raise InputError(f"{source.name} is both input and output; give --output another name.")
         for text in self.texts:
-            check_text(text, "--text")
+            check_text(text, "The sentence")
 
     @staticmethod
     def _describe(name: str, kind: Kind | None) -> Source:
         if name != STDIN:
-            return describe_file(name, ALL_KINDS if kind is None else (kind,), kind or "txt", advice=_TEXT_ADVICE)
+            return describe_file(name, ALL_KINDS if kind is None else (kind,), kind or "txt", advice=_ADVICE)
         if kind == "parquet":
             raise InputError("Parquet cannot be read from standard input; name the file.")
         return Source(STDIN, Path(), kind or "txt")
 
     @property
     def num_bytes(self) -> int | None:
-        """The size of all the input, or None if part of it, such as a pipe, has no size."""
+        """The size of all the input, or None if some of it, such as a pipe, has no size."""
         if any(source.name == STDIN for source in self.sources):
             return None
         sizes = [source.path.stat() for source in self.sources]
@@ -91,32 +81,22 @@ class TextInput:
             return None
         return sum(size.st_size for size in sizes) + sum(len(text.encode()) for text in self.texts)
 
-    def __iter__(self) -> Iterator[Sentence]:
-        for source in self.sources:
-            yield from self._read(source)
-        for text in self.texts:
-            yield Sentence(text, len(text.encode()))
-
-    def _read(self, source: Source) -> Iterator[Sentence]:
+    def __iter__(self) -> Iterator[Row]:
+        """Yield the rows; `bytes_read` says how much was read before the last one was yielded."""
         before = 0
-        if source.kind == "txt":
-            lines = Lines(source.name)
-            for line in lines:
-                yield Sentence(line, lines.num_bytes - before)
-                before = lines.num_bytes
-            return
-        from elmo.vectors.rows import Columns, open_rows, read_rows
+        for source in self.sources:
+            with open_rows(source, self._columns) as (rows, bytes_of_file):
+                for row in rows:
+                    if isinstance(row, BrokenRow):
+                        raise row.to_error(source.label, source.unit)
+                    self.bytes_read = before + (bytes_of_file() if source.path.is_file() else 0)
+                    yield row
+            before = self.bytes_read
+        for number, text in enumerate(self.texts, start=1):
+            self.bytes_read += len(text.encode())
+            yield Row(number, text)
 
-        columns, has_size = Columns(content=self._column), source.path.is_file()
-        bytes_read: Callable[[], int]
-        with ExitStack() as stack:
-            if source.name == STDIN:
-                rows, bytes_read = read_rows(open_stdin(), source, columns), int
-            else:
-                rows, bytes_read = stack.enter_context(open_rows(source, columns))
-            for row in rows:
-                if isinstance(row, BrokenRow):
-                    raise row.to_error(source.label, source.unit)
-                position = bytes_read() if has_size else 0
-                yield Sentence(row.content, position - before)
-                before = position
+
+def text_of(row: Row) -> str:
+    """Return the text of a row on one line; words are joined by spaces."""
+    return " ".join(row.content.split() if isinstance(row.content, str) else row.content)

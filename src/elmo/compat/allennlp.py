@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict
+from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 import numpy as np
 import torch
@@ -22,20 +22,11 @@ from elmo.checkpoint.source import BASE_ADDRESS, OFFICIAL
 from elmo.compat.engine import Array, BatchReader, OldEmbedder, check_batch_size, open_files, open_model
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.files.durable import atomic_write
-from elmo.inference.runtime import WORDS_AT_ONCE
 from elmo.layer import ElmoLayer
+from elmo.nn.batch import WORDS_AT_ONCE, Boundaries, pad_sentences, unpad_sentences
 from elmo.nn.bilm import BiLM, TokenEncoder
 from elmo.nn.scalar_mix import ScalarMix
-from elmo.text.batch import (
-    BEGIN_ROW,
-    END_ROW,
-    FIRST_WORD_ROW,
-    Boundaries,
-    CharBatch,
-    Indexer,
-    pad_sentences,
-    unpad_sentences,
-)
+from elmo.text.batch import BEGIN_ROW, END_ROW, FIRST_WORD_ROW, CharBatch, Indexer
 from elmo.text.characters import Alphabet, Utf8Alphabet
 from elmo.text.sentence_input import as_plain, check_words, read_word_lists
 
@@ -123,17 +114,21 @@ class Elmo(nn.Module):
         self._keep_sentence_boundaries = keep_sentence_boundaries
         # The boundaries take part in the layer norm, so they are cut off after mixing.
         self._layer = ElmoLayer(
-            model, num_mixes=count, dropout=dropout, tune_bilm=requires_grad, layer_norm=do_layer_norm,
+            model, num_mixes=count, dropout=dropout, tune_bilm=True, layer_norm=do_layer_norm,
             keep_boundaries=True, mix_weights=mix_weights, learn_mixes=mix_weights is None,
         )  # fmt: skip
+        bilm = cast(BiLM, self._layer.bilm).requires_grad_(requires_grad)
         for number, mix in enumerate(self._layer.mixes):
             assert isinstance(mix, ScalarMix)
             mix.epsilon = LAYER_NORM_EPSILON
             setattr(self, f"scalar_mix_{number}", _SavedMix(mix))
         if cached_words:
-            self._layer.bilm = _with_cached_words(self._layer.bilm, cached_words)
+            bilm = self._layer.bilm = _with_cached_words(bilm, cached_words)
+        if not requires_grad:
+            self._layer.register_state_dict_post_hook(_drop_frozen_bilm)  # type: ignore[no-untyped-call]
+            self._layer.register_load_state_dict_pre_hook(_add_frozen_bilm)  # type: ignore[no-untyped-call]
         self._num_cached_words = len(cached_words)
-        self._reader = BatchReader(self._layer.bilm, stateful=stateful, gradients=requires_grad)
+        self._reader = BatchReader(bilm, model.config, stateful=stateful, gradients=requires_grad)
         self.register_load_state_dict_pre_hook(_read_saved_names)  # type: ignore[no-untyped-call]
 
     def get_output_dim(self) -> int:
@@ -300,9 +295,21 @@ def _read_saved_names(module: nn.Module, state: dict[str, Any], prefix: str, *_:
         _rename_mix(f"{prefix}scalar_mix_{number}", f"{prefix}_layer.mixes.{number}", len(mix.weights), state)
     saved = f"{prefix}_elmo_lstm."
     for key in [key for key in state if key.startswith(saved)]:
-        if converted := _convert_saved(layer.bilm, key.removeprefix(saved), state[key]):
+        if converted := _convert_saved(cast(BiLM, layer.bilm), key.removeprefix(saved), state[key]):
             del state[key]
             state.update({f"{prefix}_layer.bilm.{name}": tensor for name, tensor in converted.items()})
+
+
+def _drop_frozen_bilm(layer: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
+    for name in [name for name in state if name.startswith(f"{prefix}bilm.")]:
+        del state[name]
+
+
+def _add_frozen_bilm(layer: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    if not any(name.startswith(f"{prefix}bilm.") for name in state):
+        # The weights stay what they are; without an entry a strict load would call them missing.
+        bilm = cast(BiLM, layer.bilm)
+        state.update({f"{prefix}bilm.{name}": tensor for name, tensor in bilm.state_dict().items()})
 
 
 def _rename_mix(theirs: str, ours: str, num_layers: int, state: dict[str, Any]) -> None:

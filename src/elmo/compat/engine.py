@@ -5,15 +5,15 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.download import fetch_url
 from elmo.checkpoint.formats.hdf5 import read_hdf5
 from elmo.checkpoint.source import OFFICIAL, check_hdf5, check_json, fetch_official, official_alias_of
+from elmo.config import ModelConfig
+from elmo.device import ModuleRuntime
 from elmo.errors import CheckpointError, InputError
 from elmo.inference.layers import Layers
-from elmo.inference.runtime import Runtime, run_bilm
 from elmo.model import Elmo
 from elmo.nn.bilm import BiLM, LayerStates
 from elmo.text.batch import CharBatch
@@ -98,20 +98,13 @@ class OldEmbedder:
 class BatchReader:
     """Runs a biLM over batches as part of a task network, with or without gradients."""
 
-    def __init__(self, bilm: BiLM, *, stateful: bool, gradients: bool) -> None:
-        self._runtime = Runtime(bilm, carry=stateful)
-        self._gradients = gradients
+    def __init__(self, bilm: BiLM, config: ModelConfig, *, stateful: bool, gradients: bool) -> None:
+        self._runtime = ModuleRuntime(bilm, config, carry=stateful, gradients=gradients)
 
     def read(self, batch: CharBatch) -> LayerStates:
         """Return all layers of a batch, boundaries included, from the carried state or from zero."""
-        runtime = self._runtime
-        if not self._gradients or not torch.is_grad_enabled():
-            return runtime.run_apart(batch)
-        # A state made in the caller's inference mode could not take part in training afterwards.
-        with torch.inference_mode(False):
-            return run_bilm(runtime.bilm, batch)[0] if runtime.carried is None else runtime.carried.run(batch)
+        return self._runtime.run(batch)
 
     def reset_state(self) -> None:
         """Set the carried state, if there is one, to zero."""
-        if self._runtime.carried is not None:
-            self._runtime.carried.reset()
+        self._runtime.reset_state()

@@ -13,6 +13,7 @@ from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.source import official_alias_of
 from elmo.compat.engine import BatchReader, is_address, open_model
 from elmo.errors import CheckpointError, InputError
+from elmo.nn.build import load_bilm
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.text.sentence_input import as_plain, check_words
 from elmo.text.tokenize import split_on_spaces
@@ -62,8 +63,8 @@ class Module(nn.Module):
         model = open_model(open_checkpoint(alias or url_or_path), stateful=False)
         self._indexer = model.indexer
         # In a tuple, so that its weights are not parameters of this module.
-        self._frozen = (model.bilm,)
-        self._reader = BatchReader(model.bilm, stateful=stateful, gradients=False)
+        self._frozen = (load_bilm(model.checkpoint()),)
+        self._reader = BatchReader(self._frozen[0], model.config, stateful=stateful, gradients=False)
         self.mix = ScalarMix(model.num_layers, learned=trainable)
 
     def reset_state(self) -> None:

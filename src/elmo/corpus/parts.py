@@ -4,13 +4,11 @@ Ids of a part count its own words from 1, those of a shard the words of the whol
 sentence. Sorted word lists are merged from disk in bounded memory, many of them in several rounds, so that few
 files are open at a time; each merged list has a map from its ranks to those of the result. A row of the word table
 is a word id: row 0 is the mark and has no bytes, words follow by code point. A shard is divided into blocks, which
-a trainer shuffles: whole sentences of about BLOCK_TOKENS tokens. Runs in worker processes, so it must not import
-torch.
+a trainer shuffles: whole sentences of about BLOCK_TOKENS tokens. Runs in worker processes.
 """
 
 import heapq
 import json
-import os
 import shutil
 import time
 from array import array
@@ -28,7 +26,7 @@ import numpy.typing as npt
 from elmo.corpus.settings import TextSettings
 from elmo.corpus.text import PartText, cut_sentences, cut_words
 from elmo.files.arrays import to_bytes, write_npy
-from elmo.files.durable import FileRecord, sync, write_file
+from elmo.files.durable import FileRecord, atomic_write, write_file
 from elmo.files.work_folder import read_json
 from elmo.files.workers import Report, Workers
 
@@ -122,18 +120,16 @@ def write_part(text: PartText, settings: TextSettings, parts: Path, identity: st
     )
 
     folder = part_folder(parts, text.number)
-    aside = folder.with_name(f"{folder.name}.new-{os.getpid()}")
-    aside.mkdir()
-    write_file(aside / IDS, [to_bytes(sorted_ids, "<u4")])
-    blocks = (words[start : start + _WORDS_AT_ONCE] for start in range(0, len(words), _WORDS_AT_ONCE))
-    write_file(aside / WORDS, ("".join(f"{word}\n" for word in block).encode("utf-8") for block in blocks))
-    write_file(aside / COUNTS, [to_bytes(counts, "<i8")])
-    write_file(aside / RECORD, [json.dumps(asdict(record)).encode()])
-    # This also fails if the process that wants the part is gone: then nothing is left behind.
-    report_progress(1.0)
-    shutil.rmtree(folder, ignore_errors=True)
-    aside.replace(folder)
-    sync(parts)
+    with atomic_write(folder) as new:
+        new.mkdir()
+        write_file(new / IDS, [to_bytes(sorted_ids, "<u4")])
+        blocks = (words[start : start + _WORDS_AT_ONCE] for start in range(0, len(words), _WORDS_AT_ONCE))
+        write_file(new / WORDS, ("".join(f"{word}\n" for word in block).encode("utf-8") for block in blocks))
+        write_file(new / COUNTS, [to_bytes(counts, "<i8")])
+        write_file(new / RECORD, [json.dumps(asdict(record)).encode()])
+        # This also fails if the process that wants the part is gone: then nothing is left behind.
+        report_progress(1.0)
+        shutil.rmtree(folder, ignore_errors=True)
     return record
 
 

@@ -16,7 +16,8 @@ from elmo.checkpoint.components import ContextLayer
 from elmo.checkpoint.weights import Float32, quantize
 from elmo.config import ContextConfig
 from elmo.corpus.prepared import MARK, PreparedCorpus
-from elmo.errors import ConfigError, InputError
+from elmo.errors import InputError
+from elmo.extras import require
 from elmo.text.vocabulary import measure_word_vectors, read_word_vectors
 
 NUM_WORDS, DIM, COUNTING_WINDOW = 40_000, 256, 8
@@ -86,13 +87,8 @@ def make_static_vectors(
 
     `advance` is called with the number of tokens counted. Words that never stand beside another have zeros.
     """
-    try:
-        import scipy.sparse  # noqa: F401
-        import sklearn  # noqa: F401
-    except ImportError as error:
-        raise ConfigError(
-            "Static vectors need scipy and scikit-learn: pip install 'modern-elmo[fuse]'."
-        ) from error
+    for module in ("scipy.sparse", "sklearn"):
+        require(module, "fuse", "The computation of static vectors")
     for name, value in (("num_words", num_words), ("dim", dim), ("window", window)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise InputError(f"{name} is {value!r}; it must be a whole number, 1 or more.")

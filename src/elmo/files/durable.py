@@ -27,7 +27,7 @@ LOCK = ".lock"  # of a folder that only one process may write to at a time
 REPLACEMENT = ".replacement"  # the new files of a folder that is being replaced
 _REMOVED = ".removed"  # in it: the names of files that the new ones replace, but do not include
 _LEFTOVER = re.compile(r"\.(.+\.)?saving-[0-9a-f-]+")
-_READ_BYTES, _END_BYTES = 1 << 20, 1 << 16
+_READ_BYTES = 1 << 20
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -52,17 +52,6 @@ def sha256_of(path: Path, advance: Callable[[int], None] = lambda num_bytes: Non
         while block := file.read(_READ_BYTES):
             digest.update(block)
             advance(len(block))
-    return digest.hexdigest()
-
-
-def sha256_of_ends(path: Path) -> str:
-    """Return the sha256 of a file's size, first and last 64 KiB: notices another file without reading it all."""
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        digest = _new_sha256(f"{size} ".encode())
-        digest.update(file.read(_END_BYTES))
-        file.seek(max(0, size - _END_BYTES))
-        digest.update(file.read(_END_BYTES))
     return digest.hexdigest()
 
 
@@ -150,15 +139,20 @@ def _finish_replacement(folder: Path) -> None:
                     (folder / name).unlink(missing_ok=True)
         else:
             with atomic_write(folder / entry.name) as temporary:
-                try:
-                    os.link(entry, temporary)
-                except OSError:  # a file system without hard links
-                    shutil.copy(entry, temporary)
+                link_or_copy(entry, temporary)
     sync(folder)
     leftover = folder / _temporary_name("")
     replacement.rename(leftover)
     remove(leftover)
     sync(folder)
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Make a file appear under a second name."""
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without hard links
+        shutil.copy(source, target)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast, get_args
 
 from elmo.errors import InputError
-from elmo.files.durable import sha256_of, sha256_of_ends
+from elmo.files.durable import sha256_of
 
 Kind = Literal["txt", "jsonl", "parquet", "csv", "tsv", "conllu"]
 Compression = Literal["gz", "xz", "bz2", "zst"]
@@ -113,16 +113,12 @@ class InputFile:
     num_bytes: int
     modified_nanoseconds: int
     sha256: str
-    ends_only: bool = False  # the checksum is that of sha256_of_ends
 
     @classmethod
-    def of(
-        cls, source: Source, advance: Callable[[int], None] = lambda num_bytes: None, *, ends_only: bool = False
-    ) -> "InputFile":
-        """Describe a file by the checksum of all its bytes, or of its ends; `advance` gets the bytes read."""
+    def of(cls, source: Source, advance: Callable[[int], None] = lambda num_bytes: None) -> "InputFile":
+        """Describe a file by the checksum of all its bytes; `advance` gets the bytes read."""
         stat = source.path.stat()
-        digest = sha256_of_ends(source.path) if ends_only else sha256_of(source.path, advance)
-        return cls(source, stat.st_size, stat.st_mtime_ns, digest, ends_only)
+        return cls(source, stat.st_size, stat.st_mtime_ns, sha256_of(source.path, advance))
 
     def check_unchanged(self) -> None:
         """Raise InputError if the file was written to since."""
@@ -133,8 +129,7 @@ class InputFile:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of a manifest."""
         kind = ".".join(filter(None, (self.source.kind, self.source.compression)))
-        checksum = "sha256_of_ends" if self.ends_only else "sha256"
-        return {"name": self.source.name, "format": kind, "num_bytes": self.num_bytes, checksum: self.sha256}
+        return {"name": self.source.name, "format": kind, "num_bytes": self.num_bytes, "sha256": self.sha256}
 
 
 # --- names -> files

@@ -7,7 +7,6 @@ complete. The same call resumes after a kill, because finished parts are recogni
 
 import hashlib
 import json
-import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,9 +30,7 @@ class FolderKind:
     noun: str  # for messages, for example "a prepared corpus"
     format: str
     version: int
-    since: str  # the first release of modern-elmo that makes the same content; raise it when the content changes
     work: str  # the hidden folder of the work in progress; removed at the end
-    checksum: str  # the field of a described input that identifies its content
     repair: str  # what to do about a damaged folder
     is_valid: Callable[[dict[str, Any]], bool]  # whether a manifest states everything that is read of it
     list_own: Callable[[Path], Iterable[str]]  # names of the sink's own files in a folder, apart from the manifest
@@ -124,16 +121,11 @@ class FolderKind:
         return hashlib.sha256(content.encode()).hexdigest()
 
     def _normalize(self, description: Description) -> dict[str, Any]:
-        """Return what decides the content: inputs by checksum, equivalent releases as one."""
+        """Return what decides the content: inputs by checksum; of our own versions, only that of the format."""
         made_with = dict(description.get("made_with", {}))
-        if _parse_version(made_with.get("modern-elmo", "")) >= _parse_version(self.since):
-            made_with["modern-elmo"] = self.since
-        inputs = [(file["format"], file[self.checksum]) for file in description["inputs"]]
+        made_with.pop("modern-elmo", None)
+        inputs = [(file["format"], file.get("sha256")) for file in description["inputs"]]
         return {**description, "made_with": made_with, "inputs": inputs}
-
-
-def _parse_version(text: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", text)[:3])
 
 
 class PartRecord(Protocol):

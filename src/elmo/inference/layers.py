@@ -1,21 +1,20 @@
 """What a caller wants of the L+1 layers: average, top, all, concat, one by number, or a weighting.
 
-"meaning" is the top layer too; model.py joins it with the context layer.
+"meaning" is the top layer too; the runtime joins it with the context layer. "auto" is "meaning" for a model that
+has a context layer, else "average".
 """
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from elmo.errors import InputError
 
-LayerName: TypeAlias = Literal["average", "top", "all", "concat", "meaning"]
+LayerName: TypeAlias = Literal["auto", "average", "top", "all", "concat", "meaning"]
 Layers: TypeAlias = LayerName | int | Sequence[float] | npt.NDArray[np.floating[Any]]
 Array: TypeAlias = npt.NDArray[np.float32]
 
@@ -27,20 +26,15 @@ class LayerChoice:
     weights: tuple[tuple[float, ...], ...]  # (K, L+1)
     layout: Literal["one", "all", "concat"] = "one"
     with_context: bool = False  # the context vector is to stand beside it
+    matrix: Array = field(init=False, repr=False, compare=False)  # the weights as an array (K, L+1)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "matrix", np.array(self.weights, dtype=np.float32))
 
     @property
     def num_vectors(self) -> int:
         """K."""
         return len(self.weights)
-
-    @functools.cached_property
-    def matrix(self) -> Array:
-        """The weights as an array (K, L+1)."""
-        return np.array(self.weights, dtype=np.float32)
-
-    def mix(self, layers: Sequence[Tensor]) -> Tensor:
-        """L+1 layers (N, D) -> (N, K, D)."""
-        return torch.stack([_weigh(row, layers) for row in self.weights], dim=1)
 
     def lay_out(self, vectors: Array) -> Array:
         """See (T, K, 2D) as (T, 2D) for one vector per word, (T, K·2D) for "concat", (K, T, 2D) for "all"."""
@@ -52,6 +46,7 @@ class LayerChoice:
 def choose_layers(layers: Layers, num_layers: int, *, has_context: bool = False) -> LayerChoice:
     """Turn what was asked for into a choice; `num_layers` is L+1. "meaning" is refused without a context layer."""
     if isinstance(layers, str):
+        layers = ("meaning" if has_context else "average") if layers == "auto" else layers
         named = _name_choices(num_layers)
         if layers == "meaning" and not has_context:
             raise InputError(
@@ -66,20 +61,20 @@ def choose_layers(layers: Layers, num_layers: int, *, has_context: bool = False)
     elif isinstance(layers, Sequence | np.ndarray):
         return LayerChoice((_check_weights(layers, num_layers),))
     raise InputError(
-        f"layers is {layers!r:.60}; give 'average', 'top', 'all', 'concat', 'meaning', a number from 0 to "
-        f"{num_layers - 1}, or {num_layers} weights."
+        f"layers is {layers!r:.60}; choose 'auto', 'average', 'top', 'all', 'concat', 'meaning', a number from 0 "
+        f"to {num_layers - 1}, or {num_layers} weights."
     )
 
 
 @functools.cache
 def _name_choices(num_layers: int) -> dict[str, LayerChoice]:
-    each = tuple(_one(number, num_layers) for number in range(num_layers))
+    single = tuple(_one(number, num_layers) for number in range(num_layers))
     return {
         "average": LayerChoice(((1 / num_layers,) * num_layers,)),
-        "top": LayerChoice(each[-1:]),
-        "all": LayerChoice(each, "all"),
-        "concat": LayerChoice(each, "concat"),
-        "meaning": LayerChoice(each[-1:], with_context=True),
+        "top": LayerChoice(single[-1:]),
+        "all": LayerChoice(single, "all"),
+        "concat": LayerChoice(single, "concat"),
+        "meaning": LayerChoice(single[-1:], with_context=True),
     }
 
 
@@ -87,20 +82,9 @@ def _one(number: int, num_layers: int) -> tuple[float, ...]:
     return tuple(float(other == number) for other in range(num_layers))
 
 
-def _weigh(weights: Sequence[float], layers: Sequence[Tensor]) -> Tensor:
-    used = [(weight, layer) for weight, layer in zip(weights, layers, strict=True) if weight]
-    if not used:
-        return torch.zeros_like(layers[0])
-    (weight, layer), *rest = used
-    total = layer if weight == 1 and not rest else layer * weight
-    for weight, layer in rest:
-        total.add_(layer, alpha=weight)
-    return total
-
-
 def _check_weights(layers: Layers, num_layers: int) -> tuple[float, ...]:
     try:
-        weights = torch.as_tensor(layers, dtype=torch.float32)
+        weights = np.asarray(layers, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise InputError(f"layers is {layers!r:.60}; its weights must be numbers.") from error
     if weights.shape != (num_layers,):
@@ -108,9 +92,9 @@ def _check_weights(layers: Layers, num_layers: int) -> tuple[float, ...]:
             f"layers has weights of shape {tuple(weights.shape)}, but this model has {num_layers} layers; give "
             "one number for each."
         )
-    if not torch.isfinite(weights).all():
+    if not np.isfinite(weights).all():
         raise InputError(f"layers is {layers!r:.60}; its weights must be finite numbers.")
-    return tuple(weights.tolist())
+    return tuple(map(float, weights))
 
 
 @dataclass(frozen=True)

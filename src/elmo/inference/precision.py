@@ -1,22 +1,33 @@
-"""Which device and precision to compute with: what was asked for -> what is used, and why."""
+"""Which precision to compute with: what was asked for -> what is used, and why."""
 
-import functools
+import json
 import logging
+import platform
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast
-
-import torch
+from pathlib import Path
+from typing import Literal, TypeAlias, cast
 
 from elmo.errors import ConfigError
+from elmo.files.durable import replace_file
 from elmo.kernels.library import find_kernels
 
 logger = logging.getLogger(__name__)
 Precision: TypeAlias = Literal["float32", "bfloat16", "int8"]
-PRECISIONS = ("auto", "float32", "bfloat16", "int8")
-COMPILED_PRECISIONS = ("float32", "int8")  # that src/elmo/kernels multiplies in
-INT8_PRODUCT = "linear_with_input_q_dq_qweight_dq_output_fp32"  # FBGEMM's: an input of a given scale, float32 out
-# Float32 weights of one direction beyond this are read from memory for every single word.
-_LARGEST_CACHED_BYTES = 2**23
+PRECISIONS = ("auto", "float32", "int8", "bfloat16")
+LEAST_COSINE = 0.999  # with float32, the mean over words, in every layer
+
+# Words of all kinds, for the check of "auto": frequent and rare ones, names, numbers, several scripts.
+CHECK_SENTENCES = [
+    ["I", "went", "to", "the", "bank", "to", "open", "an", "account", "."],
+    ["She", "sat", "on", "the", "bank", "of", "the", "river", "and", "watched", "the", "boats", "."],
+    ["The", "committee", "'s", "report", ",", "published", "in", "1987", ",", "was", "widely", "criticised", "."],
+    ["Dr.", "Alvarez", "moved", "from", "Buenos", "Aires", "to", "Reykjavik", "with", "3", "suitcases"],
+    ["what", "is", "the", "fastest", "way", "to", "sort", "a", "list", "of", "numbers", "?"],
+    ["NO", "!"],
+    ["我", "用", "电", "脑", "写", "一", "封", "信", "。"],
+    ["Der", "Zug", "nach", "München", "fährt", "um", "17:45", "Uhr", "ab", "."],
+]
 
 
 @dataclass(frozen=True)
@@ -27,88 +38,44 @@ class PrecisionChoice:
     reason: str
 
 
-def choose_precision(asked: str, *, can_pack: bool, num_weights: int) -> PrecisionChoice:
-    """Choose the precision: the one asked for, float32 where it is not available, the fastest for "auto".
+def check_precision(requested: str) -> None:
+    """Raise ConfigError for a precision that does not exist."""
+    if requested not in PRECISIONS:
+        raise ConfigError(f"precision is {requested!r}; choose one of {', '.join(PRECISIONS)}.")
 
-    `can_pack` says whether the network is one whose weights can be laid out for the faster ones; `num_weights` are
-    those of one direction.
+
+def choose_precision(requested: str, *, keeps_int8: Callable[[], bool]) -> PrecisionChoice:
+    """Choose the precision of LSTMs on a CPU; `keeps_int8` says whether 8 bits keep this model's vectors.
+
+    "auto" is 8 bits wherever the library was compiled, for models whose vectors they keep, else float32.
     """
-    if asked not in PRECISIONS:
-        raise ConfigError(f"The precision {asked!r} is not known; choose one of {', '.join(PRECISIONS)}.")
-    if asked == "auto":
-        return _choose_fastest(can_pack=can_pack, num_weights=num_weights)
-    if asked == "float32" or (can_pack and is_supported(asked)):
-        return PrecisionChoice(cast(Precision, asked), "as asked for")
-    reason = "this CPU has no instructions for it" if can_pack else "only LSTMs on a CPU run in it"
-    logger.warning("The precision %s is not available here (%s); float32 is used.", asked, reason)
-    return PrecisionChoice("float32", f"{asked} is not available here: {reason}")
-
-
-def _choose_fastest(*, can_pack: bool, num_weights: int) -> PrecisionChoice:
-    """Choose by rules taken from measurements with VNNI; for AVX2 only short trials of en-small were made."""
-    if not can_pack:
-        return PrecisionChoice("float32", "only LSTMs on a CPU run in a narrower precision")
+    check_precision(requested)
+    if requested == "bfloat16":
+        logger.warning("The precision bfloat16 needs a GPU; float32 is used.")
+        return PrecisionChoice("float32", "bfloat16 needs a GPU")
+    if requested != "auto":
+        return PrecisionChoice(cast(Precision, requested), "as requested")
     kernels = find_kernels()
-    if kernels.library is not None:
-        if kernels.library.has_fast_bytes:
-            return PrecisionChoice("int8", f"the {kernels.library.variant} kernels are fastest in 8 bits")
-        return PrecisionChoice("float32", f"the {kernels.library.variant} kernels are fastest in float32")
-    if is_supported("int8") and multiplies_bytes_exactly():
-        return PrecisionChoice("int8", "torch multiplies 8 bits with instructions made for them")
-    if is_supported("int8") and 4 * num_weights > _LARGEST_CACHED_BYTES:
-        return PrecisionChoice("int8", "the weights are read from memory, and 8 bits are fewer to read")
-    return PrecisionChoice("float32", "torch is fastest in float32 for a model of this size")
+    if kernels.library is None:
+        return PrecisionChoice("float32", f"there are no compiled kernels: {kernels.reason}")
+    if keeps_int8():
+        return PrecisionChoice("int8", f"8 bits keep a mean cosine of {LEAST_COSINE} with float32")
+    logger.info("8 bits would change the vectors of this model too much; float32 is used.")
+    return PrecisionChoice("float32", f"8 bits keep less than a mean cosine of {LEAST_COSINE} with float32")
 
 
-def is_supported(precision: str) -> bool:
-    """Return whether this machine can run a model in a precision."""
-    if precision == "int8":
-        if find_kernels().library is not None:
-            return True
-        has_kernel = hasattr(torch.ops.quantized, INT8_PRODUCT)
-        return has_kernel and "fbgemm" in torch.backends.quantized.supported_engines
-    if precision == "bfloat16":
-        return has_onednn() and _cpu_has("avx512_bf16", "amx_bf16", "avx_ne_convert")
-    return True
-
-
-def has_onednn() -> bool:
-    """Return whether torch was built with oneDNN."""
-    return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
-
-
-@functools.cache
-def multiplies_bytes_exactly() -> bool:
-    """Return whether the CPU sums products of 8 bits without overflow (VNNI), so that all 8 bits can be used."""
-    return _cpu_has("avx512_vnni", "avx_vnni")
-
-
-def _cpu_has(*names: str) -> bool:
-    """Return whether the CPU has any of these instruction sets; False where torch cannot say."""
-    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    return any(capabilities.get(name) for name in names)
-
-
-def open_device(device: str | torch.device) -> torch.device:
-    """Return the device after trying it; "auto" is CUDA, else MPS, else the CPU."""
+def remember_check(folder: Path, fingerprint: str, check: Callable[[], bool]) -> bool:
+    """Return what `check` returned for a model on this machine before; else run it and keep the result."""
+    variant = find_kernels().reason
+    path = folder / "precision" / f"{fingerprint[:32]}-{variant}-{platform.machine()}.json"
     try:
-        opened = torch.device(_available()[-1] if device == "auto" else device)
-        torch.empty(0, device=opened)
-    except (RuntimeError, AssertionError, TypeError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        if "device string" in reason:  # torch lists every kind of device it could be built for
-            reason = "it is not the name of a device"
-        raise ConfigError(
-            f"The device {str(device)!r} cannot be used: {reason}; choose {' or '.join(_available())}."
-        ) from error
-    return opened
-
-
-def _available() -> list[str]:
-    """Return the devices of this machine, the fastest last."""
-    found = ["cpu"]
-    if torch.backends.mps.is_available():
-        found.append("mps")
-    if torch.cuda.is_available():
-        found.append("cuda")
-    return found
+        return bool(json.loads(path.read_text(encoding="utf-8"))["keeps_int8"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    result = check()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, json.dumps({"keeps_int8": result}).encode())
+    except OSError as error:  # a read-only home: it is checked again next time
+        logger.debug("The check of 8 bits could not be stored: %s", error)
+    return result

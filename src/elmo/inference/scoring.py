@@ -1,37 +1,28 @@
 """How well the language model predicts words: of packed batches each word, of a text its perplexity.
 
-Probabilities are over the whole vocabulary. All logits of a text would not fit (4,000 positions by 800,000
-words are 13 GB), so they are made block by block, and memory stays flat.
+Probabilities are over the whole vocabulary, see softmax.py.
 """
 
 import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
-import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from elmo.errors import InputError
-from elmo.inference.runtime import PredictingStates, Runtime
-from elmo.nn.bilm import BiLM
-from elmo.nn.softmax import WordSoftmax
+from elmo.inference.softmax import Softmax, Softmaxes
 from elmo.text.batch import CharBatch
 from elmo.text.sentence_input import Sentence, read_sentence
 from elmo.text.units import Tokenization
 from elmo.text.vocabulary import Vocabulary
 
-LogProbabilities = npt.NDArray[np.float32]
+Array = npt.NDArray[np.float32]
+LogProbabilities = Array
 # The exponential of more than this is no floating-point number.
 _LARGEST_LOSS = 700.0
-BLOCK_BYTES = 32 * 2**20  # of logits; taking their exponentials needs as much again
-# More positions at once do not read the weights faster.
-POSITIONS_AT_ONCE = 1024
-_BYTES_PER_LOGIT = 4
 SENTENCES_AT_ONCE = 128
 
 
@@ -70,7 +61,7 @@ class SentenceScore:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How well a model foresaw a text: mean losses by the full softmax, in nats, and what was counted."""
+    """How well a model predicted a text: mean losses by the full softmax, in nats, and what was counted."""
 
     left_to_right_loss: float
     right_to_left_loss: float
@@ -95,7 +86,7 @@ class Evaluation:
 
     @property
     def num_predictions(self) -> int:
-        """How many words each direction predicted: every word, and one boundary a sentence."""
+        """How many words each direction predicted: every word, and one boundary per sentence."""
         return self.num_words + self.num_sentences
 
     @property
@@ -109,11 +100,22 @@ def to_perplexity(loss: float) -> float:
     return math.exp(loss) if loss < _LARGEST_LOSS else math.inf
 
 
-def require_softmax(
-    bilm: BiLM, vocabulary: Vocabulary | None
-) -> tuple[tuple[WordSoftmax, WordSoftmax], Vocabulary]:
-    """Return what a model predicts words with, left to right and right to left, or say what it lacks."""
-    if bilm.softmaxes is None:
+class Predictor(Protocol):
+    """What runs the language model; inference/runtime.py has one."""
+
+    @property
+    def softmaxes(self) -> Softmaxes | None:
+        """What predicts words, if the model has it."""
+        ...
+
+    def predict(self, batch: CharBatch) -> tuple[Any, Any]:
+        """Return the states (B, T-1, D) that predict the tokens of a batch, of each direction."""
+        ...
+
+
+def require_softmax(softmaxes: Softmaxes | None, vocabulary: Vocabulary | None) -> tuple[Softmaxes, Vocabulary]:
+    """Return what predicts words, left to right and right to left, or say what the model lacks."""
+    if softmaxes is None:
         raise InputError(
             "This model has no softmax, so it gives vectors but predicts no words; use one trained here with "
             "`elmo train`, or open the TensorFlow checkpoint it was exported from (format 'tensorflow')."
@@ -128,38 +130,43 @@ def require_softmax(
             f"The vocabulary of this model lacks {', '.join(missing)}, which predicting sentences needs; put the "
             "vocabulary file it was trained with beside its other files."
         )
-    return bilm.softmaxes, vocabulary
+    return softmaxes, vocabulary
 
 
 def score_batches(
-    runtime: Runtime,
+    runtime: Predictor,
     vocabulary: Vocabulary | None,
     sentences: Sequence[Sequence[str]],
     batches: Iterable[CharBatch],
 ) -> list[SentenceScore]:
-    """Score the units of sentences that were packed into `batches`, in the order of the sentences."""
-    softmaxes, vocabulary = require_softmax(runtime.bilm, vocabulary)
+    """Score the tokens of sentences that were packed into `batches`, in the order of the sentences."""
+    softmaxes, vocabulary = require_softmax(runtime.softmaxes, vocabulary)
     scores: list[SentenceScore | None] = [None] * len(sentences)
     for batch in batches:
         rows = [sentences[number] for number in batch.order]
-        states = runtime.predict(batch)
+        states = predict_states(runtime, batch)
         for number, score in zip(batch.order, _score_rows(softmaxes, vocabulary, rows, states), strict=True):
             scores[number] = score
     return cast(list[SentenceScore], scores)
 
 
-@torch.inference_mode()
+def predict_states(runtime: Predictor, batch: CharBatch) -> tuple[Array, Array]:
+    """Return the states (B, T-1, D) that predict the tokens of a batch, left to right and right to left."""
+    left_to_right, right_to_left = runtime.predict(batch)
+    return np.asarray(left_to_right), np.asarray(right_to_left)
+
+
 def _score_rows(
-    softmaxes: tuple[WordSoftmax, WordSoftmax],
+    softmaxes: Softmaxes,
     vocabulary: Vocabulary,
     sentences: Sequence[Sequence[str]],
-    states: PredictingStates,
+    states: tuple[Array, Array],
 ) -> list[SentenceScore]:
     begin, end = vocabulary.boundaries().tolist()
     (unknown,) = vocabulary.encode([vocabulary.unknown]).tolist()
     ids = [vocabulary.encode(words).tolist() for words in sentences]
-    ahead = _score_direction(softmaxes[0], states[0], [[*row, end] for row in ids])
-    back = _score_direction(softmaxes[1], states[1], [[begin, *row] for row in ids])
+    left = _score_direction(softmaxes[0], states[0], [[*row, end] for row in ids])
+    right = _score_direction(softmaxes[1], states[1], [[begin, *row] for row in ids])
     return [
         SentenceScore(
             words=tuple(words),
@@ -169,38 +176,16 @@ def _score_rows(
             begin=float(right_to_left[0]),
             is_unknown=np.array(row, dtype=np.int64) == unknown,
         )
-        for words, row, left_to_right, right_to_left in zip(sentences, ids, ahead, back, strict=True)
+        for words, row, left_to_right, right_to_left in zip(sentences, ids, left, right, strict=True)
     ]
 
 
-def _score_direction(softmax: WordSoftmax, states: Tensor, targets: list[list[int]]) -> list[LogProbabilities]:
-    """(B, T-1, D) and the words each row should predict -> their log probabilities, an array a row."""
-    lengths = torch.tensor([len(row) for row in targets])
-    real = torch.arange(states.shape[1]) < lengths[:, None]
-    words = torch.tensor([word for row in targets for word in row], device=states.device)
-    scored = score_words(softmax, states[real.to(states.device)], words).float().cpu().numpy()
-    return np.split(scored, lengths.cumsum(0)[:-1].tolist())
-
-
-def score_words(softmax: WordSoftmax, states: Tensor, words: Tensor) -> Tensor:
-    """(N, D) states and the ids (N,) of the words that came -> their log probabilities (N,)."""
-    parts = [
-        _score_block(softmax, states[start : start + POSITIONS_AT_ONCE], words[start : start + POSITIONS_AT_ONCE])
-        for start in range(0, len(words), POSITIONS_AT_ONCE)
-    ]
-    return torch.cat(parts)
-
-
-def _score_block(softmax: WordSoftmax, states: Tensor, words: Tensor) -> Tensor:
-    words_at_once = max(1, BLOCK_BYTES // (_BYTES_PER_LOGIT * len(states)))
-    total = states.new_full((len(states),), -torch.inf)
-    for start in range(0, len(softmax.weight), words_at_once):
-        window = slice(start, start + words_at_once)
-        logits = F.linear(states, softmax.weight[window], softmax.bias[window])
-        total = torch.logaddexp(total, logits.logsumexp(dim=1))
-    chosen = (states * softmax.weight[words]).sum(dim=1) + softmax.bias[words]
-    # Rounding may carry a sure word past 0.
-    return (chosen - total).clamp(max=0.0)
+def _score_direction(softmax: Softmax, states: Array, targets: list[list[int]]) -> list[LogProbabilities]:
+    """(B, T-1, D) and the words each row should predict -> their log probabilities, one array per row."""
+    lengths = np.array([len(row) for row in targets])
+    is_real = np.arange(states.shape[1]) < lengths[:, None]
+    words = np.array([word for row in targets for word in row], dtype=np.int64)
+    return np.split(softmax.score(states[is_real], words), np.cumsum(lengths)[:-1])
 
 
 class Scoring(Protocol):

@@ -9,16 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from elmo.errors import InputError
-from elmo.inference.runtime import PredictingStates, Runtime
-from elmo.inference.scoring import require_softmax, score_words
-from elmo.nn.softmax import WordSoftmax
+from elmo.inference.scoring import Predictor, predict_states, require_softmax
+from elmo.inference.softmax import Softmaxes
 from elmo.text.batch import Indexer
 from elmo.text.vocabulary import Vocabulary, is_clitic, is_punctuation
 
+Array = npt.NDArray[np.float32]
 _BEAM = 48  # runs that are kept while a span of several units is filled
 
 
@@ -30,9 +28,8 @@ class Substitute:
     log_probability: float
 
 
-@torch.inference_mode()
 def find_substitutes(
-    runtime: Runtime,
+    runtime: Predictor,
     indexer: Indexer,
     vocabulary: Vocabulary | None,
     words: Sequence[str],
@@ -50,27 +47,42 @@ def find_substitutes(
     the word that stands there (`same_word`) only if asked for. Where punctuation stands there, it is considered;
     clitics such as 's replace only clitics.
     """
-    softmaxes, vocabulary = require_softmax(runtime.bilm, vocabulary)
+    softmaxes, vocabulary = require_softmax(runtime.softmaxes, vocabulary)
     _check_top_k(top_k)
-    left_to_right, right_to_left = runtime.predict(indexer.batch([words]))
+    left_to_right, right_to_left = predict_states(runtime, indexer.batch([words]))
     # The second predicts the begin of the sentence too, before the first word.
-    states = (left_to_right[0, index], right_to_left[0, index + 1])
-    scores = sum(softmax(state).double() for softmax, state in zip(softmaxes, states, strict=True))
-    assert isinstance(scores, torch.Tensor)
-    scores = scores - torch.from_numpy(vocabulary.log_frequencies()).to(scores.device)
+    scores = -vocabulary.log_frequencies()
+    scores += softmaxes[0].log_probabilities(left_to_right[:, index])[0]
+    scores += softmaxes[1].log_probabilities(right_to_left[:, index + 1])[0]
     here = words[index]
-    scores[_list_barred(vocabulary, [here], punctuation)] = -torch.inf
+    scores[_list_excluded(vocabulary, [here], punctuation)] = -np.inf
     if not same_word:
         spellings = {here, here.lower(), here.upper(), here.capitalize()}
-        scores[vocabulary.encode(sorted(spellings))] = -torch.inf  # one that is not listed is the unknown word
-    log_probabilities = scores.log_softmax(dim=0)
+        scores[vocabulary.encode(sorted(spellings))] = -np.inf  # one that is not listed is the unknown word
+    log_probabilities = _log_softmax(scores)
     # Words of equal rows, as new ones of a changed vocabulary are, come in the order of the vocabulary.
-    best, order = log_probabilities.sort(descending=True, stable=True)
+    order = _find_best(log_probabilities, top_k)
     return [
-        Substitute(vocabulary.words[number], score)
-        for number, score in zip(order[:top_k].tolist(), best[:top_k].tolist(), strict=True)
-        if score > -torch.inf
+        Substitute(vocabulary.words[number], float(log_probabilities[number]))
+        for number in order.tolist()
+        if log_probabilities[number] > -np.inf
     ]
+
+
+def _find_best(scores: npt.NDArray[np.float64], number: int) -> npt.NDArray[np.int64]:
+    """Return the places of the highest scores, best first; of equal ones the first."""
+    if number < len(scores):
+        places = np.flatnonzero(scores >= np.partition(scores, -number)[-number])
+    else:
+        places = np.arange(len(scores))
+    return places[np.argsort(-scores[places], kind="stable")[:number]]
+
+
+def _log_softmax(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    peak = scores.max()
+    shifted = scores - peak if np.isfinite(peak) else scores
+    normalized: npt.NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum())
+    return normalized
 
 
 def _check_top_k(top_k: object) -> None:
@@ -78,7 +90,7 @@ def _check_top_k(top_k: object) -> None:
         raise InputError(f"top_k is {top_k!r}; it must be a whole number of at least 1.")
 
 
-def _list_barred(vocabulary: Vocabulary, here: Sequence[str], punctuation: bool) -> npt.NDArray[np.int64]:
+def _list_excluded(vocabulary: Vocabulary, here: Sequence[str], punctuation: bool) -> npt.NDArray[np.int64]:
     """Return the ids that are not considered in place of some words."""
     barred = [vocabulary.boundaries(), vocabulary.encode([vocabulary.unknown])]
     if not punctuation and not all(map(is_punctuation, here)):
@@ -88,9 +100,8 @@ def _list_barred(vocabulary: Vocabulary, here: Sequence[str], punctuation: bool)
     return np.concatenate(barred)
 
 
-@torch.inference_mode()
 def find_run_substitutes(
-    runtime: Runtime,
+    runtime: Predictor,
     indexer: Indexer,
     vocabulary: Vocabulary | None,
     units: Sequence[str],
@@ -106,13 +117,13 @@ def find_run_substitutes(
     either ends with are scored by both directions, like single words: the log probabilities of both less those of
     the units by themselves. Scores are normalized over these runs.
     """
-    softmaxes, vocabulary = require_softmax(runtime.bilm, vocabulary)
+    softmaxes, vocabulary = require_softmax(runtime.softmaxes, vocabulary)
     _check_top_k(top_k)
     start, end = span
     here = list(units[start:end])
     width = max(_BEAM, top_k + 1)
-    frequencies = torch.from_numpy(vocabulary.log_frequencies())
-    barred = torch.from_numpy(_list_barred(vocabulary, here, punctuation))
+    frequencies = vocabulary.log_frequencies()
+    excluded = _list_excluded(vocabulary, here, punctuation)
     filler = _Filler(runtime, indexer, vocabulary, units, span)
     runs: dict[tuple[int, ...], None] = {}
     for direction in (0, 1):
@@ -120,28 +131,29 @@ def find_run_substitutes(
         for _ in here:
             states = filler.states([run for _, run in beam], direction)
             # Half of a unit's frequency is divided out here, because half of the score is considered.
-            scores = softmaxes[direction](states).double().log_softmax(dim=1).cpu() - frequencies / 2
-            scores[:, barred] = -torch.inf
-            scores += torch.tensor([score for score, _ in beam])[:, None]
-            best, places = scores.flatten().topk(min(width, scores.numel()))
-            rows, numbers = places // scores.shape[1], places % scores.shape[1]
+            scores = softmaxes[direction].log_probabilities(states) - frequencies / 2
+            scores[:, excluded] = -np.inf
+            scores += np.array([score for score, _ in beam])[:, None]
+            rows, numbers = np.unravel_index(_find_best(scores.reshape(-1), width), scores.shape)
+            best = scores[rows, numbers]
             beam = [
                 (score, (*beam[row][1], number) if direction == 0 else (number, *beam[row][1]))
                 for score, row, number in zip(best.tolist(), rows.tolist(), numbers.tolist(), strict=True)
-                if score > -torch.inf
+                if score > -np.inf
             ]
         runs.update(dict.fromkeys(run for _, run in beam))
     if not same_word:
         runs.pop(tuple(vocabulary.encode(here).tolist()), None)
     if not runs:
         return []
-    found = list(runs)
-    total = filler.score(found, softmaxes) - frequencies[torch.tensor(found)].sum(dim=1)
-    log_probabilities, order = total.log_softmax(dim=0).sort(descending=True, stable=True)
+    filled = list(runs)
+    total = filler.score(filled, softmaxes) - frequencies[np.array(filled)].sum(axis=1)
+    log_probabilities = _log_softmax(total)
+    order = _find_best(log_probabilities, top_k)
     join = indexer.tokenization.join
     return [
-        Substitute(join([vocabulary.words[unit] for unit in found[number]]), score)
-        for number, score in zip(order[:top_k].tolist(), log_probabilities[:top_k].tolist(), strict=True)
+        Substitute(join([vocabulary.words[unit] for unit in filled[number]]), float(log_probabilities[number]))
+        for number in order.tolist()
     ]
 
 
@@ -150,7 +162,7 @@ class _Filler:
 
     def __init__(
         self,
-        runtime: Runtime,
+        runtime: Predictor,
         indexer: Indexer,
         vocabulary: Vocabulary,
         units: Sequence[str],
@@ -159,28 +171,28 @@ class _Filler:
         self._runtime, self._indexer, self._vocabulary = runtime, indexer, vocabulary
         self._before, self._here, self._after = units[: span[0]], units[span[0] : span[1]], units[span[1] :]
 
-    def states(self, runs: Sequence[tuple[int, ...]], direction: int) -> Tensor:
+    def states(self, runs: Sequence[tuple[int, ...]], direction: int) -> Array:
         """Return the states (N, D) that predict the next unit of each run, from the left (0) or the right (1)."""
         # Neither direction knows what follows, so only what it has read is given to it.
         if direction == 0:
             return self._predict([[*self._before, *self._spell(run)] for run in runs])[0][:, -1]
         return self._predict([[*self._spell(run), *self._after] for run in runs])[1][:, 0]
 
-    def score(self, runs: Sequence[tuple[int, ...]], softmaxes: tuple[WordSoftmax, WordSoftmax]) -> Tensor:
+    def score(self, runs: Sequence[tuple[int, ...]], softmaxes: Softmaxes) -> npt.NDArray[np.float64]:
         """Return the log probability (N,) of each run by both directions."""
         states = self._predict([[*self._before, *self._spell(run), *self._after] for run in runs])
         first, last = len(self._before), len(self._before) + len(self._here)
-        words = torch.tensor(runs, device=states[0].device).flatten()
+        words = np.array(runs, dtype=np.int64)
         # The second direction predicts the begin of the sentence too, before the first unit.
-        parts = (states[0][:, first:last], states[1][:, first + 1 : last + 1])
-        scores = [
-            score_words(softmax, part.flatten(0, 1), words).view(len(runs), -1).sum(dim=1).double().cpu()
-            for softmax, part in zip(softmaxes, parts, strict=True)
-        ]
-        return scores[0] + scores[1]
+        windows = (states[0][:, first:last], states[1][:, first + 1 : last + 1])
+        total = np.zeros(len(runs))
+        for softmax, window in zip(softmaxes, windows, strict=True):
+            scores = softmax.score(window.reshape(-1, window.shape[2]), words.reshape(-1))
+            total += scores.reshape(words.shape).sum(axis=1)
+        return total
 
     def _spell(self, run: Sequence[int]) -> list[str]:
         return [self._vocabulary.words[number] for number in run]
 
-    def _predict(self, rows: Sequence[Sequence[str]]) -> PredictingStates:
-        return self._runtime.predict(self._indexer.batch(rows))
+    def _predict(self, rows: Sequence[Sequence[str]]) -> tuple[Array, Array]:
+        return predict_states(self._runtime, self._indexer.batch(rows))

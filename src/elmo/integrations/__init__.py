@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from elmo.errors import InputError
+from elmo.extras import install_command
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
 
@@ -18,8 +19,7 @@ _open_models: "weakref.WeakValueDictionary[tuple[object, ...], Elmo]" = weakref.
 def missing_package(package: str, extra: str) -> ImportError:
     """Return the error of an adapter whose library is not installed."""
     return ImportError(
-        f"elmo.integrations.{extra} needs the package {package}; "
-        f"install it with: pip install 'modern-elmo[{extra}]'"
+        f"elmo.integrations.{extra} needs the package {package}; install it with: {install_command(extra)}"
     )
 
 

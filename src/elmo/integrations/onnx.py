@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from elmo.errors import InputError
+from elmo.extras import install_command
 from elmo.files.durable import output_file
 from elmo.model import Elmo
-from elmo.text.batch import Boundaries
+from elmo.nn.batch import Boundaries
 from elmo.version import __version__
 
 OPSET, IR_VERSION = 17, 9  # what onnxruntime 1.14 and later read
@@ -32,8 +33,8 @@ def export_onnx(model: Elmo, path: str | Path) -> None:
     if not isinstance(config.encoder, EncoderConfig):
         raise InputError("The encoder of this model is a Transformer; only LSTM models can be exported to ONNX.")
     weights = {
-        name: tensor.detach().float().cpu().numpy()
-        for name, tensor in model.bilm.state_dict().items()
+        name: np.asarray(weight, dtype=np.float32)
+        for name, weight in model.checkpoint().weights.items()
         if not name.startswith(("softmax.", "right_to_left_softmax."))
     }
     if sum(weight.nbytes for weight in weights.values()) > LARGEST_BYTES:
@@ -260,6 +261,6 @@ def _import_onnx() -> Any:
         import onnx.numpy_helper
     except ImportError as error:
         raise InputError(
-            "Exporting to ONNX needs the package onnx; install it with: pip install 'modern-elmo[onnx]'"
+            f"Exporting to ONNX needs the package onnx; install it with: {install_command('onnx')}"
         ) from error
     return onnx

@@ -12,7 +12,7 @@ from elmo.errors import InputError
 from elmo.integrations import ModelSource, missing_package, save_model
 from elmo.layer import ElmoLayer
 from elmo.model import Elmo
-from elmo.text.batch import Boundaries, pad_sentences, unpad_sentences
+from elmo.nn.batch import Boundaries, pad_sentences, unpad_sentences
 
 try:
     from sentence_transformers.base.modules import Module
@@ -72,7 +72,7 @@ class ElmoModule(Module):
     def save(self, output_path: str, *_: Any, **__: Any) -> None:
         """Write a model folder that Elmo.from_pretrained opens, and the mix and settings of this module."""
         folder = Path(output_path)
-        save_model(self.model, folder)
+        save_model(self.layer.to_elmo(), folder)
         settings = {"dropout": self.layer.mixes.dropout, "tune_bilm": self.layer.tune_bilm}
         (folder / SETTINGS_FILE).write_text(json.dumps(settings), encoding="utf-8")
         state = {name: tensor.contiguous() for name, tensor in self.layer.mixes.state_dict().items()}

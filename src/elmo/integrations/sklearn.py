@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.errors import InputError
+from elmo.inference.embedder import Pooling
 from elmo.inference.layers import Layers
 from elmo.integrations import ModelSource, missing_package, open_shared, vector_length
-from elmo.model import Elmo, Pooling
+from elmo.model import Elmo
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -90,7 +91,7 @@ class ElmoVectorizer(_Transformer):
             _check_column(texts),
             pooling=self.pooling,
             layers=self.layers,
-            normalize=self.normalize,
+            normalize_embeddings=self.normalize,
             batch_size=self.batch_size,
         )
 

@@ -14,13 +14,14 @@ from torch import Tensor, nn
 
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.config import ModelConfig
+from elmo.device import ModuleRuntime
 from elmo.errors import ConfigError, InputError
-from elmo.inference.runtime import Runtime, run_bilm
 from elmo.integrations import missing_package, save_model
 from elmo.model import Elmo
+from elmo.nn.batch import Boundaries, pad_sentences, run_bilm, unpad_sentences
 from elmo.nn.build import build_bilm, to_tensors, weights_of
 from elmo.nn.scalar_mix import ScalarMix
-from elmo.text.batch import Boundaries, Indexer, pad_sentences, unpad_sentences
+from elmo.text.batch import Indexer
 from elmo.text.characters import DictionaryAlphabet, Utf8Alphabet
 from elmo.text.sentence_input import as_plain
 from elmo.text.tokenize import Word
@@ -130,7 +131,7 @@ class ElmoModel(ElmoPreTrainedModel):
         parsed = ModelConfig.from_dict(config.model)
         self.bilm = build_bilm(parsed)
         self._checkpoint: Checkpoint | None = None
-        self._runtime: Runtime | None = None
+        self._runtime = ModuleRuntime(self.bilm, parsed)
         if parsed.characters:
             self.register_buffer(
                 "boundary_characters", torch.zeros(2, parsed.characters.max_characters, dtype=torch.long)
@@ -186,9 +187,7 @@ class ElmoModel(ElmoPreTrainedModel):
         if self.config.tune_bilm and torch.is_grad_enabled():
             states, _ = run_bilm(self.bilm, batch)
         else:
-            if self._runtime is None:
-                self._runtime = Runtime(self.bilm, device=self.device)
-            states = self._runtime.run_apart(batch)
+            states = self._runtime.run(batch)
         layers = states.without_boundaries().layers
         asked = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         output = BaseModelOutput(last_hidden_state=layers[-1], hidden_states=tuple(layers) if asked else None)

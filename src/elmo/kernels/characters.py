@@ -1,159 +1,246 @@
-"""The character convolutions and highways of words in compiled loops.
+"""Character ids of words -> their features or vectors: convolutions with max-pooling, highways, projection.
 
-A table has the products of every character with every place of every filter; a window is then a sum of its rows.
+The library has a table of the products of every character with every place of every filter; a window is then a sum
+of its rows. NumPy, and alphabets too large for a table, multiply windows of character vectors.
 """
 
 import ctypes
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
-import torch
-from torch import Tensor
+import numpy as np
+import numpy.typing as npt
 
-from elmo.kernels.library import CharTableStruct, Library, WordEncoderStruct
-from elmo.kernels.matrix import PackedMatrix
+from elmo.kernels.library import (
+    MAX_HIGHWAYS,
+    CharTableStruct,
+    KernelError,
+    Library,
+    WordEncoderStruct,
+    address_of,
+    find_library,
+)
+from elmo.kernels.matrix import Array, PackedMatrix, pack_matrix
+
+Ids = npt.NDArray[np.int64]
+Linear: TypeAlias = tuple[Array, Array]  # weight (O, I) and bias (O,)
 
 # A larger table (alphabets of thousands of characters) would take longer to read than to multiply.
 LARGEST_TABLE_BYTES = 2**25
+# Values that NumPy makes at once: they should stay in the cache until they are used.
+VALUES_AT_ONCE = 2**21
 
 
-def fits_table(num_characters: int, filters: Sequence[Tensor]) -> bool:
-    """Whether a table of this alphabet and these filters (channels, d, width) is small enough to be worth it."""
-    return 4 * num_characters * sum(weight[:, 0].numel() for weight in filters) <= LARGEST_TABLE_BYTES
+@dataclass(frozen=True)
+class CharWeights:
+    """A character network: A characters, F features of all filters together."""
+
+    embedding: Array  # (A, d)
+    filters: Sequence[Array]  # (channels, d, width) each
+    bias: Array  # (F,)
+    is_tanh: bool
+    highways: Sequence[Linear]  # a highway's transform stands above its gate: (2F, F) and (2F,)
+    projection: Linear | None  # (D, F) and (D,)
 
 
-def make_table(embedding: Tensor, filters: Sequence[Tensor]) -> Tensor:
+# (U, C) -> (U, D); `single_threaded` keeps the library's helper thread out of it.
+EncodeCharacters: TypeAlias = Callable[[Ids, bool], Array]
+
+
+def pack_characters(weights: CharWeights, *, int8: bool) -> EncodeCharacters:
+    """Lay out a character network for the library as far as it goes, else for NumPy."""
+    library = find_library()
+    sizes = [weight.shape for weight in weights.filters]
+    if library is None or len(weights.highways) > MAX_HIGHWAYS or not fits_table(len(weights.embedding), sizes):
+        return CharNetwork(weights, int8=int8)
+    return CompiledCharNetwork(library, weights, int8=int8)
+
+
+def fits_table(num_characters: int, filters: Sequence[Sequence[int]]) -> bool:
+    """Return whether a table of this alphabet and filters of shape (channels, d, width) is worth its size."""
+    return 4 * num_characters * sum(channels * width for channels, _, width in filters) <= LARGEST_TABLE_BYTES
+
+
+def count_before_padding(char_ids: Ids) -> Ids:
+    """Return how many ids of each word (U, C) come before those at its end that are all the same, (U,)."""
+    differs = (char_ids != char_ids[:, -1:])[:, ::-1]
+    positions = char_ids.shape[1] - differs.argmax(axis=1)
+    return np.where(differs.any(axis=1), positions, 0)
+
+
+class CharNetwork:
+    """A character network in NumPy; its products are the library's where there is one."""
+
+    def __init__(self, weights: CharWeights, *, int8: bool) -> None:
+        self._embedding, self._is_tanh = weights.embedding, weights.is_tanh
+        self._shapes = [(weight.shape[2], weight.shape[0]) for weight in weights.filters]  # widths and channels
+        self._width = max(width for width, _ in self._shapes)
+        padded = [
+            np.pad(weight, ((0, 0), (0, 0), (0, self._width - weight.shape[2]))) for weight in weights.filters
+        ]
+        joined = np.concatenate(padded).transpose(0, 2, 1).reshape(len(weights.bias), -1)  # (F, width·d)
+        self._convolve = pack_matrix(joined, weights.bias)
+        self._highways = [pack_matrix(*highway, int8=int8) for highway in weights.highways]
+        self._project = None if weights.projection is None else pack_matrix(*weights.projection, int8=int8)
+        self._num_features = len(weights.bias)
+
+    def __call__(self, char_ids: Ids, single_threaded: bool = True) -> Array:
+        """(U, C) -> (U, D)."""
+        check_ids(char_ids, len(self._embedding))
+        features = self._pool(char_ids)
+        features = np.tanh(features) if self._is_tanh else np.maximum(features, 0)
+        rows_at_once = max(1, VALUES_AT_ONCE // (2 * self._num_features))
+        for highway in self._highways:
+            for start in range(0, len(features), rows_at_once):
+                _pass_highway(highway, features[start : start + rows_at_once])
+        return features if self._project is None else self._project(features)
+
+    def _pool(self, char_ids: Ids) -> Array:
+        """Return the maximum of each filter over a word, (U, F); short words first, which have few windows."""
+        num_used = count_before_padding(char_ids)
+        features = np.empty((len(char_ids), self._num_features), dtype=np.float32)
+        order = np.argsort(num_used, kind="stable")
+        start = 0
+        while start < len(order):
+            at_once = max(1, VALUES_AT_ONCE // (self._num_features * (int(num_used[order[start]]) + 2)))
+            rows = order[start : start + at_once]
+            features[rows] = self._pool_windows(char_ids[rows], int(num_used[rows[-1]]) + 1)
+            start += len(rows)
+        return features
+
+    def _pool_windows(self, char_ids: Ids, num_starts: int) -> Array:
+        """The maximum over windows that start at the first `num_starts` places; the rest are like the last one."""
+        num_words, num_characters = char_ids.shape
+        num_starts = min(num_starts, num_characters)
+        ids = np.pad(char_ids, ((0, 0), (0, self._width)))[:, : num_starts + self._width - 1]
+        windows = np.lib.stride_tricks.sliding_window_view(self._embedding[ids], self._width, axis=1)
+        windows = windows.transpose(0, 1, 3, 2).reshape(num_words * num_starts, -1)  # (U·P, width·d)
+        values = self._convolve(windows).reshape(num_words, num_starts, -1)
+        first = 0
+        for width, channels in self._shapes:
+            # A window that reaches past the end of the ids is none.
+            values[:, num_characters - width + 1 :, first : first + channels] = -np.inf
+            first += channels
+        pooled: Array = values.max(axis=1)
+        return pooled
+
+
+def _pass_highway(multiply: Callable[[Array], Array], rows: Array) -> None:
+    """y = g · relu(transform) + (1 - g) · x in place, for rows (U, F)."""
+    product = multiply(rows)
+    transformed, gate = product[:, : rows.shape[1]], product[:, rows.shape[1] :]
+    np.maximum(transformed, 0, out=transformed)
+    with np.errstate(over="ignore"):
+        gate = np.float32(1) / (np.float32(1) + np.exp(-gate))
+    transformed -= rows
+    transformed *= gate
+    rows += transformed
+
+
+def check_ids(char_ids: Ids, alphabet_size: int) -> None:
+    """Raise KernelError for an id that is no row of the alphabet."""
+    if char_ids.size and not 0 <= char_ids.min() <= char_ids.max() < alphabet_size:
+        raise KernelError(f"Character ids must lie between 0 and {alphabet_size - 1}.")
+
+
+def make_table(embedding: Array, filters: Sequence[Array]) -> Array:
     """Return the products of an alphabet (A, d) with filters (channels, d, width): one row per character."""
-    columns = [weight.permute(1, 2, 0).flatten(start_dim=1) for weight in filters]  # (d, width·channels)
-    return embedding @ torch.cat(columns, dim=1)
+    columns = [weight.transpose(1, 2, 0).reshape(weight.shape[1], -1) for weight in filters]  # (d, width·channels)
+    # In float64, so that no number of threads changes a bit of the table.
+    table = embedding.astype(np.float64) @ np.concatenate(columns, axis=1).astype(np.float64)
+    return table.astype(np.float32)
 
 
 class CharTable:
-    """A table laid out for the library, and the bias (F,) of its filters."""
+    """A table laid out for the library, and the bias (F,) of its filters of shape (channels, d, width)."""
 
-    def __init__(self, library: Library, table: Tensor, bias: Tensor, filters: Sequence[Tensor]) -> None:
+    def __init__(self, library: Library, table: Array, bias: Array, filters: Sequence[Sequence[int]]) -> None:
         self._library = library
-        self.table, self.bias = table.contiguous(), bias.contiguous()
-        self._widths = torch.tensor([weight.shape[2] for weight in filters])
-        self._channels = torch.tensor([weight.shape[0] for weight in filters])
+        self.table, self.bias = np.ascontiguousarray(table), np.ascontiguousarray(bias)
+        self._widths = np.array([width for _, _, width in filters], dtype=np.int64)
+        self._channels = np.array([channels for channels, _, _ in filters], dtype=np.int64)
+        row_size = int((self._widths * self._channels).sum())
+        address_of(self.table, "table", np.float32, (len(table), row_size))
+        address_of(self.bias, "bias", np.float32, (int(self._channels.sum()),))
 
-    def pool(self, char_ids: Tensor, num_starts: Tensor, starts: Tensor | None = None) -> Tensor:
+    def pool(self, char_ids: Ids, num_starts: Ids, starts: Array | None = None) -> Array:
         """Return each filter's maximum plus bias, (U, F), over the windows that start in a word's first places.
 
         `char_ids` (U, C), `num_starts` (U,); windows end at the last character. `starts` (U, F) receives where the
         largest windows start.
         """
-        char_ids, num_starts = char_ids.contiguous(), num_starts.contiguous()
-        if char_ids.numel():
-            lowest, highest = map(int, char_ids.aminmax())
-            if lowest < 0 or highest >= len(self.table):
-                raise IndexError(f"character ids must lie between 0 and {len(self.table) - 1}")
-        features = torch.empty(len(char_ids), len(self.bias))
-        struct = self.describe(char_ids.shape[1])
+        num_words, num_characters = char_ids.shape
+        check_ids(char_ids, len(self.table))
+        shape = (num_words, len(self.bias))
+        features = np.empty(shape, dtype=np.float32)
+        struct = self.describe(num_characters)
         self._library.convolve(
-            ctypes.addressof(struct), char_ids.data_ptr(), num_starts.data_ptr(), len(char_ids),
-            features.data_ptr(), None if starts is None else starts.data_ptr(),
-        )  # fmt: skip
+            ctypes.addressof(struct),
+            address_of(char_ids, "char_ids", np.int64, (num_words, num_characters)),
+            address_of(num_starts, "num_starts", np.int64, (num_words,)),
+            num_words,
+            features.ctypes.data,
+            None if starts is None else address_of(starts, "starts", np.float32, shape),
+        )
         return features
 
-    def pool_back(self, char_ids: Tensor, starts: Tensor, grad_features: Tensor) -> Tensor:
+    def pool_back(self, char_ids: Ids, starts: Array, grad_features: Array) -> Array:
         """Return the gradient of the table, given where the largest windows started."""
-        grad_table = torch.zeros_like(self.table)
-        grad_features = grad_features.contiguous()
-        struct = self.describe(char_ids.shape[1])
+        num_words, num_characters = char_ids.shape
+        check_ids(char_ids, len(self.table))
+        shape = (num_words, len(self.bias))
+        grad_table = np.zeros_like(self.table)
+        struct = self.describe(num_characters)
         self._library.convolve_back(
-            ctypes.addressof(struct), char_ids.data_ptr(), len(char_ids),
-            starts.data_ptr(), grad_features.data_ptr(), grad_table.data_ptr(),
-        )  # fmt: skip
+            ctypes.addressof(struct),
+            address_of(char_ids, "char_ids", np.int64, (num_words, num_characters)),
+            num_words,
+            address_of(starts, "starts", np.float32, shape),
+            address_of(grad_features, "grad_features", np.float32, shape),
+            grad_table.ctypes.data,
+        )
         return grad_table
 
     def describe(self, num_characters: int) -> CharTableStruct:
         """Return the struct for words of so many characters."""
+        if num_characters < self._widths.max():
+            raise KernelError(f"{num_characters} ids per word are fewer than the widest filter takes.")
         return CharTableStruct(
-            len(self.bias), len(self._widths), num_characters, self._widths.data_ptr(),
-            self._channels.data_ptr(), self.table.data_ptr(), self.table.shape[1], self.bias.data_ptr(),
+            len(self.bias), len(self._widths), num_characters, self._widths.ctypes.data,
+            self._channels.ctypes.data, self.table.ctypes.data, self.table.shape[1], self.bias.ctypes.data,
         )  # fmt: skip
 
 
-def pool_with_gradients(
-    library: Library,
-    embedding: Tensor,
-    filters: Sequence[Tensor],
-    bias: Tensor,
-    char_ids: Tensor,
-    num_starts: Tensor,
-) -> Tensor:
-    """Return what CharTable.pool does, with gradients of the embedding (A, d), the filters and the bias (F,)."""
-    with torch.autocast("cpu", enabled=False):
-        table = make_table(embedding, filters)
-    features: Tensor = TablePooling.apply(table, bias, filters, library, char_ids, num_starts)  # type: ignore[no-untyped-call]
-    return features
+class CompiledCharNetwork:
+    """A character network in one call of the library."""
 
-
-class TablePooling(torch.autograd.Function):
-    """CharTable.pool with gradients of the table and the bias."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        table: Tensor,
-        bias: Tensor,
-        filters: Sequence[Tensor],
-        library: Library,
-        char_ids: Tensor,
-        num_starts: Tensor,
-    ) -> Tensor:
-        """Return the features (U, F) before the activation."""
-        ctx.table = made = CharTable(library, table, bias, filters)
-        char_ids = char_ids.contiguous()
-        starts = torch.empty(len(char_ids), len(bias))
-        ctx.save_for_backward(char_ids, starts)
-        return made.pool(char_ids, num_starts, starts)
-
-    @staticmethod
-    def backward(ctx: Any, grad_features: Tensor) -> Any:
-        """Return the gradients of the table and the bias."""
-        char_ids, starts = ctx.saved_tensors
-        grad_table = ctx.table.pool_back(char_ids, starts, grad_features)
-        return grad_table, grad_features.sum(dim=0), None, None, None, None
-
-
-class CompiledWordEncoder:
-    """Character ids (U, C) of words -> their vectors: table, activation, highways and projection in one call."""
-
-    def __init__(
-        self,
-        library: Library,
-        table: CharTable,
-        *,
-        is_tanh: bool,
-        highways: Sequence[tuple[Tensor, Tensor]],
-        projection: tuple[Tensor, Tensor] | None,
-        int8: bool,
-    ) -> None:
-        """`highways` and `projection` are weights and biases; a highway's transform stands above its gate."""
-        self._library, self._table = library, table
-        self.has_helper = library.has_helper
-        self._highways = [PackedMatrix(library, *each, int8=int8) for each in highways]
-        self._projection = None if projection is None else PackedMatrix(library, *projection, int8=int8)
-        self._is_tanh = is_tanh
-        self.output_dim = len(table.bias) if self._projection is None else self._projection.num_outputs
+    def __init__(self, library: Library, weights: CharWeights, *, int8: bool) -> None:
+        self._library = library
+        table = make_table(weights.embedding, weights.filters)
+        self._table = CharTable(library, table, weights.bias, [weight.shape for weight in weights.filters])
+        self._highways = [PackedMatrix(library, *highway, int8=int8) for highway in weights.highways]
+        self._projection = (
+            None if weights.projection is None else PackedMatrix(library, *weights.projection, int8=int8)
+        )
+        self._is_tanh = weights.is_tanh
+        self._output_dim = len(weights.bias) if self._projection is None else self._projection.num_outputs
         self._structs: dict[int, WordEncoderStruct] = {}  # by the number of characters per word
 
-    def __call__(self, char_ids: Tensor, *, alone: bool = True) -> Tensor:
-        """Return the vectors (U, D); unless `alone`, the helper thread makes half of them."""
-        char_ids = char_ids.contiguous()
+    def __call__(self, char_ids: Ids, single_threaded: bool = True) -> Array:
+        """(U, C) -> (U, D)."""
         num_words, num_characters = char_ids.shape
+        address = address_of(char_ids, "char_ids", np.int64, (num_words, num_characters))
         struct = self._structs.get(num_characters)
         if struct is None:
             struct = self._structs[num_characters] = self._describe(num_characters)
-        vectors = torch.empty(num_words, self.output_dim)
+        vectors = np.empty((num_words, self._output_dim), dtype=np.float32)
         library = self._library
         failed = library.run_with_scratch(
-            library.encode, ctypes.addressof(struct), char_ids.data_ptr(), num_words, alone, vectors.data_ptr()
+            library.encode, ctypes.addressof(struct), address, num_words, single_threaded, vectors.ctypes.data
         )
         if failed:
-            raise IndexError(f"character ids must lie between 0 and {len(self._table.table) - 1}")
+            raise KernelError(f"Character ids must lie between 0 and {len(self._table.table) - 1}.")
         return vectors
 
     def _describe(self, num_characters: int) -> WordEncoderStruct:

@@ -1,11 +1,12 @@
 """Find the compiled library, choose its variant for this processor, and declare its functions for ctypes.
 
-ELMO_KERNELS: "auto" (the default), "off" for plain torch, or one variant by name. ctypes releases the
-interpreter's lock during every call. The library keeps no state but one helper thread, see csrc/helper.c.
+ELMO_KERNELS: "auto" (the default), "off" for NumPy, or one variant by name. ctypes releases the interpreter's lock
+during every call. The library keeps no state but one helper thread, see csrc/helper.c.
 """
 
 import ctypes
 import functools
+import hashlib
 import logging
 import os
 import sys
@@ -15,18 +16,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+import numpy.typing as npt
 
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, ElmoError
 
 logger = logging.getLogger(__name__)
 
 VARIABLE = "ELMO_KERNELS"
-VARIANTS = ("avx512vnni", "avx512", "avx2", "portable")  # best first; a processor runs those after its best, too
-_ABI = 3  # as in csrc/kernels.h
+VARIANTS = ("avx512vnni", "avx512", "avx2", "neoni8mm", "neondot", "neon", "portable")
+_ABI = 4  # as in csrc/kernels.h
 MAX_HIGHWAYS = 4  # ELMO_MAX_HIGHWAYS
-_PATH = Path(__file__).parent / f"_native.{'dll' if sys.platform == 'win32' else 'so'}"
+_FOLDER = Path(__file__).parent
+_PATH = _FOLDER / f"_native.{'dll' if sys.platform == 'win32' else 'so'}"
+_SOURCES = _FOLDER / "csrc"
 
 _pointer, _int, _float = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 _SIGNATURES: dict[str, tuple[type[Any] | None, list[type[Any]]]] = {
@@ -36,6 +39,8 @@ _SIGNATURES: dict[str, tuple[type[Any] | None, list[type[Any]]]] = {
     "multiply": (None, [_pointer, _pointer, _pointer, _int, _pointer, _pointer]),
     "read": (_int, [_pointer, _int, _int, _pointer, _int]),
     "encode": (_int, [_pointer, _pointer, _int, _int, _pointer, _pointer, _int]),
+    "meanings": (_int, [_pointer, _pointer, _int, _pointer, _int]),
+    "nearest": (None, [_pointer, _pointer, _int, _int, _pointer, _pointer, _int, _int, *[_pointer] * 3]),
     "convolve": (None, [_pointer, _pointer, _pointer, _int, _pointer, _pointer]),
     "convolve_back": (None, [_pointer, _pointer, _int, _pointer, _pointer, _pointer]),
     "train_forward": (None, [_int, _int, _int, *[_pointer] * 5, _float, *[_pointer] * 4]),
@@ -137,8 +142,8 @@ class WordEncoderStruct(ctypes.Structure):
 class Library:
     """The functions of one variant."""
 
-    def __init__(self, opened: ctypes.CDLL, variant: str) -> None:
-        self.variant = variant
+    def __init__(self, opened: ctypes.CDLL, variant: str, variants: tuple[str, ...]) -> None:
+        self.variant, self.variants = variant, variants  # all that this processor runs, the fastest first
         self._scratch = threading.local()
         functions: dict[str, Any] = {}
         for name, (result, arguments) in _SIGNATURES.items():
@@ -147,6 +152,7 @@ class Library:
             functions[name] = function
         self.multiply, self.multiply_scratch = functions["multiply"], functions["multiply_scratch"]
         self.read, self.encode = functions["read"], functions["encode"]
+        self.meanings, self.nearest = functions["meanings"], functions["nearest"]
         self.convolve, self.convolve_back = functions["convolve"], functions["convolve_back"]
         self.train_forward, self.train_backward = functions["train_forward"], functions["train_backward"]
         self.has_helper = bool(opened.elmo_has_helper())
@@ -155,27 +161,36 @@ class Library:
         self.panel: int = functions["panel"]()
         self.input_levels: int = functions["input_levels"]()
 
-    @property
-    def has_fast_bytes(self) -> bool:
-        """Whether this variant multiplies 8 bits faster than float32."""
-        return self.variant != "portable"
-
     def scratch(self, num_bytes: int) -> int:
         """Return the address of memory that this thread may use until its next call."""
-        return self._find_scratch(num_bytes)[0]
+        return self._take_scratch(num_bytes)[0]
 
     def run_with_scratch(self, function: Callable[..., int], *arguments: Any) -> int:
-        """Call a function that ends with scratch memory and its size, and that asks for more if need be."""
-        answer = function(*arguments, *self._find_scratch(0))
-        return function(*arguments, *self._find_scratch(answer)) if answer > 0 else answer
+        """Call a function whose last arguments are scratch memory and its size, again if it asks for more."""
+        answer = function(*arguments, *self._take_scratch(0))
+        return function(*arguments, *self._take_scratch(answer)) if answer > 0 else answer
 
-    def _find_scratch(self, num_bytes: int) -> tuple[int, int]:
+    def _take_scratch(self, num_bytes: int) -> tuple[int, int]:
         """Return the address and the size of this thread's memory, at least as large as asked for."""
-        found: tuple[int, int, Tensor] | None = getattr(self._scratch, "found", None)
-        if found is None or found[1] < num_bytes:
-            held = torch.empty(num_bytes + 64, dtype=torch.uint8)
-            found = self._scratch.found = (held.data_ptr() + 63) // 64 * 64, num_bytes, held
-        return found[:2]
+        memory: tuple[int, int, npt.NDArray[np.uint8]] | None = getattr(self._scratch, "memory", None)
+        if memory is None or memory[1] < num_bytes:
+            held = np.empty(num_bytes + 64, dtype=np.uint8)
+            memory = self._scratch.memory = (held.ctypes.data + 63) // 64 * 64, num_bytes, held
+        return memory[:2]
+
+
+class KernelError(ElmoError):
+    """An array that a kernel cannot take: of another type or shape, or not contiguous."""
+
+
+def address_of(array: npt.NDArray[Any], name: str, dtype: type[Any], shape: tuple[int, ...]) -> int:
+    """Return the address of an array after checking what the library relies on."""
+    if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
+        raise KernelError(
+            f"{name} is {array.dtype} of shape {array.shape}; a C-contiguous array of {np.dtype(dtype)} and shape "
+            f"{shape} is needed."
+        )
+    return int(array.ctypes.data)
 
 
 @dataclass(frozen=True)
@@ -192,28 +207,53 @@ def find_kernels() -> Kernels:
 
 
 def find_library() -> Library | None:
-    """Return the library for this processor, or None where everything runs on torch."""
+    """Return the library for this processor, or None where everything runs on NumPy."""
     return find_kernels().library
 
 
 @functools.cache
-def _open(wish: str) -> Kernels:
-    if wish not in ("auto", "off", *VARIANTS):
-        raise ConfigError(f"{VARIABLE} is {wish!r}; choose auto, off or one of {', '.join(VARIANTS)}.")
-    if wish == "off":
+def _open(requested: str) -> Kernels:
+    if requested not in ("auto", "off", *VARIANTS):
+        raise ConfigError(f"{VARIABLE} is {requested!r}; choose auto, off or one of {', '.join(VARIANTS)}.")
+    if requested == "off":
         return Kernels(None, f"{VARIABLE} is off")
     try:
         opened = ctypes.CDLL(str(_PATH))
-        if opened.elmo_abi() != _ABI:
+        if opened.elmo_abi() != _ABI or not _is_of_these_sources(opened):
             raise OSError("it was built from other sources; install the package again")
-        opened.elmo_best_variant.restype = ctypes.c_char_p
-        best = opened.elmo_best_variant().decode()
+        variants = _list_variants(opened)
     except (OSError, AttributeError) as error:
         missing = "they were not built, because the installation found no C compiler"
         reason = f"{error}" if _PATH.exists() else missing
-        logger.warning("The compiled kernels are not available (%s); torch is used, which is slower.", reason)
+        logger.warning("The compiled kernels are not available (%s); NumPy is used, which is slower.", reason)
         return Kernels(None, reason)
-    variant = best if wish == "auto" else wish
-    if VARIANTS.index(variant) < VARIANTS.index(best):
-        raise ConfigError(f"{VARIABLE} is {wish!r}, but this processor runs {best} at best; choose that or auto.")
-    return Kernels(Library(opened, variant), variant)
+    variant = variants[0] if requested == "auto" else requested
+    if variant not in variants:
+        raise ConfigError(
+            f"{VARIABLE} is {requested!r}, but this processor runs {', '.join(variants)}; choose one or auto."
+        )
+    return Kernels(Library(opened, variant, variants), variant)
+
+
+def _list_variants(opened: ctypes.CDLL) -> tuple[str, ...]:
+    """Return the variants that this processor runs, the fastest first."""
+    opened.elmo_variant.restype, opened.elmo_variant.argtypes = ctypes.c_char_p, [_int]
+    names = (opened.elmo_variant(number) for number in range(len(VARIANTS)))
+    return tuple(name.decode() for name in names if name is not None)
+
+
+def hash_sources(folder: Path) -> str:
+    """Return 16 hex digits of the SHA-256 of the C sources, names and bytes in order, as hatch_build.py does."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.iterdir() if path.is_file()):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _is_of_these_sources(opened: ctypes.CDLL) -> bool:
+    """Return whether the library was compiled from the sources beside it, where there are any."""
+    if not hasattr(opened, "elmo_source_hash") or not _SOURCES.is_dir():
+        return True
+    opened.elmo_source_hash.restype = ctypes.c_char_p
+    return bool(opened.elmo_source_hash().decode() == hash_sources(_SOURCES))

@@ -1,111 +1,175 @@
 """LSTM layers over packed rows: all layers and steps, and the mix of layers, of both directions in one call.
 
+Packed rows are words step by step, without padding: of all sentences the first word, then the second, and so on.
 Also what an LSTM step of training does between its matrix multiplications, forward and backward.
 """
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
-from elmo.kernels.library import DirectionStruct, Library, LstmStruct, ReadingStruct
-from elmo.kernels.matrix import PackedMatrix
+from elmo.kernels.library import (
+    DirectionStruct,
+    KernelError,
+    Library,
+    LstmStruct,
+    ReadingStruct,
+    address_of,
+    find_library,
+)
+from elmo.kernels.matrix import Array, NumpyMatrix, PackedMatrix
 
 Indices = npt.NDArray[np.int64]
+
+# The gates of this many values are made at once: they should stay in the cache until they are used.
+GATE_VALUES_AT_ONCE = 2**21
+# The first layer's gates of all distinct words of a window are kept while it is run: at most 64 MB.
+_FIRST_GATE_VALUES = 2**24
 
 
 @dataclass(frozen=True)
 class LayerWeights:
     """One layer: gates in the order i, f, g, o; the bias contains all that is added to the gates."""
 
-    input_weight: Tensor  # (4H, D)
-    state_weight: Tensor  # (4H, D)
-    bias: Tensor  # (4H,)
-    projection_weight: Tensor | None  # (D, H)
+    input_weight: Array  # (4H, D)
+    state_weight: Array  # (4H, D)
+    bias: Array  # (4H,)
+    projection_weight: Array | None  # (D, H)
     cell_clip: float | None
     projection_clip: float | None
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What one direction reads: packed rows `words[sources]` (N, D) in steps of `counts` rows, which never rise.
+class LstmState:
+    """Where the layers of one direction stand, row by row: hidden (L, B, D) and cell (L, B, H)."""
+
+    hidden: Array
+    cell: Array
+
+    def rows(self, which: slice | Indices) -> "LstmState":
+        """Return some rows, in the order asked for."""
+        return LstmState(self.hidden[:, which], self.cell[:, which])
+
+    def join(self, other: "LstmState") -> "LstmState":
+        """Return the rows of both, these first."""
+        return LstmState(
+            np.concatenate([self.hidden, other.hidden], axis=1), np.concatenate([self.cell, other.cell], axis=1)
+        )
+
+
+@dataclass(frozen=True)
+class Window:
+    """What one direction runs over: packed rows `words[sources]` (N, D) in steps of `counts` rows, never rising.
 
     Row i's mixes by `weights` (K, L+1) of its word and of each layer go to `result[targets[i]]`, (·, K, D).
-    `state` is hidden (L, B, D) and cell (L, B, H), None for zero.
     """
 
-    words: Tensor
+    words: Array
     sources: Indices
     targets: Indices
     counts: Indices
-    state: tuple[Tensor, Tensor] | None
-    weights: npt.NDArray[np.float32]
-    result: Tensor
+    weights: Array
+    result: Array
+
+
+class Stack(Protocol):
+    """All layers of one direction."""
+
+    num_layers: int
+    output_dim: int
+    cell_dim: int
+    words_at_once: int  # that it should run over, for the memory they take
+
+    def forward(self, window: Window, state: LstmState | None) -> LstmState:
+        """Write the result of a window and return each row's state at its end; None starts from zero.
+
+        The state has at least as many rows as the first step.
+        """
+        ...
+
+
+def pack_stack(layers: Sequence[LayerWeights], *, residual: bool, int8: bool) -> "CompiledStack | NumpyStack":
+    """Lay out the weights of a direction for the library, or for NumPy where there is none."""
+    library = find_library()
+    if library is None:
+        return NumpyStack(layers, residual=residual, int8=int8)
+    return CompiledStack(library, layers, residual=residual, int8=int8)
 
 
 class CompiledStack:
-    """All layers of one direction."""
+    """All layers of one direction in the library."""
 
     def __init__(self, library: Library, layers: Sequence[LayerWeights], *, residual: bool, int8: bool) -> None:
         self.library, self.residual = library, residual
+        self.num_layers = len(layers)
+        self.cell_dim, self.output_dim = layers[0].state_weight.shape[0] // 4, layers[0].state_weight.shape[1]
+        self.words_at_once = max(1, _FIRST_GATE_VALUES // (4 * self.cell_dim))
         self._kept: list[Any] = []  # what the structs point to
         self._structs = (LstmStruct * len(layers))(*(self._pack(layer, int8=int8) for layer in layers))
         self.address = ctypes.addressof(self._structs)
-        self.num_layers = len(layers)
-        self.cell_dim = layers[0].state_weight.shape[0] // 4
-        self._output_dim = layers[0].state_weight.shape[1]
 
-    def make_state(self, reading: Reading) -> tuple[Tensor, Tensor]:
-        """Return memory with the state before reading, if there is one."""
-        if reading.state is not None:
-            hidden, cell = (part.clone(memory_format=torch.contiguous_format) for part in reading.state)
-            return hidden, cell
-        num_rows = int(reading.counts[0])
-        return (
-            torch.zeros(self.num_layers, num_rows, self._output_dim),
-            torch.empty(self.num_layers, num_rows, self.cell_dim),
+    def forward(self, window: Window, state: LstmState | None) -> LstmState:
+        """Run over packed rows; see Stack."""
+        states = forward_directions([self], [window], [state], single_threaded=True, keep_state=True)
+        if states is None:
+            raise KernelError("The library returned no state.")
+        return states[0]
+
+    def make_state(self, window: Window, state: LstmState | None) -> LstmState:
+        """Return memory of its own with the state before a window, or for the state after it."""
+        if state is not None:
+            return LstmState(np.array(state.hidden, order="C"), np.array(state.cell, order="C"))
+        num_rows = int(window.counts[0])
+        return LstmState(
+            np.zeros((self.num_layers, num_rows, self.output_dim), dtype=np.float32),
+            np.empty((self.num_layers, num_rows, self.cell_dim), dtype=np.float32),
         )
 
-    def describe(self, reading: Reading, state: tuple[Tensor, Tensor] | None) -> DirectionStruct:
+    def describe(self, window: Window, state: LstmState | None, *, has_state: bool) -> DirectionStruct:
         """Return what the library is to do; `state` receives the state after each row's last step, if wanted."""
-        counts, sources, words, weights = reading.counts, reading.sources, reading.words, reading.weights
-        assert words.is_contiguous()
+        num_rows, num_vectors, result = len(window.sources), len(window.weights), window.result
+        num_state_rows = int(window.counts[0]) if state is None else state.hidden.shape[1]
+        shape = (len(result), num_vectors, self.output_dim)
+        stride = result.strides[1] // 4
+        expected = (4 * num_vectors * stride, 4 * stride, 4)
+        if result.shape != shape or result.dtype != np.float32 or result.strides != expected:
+            raise KernelError(f"result is {result.dtype} of shape {result.shape}; float32 of {shape} is needed.")
+        if num_rows and not 0 <= window.targets.min() <= window.targets.max() < len(result):
+            raise KernelError(f"The targets of a window must lie between 0 and {len(result) - 1}.")
+        hidden = cell = None
+        if state is not None:
+            sizes = (self.num_layers, num_state_rows)
+            hidden = address_of(state.hidden, "hidden", np.float32, (*sizes, self.output_dim))
+            cell = address_of(state.cell, "cell", np.float32, (*sizes, self.cell_dim))
         return DirectionStruct(
-            self.address,
-            self.num_layers,
-            self.residual,
+            self.address, self.num_layers, self.residual,
             ReadingStruct(
-                len(counts),
-                counts.ctypes.data,
-                len(sources),
-                words.data_ptr(),
-                len(words),
-                sources.ctypes.data,
-                reading.targets.ctypes.data,
-                int(counts[0]) if state is None else state[0].shape[1],
-                reading.state is not None,
-                None if state is None else state[0].data_ptr(),
-                None if state is None else state[1].data_ptr(),
-                len(weights),
-                weights.ctypes.data,
-                reading.result.data_ptr(),
-                reading.result.stride(1),
+                len(window.counts),
+                address_of(window.counts, "counts", np.int64, window.counts.shape),
+                num_rows,
+                address_of(window.words, "words", np.float32, (len(window.words), self.output_dim)),
+                len(window.words),
+                address_of(window.sources, "sources", np.int64, (num_rows,)),
+                address_of(window.targets, "targets", np.int64, (num_rows,)),
+                num_state_rows, has_state, hidden, cell, num_vectors,
+                address_of(window.weights, "weights", np.float32, (num_vectors, self.num_layers + 1)),
+                result.ctypes.data, stride,
             ),
-        )
+        )  # fmt: skip
 
     def _pack(self, layer: LayerWeights, *, int8: bool) -> LstmStruct:
         from_inputs, from_state = (
             PackedMatrix(self.library, weight, num_groups=4, int8=int8)
             for weight in (layer.input_weight, layer.state_weight)
         )
-        bias = layer.bias.detach().float().contiguous()
-        struct = LstmStruct(from_inputs=from_inputs.struct, from_state=from_state.struct, bias=bias.data_ptr())
+        bias = np.ascontiguousarray(layer.bias, dtype=np.float32)
+        address = address_of(bias, "bias", np.float32, (4 * self.cell_dim,))
+        struct = LstmStruct(from_inputs=from_inputs.struct, from_state=from_state.struct, bias=address)
         struct.cell_clip = math.inf if layer.cell_clip is None else layer.cell_clip
         struct.projection_clip = math.inf if layer.projection_clip is None else layer.projection_clip
         self._kept += [from_inputs, from_state, bias]
@@ -119,119 +183,260 @@ class CompiledStack:
 # Of one sentence every step has one row, the targets of left to right rise and those of right to left fall.
 LONGEST_SENTENCE = 8192
 _ONES = np.ones(LONGEST_SENTENCE, dtype=np.int64)
-_RISING = np.arange(LONGEST_SENTENCE)
+_RISING = np.arange(LONGEST_SENTENCE, dtype=np.int64)
 _FALLING = np.ascontiguousarray(_RISING[::-1])
 _ONES_AT, _RISING_AT, _FALLING_END = _ONES.ctypes.data, _RISING.ctypes.data, _FALLING.ctypes.data + _FALLING.nbytes
 
 
-def read_sentence(
+def forward_sentence(
     stacks: tuple[CompiledStack, CompiledStack],
-    words: Tensor,
-    places: Tensor,
-    weights: npt.NDArray[np.float32],
+    words: Array,
+    places: Indices,
+    weights: Array,
     *,
-    alone: bool,
-) -> Tensor:
-    """Read one sentence of the words `words[places]` from zero in both directions, with little Python: (T, K, 2D).
+    single_threaded: bool,
+) -> Array:
+    """Run both directions from zero over one sentence `words[places]`, with little Python: (T, K, 2D).
 
-    It is what read_directions does, and it has the same bits.
+    It is what forward_directions does, and it has the same bits.
     """
-    num_words, num_vectors, dim = places.numel(), len(weights), words.shape[1]
-    assert num_words <= LONGEST_SENTENCE and words.is_contiguous()
-    result = torch.empty(num_words, num_vectors, 2 * dim)
-    ahead = places.contiguous()
-    back = ahead.view(-1).flip(0)
+    num_words, num_vectors, dim = places.size, len(weights), stacks[0].output_dim
+    if not 0 < num_words <= LONGEST_SENTENCE:
+        raise KernelError(f"A sentence has {num_words} words; at most {LONGEST_SENTENCE} can be run at once.")
+    words_at = address_of(words, "words", np.float32, (len(words), dim))
+    weights_at = address_of(weights, "weights", np.float32, (num_vectors, stacks[0].num_layers + 1))
+    result = np.empty((num_words, num_vectors, 2 * dim), dtype=np.float32)
+    rising = np.ascontiguousarray(places, dtype=np.int64)
+    falling = np.ascontiguousarray(rising[::-1])
+    result_at = result.ctypes.data
     sides = (
-        (ahead.data_ptr(), _RISING_AT, result.data_ptr()),
-        (back.data_ptr(), _FALLING_END - 8 * num_words, result.data_ptr() + 4 * dim),
+        (rising.ctypes.data, _RISING_AT, result_at),
+        (falling.ctypes.data, _FALLING_END - 8 * num_words, result_at + 4 * dim),
     )
     directions = (DirectionStruct * 2)()
     for direction, stack, (sources, targets, to) in zip(directions, stacks, sides, strict=True):
-        direction.layers, direction.num_layers, direction.residual = (
-            stack.address,
-            stack.num_layers,
-            stack.residual,
-        )
+        direction.layers, direction.num_layers = stack.address, stack.num_layers
+        direction.residual = stack.residual
         direction.reading = ReadingStruct(
-            num_words, _ONES_AT, num_words, words.data_ptr(), len(words), sources, targets,
-            1, 0, None, None, num_vectors, weights.ctypes.data, to, 2 * dim,
+            num_words, _ONES_AT, num_words, words_at, len(words), sources, targets,
+            1, 0, None, None, num_vectors, weights_at, to, 2 * dim,
         )  # fmt: skip
     library = stacks[0].library
-    library.run_with_scratch(library.read, ctypes.addressof(directions), 2, alone)
+    if library.run_with_scratch(library.read, ctypes.addressof(directions), 2, single_threaded):
+        raise KernelError(f"The words of a sentence must lie between 0 and {len(words) - 1}.")
     return result
 
 
-def read_directions(
-    stacks: Sequence[CompiledStack], readings: Sequence[Reading], *, alone: bool, keep_state: bool
-) -> list[tuple[Tensor, Tensor]] | None:
-    """Read with one stack, or with two at the same time unless `alone`; return the states at the end if wanted."""
-    states = None
-    if keep_state or any(reading.state is not None for reading in readings):
-        states = [stack.make_state(reading) for stack, reading in zip(stacks, readings, strict=True)]
+def forward_directions(
+    stacks: Sequence[CompiledStack],
+    windows: Sequence[Window],
+    states: Sequence[LstmState | None],
+    *,
+    single_threaded: bool,
+    keep_state: bool,
+) -> list[LstmState] | None:
+    """Run one stack, or two at the same time unless `single_threaded`; return the states at the end if wanted."""
+    jobs = list(zip(stacks, windows, states, strict=True))
+    after: list[LstmState] | None = None
+    if keep_state or any(state is not None for state in states):
+        after = [stack.make_state(window, state) for stack, window, state in jobs]
     structs = [
-        stack.describe(reading, None if states is None else states[number])
-        for number, (stack, reading) in enumerate(zip(stacks, readings, strict=True))
+        stack.describe(window, None if after is None else after[number], has_state=state is not None)
+        for number, (stack, window, state) in enumerate(jobs)
     ]
     directions = (DirectionStruct * len(structs))(*structs)
     library = stacks[0].library
-    library.run_with_scratch(library.read, ctypes.addressof(directions), len(structs), alone)
-    return states
+    if library.run_with_scratch(library.read, ctypes.addressof(directions), len(structs), single_threaded):
+        raise KernelError("The counts or the sources of a window are out of range.")
+    return after
 
 
-def move_cells(
+class NumpyStack:
+    """All layers of one direction in NumPy."""
+
+    words_at_once = 2048
+
+    def __init__(self, layers: Sequence[LayerWeights], *, residual: bool, int8: bool) -> None:
+        self._layers = [_NumpyLayer(layer, int8=int8) for layer in layers]
+        self.num_layers, self._residual = len(layers), residual
+        self.cell_dim, self.output_dim = layers[0].state_weight.shape[0] // 4, layers[0].state_weight.shape[1]
+
+    def forward(self, window: Window, state: LstmState | None) -> LstmState:
+        """Run over packed rows; see Stack."""
+        counts, inputs = window.counts.tolist(), window.words[window.sources]
+        outputs: list[Array] = [inputs]
+        hiddens, cells = [], []
+        ends = _last_rows(window.counts)
+        for number, layer in enumerate(self._layers):
+            before = None if state is None else (state.hidden[number], state.cell[number])
+            # Words come again and again: the first layer multiplies each distinct one once.
+            distinct = (window.words, window.sources) if number == 0 else None
+            output, cell = layer.forward(outputs[-1], distinct, counts, before)
+            hidden = output[ends]
+            hiddens.append(hidden if before is None else np.concatenate([hidden, before[0][len(hidden) :]]))
+            cells.append(cell)
+            # The recurrent state never contains the residual; only what is passed on does.
+            outputs.append(output + outputs[-1] if self._residual and number > 0 else output)
+        for vector, weights in enumerate(window.weights):
+            mixed = np.zeros_like(inputs)
+            for weight, output in zip(weights, outputs, strict=True):
+                if weight:
+                    mixed += weight * output
+            window.result[window.targets, vector] = mixed
+        return LstmState(np.stack(hiddens), np.stack(cells))
+
+
+class _NumpyLayer:
+    """One layer: i, f, g, o = W x + V h + b;  c' = clip(σ(f)·c + σ(i)·tanh(g));  h' = clip(P (σ(o)·tanh(c')))."""
+
+    def __init__(self, layer: LayerWeights, *, int8: bool) -> None:
+        self._from_inputs = NumpyMatrix(layer.input_weight, layer.bias, int8=int8)
+        self._from_state = NumpyMatrix(layer.state_weight, int8=int8)
+        weight = layer.projection_weight
+        self._project = None if weight is None else NumpyMatrix(weight, int8=int8)
+        self._cell_clip, self._projection_clip = layer.cell_clip, layer.projection_clip
+        self._cell_dim, self._output_dim = layer.state_weight.shape[0] // 4, layer.state_weight.shape[1]
+
+    def forward(
+        self,
+        inputs: Array,
+        distinct: tuple[Array, Indices] | None,
+        counts: Sequence[int],
+        state: tuple[Array, Array] | None,
+    ) -> tuple[Array, Array]:
+        """Return the outputs (N, D) of all rows, and each row's cell (B, H) at its end.
+
+        `distinct` are distinct inputs and which of them each row has; `state` is hidden (B, D) and cell.
+        """
+        cell = np.zeros((counts[0], self._cell_dim), dtype=np.float32) if state is None else state[1].copy()
+        outputs = np.empty((len(inputs), self._output_dim), dtype=np.float32)
+        hidden = None if state is None else state[0]
+        made = None if distinct is None else self._from_inputs(distinct[0])
+        for rows, steps in cut_steps(counts, max(1, GATE_VALUES_AT_ONCE // (4 * self._cell_dim))):
+            if made is None or distinct is None:
+                gates = self._from_inputs(inputs[rows])
+            else:
+                gates = made[distinct[1][rows]]
+            start = 0
+            for count in steps:
+                gate = gates[start : start + count]
+                if hidden is not None:
+                    gate += self._from_state(hidden[:count])
+                hidden = outputs[rows.start + start : rows.start + start + count]
+                hidden[...] = self._step(gate, cell[:count])
+                start += count
+        return outputs, cell
+
+    def _step(self, gates: Array, cell: Array) -> Array:
+        """Move the cell (B, H) on, in place, and return the outputs (B, D)."""
+        size = self._cell_dim
+        candidate = np.tanh(gates[:, 2 * size : 3 * size])
+        with np.errstate(over="ignore"):
+            np.negative(gates, out=gates)
+            np.exp(gates, out=gates)
+        gates += 1
+        np.reciprocal(gates, out=gates)
+        cell *= gates[:, size : 2 * size]
+        candidate *= gates[:, :size]
+        cell += candidate
+        if self._cell_clip is not None:
+            np.clip(cell, -self._cell_clip, self._cell_clip, out=cell)
+        exposed = np.tanh(cell)
+        exposed *= gates[:, 3 * size :]
+        if self._project is None:
+            return exposed
+        projected = self._project(exposed)
+        if self._projection_clip is not None:
+            np.clip(projected, -self._projection_clip, self._projection_clip, out=projected)
+        return projected
+
+
+def cut_steps(counts: Sequence[int], words_at_once: int) -> Iterator[tuple[slice, list[int]]]:
+    """Cut steps of `counts` words into windows of at most `words_at_once`, but of at least one step."""
+    start = num_words = 0
+    window: list[int] = []
+    for count in counts:
+        if window and num_words + count > words_at_once:
+            yield slice(start, start + num_words), window
+            start, num_words, window = start + num_words, 0, []
+        window.append(count)
+        num_words += count
+    if window:
+        yield slice(start, start + num_words), window
+
+
+def _last_rows(counts: Indices) -> Indices:
+    """Return where the last output of each row stands among the packed rows, (B,)."""
+    lengths = (counts[:, None] > np.arange(counts[0])).sum(axis=0)  # of each row, in steps
+    starts = np.cumsum(counts) - counts
+    rows: Indices = starts[lengths - 1] + np.arange(counts[0])
+    return rows
+
+
+# Training. Arrays that are multiplied are float32, or bfloat16 as the uint16 of its bits.
+
+
+def lstm_cell_forward(
     library: Library,
-    from_inputs: Tensor,
-    from_state: Tensor,
-    bias: Tensor,
-    previous: Tensor,
-    keep: Tensor,
+    from_inputs: npt.NDArray[Any],
+    from_state: npt.NDArray[Any],
+    bias: Array,
+    previous: Array,
+    keep: Array,
     cell_clip: float | None,
-    gates: Tensor,
-    cell: Tensor,
-    squashed: Tensor,
-    exposed: Tensor,
+    gates: Array,
+    cell: Array,
+    tanh_c: Array,
+    h: npt.NDArray[Any],
 ) -> None:
-    """Write the gates' activations (B, 4H), the cell, its tanh and what it exposes, all three (B, H).
+    """Write the gates' activations (B, 4H), the cell, its tanh and the output, all three (B, H).
 
     i, f, g, o = activations of from_inputs + from_state + bias; cell = clip(f · keep · previous + i · g),
-    squashed = tanh(cell), exposed = o · squashed; `keep` (B,). from_inputs, from_state and exposed share one
-    dtype, float32 or bfloat16; everything else is float32, and everything is contiguous on the CPU. `gates` may be
-    the same memory as from_inputs.
+    tanh_c = tanh(cell), h = o · tanh_c; `keep` (B,). from_inputs, from_state and h share one dtype, float32 or
+    bfloat16; everything else is float32. `gates` may be the same memory as from_inputs.
     """
-    assert from_inputs.dtype == from_state.dtype == exposed.dtype
+    num_rows, cell_dim = cell.shape
+    one, four, dtype = (num_rows, cell_dim), (num_rows, 4 * cell_dim), h.dtype.type
     library.train_forward(
-        *cell.shape, _is_narrow(exposed), from_inputs.data_ptr(), from_state.data_ptr(), bias.data_ptr(),
-        previous.data_ptr(), keep.data_ptr(), math.inf if cell_clip is None else cell_clip,
-        gates.data_ptr(), cell.data_ptr(), squashed.data_ptr(), exposed.data_ptr(),
+        num_rows, cell_dim, _is_narrow(h),
+        address_of(from_inputs, "from_inputs", dtype, four), address_of(from_state, "from_state", dtype, four),
+        address_of(bias, "bias", np.float32, four[1:]), address_of(previous, "previous", np.float32, one),
+        address_of(keep, "keep", np.float32, one[:1]), math.inf if cell_clip is None else cell_clip,
+        address_of(gates, "gates", np.float32, four), address_of(cell, "cell", np.float32, one),
+        address_of(tanh_c, "tanh_c", np.float32, one), address_of(h, "h", dtype, one),
     )  # fmt: skip
 
 
-def move_cells_back(
+def lstm_cell_backward(
     library: Library,
-    gates: Tensor,
-    previous: Tensor,
-    keep: Tensor,
-    cell: Tensor,
-    squashed: Tensor,
-    grad_exposed: Tensor,
+    gates: Array,
+    previous: Array,
+    keep: Array,
+    cell: Array,
+    tanh_c: Array,
+    grad_h: npt.NDArray[Any],
     cell_clip: float | None,
-    grad_cell: Tensor,
-    grad_gates: Tensor,
-    grad_bias: Tensor,
+    grad_cell: Array,
+    grad_gates: npt.NDArray[Any],
+    grad_bias: Array,
 ) -> None:
     """Write the gradient of the gates' sums (B, 4H), add it to the bias's, turn the cell's into `previous`'s.
 
-    grad_exposed and grad_gates share one dtype, float32 or bfloat16; everything else is float32.
+    grad_h and grad_gates share one dtype, float32 or bfloat16; everything else is float32.
     """
-    assert grad_exposed.dtype == grad_gates.dtype and grad_exposed.is_contiguous()
+    num_rows, cell_dim = cell.shape
+    one, four, dtype = (num_rows, cell_dim), (num_rows, 4 * cell_dim), grad_gates.dtype.type
     library.train_backward(
-        *cell.shape, _is_narrow(grad_gates), gates.data_ptr(), previous.data_ptr(), keep.data_ptr(),
-        cell.data_ptr(), squashed.data_ptr(), grad_exposed.data_ptr(),
-        math.inf if cell_clip is None else cell_clip,
-        grad_cell.data_ptr(), grad_gates.data_ptr(), grad_bias.data_ptr(),
+        num_rows, cell_dim, _is_narrow(grad_gates), address_of(gates, "gates", np.float32, four),
+        address_of(previous, "previous", np.float32, one), address_of(keep, "keep", np.float32, one[:1]),
+        address_of(cell, "cell", np.float32, one), address_of(tanh_c, "tanh_c", np.float32, one),
+        address_of(grad_h, "grad_h", dtype, one), math.inf if cell_clip is None else cell_clip,
+        address_of(grad_cell, "grad_cell", np.float32, one), address_of(grad_gates, "grad_gates", dtype, four),
+        address_of(grad_bias, "grad_bias", np.float32, four[1:]),
     )  # fmt: skip
 
 
-def _is_narrow(tensor: Tensor) -> bool:
-    assert tensor.dtype in (torch.float32, torch.bfloat16)
-    return tensor.dtype == torch.bfloat16
+def _is_narrow(array: npt.NDArray[Any]) -> bool:
+    if array.dtype not in (np.float32, np.uint16):
+        raise KernelError(f"A training kernel takes float32, or bfloat16 as uint16, not {array.dtype}.")
+    return array.dtype == np.uint16

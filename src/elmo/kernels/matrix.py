@@ -1,28 +1,66 @@
-"""A weight matrix in the panels of the compiled library: packed once, multiplied with any number of rows.
+"""x Wᵀ + b with weights that do not change, in float32 or 8 bits: packed for the library, or by NumPy.
 
-A row's result has the same bits whatever rows are multiplied with it.
+In the library a row's result has the same bits whatever rows are multiplied with it.
 """
 
 import ctypes
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+import numpy as np
+import numpy.typing as npt
 
-from elmo.kernels.library import Library, MatrixStruct
+from elmo.kernels.library import KernelError, Library, MatrixStruct, address_of, find_library
 
-_SMALLEST_SCALE = 1e-30
+Array = npt.NDArray[np.float32]
+Multiply: TypeAlias = Callable[[Array], Array]  # (N, I) -> (N, O)
+
+LEVELS = 127  # of 8 bits, on each side of zero
+_SMALLEST_SCALE = np.float32(1e-30)
 _BYTES_TOGETHER = 4  # inputs that one instruction multiplies and adds up
 
 
+def pack_matrix(weight: Array, bias: Array | None = None, *, int8: bool = False) -> Multiply:
+    """Lay out `weight` (O, I) for the library, or for NumPy where there is none."""
+    library = find_library()
+    if library is None:
+        return NumpyMatrix(weight, bias, int8=int8)
+    return PackedMatrix(library, weight, bias, int8=int8)
+
+
+class NumpyMatrix:
+    """x (N, I) -> x Wᵀ + b (N, O); in 8 bits, weights and inputs are rounded and multiplied as float32."""
+
+    def __init__(self, weight: Array, bias: Array | None = None, *, int8: bool = False) -> None:
+        weight = np.asarray(weight, dtype=np.float32)
+        self._scales: Array | None = None
+        if int8:
+            self._scales = _scale_rows(weight)
+            weight = np.rint(weight / self._scales[:, None])
+        self._weight: Array = np.ascontiguousarray(weight.T)
+        self._bias = None if bias is None else np.asarray(bias, dtype=np.float32)
+
+    def __call__(self, inputs: Array) -> Array:
+        """Multiply float32 rows (N, I) -> (N, O)."""
+        if self._scales is None:
+            product = inputs @ self._weight
+        else:
+            scales = _scale_rows(inputs)
+            product = np.rint(inputs / scales[:, None]) @ self._weight
+            product *= scales[:, None] * self._scales
+        if self._bias is not None:
+            product += self._bias
+        return product
+
+
 class PackedMatrix:
-    """x (N, I) -> x Wᵀ + b (N, O), in float32 or with weights and inputs rounded to 8 bits."""
+    """x (N, I) -> x Wᵀ + b (N, O) by the library, with weights in its panels."""
 
     def __init__(
         self,
         library: Library,
-        weight: Tensor,
-        bias: Tensor | None = None,
+        weight: Array,
+        bias: Array | None = None,
         *,
         num_groups: int = 1,
         int8: bool = False,
@@ -31,58 +69,63 @@ class PackedMatrix:
 
         In 8 bits each row of the weights and each row of the inputs has a scale of its own.
         """
-        num_outputs, self.num_inputs = weight.shape
-        self.num_outputs = num_outputs
+        self.num_outputs, self.num_inputs = weight.shape
         self._library = library
-        self._bias = None if bias is None else bias.detach().float().contiguous()
-        self.bias_address = None if self._bias is None else self._bias.data_ptr()
-        self.struct = MatrixStruct(self.num_inputs, num_outputs // num_groups, num_groups)
-        self._kept: list[Tensor] = []  # what the struct points to
-        panels = _cut_panels(weight.detach().float(), num_groups, library.panel)  # (P, panel, I)
+        self.bias = None if bias is None else np.ascontiguousarray(bias, dtype=np.float32)
+        if self.bias is not None and self.bias.shape != (self.num_outputs,):
+            raise KernelError(f"A bias of shape {self.bias.shape} does not fit {self.num_outputs} outputs.")
+        self.bias_address = None if self.bias is None else self.bias.ctypes.data
+        self.struct = MatrixStruct(self.num_inputs, self.num_outputs // num_groups, num_groups)
+        self._kept: list[npt.NDArray[Any]] = []  # what the struct points to
+        panels = _cut_panels(np.asarray(weight, dtype=np.float32), num_groups, library.panel)  # (P, panel, I)
         if int8:
             self._pack_bytes(panels)
         else:
             self._pack_floats(panels)
 
-    def __call__(self, inputs: Tensor) -> Tensor:
+    def __call__(self, inputs: Array) -> Array:
         """Multiply float32 rows (N, I) -> (N, O)."""
-        inputs = inputs.contiguous()
-        outputs = torch.empty(len(inputs), self.num_outputs)
+        inputs = np.ascontiguousarray(inputs)
+        num_rows = len(inputs)
+        address = address_of(inputs, "inputs", np.float32, (num_rows, self.num_inputs))
+        outputs = np.empty((num_rows, self.num_outputs), dtype=np.float32)
         library, struct = self._library, ctypes.addressof(self.struct)
-        library.multiply(
-            struct,
-            self.bias_address,
-            inputs.data_ptr(),
-            len(inputs),
-            outputs.data_ptr(),
-            library.scratch(library.multiply_scratch(struct, len(inputs))),
-        )
+        scratch = library.scratch(library.multiply_scratch(struct, num_rows))
+        library.multiply(struct, self.bias_address, address, num_rows, outputs.ctypes.data, scratch)
         return outputs
 
-    def _pack_floats(self, panels: Tensor) -> None:
-        packed = self._keep(panels.transpose(1, 2))
-        self.struct.float32 = packed.data_ptr()
+    def _pack_floats(self, panels: Array) -> None:
+        packed = self._keep(panels.transpose(0, 2, 1))
+        self.struct.float32 = packed.ctypes.data
         # Models stored in 16 bits are exact in them: single rows then read half as many bytes, for the same bits.
-        half = packed.half()
-        if torch.equal(half.float(), packed):
-            self.struct.float16 = self._keep(half).data_ptr()
+        with np.errstate(over="ignore"):
+            half = packed.astype(np.float16)
+        if np.array_equal(half, packed):
+            self.struct.float16 = self._keep(half).ctypes.data
 
-    def _pack_bytes(self, panels: Tensor) -> None:
-        scales = panels.abs().amax(dim=2).clamp_(min=_SMALLEST_SCALE) / 127  # (P, panel)
-        rounded = (panels / scales[..., None]).round_().to(torch.int8)
-        rounded = F.pad(rounded, (0, -rounded.shape[2] % _BYTES_TOGETHER))
-        together = rounded.view(*rounded.shape[:2], -1, _BYTES_TOGETHER).transpose(1, 2)
-        sums = rounded.sum(dim=2, dtype=torch.int32) * (self._library.input_levels + 1)
-        self.struct.int8 = self._keep(together).data_ptr()
-        self.struct.scales = self._keep(scales).data_ptr()
-        self.struct.sums = self._keep(sums).data_ptr()
+    def _pack_bytes(self, panels: Array) -> None:
+        scales = _scale_rows(panels)  # (P, panel)
+        rounded = np.rint(panels / scales[..., None]).astype(np.int8)
+        rounded = np.pad(rounded, ((0, 0), (0, 0), (0, -rounded.shape[2] % _BYTES_TOGETHER)))
+        together = rounded.reshape(*rounded.shape[:2], -1, _BYTES_TOGETHER).transpose(0, 2, 1, 3)
+        sums = rounded.sum(axis=2, dtype=np.int32) * np.int32(self._library.input_levels + 1)
+        self.struct.int8 = self._keep(together).ctypes.data
+        self.struct.scales = self._keep(scales).ctypes.data
+        self.struct.sums = self._keep(sums).ctypes.data
 
-    def _keep(self, tensor: Tensor) -> Tensor:
-        self._kept.append(tensor.contiguous())
+    def _keep(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        self._kept.append(np.ascontiguousarray(array))
         return self._kept[-1]
 
 
-def _cut_panels(weight: Tensor, num_groups: int, panel: int) -> Tensor:
+def _scale_rows(rows: Array) -> Array:
+    """Return what one level of 8 bits stands for in each row, the last axis."""
+    peaks = np.maximum(np.abs(rows).max(axis=-1, initial=0), _SMALLEST_SCALE)
+    scales: Array = peaks / np.float32(LEVELS)
+    return scales
+
+
+def _cut_panels(weight: Array, num_groups: int, panel: int) -> Array:
     groups = weight.reshape(num_groups, -1, weight.shape[1])
-    filled = F.pad(groups, (0, 0, 0, -groups.shape[1] % panel))
+    filled = np.pad(groups, ((0, 0), (0, -groups.shape[1] % panel), (0, 0)))
     return filled.reshape(-1, panel, weight.shape[1])

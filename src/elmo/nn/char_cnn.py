@@ -1,12 +1,13 @@
 """Character ids of distinct words -> features: embedding, convolutions with max-pooling, highways."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from elmo.kernels.characters import fits_table, pool_with_gradients
-from elmo.kernels.library import find_library
+from elmo.kernels.characters import CharTable, fits_table
+from elmo.kernels.library import Library, find_library
 from elmo.nn import draw_normal, draw_uniform, make_embedding, make_linear
 
 # Words are convolved in groups of similar length: most are short, and padding costs as much as letters.
@@ -69,9 +70,14 @@ class CharCnn(nn.Module):
         num_used = count_before_padding(char_ids)
         weight, filters = self.embedding.weight, self.list_filters()
         library = find_library() if weight.device.type == "cpu" and weight.dtype == torch.float32 else None
-        if library is not None and fits_table(len(weight), filters):
+        if library is not None and fits_table(len(weight), [one.shape for one in filters]):
+            with torch.autocast("cpu", enabled=False):
+                table = make_table(weight, filters)
             # Windows that start in the padding are all alike, so one of them is enough.
-            return pool_with_gradients(library, weight, filters, self.join_biases(), char_ids, num_used + 1)
+            features: Tensor = TablePooling.apply(  # type: ignore[no-untyped-call]
+                table, self.join_biases(), [one.shape for one in filters], library, char_ids, num_used + 1
+            )
+            return features
         order = torch.argsort(num_used)
         counts = torch.bincount(torch.bucketize(num_used, num_used.new_tensor(LENGTH_BOUNDS)))
         pooled = []
@@ -100,3 +106,38 @@ def count_before_padding(char_ids: Tensor) -> Tensor:
     differs = (char_ids != char_ids[:, -1:]).flip(1)
     positions = char_ids.shape[1] - differs.int().argmax(dim=1)
     return torch.where(differs.any(dim=1), positions, 0)
+
+
+def make_table(embedding: Tensor, filters: Sequence[Tensor]) -> Tensor:
+    """Return the products of an alphabet (A, d) with filters (channels, d, width): one row per character."""
+    columns = [weight.permute(1, 2, 0).flatten(start_dim=1) for weight in filters]  # (d, width·channels)
+    return embedding @ torch.cat(columns, dim=1)
+
+
+class TablePooling(torch.autograd.Function):
+    """CharTable.pool with gradients of the table and the bias."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        table: Tensor,
+        bias: Tensor,
+        filters: Sequence[Sequence[int]],
+        library: Library,
+        char_ids: Tensor,
+        num_starts: Tensor,
+    ) -> Tensor:
+        """Return the features (U, F) before the activation; `filters` are shapes (channels, d, width)."""
+        ctx.table = made = CharTable(library, table.detach().numpy(), bias.detach().numpy(), filters)
+        char_ids = char_ids.contiguous()
+        starts = torch.empty(len(char_ids), len(bias))
+        ctx.save_for_backward(char_ids, starts)
+        return torch.from_numpy(made.pool(char_ids.numpy(), num_starts.contiguous().numpy(), starts.numpy()))
+
+    @staticmethod
+    def backward(ctx: Any, grad_features: Tensor) -> Any:
+        """Return the gradients of the table and the bias."""
+        char_ids, starts = ctx.saved_tensors
+        gradient = grad_features.contiguous().numpy()
+        grad_table = torch.from_numpy(ctx.table.pool_back(char_ids.numpy(), starts.numpy(), gradient))
+        return grad_table, grad_features.sum(dim=0), None, None, None, None

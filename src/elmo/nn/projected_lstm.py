@@ -9,12 +9,13 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.kernels import lstm as kernels
-from elmo.kernels.library import find_library
+from elmo.kernels.library import Library, find_library
 from elmo.nn import draw_glorot
 from elmo.nn.reading_state import PLAIN, EncoderStack, ReadingState, TrainingOptions
 
@@ -189,31 +190,31 @@ class LstmWindow(torch.autograd.Function):
         gates = from_inputs if same else torch.empty_like(from_inputs, dtype=bias.dtype)
         if projection_weight is not None:
             projection_weight = projection_weight.to(product_dtype)
-        move_cells, _ = _choose_passes(gates)
+        cell_forward, _ = _choose_passes(gates)
         first_cell, keep = cell.contiguous(), keep.contiguous()
         before_hidden = inputs.new_empty((num_steps, *hidden.shape))
         cells = gates.new_empty((num_steps, *cell.shape))
-        squashed, exposed = torch.empty_like(cells), torch.empty_like(cells, dtype=product_dtype)
+        tanh_c, h = torch.empty_like(cells), torch.empty_like(cells, dtype=product_dtype)
         outputs = gates.new_empty((num_steps, *hidden.shape))
         for step in range(num_steps):
             torch.mul(hidden, keep[step, :, None], out=before_hidden[step])
             torch.mm(before_hidden[step], state_weight.t(), out=from_state)
             previous = cells[step - 1] if step else first_cell
-            move_cells(
+            cell_forward(
                 from_inputs[step], from_state, bias, previous, keep[step], cell_clip,
-                gates[step], cells[step], squashed[step], exposed[step],
+                gates[step], cells[step], tanh_c[step], h[step],
             )  # fmt: skip
             if projection_weight is None:
-                outputs[step] = exposed[step]
+                outputs[step] = h[step]
             elif projection_clip is None:
-                outputs[step] = exposed[step] @ projection_weight.t()
+                outputs[step] = h[step] @ projection_weight.t()
             else:
-                projected = exposed[step] @ projection_weight.t()
+                projected = h[step] @ projection_weight.t()
                 outputs[step] = projected.clamp_(-projection_clip, projection_clip)
             hidden = outputs[step]
         ctx.save_for_backward(
             inputs, keep, input_weight, state_weight, projection_weight,
-            gates, before_hidden, first_cell, cells, squashed, exposed, outputs,
+            gates, before_hidden, first_cell, cells, tanh_c, h, outputs,
         )  # fmt: skip
         ctx.cell_clip, ctx.projection_clip = cell_clip, projection_clip
         ctx.set_materialize_grads(False)
@@ -224,10 +225,10 @@ class LstmWindow(torch.autograd.Function):
         """Run the steps from last to first, then make each weight's gradient in one multiplication."""
         (
             inputs, keep, input_weight, state_weight, projection_weight,
-            gates, before_hidden, first_cell, cells, squashed, exposed, outputs,
+            gates, before_hidden, first_cell, cells, tanh_c, h, outputs,
         ) = ctx.saved_tensors  # fmt: skip
         num_steps, dtype = len(inputs), inputs.dtype
-        _, move_cells_back = _choose_passes(gates)
+        _, cell_backward = _choose_passes(gates)
         grad_gates = torch.empty_like(gates, dtype=dtype)
         grad_bias = gates.new_zeros(gates.shape[2])
         grad_projected = torch.empty_like(outputs, dtype=dtype)
@@ -237,22 +238,22 @@ class LstmWindow(torch.autograd.Function):
             if grad_cells is not None:
                 grad_cell += grad_cells[step]
             if projection_weight is None:
-                grad_exposed = grad_output.to(dtype)
+                grad_h = grad_output.to(dtype)
             else:
                 if ctx.projection_clip is not None:
                     _stop_where_clipped(grad_output, outputs[step], ctx.projection_clip)
                 grad_projected[step] = grad_output
-                grad_exposed = grad_projected[step] @ projection_weight
+                grad_h = grad_projected[step] @ projection_weight
             previous = cells[step - 1] if step else first_cell
-            move_cells_back(
-                gates[step], previous, keep[step], cells[step], squashed[step], grad_exposed, ctx.cell_clip,
+            cell_backward(
+                gates[step], previous, keep[step], cells[step], tanh_c[step], grad_h, ctx.cell_clip,
                 grad_cell, grad_gates[step], grad_bias,
             )  # fmt: skip
             grad_hidden = (grad_gates[step] @ state_weight) * keep[step, :, None]
         flat = grad_gates.flatten(0, 1)
         grad_projection = None
         if projection_weight is not None:
-            grad_projection = (grad_projected.flatten(0, 1).t() @ exposed.flatten(0, 1)).to(gates.dtype)
+            grad_projection = (grad_projected.flatten(0, 1).t() @ h.flatten(0, 1)).to(gates.dtype)
         return (
             (flat @ input_weight).to(gates.dtype).view(inputs.shape),
             None,
@@ -272,11 +273,25 @@ def _choose_passes(gates: Tensor) -> tuple[Callable[..., None], Callable[..., No
     """Return what happens between a step's multiplications: compiled on the CPU, or torch."""
     library = find_library() if gates.device.type == "cpu" and gates.dtype == torch.float32 else None
     if library is None:
-        return move_cells_in_torch, move_cells_back_in_torch
-    return functools.partial(kernels.move_cells, library), functools.partial(kernels.move_cells_back, library)
+        return lstm_cell_forward, lstm_cell_backward
+    return (
+        functools.partial(_run_compiled, kernels.lstm_cell_forward, library),
+        functools.partial(_run_compiled, kernels.lstm_cell_backward, library),
+    )
 
 
-def move_cells_in_torch(
+def _run_compiled(kernel: Callable[..., None], library: Library, *arguments: Tensor | float | None) -> None:
+    """Call a kernel with the memory of tensors; it knows bfloat16 as the uint16 of its bits."""
+    kernel(library, *(_view(value) if isinstance(value, Tensor) else value for value in arguments))
+
+
+def _view(tensor: Tensor) -> Any:
+    if tensor.dtype == torch.bfloat16:
+        return tensor.detach().view(torch.int16).numpy().view(np.uint16)
+    return tensor.detach().numpy()
+
+
+def lstm_cell_forward(
     from_inputs: Tensor,
     from_state: Tensor,
     bias: Tensor,
@@ -285,10 +300,10 @@ def move_cells_in_torch(
     cell_clip: float | None,
     gates: Tensor,
     cell: Tensor,
-    squashed: Tensor,
-    exposed: Tensor,
+    tanh_c: Tensor,
+    h: Tensor,
 ) -> None:
-    """Do what kernels.lstm.move_cells does, in torch operations."""
+    """Do what kernels.lstm.lstm_cell_forward does, in torch operations."""
     torch.add(from_inputs.to(bias.dtype) + from_state, bias, out=gates)
     cell_dim = cell.shape[1]
     gates[:, : 2 * cell_dim].sigmoid_()
@@ -299,27 +314,27 @@ def move_cells_in_torch(
     cell.mul_(forget_gate).addcmul_(input_gate, candidate)
     if cell_clip is not None:
         cell.clamp_(-cell_clip, cell_clip)
-    torch.tanh(cell, out=squashed)
-    torch.mul(output_gate, squashed, out=exposed)
+    torch.tanh(cell, out=tanh_c)
+    torch.mul(output_gate, tanh_c, out=h)
 
 
-def move_cells_back_in_torch(
+def lstm_cell_backward(
     gates: Tensor,
     previous: Tensor,
     keep: Tensor,
     cell: Tensor,
-    squashed: Tensor,
-    grad_exposed: Tensor,
+    tanh_c: Tensor,
+    grad_h: Tensor,
     cell_clip: float | None,
     grad_cell: Tensor,
     grad_gates: Tensor,
     grad_bias: Tensor,
 ) -> None:
-    """Do what kernels.lstm.move_cells_back does, in torch operations."""
+    """Do what kernels.lstm.lstm_cell_backward does, in torch operations."""
     input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)
-    grad_exposed = grad_exposed.to(gates.dtype)
-    to_output = sigmoid_backward(grad_exposed * squashed, output_gate)
-    grad_cell += tanh_backward(grad_exposed * output_gate, squashed)
+    grad_h = grad_h.to(gates.dtype)
+    to_output = sigmoid_backward(grad_h * tanh_c, output_gate)
+    grad_cell += tanh_backward(grad_h * output_gate, tanh_c)
     if cell_clip is not None:
         _stop_where_clipped(grad_cell, cell, cell_clip)
     to_input = sigmoid_backward(grad_cell * candidate, input_gate)

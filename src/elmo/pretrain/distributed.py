@@ -9,8 +9,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from elmo.device import open_device
 from elmo.errors import ConfigError
-from elmo.inference.precision import open_device
 from elmo.nn.softmax import WordSoftmax
 
 

@@ -264,12 +264,12 @@ class Run:
 
     def _validate(self, update: int) -> Validation:
         carry = self.settings.reset_state == "never"
-        model = Elmo(self.checkpoint(), device=self._processes.device, state="carry" if carry else "zero")
+        model = Elmo(self.checkpoint(), device=str(self._processes.device), state="carry" if carry else "zero")
         evaluation = evaluate_text(model, self._validation)
         auxiliary: dict[str, float] = {}
         objectives = self._objectives()
         if carry and objectives:
-            model = Elmo(self.checkpoint(), device=self._processes.device)
+            model = Elmo(self.checkpoint(), device=str(self._processes.device))
         for objective in objectives:
             auxiliary |= objective.validate(model, self._validation)
         return Validation(update, evaluation, auxiliary)

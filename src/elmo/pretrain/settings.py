@@ -262,10 +262,10 @@ def read_settings(
         raise ConfigError(f"{source} are not valid: {'; '.join(found)}.")
     if settings.precision != "auto":
         return settings
-    from elmo.inference.precision import is_supported  # imports torch
+    from elmo.device import supports_bfloat16  # imports torch
 
     # The run records the choice, so that it resumes in the same precision.
-    return dataclasses.replace(settings, precision="bfloat16" if is_supported("bfloat16") else "float32")
+    return dataclasses.replace(settings, precision="bfloat16" if supports_bfloat16() else "float32")
 
 
 def change(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

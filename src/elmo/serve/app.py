@@ -1,4 +1,4 @@
-"""Settings -> the application: routes, error handlers, middleware, and the files of the page.
+"""Settings -> the application: middleware, routes, error handlers, and the files of the page.
 
 Any ASGI server can run it; server.py uses uvicorn.
 """
@@ -8,25 +8,32 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
-from fastapi import APIRouter, Depends, FastAPI, Request, Security
+from fastapi import APIRouter, FastAPI, Request, Security
 from fastapi.security import HTTPBearer
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
 from elmo.heap import return_free_memory
 from elmo.serve import routes, schemas
+from elmo.serve.access import CheckAccess
 from elmo.serve.batching import Batcher
 from elmo.serve.errors import JsonResponse, Problem, add_error_handlers, describe_errors
+from elmo.serve.limits import LimitRequests
 from elmo.serve.metrics import CountRequests, Metrics
-from elmo.serve.requests import Service, ServiceOf, check_access
+from elmo.serve.requests import Service, ServiceOf
 from elmo.serve.served import Served, open_served
 from elmo.serve.settings import Settings
-from elmo.tasks import Task
 from elmo.version import __version__
+
+if TYPE_CHECKING:
+    from elmo.tasks import Task
 
 _ABOUT = "Contextual word vectors from bidirectional language models. Errors are {error: {code, message, field}}."
 _LIMITS = ("max_body_bytes", "max_sentences", "max_words", "max_sentence_words", "max_values", "max_seconds")
+# GET of these paths and of the page needs no key; everything else does.
+PUBLIC_PATHS = ("/health", "/healthz", "/readyz", "/openapi.json")
 _MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -42,23 +49,16 @@ _PAGE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 
-models_router = APIRouter(
-    tags=["server"], responses=describe_errors(401, 403), dependencies=[Depends(check_access)]
-)
-health_router = APIRouter(tags=["server"], responses=describe_errors(503))  # asked without a key
+models_router = APIRouter(tags=["server"], responses=describe_errors(401, 403))
+health_router = APIRouter(tags=["server"], responses=describe_errors(503))
 
 
 def create_app(settings: Settings | None = None, served: Served | None = None) -> FastAPI:
     """Build the application, by default from the environment; `served` is what was opened already."""
     settings = Settings() if settings is None else settings
     key = settings.read_api_key()
-    service = Service(
-        settings,
-        open_served(settings) if served is None else served,
-        Metrics(),
-        key=None if key is None else key.encode("ascii"),
-        hosts=frozenset(map(str.lower, (*settings.allowed_hosts, settings.host, socket.gethostname()))),
-    )
+    metrics = Metrics()
+    service = Service(settings, open_served(settings) if served is None else served, metrics)
     app = FastAPI(
         title="elmo", version=__version__, description=_ABOUT, lifespan=_lifespan, docs_url=None, redoc_url=None,
         strict_content_type=False,
@@ -67,14 +67,23 @@ def create_app(settings: Settings | None = None, served: Served | None = None) -
     routers = [routes.vectors_router, routes.language_router, models_router]
     routers += [routes.neighbors_router] if service.served.has_index else []
     routers += [routes.tasks_router] if service.served.tasks else []
-    # The scheme is for the OpenAPI document: check_access, which all requests pass, checks the key.
+    # The scheme is for the OpenAPI document; CheckAccess checks the key.
     scheme = [Security(HTTPBearer(auto_error=False))] if key is not None else []
     for router in routers:
         app.include_router(router, dependencies=scheme)
     app.include_router(health_router)
-    _add_page(app)
+    page_paths = _add_page(app)
     add_error_handlers(app)
-    app.add_middleware(CountRequests, metrics=service.metrics)
+    # The last one added is the first to see a request.
+    app.add_middleware(LimitRequests, settings=settings)
+    app.add_middleware(
+        CheckAccess,
+        metrics=metrics,
+        key=None if key is None else key.encode("ascii"),
+        hosts=frozenset(map(str.lower, (*settings.allowed_hosts, settings.host, socket.gethostname()))),
+        origins=settings.cors_origins,
+        public=(*PUBLIC_PATHS, *page_paths),
+    )
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -82,13 +91,14 @@ def create_app(settings: Settings | None = None, served: Served | None = None) -
             allow_methods=["GET", "POST"],
             allow_headers=["authorization", "content-type", "x-api-key"],
         )
+    app.add_middleware(CountRequests, metrics=metrics)
     for model in service.served.models.values():
-        service.metrics.watch_cache(model.name, lambda elmo=model.elmo: elmo.cache_info().hit_rate)  # type: ignore[misc]
+        metrics.watch_cache(model.name, lambda elmo=model.elmo: elmo.cache_info().hit_rate)  # type: ignore[misc]
     return app
 
 
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Settings]]:
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     service: Service = app.state.service
     settings = service.settings
     service.batcher = Batcher(
@@ -99,7 +109,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Settings]]:
         queue_requests=settings.queue_requests,
         when_idle=return_free_memory,
     )
-    yield {"settings": settings}  # for the connections of server.py
+    yield
     await service.batcher.close()
 
 
@@ -109,10 +119,16 @@ async def list_served(service: ServiceOf) -> JsonResponse:
     return JsonResponse(
         schemas.ModelsResponse(
             models=[model.describe() for model in service.served.models.values()],
-            tasks=[_describe_task(name, task) for name, task in service.served.tasks.items()],
+            tasks=_describe_tasks(service),
             limits={name: getattr(service.settings, name) for name in _LIMITS},
         )
     )
+
+
+@models_router.get("/tasks", response_model=schemas.TasksResponse)
+async def list_tasks(service: ServiceOf) -> JsonResponse:
+    """Return the trained tasks that are served."""
+    return JsonResponse(schemas.TasksResponse(tasks=_describe_tasks(service)))
 
 
 @models_router.get("/v1/models", response_model=schemas.OpenAIModels)
@@ -135,6 +151,7 @@ async def report_metrics(service: ServiceOf) -> Response:
     return Response(service.metrics.render(), media_type=service.metrics.content_type)
 
 
+@health_router.get("/health", response_model=dict[str, str])
 @health_router.get("/healthz", response_model=dict[str, str])
 async def check_health(service: ServiceOf) -> JsonResponse:
     """Return 200 as long as anything can be computed."""
@@ -156,15 +173,20 @@ def _describe_model(name: str) -> schemas.OpenAIModel:
     return schemas.OpenAIModel(id=name, object="model", created=0, owned_by="elmo")
 
 
-def _describe_task(name: str, task: Task) -> schemas.TaskEntry:
+def _describe_tasks(service: Service) -> list[schemas.TaskEntry]:
+    return [
+        schemas.TaskEntry(name=name, family=task.family, labels=_list_labels(task))
+        for name, task in service.served.tasks.items()
+    ]
+
+
+def _list_labels(task: "Task") -> list[str]:
     labels = task.description.labels
-    return schemas.TaskEntry(
-        name=name, family=task.family, labels=labels.get("tags") or labels.get("labels") or []
-    )
+    return labels.get("tags") or labels.get("labels") or []
 
 
-def _add_page(app: FastAPI) -> None:
-    """Add the page, whose files are read now: no request opens a file."""
+def _add_page(app: FastAPI) -> list[str]:
+    """Add the page and return its paths; the files are read now: no request opens one."""
     folder = files("elmo.serve") / "page"
     contents = {f"/page/{file.name}": file.read_bytes() for file in folder.iterdir() if file.is_file()}
     contents |= {"/": contents["/page/index.html"], "/docs": contents["/page/docs.html"]}
@@ -180,3 +202,4 @@ def _add_page(app: FastAPI) -> None:
 
     for path in contents:
         app.add_api_route(path, send_file, methods=["GET", "HEAD"], include_in_schema=False)
+    return list(contents)

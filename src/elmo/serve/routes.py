@@ -17,7 +17,7 @@ from elmo.model import Array
 from elmo.serve import schemas
 from elmo.serve.batching import Work
 from elmo.serve.errors import JsonResponse, Problem, describe_errors
-from elmo.serve.requests import Call, JsonRoute, TokenizedSentence
+from elmo.serve.requests import CallOf, JsonRoute, TokenizedSentence
 
 
 def _make_router(tag: str) -> APIRouter:
@@ -29,9 +29,9 @@ neighbors_router, tasks_router = _make_router("analysis"), _make_router("tasks")
 
 
 @vectors_router.post("/v1/embeddings", response_model=schemas.EmbeddingsResponse)
-async def encode_texts(body: schemas.EmbeddingsRequest, call: Call) -> JsonResponse:
+async def encode_texts(body: schemas.EmbeddingsRequest, call: CallOf) -> JsonResponse:
     """Return the vector of each text, as OpenAI's clients ask for it."""
-    model = call.served.model(body.model)
+    model = call.served.model(body.model, body.input)
     if body.dimensions not in (None, model.sentence_dim):
         raise Problem(
             422,
@@ -40,11 +40,11 @@ async def encode_texts(body: schemas.EmbeddingsRequest, call: Call) -> JsonRespo
             "dimensions and are not truncated; leave it out.",
             field="dimensions",
         )
-    read = await call.tokenize(body.input, "input", model.elmo)
-    call.check_values(len(read), model.sentence_dim, "input")
+    sentences = await call.tokenize(body.input, "input", model.elmo)
+    call.check_values(len(sentences), model.sentence_dim, "input")
     work = Work(("encode", model.name), lambda sentences: list(model.elmo.encode(sentences)))
-    vectors = await call.compute(work, [sentence.words for sentence in read])
-    num_words = sum(len(sentence.words) for sentence in read)
+    vectors = await call.compute(work, [sentence.words for sentence in sentences])
+    num_words = sum(len(sentence.words) for sentence in sentences)
     data = [
         schemas.Embedding(object="embedding", index=index, embedding=_to_json(vector, body.encoding_format))
         for index, vector in enumerate(vectors)
@@ -54,18 +54,18 @@ async def encode_texts(body: schemas.EmbeddingsRequest, call: Call) -> JsonRespo
 
 
 @vectors_router.post("/embed", response_model=schemas.EmbedResponse)
-async def embed_sentences(body: schemas.EmbedRequest, call: Call) -> JsonResponse:
+async def embed_sentences(body: schemas.EmbedRequest, call: CallOf) -> JsonResponse:
     """Return the vectors of words in their sentences, by any layer or mix of layers."""
-    model = call.served.model(body.model)
+    model = call.served.model(body.model, body.sentences)
     layers: Any = body.layers
     values_per_word = math.prod(model.elmo.word_shape(layers))
-    read = await call.tokenize(body.sentences, "sentences", model.elmo, on_spaces=body.split_on_spaces)
-    words = [sentence.words for sentence in read]
+    tokenized = await call.tokenize(body.sentences, "sentences", model.elmo, on_spaces=body.split_on_spaces)
+    words = [sentence.words for sentence in tokenized]
     if body.spans is not None:
         _check_spans(body.spans, words)
         call.check_values(sum(map(len, body.spans)), values_per_word, "spans")
-        find = partial(model.elmo.embed_phrases, words, body.spans, layers=layers)
-        arrays = await call.run(find, [word for sentence in words for word in sentence])
+        find = partial(model.elmo.embed_spans, words, body.spans, layers=layers)
+        arrays: Any = await call.run(find, [word for sentence in words for word in sentence])
     else:
         call.check_values(sum(map(len, words)), values_per_word, "sentences")
         work = Work(("embed", model.name, layers), lambda sentences: model.elmo.embed(sentences, layers=layers))
@@ -74,7 +74,7 @@ async def embed_sentences(body: schemas.EmbedRequest, call: Call) -> JsonRespons
         schemas.EmbeddedSentence(
             words=_place_words(sentence), shape=list(array.shape), vectors=_to_json(array, body.encoding_format)
         )
-        for sentence, array in zip(read, arrays, strict=True)
+        for sentence, array in zip(tokenized, arrays, strict=True)
     ]
     return JsonResponse(schemas.EmbedResponse(model=model.name, sentences=sentences))
 
@@ -96,97 +96,97 @@ def _check_spans(spans: list[list[tuple[int, int]]], sentences: list[list[str]])
 
 
 @vectors_router.post("/similarity", response_model=schemas.SimilarityResponse)
-async def compare_words(body: schemas.SimilarityRequest, call: Call) -> JsonResponse:
+async def compare_words(body: schemas.SimilarityRequest, call: CallOf) -> JsonResponse:
     """Return the cosine of a word in one sentence and a word in another."""
-    model = call.served.model(body.model)
+    model = call.served.model(body.model, [body.sentence_a, body.sentence_b])
     layers: Any = body.layers
     if layers == "all":
         raise Problem(
             422,
             "invalid_request",
-            "layers is all, but two vectors are compared; choose meaning, average, top, concat, one layer or "
-            "weights. cosine_by_layer reports each layer anyway.",
+            "layers is all, but two vectors are compared; choose auto, meaning, average, top, concat, one layer "
+            "or weights. cosine_by_layer reports each layer anyway.",
             field="layers",
         )
-    (words_a, span_a), (words_b, span_b) = await call.point(
+    (words_a, span_a), (words_b, span_b) = await call.locate_words(
         model.elmo,
         ("sentence_a", body.sentence_a, body.index_a),
         ("sentence_b", body.sentence_b, body.index_b),
     )
     compare = partial(model.elmo.compare, words_a, words_b, index_a=span_a, index_b=span_b, layers=layers)
-    found = await call.run(compare, words_a + words_b)
-    return JsonResponse({"model": model.name, **vars(found)})
+    comparison = await call.run(compare, words_a + words_b)
+    return JsonResponse({"model": model.name, **vars(comparison)})
 
 
 @language_router.post("/substitutes", response_model=schemas.SubstitutesResponse)
-async def find_substitutes(body: schemas.SubstitutesRequest, call: Call) -> JsonResponse:
+async def find_substitutes(body: schemas.SubstitutesRequest, call: CallOf) -> JsonResponse:
     """Return words that would fit in place of one."""
-    model = call.served.model(body.model)
-    ((words, span),) = await call.point(model.elmo, ("sentence", body.sentence, body.index))
+    model = call.served.model(body.model, [body.sentence])
+    ((words, span),) = await call.locate_words(model.elmo, ("sentence", body.sentence, body.index))
     find = partial(
         model.elmo.substitutes, words, span,
         top_k=body.top_k, punctuation=body.punctuation, same_word=body.same_word,
         add_period=isinstance(body.sentence, str),
     )  # fmt: skip
-    found = await call.run(find, words)
+    substitutes = await call.run(find, words)
     return JsonResponse(
-        schemas.SubstitutesResponse(model=model.name, words=words, index=span[0], substitutes=found)
+        schemas.SubstitutesResponse(model=model.name, words=words, index=span[0], substitutes=substitutes)
     )
 
 
 @language_router.post("/score", response_model=schemas.ScoreResponse)
-async def score_sentences(body: schemas.ScoreRequest, call: Call) -> JsonResponse:
+async def score_sentences(body: schemas.ScoreRequest, call: CallOf) -> JsonResponse:
     """Return how well the language model predicts each word."""
-    model = call.served.model(body.model)
-    read = await call.tokenize(body.sentences, "sentences", model.elmo, on_spaces=body.split_on_spaces)
+    model = call.served.model(body.model, body.sentences)
+    tokenized = await call.tokenize(body.sentences, "sentences", model.elmo, on_spaces=body.split_on_spaces)
     work = Work(("score", model.name), model.elmo.score)
-    scores = await call.compute(work, [sentence.words for sentence in read])
-    sentences = [cast(schemas.ScoredSentence, {**vars(each), "perplexity": each.perplexity}) for each in scores]
+    scores = await call.compute(work, [sentence.words for sentence in tokenized])
+    sentences = [cast(schemas.ScoredSentence, {**vars(score), "perplexity": score.perplexity}) for score in scores]
     return JsonResponse(schemas.ScoreResponse(model=model.name, sentences=sentences))
 
 
 @language_router.post("/senses", response_model=schemas.SensesResponse)
-async def find_senses(body: schemas.SensesRequest, call: Call) -> JsonResponse:
+async def find_senses(body: schemas.SensesRequest, call: CallOf) -> JsonResponse:
     """Return the senses of a word that is marked in several sentences."""
-    model = call.served.model(body.model)
+    model = call.served.model(body.model, body.sentences)
     call.check_count(len(body.sentences), "sentences")
-    read = await call.point(model.elmo, *[("sentences", sentence, None) for sentence in body.sentences])
+    located = await call.locate_words(model.elmo, *[("sentences", sentence, None) for sentence in body.sentences])
     occurrences = [
-        Occurrence(join_words(words, QUERY_SOURCE, number), *span) for number, (words, span) in enumerate(read)
+        Occurrence(join_words(words, QUERY_SOURCE, number), *span) for number, (words, span) in enumerate(located)
     ]
     find = partial(map_senses, model.elmo, occurrences, layers=body.layers, num_senses=body.num_senses)
-    found = await call.run(find, [word for words, _ in read for word in words])
-    return JsonResponse({"model": model.name, **found.to_dict()})
+    senses = await call.run(find, [word for words, _ in located for word in words])
+    return JsonResponse({"model": model.name, **senses.to_dict()})
 
 
 @neighbors_router.post("/neighbors", response_model=schemas.NeighborsResponse)
-async def search_index(body: schemas.NeighborsRequest, call: Call) -> JsonResponse:
+async def search_index(body: schemas.NeighborsRequest, call: CallOf) -> JsonResponse:
     """Return sentences of the index where words are used like this one."""
     model, index = call.served.model_with_index(body.model)
     on_spaces = index.manifest.reading.split_on_spaces
     pointed = ("sentence", body.sentence, body.index)
-    ((words, span),) = await call.point(model.elmo, pointed, on_spaces=on_spaces)
+    ((words, span),) = await call.locate_words(model.elmo, pointed, on_spaces=on_spaces)
     find = partial(
         find_neighbors, model.elmo, words, index,
         index=span, layers=body.layers, words=body.words, top_k=body.top_k,
     )  # fmt: skip
-    found = await call.run(find, words)
-    return JsonResponse({"model": model.name, **_with_characters(found)})
+    neighbors = await call.run(find, words)
+    return JsonResponse({"model": model.name, **_with_characters(neighbors)})
 
 
 @tasks_router.post("/tasks/{name}", response_model=schemas.TaskResponse)
-async def predict(name: str, body: schemas.TaskRequest, call: Call) -> JsonResponse:
+async def predict(name: str, body: schemas.TaskRequest, call: CallOf) -> JsonResponse:
     """Return the predictions of a trained task."""
     task = call.served.task(name)
     call.check_count(len(body.items), "items")
     # No item has fewer words than strings, so too many are refused before any is tokenized.
-    call.check_words([_count_at_least(item) for item in body.items], "items", each=False)
+    call.check_words([_count_at_least(item) for item in body.items], "items", per_sentence=False)
     examples = await asyncio.to_thread(task.read_items, body.items)
     texts = [text for example in examples for text in task.texts(example)]
     call.check_words([len(words) for words in texts], "items")
     words = [word for text in texts for word in text]
-    found = await call.run(lambda: list(task.predict_examples(examples)), words)
-    predictions = [_describe_prediction(item, each) for item, each in zip(body.items, found, strict=True)]
+    predicted = await call.run(lambda: list(task.predict_examples(examples)), words)
+    predictions = [_describe_prediction(item, one) for item, one in zip(body.items, predicted, strict=True)]
     return JsonResponse(schemas.TaskResponse(task=name, family=task.family, predictions=predictions))
 
 
@@ -203,10 +203,10 @@ def _to_json(array: Array, encoding: str) -> Array | str:
     return np.ascontiguousarray(array)
 
 
-def _with_characters(found: Neighbors) -> dict[str, Any]:
+def _with_characters(neighbors: Neighbors) -> dict[str, Any]:
     """Return the JSON object of a search with the characters of each neighbour in its text."""
-    described = found.to_dict()
-    for layer, entries in zip(found.layers, described["layers"], strict=True):
+    described = neighbors.to_dict()
+    for layer, entries in zip(neighbors.layers, described["layers"], strict=True):
         for neighbor, entry in zip(layer.neighbors, entries["neighbors"], strict=True):
             offsets = neighbor.occurrence.sentence.offsets
             entry["characters"] = (offsets[entry["start"]][0], offsets[entry["end"] - 1][1])
@@ -221,11 +221,13 @@ def _count_at_least(item: Any) -> int:
 
 
 def _describe_prediction(item: Any, prediction: Any) -> Any:
-    found = dataclasses.asdict(prediction)
-    if "tags" in found:
-        found["spans"] = [{"type": kind, "start": start, "end": end} for kind, start, end in prediction.spans]
-        found["offsets"] = _locate(prediction.words, item) if isinstance(item, str) else None
-    return found
+    described = dataclasses.asdict(prediction)
+    if "tags" in described:
+        described["spans"] = [
+            {"type": label, "start": start, "end": end} for label, start, end in prediction.spans
+        ]
+        described["offsets"] = _locate(prediction.words, item) if isinstance(item, str) else None
+    return described
 
 
 def _locate(words: Sequence[str], text: str) -> list[tuple[int, int]]:

@@ -14,7 +14,8 @@ from elmo.inference.substitution import Substitute
 Text: TypeAlias = str | list[str]
 MAX_WEIGHT = 1e6
 MAX_MAPPED = 500  # sentences on one map
-_LAYER_NAMES = ("average", "top", "all", "concat", "meaning")
+AUTO = "auto is meaning where the model has a context layer, else average."
+_LAYER_NAMES = ("auto", "average", "top", "all", "concat", "meaning")
 
 
 def _fault(message: str) -> PydanticCustomError:
@@ -29,14 +30,16 @@ def _check_input(value: Any) -> list[str]:
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             token_ids = "token ids are of another model's vocabulary" if isinstance(text, int | list) else ""
-            raise _fault(f"input has {_kind(text)} at {number}: {token_ids or 'it must be a string'}; send text.")
+            raise _fault(
+                f"input has {_type_name(text)} at {number}: {token_ids or 'it must be a string'}; send text."
+            )
     return texts
 
 
 def _check_sentence(value: Any) -> Text:
     if isinstance(value, str) or (isinstance(value, list) and all(isinstance(word, str) for word in value)):
         return value
-    raise _fault(f"A sentence must be a string or a list of words, which are strings, not {_kind(value)}.")
+    raise _fault(f"A sentence must be a string or a list of words, which are strings, not {_type_name(value)}.")
 
 
 def _check_sentences(value: Any) -> list[Text]:
@@ -56,7 +59,7 @@ def _check_layers(value: Any) -> str | int | tuple[float, ...]:
     raise _fault(f"layers must be {', '.join(_LAYER_NAMES)}, the number of a layer, or one weight per layer.")
 
 
-def _kind(value: Any) -> str:
+def _type_name(value: Any) -> str:
     names = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "an object"}
     return "null" if value is None else names.get(type(value), "something else")
 
@@ -73,10 +76,12 @@ LayerChoice = Annotated[
     str | int | tuple[float, ...],
     PlainValidator(
         _check_layers,
-        json_schema_input_type=Literal["average", "top", "all", "concat", "meaning"] | int | list[float],
+        json_schema_input_type=Literal["auto", "average", "top", "all", "concat", "meaning"] | int | list[float],
     ),
 ]
-ModelName = Annotated[str | None, Field(description="A name from GET /models; the first model if omitted.")]
+ModelName = Annotated[
+    str | None, Field(description="A name from GET /models; if omitted, the one for the language of the text.")
+]
 Encoding = Annotated[
     Literal["float", "base64"], Field(description="Lists of numbers, or base64 of little-endian float32.")
 ]
@@ -120,7 +125,7 @@ class EmbedRequest(ApiRequest):
     model_config = _example(sentences=["I went to the bank"], layers="top")
     sentences: Sentences
     model: ModelName = None
-    layers: LayerChoice = "average"
+    layers: LayerChoice = Field("auto", description=AUTO)
     spans: list[list[tuple[WordNumber, WordNumber]]] | None = Field(
         None,
         description="For each sentence, ranges of words [start, end): one vector per range, that of the phrase, "
@@ -141,7 +146,7 @@ class SimilarityRequest(ApiRequest):
     index_a: Index = None
     index_b: Index = None
     model: ModelName = None
-    layers: LayerChoice | None = Field(None, description="By default meaning, or average without a context layer.")
+    layers: LayerChoice = Field("auto", description=AUTO)
 
 
 class SubstitutesRequest(ApiRequest):
@@ -364,20 +369,13 @@ class ServedIndex(TypedDict):
 
 
 class ModelCard(TypedDict):
-    """What a model is and how it was trained, from its card and its configuration.
-
-    `summary_zh` and `training_zh` are what a card says of it in Chinese.
-    """
+    """What a model is, from its card, in English and Chinese, and its configuration."""
 
     language: str | None
     license: str | None
     summary: str | None
-    training: str | None
     summary_zh: str | None
-    training_zh: str | None
-    encoder: str
     reads: Literal["characters", "words"]
-    num_parameters: int
     num_words: int | None
 
 
@@ -403,6 +401,12 @@ class TaskEntry(TypedDict):
     name: str
     family: str
     labels: list[str]
+
+
+class TasksResponse(TypedDict):
+    """The served tasks."""
+
+    tasks: list[TaskEntry]
 
 
 class ModelsResponse(TypedDict):

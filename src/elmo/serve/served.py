@@ -1,27 +1,27 @@
-"""Settings -> the opened models, indexes and tasks, by name. No request adds to them.
+"""Settings -> the opened models, indexes and tasks, by name. No request adds to them."""
 
-What a visitor of the page learns about a model, from its card and configuration, is described here too.
-"""
+from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from elmo.analysis import CorpusIndex, find_neighbors
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
-from elmo.checkpoint.derived import license_of
-from elmo.checkpoint.source import DEFAULT_MODEL, DEFAULT_NAME
+from elmo.checkpoint.source import DEFAULT_MODEL, DEFAULT_NAME, choose_model, models_by_script
 from elmo.errors import ConfigError, InputError
 from elmo.inference.scoring import require_softmax
 from elmo.model import Elmo
+from elmo.serve.card import describe_card
 from elmo.serve.errors import Problem
-from elmo.serve.schemas import ModelCard, ModelEntry, ServedIndex
+from elmo.serve.schemas import ModelCard, ModelEntry, ServedIndex, Text
 from elmo.serve.settings import Settings
-from elmo.tasks import Task, load
-from elmo.tasks.task import read_task
-from elmo.text.units import count_scripts
+
+if TYPE_CHECKING:
+    from elmo.tasks import Task
 
 FIRST_MODEL = "default"  # an alias of the first model, whatever its name
 
@@ -44,7 +44,7 @@ class ServedModel:
     def predicts_words(self) -> bool:
         """Whether it can score sentences and find substitutes."""
         try:
-            require_softmax(self.elmo.bilm, self.elmo.vocabulary)
+            require_softmax(self.elmo.runtime.softmaxes, self.elmo.vocabulary)
         except InputError:
             return False
         return True
@@ -77,7 +77,7 @@ class ServedModel:
 
 @dataclass
 class Served:
-    """Everything that requests can name; the first model is used where a request names none."""
+    """Everything that requests can name."""
 
     models: dict[str, ServedModel]
     tasks: dict[str, Task] = field(default_factory=dict)
@@ -87,10 +87,15 @@ class Served:
         """Whether any model has one."""
         return any(model.index is not None for model in self.models.values())
 
-    def model(self, name: str | None) -> ServedModel:
-        """Return the model of a name or of the source it was opened from; the first one without a name."""
+    def model(self, name: str | None, texts: Iterable[Text] = ()) -> ServedModel:
+        """Return the model of a name or source; without a name, that for the language of the texts."""
         if name in self.models:
             return self.models[name]
+        if name is None and len(self.models) > 1:
+            chosen = choose_model(word for text in texts for word in ([text] if isinstance(text, str) else text))
+            for model in self.models.values():
+                if chosen is not None and chosen in (model.name, model.source):
+                    return model
         if name is None or name == FIRST_MODEL:
             return next(iter(self.models.values()))
         for model in self.models.values():
@@ -106,7 +111,7 @@ class Served:
         indexed = [model for model in self.models.values() if model.index is not None]
         model = self.model(name) if name is not None else indexed[0]
         if model.index is None:
-            known = ", ".join(each.name for each in indexed)
+            known = ", ".join(model.name for model in indexed)
             raise Problem(404, "index_not_found", f"{model.name} has no index here; {known} has.", field="model")
         return model, model.index
 
@@ -121,8 +126,8 @@ class Served:
 def open_served(settings: Settings) -> Served:
     """Open everything that the settings name; ElmoError if something cannot be opened."""
     models: dict[str, ServedModel] = {}
-    for given in settings.models or (f"{DEFAULT_NAME}={DEFAULT_MODEL}",):
-        name, source = split_name(given)
+    for entry in settings.models or _default_models():
+        name, source = split_name(entry)
         elmo = Elmo.from_pretrained(
             source,
             precision=settings.precision,
@@ -132,8 +137,8 @@ def open_served(settings: Settings) -> Served:
         )
         _put(models, name, ServedModel(name, elmo, source=source), "models")
     tasks: dict[str, Task] = {}
-    for given in settings.tasks:
-        name, source = split_name(given)
+    for entry in settings.tasks:
+        name, source = split_name(entry)
         _put(tasks, name, _open_task(source, models, settings), "tasks")
     if settings.indexes:
         _attach(models, settings.indexes)
@@ -142,14 +147,21 @@ def open_served(settings: Settings) -> Served:
     return served
 
 
+def _default_models() -> tuple[str, ...]:
+    """Return the models of the package, the default one first."""
+    others = [name for name in models_by_script().values() if name != DEFAULT_NAME]
+    return (f"{DEFAULT_NAME}={DEFAULT_MODEL}", *others)
+
+
 def _open_task(folder: str, models: dict[str, ServedModel], settings: Settings) -> Task:
     """Open a task on the served model it was trained with, or on another copy if that one is not served."""
-    description, *_ = read_task(Path(folder))
+    tasks = import_module("elmo.tasks")  # by name: only a server with tasks needs torch
+    description, *_ = import_module("elmo.tasks.task").read_task(Path(folder))
     if description.bilm is not None:
         for model in models.values():
             if fingerprint(model.elmo) == description.bilm.hash:
-                return load(folder, bilm=model.elmo)
-    return load(
+                return tasks.load(folder, bilm=model.elmo)  # type: ignore[no-any-return]
+    return tasks.load(  # type: ignore[no-any-return]
         folder,
         precision=None if description.settings.elmo.tune else settings.precision,
         device=settings.device,
@@ -158,15 +170,15 @@ def _open_task(folder: str, models: dict[str, ServedModel], settings: Settings) 
     )
 
 
-def split_name(given: str) -> tuple[str, str]:
+def split_name(entry: str) -> tuple[str, str]:
     """Return the name and the source of NAME=SOURCE; without a name, it is the last part of the source."""
-    name, separator, source = given.partition("=")
+    name, separator, source = entry.partition("=")
     if separator and name and "/" not in name:
         return name, source
-    stem = Path(given).name
+    stem = Path(entry).name
     for ending in (".hdf5", ".h5", ".zip"):
         stem = stem.removesuffix(ending)
-    return stem, given
+    return stem, entry
 
 
 def _put(known: dict[str, Any], name: str, value: Any, what: str) -> None:
@@ -201,33 +213,6 @@ def _warm(served: Served) -> None:
             find_neighbors(model.elmo, ["the"], model.index, index=0, top_k=1)
 
 
-_FRONT_MATTER = re.compile(r"\A---\n.*?^---\n", re.MULTILINE | re.DOTALL)
-_LANGUAGE = re.compile(r"^language:\s*(?:\n\s*-\s*)?['\"]?([\w-]+)", re.MULTILINE)
-_HEADING = re.compile(r"^#+ .*$", re.MULTILINE)
-_SCRIPT_LANGUAGES = {"Han": "zh", "Latin": "en"}  # examples in these languages come with the page
-
-
-def describe_card(elmo: Elmo) -> ModelCard:
-    """Return the facts of a model; what its card does not say is None."""
-    card = elmo.checkpoint().card
-    front = _FRONT_MATTER.match(card or "")
-    language = _LANGUAGE.search(front[0]) if front else None
-    body = (card or "")[front.end() if front else 0 :]
-    config = elmo.config
-    return ModelCard(
-        language=language[1] if language else _guess_language(elmo),
-        license=license_of(card),
-        summary=_first_paragraph(body),
-        training=_section_paragraph(body, "train"),
-        summary_zh=_first_paragraph(body, is_chinese=True),
-        training_zh=_section_paragraph(body, "训练", is_chinese=True),
-        encoder=config.encoder.kind,
-        reads="characters" if config.characters is not None else "words",
-        num_parameters=sum(parameter.numel() for parameter in elmo.bilm.parameters()),
-        num_words=None if elmo.vocabulary is None else len(elmo.vocabulary.words),
-    )
-
-
 def public_source(source: str | None) -> str | None:
     """Return what others can open the model by: an alias or a hub id, but no path of this machine."""
     if source is None:
@@ -235,34 +220,3 @@ def public_source(source: str | None) -> str | None:
     if source == str(DEFAULT_MODEL):
         return DEFAULT_NAME
     return None if Path(source).exists() else source
-
-
-def _guess_language(elmo: Elmo) -> str | None:
-    scripts = elmo.scripts.learned or frozenset()
-    return next((language for script, language in _SCRIPT_LANGUAGES.items() if script in scripts), None)
-
-
-def _first_paragraph(text: str, *, is_chinese: bool = False) -> str | None:
-    """Return the first paragraph that is prose, in one line and without the marks of Markdown.
-
-    `is_chinese` asks for the first one whose letters are mostly Chinese characters.
-    """
-    for paragraph in re.split(r"\n\s*\n", _HEADING.sub("\n", text)):
-        counts = count_scripts([paragraph])
-        if is_chinese and 2 * counts["Han"] <= counts.total():
-            continue
-        if paragraph.strip() and not re.match(r"\s*[|!<>`-]", paragraph):
-            # Chinese has no spaces, also not where a line ends.
-            joined = re.sub(r"(?<=[^\x00-\xff])\n(?=[^\x00-\xff])", "", paragraph.strip())
-            plain = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join(joined.split()))
-            return re.sub(r"[`*]", "", plain)
-    return None
-
-
-def _section_paragraph(body: str, title: str, *, is_chinese: bool = False) -> str | None:
-    """Return the first paragraph of the section whose heading contains a word."""
-    sections = re.split(r"^(#+ .*)$", body, flags=re.MULTILINE)[1:]
-    for heading, text in zip(sections[::2], sections[1::2], strict=True):
-        if title in heading.lower() and (found := _first_paragraph(text, is_chinese=is_chinese)) is not None:
-            return found
-    return None

@@ -36,7 +36,7 @@ class Settings(BaseSettings):
     models: Names = ()  # each a model or NAME=model; none: the default model
     indexes: Names = ()  # folders of `elmo neighbors --build`
     tasks: Names = ()  # folders of `elmo task train`, or NAME=folder
-    precision: str = "float32"
+    precision: str = "auto"
     device: str = "cpu"
     threads: PositiveInt | None = None
     local_files_only: bool = False

@@ -12,6 +12,7 @@ from .settings import TaskOptions as TaskOptions
 from .settings import TaskSettings as TaskSettings
 from .settings import make_settings as make_settings
 from .task import Task as Task
+from .task import describe as describe
 from .task import load as load
 from .training import TaskResult as TaskResult
 from .training import resume as resume

@@ -14,12 +14,12 @@ from typing import Any
 
 from elmo.errors import ConfigError, InputError
 from elmo.files.durable import holding, is_vacant, replace_file
+from elmo.tasks.data import Data, store_records
 from elmo.tasks.fit import Watcher
 from elmo.tasks.settings import TaskOptions, TaskSettings, make_settings
 from elmo.tasks.shared_inputs import SharedInputs
-from elmo.tasks.task import read_json
+from elmo.tasks.task import SCORES_FILE, read_json
 from elmo.tasks.training import (
-    SCORES_FILE,
     Settings,
     TaskReport,
     describe_inputs,
@@ -41,6 +41,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "both": {"elmo.where": "both", "elmo.tune": False},
     "context_mix": {"elmo.layers": "learned", "elmo.tune": False, "elmo.context": "mix"},
     "context_concat": {"elmo.layers": "learned", "elmo.tune": False, "elmo.context": "concat"},
+    # Classification: a linear classifier on TF-IDF alone, and on pooled vectors beside it.
+    "tfidf": {"elmo.where": "none", "elmo.tune": False, "elmo.context": "none", "network.kind": "pooled"},
+    "pooled": {"elmo.tune": False, "elmo.context": "none", "network.kind": "pooled"},
     "tuned": {"elmo.layers": "learned", "elmo.tune": True, "elmo.context": "none"},
 }
 REQUEST_FILE, RESULTS_FILE, RUNS = "compare.json", "results.json", "runs"
@@ -77,15 +80,15 @@ class Row:
 
 
 def compare(
-    train_file: str | Path,
+    train: Data,
     *,
     kind: str,
     output: str | Path,
     comparison: ComparisonSettings | None = None,
     keep_runs: bool = False,
     progress: bool = False,
-    dev: str | Path | None = None,
-    test: str | Path | None = None,
+    dev: Data | None = None,
+    test: Data | None = None,
     model: str | Path | None = None,
     settings: Settings | None = None,
     options: TaskOptions | None = None,
@@ -95,7 +98,7 @@ def compare(
     The other arguments are those of `train`. The folder `output` keeps the scores of every run, and with
     `keep_runs` each run as a task to load; the same call resumes a comparison that was stopped.
     """
-    inputs, chosen = resolve_inputs(train_file, kind, dev, test, model, settings, options)
+    inputs, chosen = resolve_inputs(train, kind, dev, test, model, settings, options)
     with TaskReport(chosen.fit.num_epochs, shown=progress) as report:
         return run_comparison(
             report.open(inputs), chosen, Path(output), comparison or ComparisonSettings(), keep=keep_runs,
@@ -191,7 +194,7 @@ def _mean_mixes(runs: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
             ],
             "gamma": statistics.mean(mix["gamma"] for mix in mixes),
         }
-        for mixes in zip(*runs, strict=True)
+        for mixes in zip(*filter(None, runs), strict=True)  # a pooled classifier has no mix
     ]
 
 
@@ -203,13 +206,13 @@ def _check_folder(folder: Path) -> None:
 
 def _check_same(shared: SharedInputs, settings: TaskSettings, folder: Path) -> None:
     """Resume only what was begun: runs on other data or settings must not be in one table."""
+    shared.inputs = store_records(shared.inputs, folder)
     now, path = describe_inputs(shared.inputs, settings), folder / REQUEST_FILE
     if not path.exists():
-        _check_folder(folder)
         replace_file(path, json.dumps(now, indent=1).encode())
         return
     inputs, known_settings, data = read_record(path, "choose a new folder")
-    # As this version would write it; earlier ones had fewer settings, and another name of a family.
+    # As this version would write it; earlier ones had fewer settings.
     then = {"inputs": inputs.to_dict(), "settings": known_settings.to_dict(), "data": data}
     if different := [name for name in now if then[name] != now[name]]:
         raise InputError(

@@ -7,7 +7,8 @@ a killed run that is resumed ends with the same weights and scores.
 import logging
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,14 +19,30 @@ from elmo.errors import InputError
 from elmo.layer import ElmoLayer
 from elmo.tasks.families import Family, Labels, TaskNetwork
 from elmo.tasks.networks import Batcher
-from elmo.tasks.settings import TaskSettings
+from elmo.tasks.settings import FitSettings, TaskSettings
 
 logger = logging.getLogger(__name__)
 
 Weights = dict[str, Tensor]
 RATE_CUT = 0.5  # the learning rate is multiplied by this when half the patience is used up
+# A run without decay has its best epoch after about so many; with decay over fewer, the rate starts higher.
+USUAL_EPOCHS, MAX_PEAK = 15, 3.0
 _PREDICT_BATCH = 64
 _POOLED_BATCHES = 50  # how many batches of shuffled examples are sorted by length together
+
+
+@contextmanager
+def limit_threads(num_threads: int) -> Iterator[None]:
+    """Let torch compute with so many threads, and with as many as before afterwards.
+
+    Networks this small gain nothing from a second thread and, beside other programs, wait for it at every step.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(num_threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @dataclass(frozen=True)
@@ -46,6 +63,10 @@ class Predictor:
         """Return the number of words of an example."""
         return sum(map(len, self.family.texts(example)))
 
+    def score(self, examples: Sequence[Any], predictions: Sequence[Any]) -> dict[str, float]:
+        """Return the scores of predictions."""
+        return self.family.score(examples, predictions, self.labels)
+
     def predict(self, examples: Sequence[Any]) -> list[Any]:
         """Return the prediction of each example, in their order; batches have examples of similar length."""
         self.network.eval()
@@ -53,18 +74,22 @@ class Predictor:
         predictions: list[Any] = [None] * len(examples)
         for start in range(0, len(order), _PREDICT_BATCH):
             batch = order[start : start + _PREDICT_BATCH]
-            found = self.network.predict([examples[number] for number in batch], self.batcher)
-            for number, prediction in zip(batch, found, strict=True):
+            results = self.network.predict([examples[number] for number in batch], self.batcher)
+            for number, prediction in zip(batch, results, strict=True):
                 predictions[number] = prediction
         return predictions
 
     def evaluate(self, examples: Sequence[Any]) -> dict[str, float]:
         """Return the scores of labelled examples."""
-        return self.family.score(examples, self.predict(examples), self.labels)
+        return self.score(examples, self.predict(examples))
 
     def warn_of_unknown(self, examples: Sequence[Any], what: str) -> None:
         """Warn about targets that training did not have, with the place of the first: they cannot be predicted."""
-        unknown = [(each, names) for each in examples if (names := self.family.unknown_targets(each, self.labels))]
+        unknown = [
+            (example, names)
+            for example in examples
+            if (names := self.family.unknown_targets(example, self.labels))
+        ]
         if unknown:
             first, names = unknown[0]
             logger.warning(
@@ -87,22 +112,24 @@ class FitState:
     history: list[dict[str, Any]] = field(default_factory=list)
     bilm_hash: str | None = None  # the fingerprint of the one it began with; None without ELMo
 
-    def note(self, loss: float | None, scores: dict[str, float], metric: str, patience: int) -> None:
+    def record_epoch(self, loss: float | None, scores: dict[str, float], metric: str, fit: FitSettings) -> None:
         """Record an epoch and whether it is the best so far."""
         is_best = math.isnan(self.best_score) or scores[metric] > self.best_score
         if is_best:
             self.best_score, self.best_epoch = scores[metric], self.epoch
-        elif (self.epoch - self.best_epoch) % max(1, (patience + 1) // 2) == 0:
+        elif not fit.linear_decay and (self.epoch - self.best_epoch) % max(1, (fit.patience + 1) // 2) == 0:
             self.rate *= RATE_CUT
         self.history.append({"epoch": self.epoch, "loss": loss, "dev": scores, "best": is_best})
 
 
 @dataclass(frozen=True)
 class Watcher:
-    """What is called during training: after each batch (epoch, done, total) and after each epoch (its history)."""
+    """What is called during training: after each batch (epoch, done, total), after each epoch (its history), and
+    with a line about each of several networks that were compared."""
 
     on_batch: Callable[[int, int, int], None] = lambda epoch, done, total: None
     on_epoch: Callable[[dict[str, Any]], None] = lambda record: None
+    on_choice: Callable[[str], None] = lambda line: None
 
 
 def fit(
@@ -115,21 +142,31 @@ def fit(
     save: Callable[[FitState], None] = lambda state: None,
     watcher: Watcher | None = None,
 ) -> FitState:
-    """Train until the dev score has not risen for `patience` epochs; the network ends with the best weights."""
+    """Train until the dev score has not risen for `patience` epochs; the network ends with the best weights.
+
+    With linear_decay, all epochs are trained. Without dev examples, which only networks that fit directly can do
+    without, the scores are those of cross-validation.
+    """
     network, watcher = predictor.network, watcher or Watcher()
-    if network.remembers:
-        return _remember(predictor, settings, train, dev, state)
+    if network.fits_directly:
+        held_out = network.eval().fit_examples(train, predictor.batcher, settings.fit.seed)
+        scores = predictor.evaluate(dev) if dev else predictor.score(train, held_out or predictor.predict(train))
+        state.epoch = 1
+        state.record_epoch(None, scores, predictor.metric, settings.fit)
+        state.best_weights = state.weights = _copy_weights(network)
+        return state
     lengths = [predictor.num_words(example) for example in train]
     optimizer = _make_optimizer(network, settings)
     if state.epoch:
         network.load_state_dict(state.weights)
         optimizer.load_state_dict(state.optimizer)
-    while state.epoch < settings.fit.num_epochs and state.epoch - state.best_epoch < settings.fit.patience:
+    patience = settings.fit.num_epochs if settings.fit.linear_decay else settings.fit.patience
+    while state.epoch < settings.fit.num_epochs and state.epoch - state.best_epoch < patience:
         state.epoch += 1
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.fit.seed * 1_000_003 + state.epoch)
-            loss = _run_epoch(predictor, settings, state, train, lengths, optimizer, watcher)
-        state.note(loss, predictor.evaluate(dev), predictor.metric, settings.fit.patience)
+            loss = _train_epoch(predictor, settings, state, train, lengths, optimizer, watcher)
+        state.record_epoch(loss, predictor.evaluate(dev), predictor.metric, settings.fit)
         state.weights = _copy_weights(network)
         if state.best_epoch == state.epoch:
             state.best_weights = state.weights
@@ -140,20 +177,7 @@ def fit(
     return state
 
 
-def _remember(
-    predictor: Predictor, settings: TaskSettings, train: Sequence[Any], dev: Sequence[Any], state: FitState
-) -> FitState:
-    """Show every training example once to a network that is not trained."""
-    predictor.network.eval()
-    for start in range(0, len(train), settings.fit.batch_size):
-        predictor.network.absorb(train[start : start + settings.fit.batch_size], predictor.batcher)
-    state.epoch = 1
-    state.note(None, predictor.evaluate(dev), predictor.metric, settings.fit.patience)
-    state.best_weights = state.weights = _copy_weights(predictor.network)
-    return state
-
-
-def _run_epoch(
+def _train_epoch(
     predictor: Predictor,
     settings: TaskSettings,
     state: FitState,
@@ -170,11 +194,13 @@ def _run_epoch(
         batches += _length_batches(lengths, fit.batch_size, draw)
     learned = [parameter for parameter in network.parameters() if parameter.requires_grad]
     total = 0.0
-    mixes = network.encoder.mixes
+    mixes = network.mixes
     for number, batch in enumerate(batches, start=1):
-        done = (state.epoch - 1 + (number - 1) / len(batches)) / fit.num_epochs if fit.cooling else 0.0
+        rate = state.rate
+        if fit.linear_decay:
+            rate = decayed_rate(state.epoch - 1 + (number - 1) / len(batches), fit.num_epochs)
         for group in optimizer.param_groups:
-            group["lr"] = group["full_rate"] * state.rate * (1 - done)
+            group["lr"] = group["full_rate"] * rate
         loss = network.loss([train[index] for index in batch], predictor.batcher)
         total += loss.item()
         if mixes is not None and settings.elmo.mix_penalty:
@@ -194,6 +220,12 @@ def _run_epoch(
     return mean
 
 
+def decayed_rate(num_done: float, num_epochs: int) -> float:
+    """Return what the learning rate is multiplied by after `num_done` epochs (with a fraction) of linear decay."""
+    peak = min(MAX_PEAK, max(1.0, 2 * USUAL_EPOCHS / num_epochs))
+    return peak * (1 - num_done / num_epochs)
+
+
 def _length_batches(lengths: Sequence[int], batch_size: int, draw: random.Random) -> list[list[int]]:
     """Cut shuffled examples into batches of similar length, in random order."""
     order = list(range(len(lengths)))
@@ -209,7 +241,8 @@ def _length_batches(lengths: Sequence[int], batch_size: int, draw: random.Random
 
 def _make_optimizer(network: TaskNetwork, settings: TaskSettings) -> torch.optim.Optimizer:
     elmo, rate = network.encoder.elmo, settings.fit.learning_rate
-    bilm = set(elmo.bilm.parameters()) if isinstance(elmo, ElmoLayer) else set()
+    tuned = elmo.bilm if isinstance(elmo, ElmoLayer) else None
+    bilm = set() if tuned is None else set(tuned.parameters())
     own = [p for p in network.parameters() if p.requires_grad and p not in bilm]
     groups: list[dict[str, Any]] = [{"params": own, "lr": rate, "full_rate": rate}]
     if bilm:

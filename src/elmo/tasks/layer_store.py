@@ -1,9 +1,9 @@
-"""The layers of a frozen biLM for sentences it has read, on disk: each distinct sentence is computed once.
+"""The layers of a frozen biLM, on disk: each distinct sentence, or pooled text, is computed once.
 
 A store is a folder per model and precision with two growing files: `layers.f16`, the values as float16 in the
-order sentence, word, layer (and context vector); and `index.bin`, one record per sentence. A record is written
-after its values are on the disk, so a killed process leaves at most values that nothing refers to. A third file
-marks the folder as a store: nothing without that mark is ever removed to make room.
+order sentence, word, layer (and context vector), or those of a whole text; and `index.bin`, one record per
+sentence. A record is written after its values are on the disk, so a killed process leaves at most values that
+nothing refers to. A third file marks the folder as a store: nothing without it is ever removed to make room.
 """
 
 import contextlib
@@ -29,30 +29,40 @@ from elmo.tasks.settings import DEFAULT_CACHE_BYTES
 logger = logging.getLogger(__name__)
 
 Values = npt.NDArray[np.float16]
-OLD_CACHE_VARIABLE = "ELMO_LAYER_CACHE"
 WORDS_AT_ONCE = 16_384
-_RECORD = np.dtype([("hash", "S20"), ("offset", "<u8"), ("num_words", "<u4")])
-_VALUES, _INDEX, _LOCK, _MARK = "layers.f16", "index.bin", ".lock", "elmo-layer-store"
+_RECORD = np.dtype([("hash", "S20"), ("offset", "<u8"), ("num_rows", "<u4")])
+_VALUES, _INDEX, _LOCK, _MARKER = "layers.f16", "index.bin", ".lock", "elmo-layer-store"
 _NAME = re.compile(r"[0-9a-f]{32}-\w+")
 
 
 def default_cache_folder() -> Path:
-    """Return `layers` in the cache of the package, or the folder that the variable of earlier versions names."""
-    if given := os.environ.get(OLD_CACHE_VARIABLE):
-        logger.warning("%s is deprecated; set ELMO_CACHE, whose folder layers/ is used.", OLD_CACHE_VARIABLE)
-        return Path(given).expanduser()
+    """Return `layers` in the cache of the package."""
     return cache_folder() / "layers"
 
 
-def read_layers(model: Elmo, sentences: Sequence[Sequence[str]], *, with_context: bool) -> list[Values]:
-    """Return all layers of each sentence as (T, (L+1)·2D), or (T, (L+1)·2D + d) with the context vectors."""
-    words = [list(each) for each in sentences]
-    layers = model.embed(words, layers="all") if words else []
-    found = [array.transpose(1, 0, 2).reshape(-1, model.num_layers * model.dim) for array in layers]
-    if with_context and words:
-        contexts = model.context_vectors(words)
-        found = [np.concatenate(pair, axis=1) for pair in zip(found, contexts, strict=True)]
-    return [array.astype(np.float16) for array in found]
+def compute_layers(
+    model: Elmo, sentences: Sequence[Sequence[str]], *, with_context: bool, pooled: bool = False
+) -> list[Values]:
+    """Return all layers of each sentence as (T, (L+1)·2D), or (T, (L+1)·2D + d) with the context vectors.
+
+    `pooled`: their mean and maximum over the words instead, as (1, 2·…); memory does not grow with the texts.
+    """
+    arrays: list[Values] = []
+    for chunk in _cut([(b"", list(words)) for words in sentences]):
+        words = [sentence for _, sentence in chunk]
+        layers = [np.asarray(array, dtype=np.float32) for array in model.embed(words, layers="all")]
+        values = [array.transpose(1, 0, 2).reshape(-1, model.num_layers * model.dim) for array in layers]
+        if with_context:
+            contexts = map(np.asarray, model.context_vectors(words))
+            values = [np.concatenate(pair, axis=1) for pair in zip(values, contexts, strict=True)]
+        arrays += [(_pool(array) if pooled else array).astype(np.float16) for array in values]
+    return arrays
+
+
+def _pool(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    if not len(values):
+        return np.zeros((1, 2 * values.shape[1]), dtype=np.float32)
+    return np.concatenate([values.mean(axis=0), values.max(axis=0)])[None]
 
 
 class LayerStore:
@@ -65,10 +75,11 @@ class LayerStore:
         *,
         max_bytes: int = DEFAULT_CACHE_BYTES,
         with_context: bool = False,
+        pooled: bool = False,
         model_fingerprint: str | None = None,
     ) -> None:
-        """`folder` holds the stores of all models, at most `max_bytes` together."""
-        self._model, self._with_context = model, with_context
+        """`folder` holds the stores of all models, at most `max_bytes` together; `pooled` is of compute_layers."""
+        self._model, self._with_context, self._pooled = model, with_context, pooled
         self._root = default_cache_folder() if folder is None else folder
         self._max_bytes = max_bytes
         self._num_values = model.num_layers * model.dim
@@ -77,10 +88,12 @@ class LayerStore:
             assert model.context is not None
             self._num_values += model.context.dim
             name += f"_{(context_fingerprint(model) or '')[:16]}"
+        if pooled:
+            self._num_values, name = 2 * self._num_values, f"{name}_pooled"
         self._folder = self._root / name
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            (self._folder / _MARK).touch()
+            (self._folder / _MARKER).touch()
         except OSError as error:
             raise InputError(f"The layer cache {self._folder} cannot be created: {error.strerror}.") from error
         self._lock = FileLock(self._folder / _LOCK)
@@ -104,20 +117,21 @@ class LayerStore:
             self._open()  # another process may have computed some in the meantime
             wanted = [(key, words) for key, words in missing.items() if key not in self._places]
             total, done = sum(len(words) for _, words in wanted), 0
-            fits = self._make_room(total * self._num_values * 2)
-            for part in _cut(sorted(wanted, key=lambda item: len(item[1]))):
-                self._compute(part, keep=fits)
-                done += sum(len(words) for _, words in part)
+            num_rows = len(wanted) if self._pooled else total
+            fits = self._make_room(num_rows * self._num_values * 2)
+            for chunk in _cut(sorted(wanted, key=lambda item: len(item[1]))):
+                self._compute(chunk, keep=fits)
+                done += sum(len(words) for _, words in chunk)
                 on_words(done, total)
             self._open()
 
     def __getitem__(self, words: Sequence[str]) -> Values:
-        """Return the values (T, V) of a sentence that was added, as read_layers orders them."""
+        """Return the values (T, V) of a sentence that was added, or (1, V), as compute_layers orders them."""
         key = _key(words)
         if key in self._uncached:
             return self._uncached[key]
-        offset, num_words = self._places[key]
-        return self._values[offset : offset + num_words * self._num_values].reshape(num_words, self._num_values)
+        offset, num_rows = self._places[key]
+        return self._values[offset : offset + num_rows * self._num_values].reshape(num_rows, self._num_values)
 
     def _open(self) -> None:
         """Read the index and map the values; records whose values are incomplete are left out."""
@@ -128,15 +142,16 @@ class LayerStore:
         content = index.read_bytes()
         records = np.frombuffer(content[: len(content) // _RECORD.itemsize * _RECORD.itemsize], dtype=_RECORD)
         self._values = np.memmap(values, dtype=np.float16, mode="r", shape=(values.stat().st_size // 2,))
-        ends = records["offset"] + records["num_words"].astype(np.uint64) * np.uint64(self._num_values)
+        ends = records["offset"] + records["num_rows"].astype(np.uint64) * np.uint64(self._num_values)
         # Bytes fields lose trailing zeros, so keys are compared without theirs.
         self._places = {
-            key: (offset, num_words) for key, offset, num_words in records[ends <= len(self._values)].tolist()
+            key: (offset, num_rows) for key, offset, num_rows in records[ends <= len(self._values)].tolist()
         }
         os.utime(self._folder, (time.time(), time.time()))
 
     def _compute(self, sentences: list[tuple[bytes, list[str]]], *, keep: bool) -> None:
-        arrays = read_layers(self._model, [words for _, words in sentences], with_context=self._with_context)
+        texts = [words for _, words in sentences]
+        arrays = compute_layers(self._model, texts, with_context=self._with_context, pooled=self._pooled)
         if not all(np.isfinite(array).all() for array in arrays):
             raise InputError(
                 "This model returns values beyond 65504, which float16 cannot hold; they cannot be cached."
@@ -149,9 +164,9 @@ class LayerStore:
         with values.open("ab") as file:
             file.write(b"\0" * (-file.tell() % 2))  # skip half a value that a killed process left
             offset = file.tell() // 2
-            for record, (key, words), array in zip(records, sentences, arrays, strict=True):
+            for record, (key, _), array in zip(records, sentences, arrays, strict=True):
                 file.write(array.tobytes())
-                record["hash"], record["offset"], record["num_words"] = key, offset, len(words)
+                record["hash"], record["offset"], record["num_rows"] = key, offset, len(array)
                 offset += array.size
         sync(values)
         if index.exists() and index.stat().st_size % _RECORD.itemsize:
@@ -201,13 +216,13 @@ def _key(words: Sequence[str]) -> bytes:
 
 
 def _is_store(folder: Path) -> bool:
-    """Return whether a LayerStore made a folder, by its name and its mark."""
-    return bool(_NAME.fullmatch(folder.name)) and not folder.is_symlink() and (folder / _MARK).is_file()
+    """Return whether a LayerStore made a folder, by its name and its marker."""
+    return bool(_NAME.fullmatch(folder.name)) and not folder.is_symlink() and (folder / _MARKER).is_file()
 
 
 def _remove_store(folder: Path) -> None:
     """Remove the files of a store, and its folder if nobody has put anything else there."""
-    for name in (_INDEX, _VALUES, _MARK, _LOCK):  # the mark late: a store removed in part is still a store
+    for name in (_INDEX, _VALUES, _MARKER, _LOCK):  # the marker late: a store removed in part is still a store
         (folder / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         folder.rmdir()

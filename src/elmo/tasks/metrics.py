@@ -40,7 +40,7 @@ def tag_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
 
 def score_spans(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, float]:
     """Return precision, recall and F1 of spans whose type and both borders are correct."""
-    entities = _import("nervaluate.entities", "nervaluate")
+    entities = import_package("nervaluate.entities", "nervaluate")
     # Its Evaluator also computes three other strategies and every type, at 60% of the cost of an epoch on WNUT17.
     strict, total = import_module("nervaluate.strategies").StrictEvaluation(), entities.EvaluationResult()
     for tags, found in zip(gold, predicted, strict=True):
@@ -59,7 +59,7 @@ def score_spans(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]
 
 def score_labels(gold: Sequence[str], predicted: Sequence[str]) -> dict[str, float]:
     """Return accuracy, and F1 averaged over the labels."""
-    metrics = _import("sklearn.metrics", "scikit-learn")
+    metrics = import_package("sklearn.metrics", "scikit-learn")
     return {
         "accuracy": 100 * float(metrics.accuracy_score(gold, predicted)),
         "macro_f1": 100 * float(metrics.f1_score(gold, predicted, average="macro", zero_division=0)),
@@ -68,7 +68,7 @@ def score_labels(gold: Sequence[str], predicted: Sequence[str]) -> dict[str, flo
 
 def score_numbers(gold: Sequence[float], predicted: Sequence[float]) -> dict[str, float]:
     """Return Pearson's and Spearman's correlation; 0 if one side is constant."""
-    stats = _import("scipy.stats", "scipy")
+    stats = import_package("scipy.stats", "scipy")
     if len(set(gold)) < 2 or len(set(predicted)) < 2:
         return {"pearson": 0.0, "spearman": 0.0}
     return {
@@ -79,7 +79,7 @@ def score_numbers(gold: Sequence[float], predicted: Sequence[float]) -> dict[str
 
 def score_relations(gold: Sequence[str], predicted: Sequence[str]) -> dict[str, float]:
     """Return F1 averaged over relations, with their direction and without "Other", as SemEval-2010 defines it."""
-    metrics = _import("sklearn.metrics", "scikit-learn")
+    metrics = import_package("sklearn.metrics", "scikit-learn")
     directed: dict[str, set[str]] = {}
     for label in gold:
         relation = re.sub(r"\(e[12],e[12]\)$", "", label)
@@ -116,8 +116,11 @@ def _word_f1(answer: str, text: str) -> float:
     return 2 * sum((one & other).values()) / (sum(one.values()) + sum(other.values()))
 
 
-def _import(module: str, package: str) -> Any:
+def import_package(module: str, package: str) -> Any:
+    """Import a module of a package that only some tasks need."""
     try:
         return import_module(module)
     except ImportError as error:
-        raise InputError(f"Scores need {package}, which is not installed; install modern-elmo[tasks].") from error
+        raise InputError(
+            f"This task needs {package}, which is not installed; install it with: pip install 'modern-elmo[tasks]'"
+        ) from error

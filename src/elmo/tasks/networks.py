@@ -5,7 +5,7 @@ ELMo may enter once more. Masks (B, T) are True for real words; padded positions
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
 MAX_CHARACTERS = 30
 NUM_BYTES = 256
 Vectors = dict[str, npt.NDArray[np.float32]]
-LayersOf = Callable[[Words], npt.NDArray[np.float16]]  # a sentence -> its values (T, BilmShape.num_values)
+LayersOf = Callable[[Words], npt.NDArray[np.float16]]  # a sentence -> its values (T, num_values) or pooled (1, …)
 VERY_LOW = -1e9
 
 
@@ -44,6 +44,10 @@ class WordList:
         """Return the id of each word."""
         known = self._ids
         return [known.get(word) or known.get(word.lower()) or UNKNOWN for word in words]
+
+    def known_ids(self, words: Iterable[str]) -> Iterator[int]:
+        """Yield the number, from 0, of each word that is in the list exactly as spelled."""
+        return (self._ids[word] - FIRST_WORD for word in words if word in self._ids)
 
 
 @dataclass(frozen=True)
@@ -257,6 +261,11 @@ class BilmShape:
         """The values of one word: all layers, then the context vector."""
         return self.num_layers * self.dim + self.context_dim
 
+    @property
+    def pooled_dim(self) -> int:
+        """The values of a whole text: mean and maximum of those of its words."""
+        return 2 * self.num_values
+
 
 @dataclass(frozen=True)
 class WordBatch:
@@ -281,8 +290,9 @@ class Batcher:
         bilm: BilmShape | None = None,
         layers_of: LayersOf | None = None,
     ) -> None:
-        """`layers_of` returns the values of a sentence; None if no frozen biLM is read."""
-        self._words, self._bilm, self._layers_of = words, bilm, layers_of
+        """`layers_of` returns the values of a sentence; without it no frozen biLM is read."""
+        self.words, self._bilm = words, bilm
+        self._layers_of = layers_of
         self._spells = "characters" in settings.words.kinds
 
     def __call__(self, sentences: Sequence[Words]) -> WordBatch:
@@ -293,12 +303,17 @@ class Batcher:
         return WordBatch(
             tuple(sentences),
             torch.arange(length) < lengths[:, None],
-            _pad([self._words.learned.ids(words) for words in sentences], length),
-            _pad([self._words.pretrained.ids(words) for words in sentences], length),
+            _pad([self.words.learned.ids(words) for words in sentences], length),
+            _pad([self.words.pretrained.ids(words) for words in sentences], length),
             spell(sentences, length) if self._spells else None,
             layers,
             context,
         )
+
+    def layers_of(self, words: Words) -> npt.NDArray[np.float16]:
+        """Return the values of a sentence by the frozen biLM."""
+        assert self._layers_of is not None
+        return self._layers_of(words)
 
     def _stack(self, sentences: Sequence[Words], length: int) -> tuple[Tensor | None, Tensor | None]:
         if self._bilm is None or self._layers_of is None:
@@ -337,7 +352,7 @@ class Encoder(nn.Module):
         # Dropped features are the same at every word of a sentence (B, D, T), as suits a recurrent network.
         self.input_dropout = nn.Dropout1d(settings.words.dropout)
         self.output_dropout = nn.Dropout(settings.network.dropout)
-        self.between = build_sequence_encoder(settings.network, self.input_dim)  # its name in saved weights
+        self.sequence = build_sequence_encoder(settings.network, self.input_dim)
         self.output_dim = settings.network.dim + (elmo_dim if self._where in ("output", "both") else 0)
         if self._context == "mix" and bilm is not None:
             self.context_layer = nn.Linear(bilm.context_dim, bilm.dim, bias=False)
@@ -351,7 +366,7 @@ class Encoder(nn.Module):
         """Return h (B, T, output_dim), zero where padded; `extra` (B, T, extra_dim) enters with the words."""
         mixes = self._mix(batch)
         inputs = self._inputs(batch, mixes, extra)
-        states = self.between(self.input_dropout(inputs.transpose(1, 2)).transpose(1, 2), batch.mask)
+        states = self.sequence(self.input_dropout(inputs.transpose(1, 2)).transpose(1, 2), batch.mask)
         if self._where in ("output", "both"):
             states = torch.cat([states, mixes[-1]], dim=-1)
         dropped: Tensor = self.output_dropout(states)

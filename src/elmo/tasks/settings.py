@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from elmo.config import Script, TokenizationConfig, list_not_positive, parse
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, InputError
 from elmo.text.sentence_input import Tokenizer
 from elmo.text.units import Tokenization
 
@@ -21,12 +21,17 @@ KINDS = {
     "sentiment": ("classification", "auto"), "topic": ("classification", "auto"),
     "similarity": ("pairs", "score"), "entailment": ("pairs", "label"),
     "qa": ("question_answering", "auto"), "wsd": ("senses", "auto"),
-    "spans": ("question_answering", "auto"),  # its name in earlier versions
 }  # fmt: skip
 WORD_KINDS = ("pretrained", "learned", "characters")
 DEFAULT_CACHE_BYTES = 20 * 2**30
 # Answers and marks are places in running text, so --split-on-spaces is not for these families.
 _ALWAYS_TOKENIZED = ("question_answering", "relations")
+# The roles of columns that hold the text and the target of a family.
+_TEXT_ROLES = {"tagging": "word", "classification": "text", "relations": "text"}
+TARGETS = {
+    "tagging": "tag", "classification": "label", "pairs": "label", "relations": "label",
+    "question_answering": "answer",
+}  # fmt: skip
 PairTarget: TypeAlias = Literal["auto", "label", "score"]
 
 
@@ -102,8 +107,11 @@ class ElmoSettings:
 class NetworkSettings:
     """The network between the words and the answer."""
 
-    kind: Literal["bilstm", "cnn", "linear"] = option(
-        "bilstm", "Network between the words and the answer: bilstm, cnn or linear.", "--network"
+    kind: Literal["auto", "bilstm", "cnn", "linear", "pooled"] = option(
+        "bilstm",
+        "Network between the words and the answer: bilstm, cnn or linear; for classification also pooled (linear, "
+        "on pooled vectors and TF-IDF) or auto (pooled for long or few texts, else the better on dev).",
+        "--network",
     )
     dim: int = 128  # of h; each direction of a bilstm has half of it
     num_layers: int = 1
@@ -134,11 +142,14 @@ class FitSettings:
     batch_size: int = 32
     min_batches: int = 50  # per epoch: a small set is passed over several times
     learning_rate: float = 1e-3
-    cooling: bool = False  # lower the learning rate linearly, to 0 at the end of num_epochs
+    # Lower the learning rate linearly to 0 at the end of num_epochs. Of few epochs it starts higher, so that the
+    # sum over all of them suffices, and all of them are trained.
+    linear_decay: bool = option(False, "Lower the learning rate linearly to 0 over --epochs.")
     weight_decay: float = 0.0
     clip_norm: float = 5.0
     fraction: float = 1.0  # of the training examples, drawn by the seed
-    dev_fraction: float = 0.1  # of the training examples that become dev examples if there is no dev file
+    # Of the training examples that become dev examples if there is no dev file; of few examples up to a quarter.
+    dev_fraction: float = 0.1
     seed: int = option(0, "Random seed.")
 
     def faults(self) -> list[str]:
@@ -174,6 +185,14 @@ class TaskSettings:
         """Return the mapping that make_settings takes."""
         return dataclasses.asdict(self)
 
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], name: str) -> "TaskSettings":
+        """Build what to_dict returned; ConfigError, which begins with `name`, for something else."""
+        fit = dict(values["fit"])
+        if "cooling" in fit:  # its name in folders written before 0.3.0
+            fit["linear_decay"] = fit.pop("cooling")
+        return parse(cls, {**values, "fit": fit}, name)
+
 
 @dataclass(frozen=True)
 class ReadSettings:
@@ -181,9 +200,11 @@ class ReadSettings:
 
     format: str | None = option(
         None,
-        "Format of the files if it cannot be detected: conll, conllu, csv, tsv, jsonl, json, trees, semeval, "
-        "squad, wsd, or for predictions text, one sentence per line.",
+        "Format of the files if neither name nor content says it: conll, conllu, csv, tsv, jsonl, json, parquet, "
+        "folders (a folder per label), trec, trees, semeval, squad, wsd, or for predictions text, one per line.",
     )
+    text_column: str | None = option(None, "Column of the texts, or of the words of tags.", metavar="NAME")
+    label_column: str | None = option(None, "Column of the labels, tags, scores or answers.", metavar="NAME")
     columns: Mapping[str, str] = option(
         {},
         "Which column has a role: word, tag, sentence; text, label; first, second, label; question, passage, "
@@ -192,6 +213,7 @@ class ReadSettings:
         "ROLE=NAME",
     )
     header: bool | None = option(None, "Whether the first row names the columns.")
+    encoding: str = option("utf-8", "Encoding of text files, such as latin-1, cp1252 or gb18030.")
     pair_target: PairTarget = option(  # noqa: RUF009 - a field like the others
         "auto", "Target of pairs: label, score (a number), or auto to decide by the values.", "--target"
     )
@@ -202,6 +224,17 @@ class ReadSettings:
     num_columns: int | None = None
     # Each letter of these is a word of a text; training takes them from a biLM that reads characters.
     scripts: tuple[Script, ...] = TokenizationConfig.scripts
+
+    def with_columns(self, family: str) -> "ReadSettings":
+        """Return settings whose `columns` hold what text_column and label_column say."""
+        named = {_TEXT_ROLES.get(family): self.text_column, TARGETS.get(family): self.label_column}
+        columns = {role: name for role, name in named.items() if role is not None and name is not None}
+        if self.text_column is not None and family not in _TEXT_ROLES:
+            raise InputError(
+                f"--text-column {self.text_column} is for one text per example; the texts of {family} are named "
+                "with --column ROLE=NAME."
+            )
+        return dataclasses.replace(self, columns={**self.columns, **columns}, text_column=None, label_column=None)
 
     def tokenizer(self, family: str) -> Tokenizer:
         """Return what splits the texts of a family into words."""
@@ -238,21 +271,34 @@ class TaskOptions:
         None, "WordNet's index.sense: the first sense of lemmas that the training data lacks.", metavar="FILE"
     )
     device: str = option("cpu", "Device of the frozen biLM: cpu, cuda, cuda:1 or mps.")
+    num_threads: int = 1  # of the task network; more pay only for large networks on an idle machine
+
+
+@dataclass(frozen=True)
+class Records:
+    """Labelled examples in memory, as JSON objects; `name` is for messages."""
+
+    name: str
+    rows: tuple[dict[str, Any], ...]
+
+
+Source: TypeAlias = str | Records  # the name of a file, a pattern of names, or a folder; or records
 
 
 @dataclass(frozen=True)
 class TaskInputs:
-    """What a run is trained on: its family, its files, its biLM and the options."""
+    """What a run is trained on: its family, its data, its biLM, the options, and what the user calls the task."""
 
     family: str
-    train: str
-    dev: str | None = None
-    test: str | None = None
+    train: Source
+    dev: Source | None = None
+    test: Source | None = None
     model: str | None = None  # None: the default model
     options: TaskOptions = field(default_factory=TaskOptions)
+    kind: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the flat mapping that a run's record holds."""
+        """Return the flat mapping that a run's record holds; records in memory must be stored before."""
         values = dataclasses.asdict(self)
         options = values.pop("options")
         return {**values, **options}
@@ -261,7 +307,7 @@ class TaskInputs:
     def from_dict(cls, values: Mapping[str, Any]) -> "TaskInputs":
         """Build what to_dict described; KeyError, TypeError, ValueError or ConfigError for something else."""
         own = {name: values[name] for name in ("family", "train", "dev", "test", "model")}
-        own["family"] = KINDS[own["family"]][0]
+        own |= {"family": KINDS[own["family"]][0], "kind": values.get("kind", "")}
         others = {name: value for name, value in values.items() if name not in own}
         options = TaskOptions(**{**others, "read": ReadSettings.from_dict(others["read"])})
         return cls(**own, options=options)
@@ -269,7 +315,7 @@ class TaskInputs:
 
 DEFAULTS: dict[str, dict[str, Any]] = {
     "tagging": {"network.dim": 200},
-    "classification": {"network.dim": 200, "network.dropout": 0.5},
+    "classification": {"network.kind": "auto", "network.dim": 200, "network.dropout": 0.5},
     "pairs": {"network.dim": 200, "words.dropout": 0.4, "network.dropout": 0.4},
     "relations": {"network.dim": 200, "words.dropout": 0.5, "network.dropout": 0.5},
     "question_answering": {"network.dim": 128, "fit.batch_size": 16, "fit.patience": 4},
@@ -280,7 +326,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 def find_family(kind: str) -> tuple[str, str]:
     """Return the family that a kind of task belongs to, and the target of its pairs."""
     if kind not in KINDS:
-        others = ", ".join(name for name in KINDS if name not in (*FAMILY_NAMES, "spans"))
+        others = ", ".join(name for name in KINDS if name not in FAMILY_NAMES)
         raise ConfigError(
             f"The family is {kind!r}; choose one of {', '.join(FAMILY_NAMES)}, or the name of a task: {others}."
         )

@@ -15,16 +15,18 @@ import numpy.typing as npt
 from elmo.checkpoint.checkpoint import fingerprint
 from elmo.errors import InputError
 from elmo.model import Elmo
+from elmo.tasks.data import list_files
 from elmo.tasks.examples import Words
 from elmo.tasks.families import choose_family
 from elmo.tasks.layer_store import LayerStore
 from elmo.tasks.networks import WordList, read_pretrained
-from elmo.tasks.readers import open_reader
+from elmo.tasks.readers import open_labelled, open_reader
 from elmo.tasks.readers.datasets import read_first_senses
-from elmo.tasks.settings import FitSettings, ReadSettings, TaskInputs
+from elmo.tasks.settings import FitSettings, ReadSettings, Source, TaskInputs
 
 logger = logging.getLogger(__name__)
 
+MIN_DEV = 50  # examples set apart, if there are enough
 _DEV_SEED = 20180215  # the same for all runs, so that runs with different seeds are measured alike
 
 
@@ -38,16 +40,19 @@ class Splits:
     read: ReadSettings  # with everything that was detected
     notes: tuple[str, ...] = ()  # what was decided for the user, in sentences
 
-    def draw(self, settings: FitSettings) -> tuple[list[Any], list[Any]]:
-        """Return the training and dev examples of a run; without a dev file, some training examples are dev."""
+    def draw(self, settings: FitSettings, *, needs_dev: bool = True) -> tuple[list[Any], list[Any]]:
+        """Return the training and dev examples of a run; without a dev file, some training examples are dev.
+
+        A tenth of few examples would measure nothing, so up to a quarter is taken to have MIN_DEV.
+        """
         train, dev = self.train, self.dev
-        if not dev:
+        if not dev and needs_dev:
             if len(train) < 2:
                 raise InputError("One training example is too few to take dev examples from; give a dev file.")
             order = list(range(len(train)))
             random.Random(_DEV_SEED).shuffle(order)
-            num_dev = min(len(train) - 1, max(1, round(len(train) * settings.dev_fraction)))
-            taken = set(order[:num_dev])
+            enough = max(len(train) * settings.dev_fraction, min(MIN_DEV, len(train) / 4))
+            taken = set(order[: min(len(train) - 1, max(1, round(enough)))])
             dev = [train[number] for number in sorted(taken)]
             train = [example for number, example in enumerate(train) if number not in taken]
         if settings.fraction < 1:
@@ -62,34 +67,66 @@ class Splits:
 def read_splits(inputs: TaskInputs) -> Splits:
     """Read the files of a task, dev and test like the training file."""
     family, read, label_map = inputs.family, inputs.options.read, inputs.options.label_map
-    train, found = read_examples(inputs.train, family, read, label_map)
+    train, detected = read_examples(inputs.train, family, read, label_map)
     notes = []
-    if found.columns and found.columns != dict(read.columns):
-        listed = ", ".join(f"{role}={name}" for role, name in found.columns.items())
-        kind = f", whose target is a {found.pair_target}" if family == "pairs" else ""
+    if detected.columns and detected.columns != dict(read.columns) and isinstance(inputs.train, str):
+        listed = ", ".join(f"{role}={name}" for role, name in detected.columns.items())
+        target = f", whose target is a {detected.pair_target}" if family == "pairs" else ""
         notes.append(
-            f"{inputs.train} is read as {found.format} with columns {listed}{kind}; change that with --column."
+            f"{inputs.train} is read as {detected.format} with columns {listed}{target}; change that with "
+            "--text-column, --label-column or --column."
         )
     others: list[list[Any]] = []
-    for path in (inputs.dev, inputs.test):
-        is_alike = path is not None and Path(path).suffixes[-1:] == Path(inputs.train).suffixes[-1:]
-        target = found.pair_target if family == "pairs" else "auto"
-        settings = found if is_alike else dataclasses.replace(read, pair_target=target)
-        others.append([] if path is None else read_examples(path, family, settings, label_map)[0])
-    return Splits(train, others[0], others[1], found, tuple(notes))
+    for source in (inputs.dev, inputs.test):
+        is_alike = source is not None and _ending(source) == _ending(inputs.train)
+        pair_target = detected.pair_target if family == "pairs" else "auto"
+        settings = detected if is_alike else dataclasses.replace(read, pair_target=pair_target)
+        others.append([] if source is None else read_examples(source, family, settings, label_map)[0])
+    return Splits(train, others[0], others[1], detected, tuple(notes))
+
+
+def _ending(source: Source) -> list[str] | None:
+    return Path(source).suffixes[-1:] if isinstance(source, str) else None
 
 
 def read_examples(
-    path: str, family: str, read: ReadSettings, label_map: Mapping[str, str] | None = None
+    source: Source,
+    family: str,
+    read: ReadSettings,
+    label_map: Mapping[str, str] | None = None,
+    *,
+    trained: ReadSettings | None = None,
 ) -> tuple[list[Any], ReadSettings]:
-    """Read all labelled examples of a file, and return them with how they were read."""
-    reader, settings = open_reader(path, family, read)
-    examples = list(map_labels(reader, label_map) if label_map else reader)
+    """Read all labelled examples of files or records, and return them with how they were read.
+
+    Of several files, the others are read like the first. With how the training data were `trained`, a file of the
+    same format is read alike, and `read` are changes of that.
+    """
+    examples: list[Any] = []
+    name = source if isinstance(source, str) else source.name
+    is_pattern = isinstance(source, str) and not Path(source).is_dir()
+    for path in list_files(name) if is_pattern else [source]:
+        if trained is None:
+            reader, read = open_reader(path, family, read)
+        else:
+            reader, _ = open_labelled(path, family, trained, read)
+        examples += map_labels(reader, label_map) if label_map else reader
     if family == "pairs":
-        examples = _leave_out_disputed(examples, path)
+        examples = _leave_out_disputed(examples, name)
     if not examples:
-        raise InputError(f"{path} has no examples with a label; nothing can be learned or measured.")
-    return examples, settings
+        raise InputError(f"{name} has no examples with a label; nothing can be learned or measured.")
+    _warn_of_empty_texts(examples, family)
+    return examples, read
+
+
+def _warn_of_empty_texts(examples: list[Any], family: str) -> None:
+    texts_of = choose_family(family).texts
+    empty = [example for example in examples if not all(texts_of(example))]
+    if empty:
+        logger.warning(
+            "%s: the text is empty (%d such examples); nothing can be learned from it. Remove the example, or "
+            "name the right column with --text-column.", empty[0].place, len(empty),
+        )  # fmt: skip
 
 
 def map_labels(examples: Iterable[Any], label_map: Mapping[str, str]) -> Iterator[Any]:
@@ -108,12 +145,12 @@ def map_labels(examples: Iterable[Any], label_map: Mapping[str, str]) -> Iterato
 
 
 def _leave_out_disputed(pairs: list[Any], path: str) -> list[Any]:
-    """Leave out pairs whose annotators did not agree: SNLI marks them by -, or by -1 beside 0 to 2."""
+    """Leave out pairs whose annotators did not agree: SNLI labels them -, or -1 beside 0 to 2."""
     labels = {pair.target for pair in pairs}
-    mark = "-" if "-" in labels else "-1" if labels == {"-1", "0", "1", "2"} else None
-    kept = [pair for pair in pairs if pair.target != mark]
-    if mark is not None and kept:
-        logger.warning("%s: %d pair(s) without a label (%s) are left out.", path, len(pairs) - len(kept), mark)
+    missing = "-" if "-" in labels else "-1" if labels == {"-1", "0", "1", "2"} else None
+    kept = [pair for pair in pairs if pair.target != missing]
+    if missing is not None and kept:
+        logger.warning("%s: %d pair(s) without a label (%s) are left out.", path, len(pairs) - len(kept), missing)
         return kept
     return pairs
 
@@ -128,7 +165,7 @@ class SharedInputs:
         self.inputs, self.family = inputs, choose_family(inputs.family)
         self._on_words = on_words
         self._pretrained: dict[int, tuple[WordList, npt.NDArray[np.float32]]] = {}
-        self._stores: dict[bool, LayerStore] = {}
+        self._stores: dict[tuple[bool, bool], LayerStore] = {}
 
     @cached_property
     def splits(self) -> Splits:
@@ -168,20 +205,21 @@ class SharedInputs:
             self._pretrained[num_kept] = read_pretrained(Path(path), self.texts(), num_kept=num_kept)
         return self._pretrained[num_kept]
 
-    def embed_texts(self, *, with_context: bool) -> LayerStore:
-        """Return the store with the frozen biLM's layers of all sentences; what is missing is computed now."""
-        if with_context not in self._stores:
+    def embed_texts(self, examples: Iterable[Any], *, with_context: bool, pooled: bool = False) -> LayerStore:
+        """Return the store with the layers of the examples' texts; what is missing is computed now."""
+        key = with_context, pooled
+        if key not in self._stores:
             options = self.inputs.options
-            store = LayerStore(
+            self._stores[key] = LayerStore(
                 self.frozen,
                 None if options.cache_folder is None else Path(options.cache_folder),
                 max_bytes=options.cache_bytes,
                 with_context=with_context,
+                pooled=pooled,
                 model_fingerprint=self.frozen_fingerprint,
             )
-            store.add(self.texts(), self._on_words)
-            self._stores[with_context] = store
-        return self._stores[with_context]
+        self._stores[key].add((text for each in examples for text in self.family.texts(each)), self._on_words)
+        return self._stores[key]
 
     def texts(self) -> Iterator[Words]:
         """Yield every sentence of every example."""

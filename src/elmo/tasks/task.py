@@ -7,7 +7,7 @@ import dataclasses
 import json
 import shutil
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -21,23 +21,26 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
+from elmo.checkpoint.source import DEFAULT_MODEL
 from elmo.config import LARGEST_DIM, parse
 from elmo.errors import CheckpointError, ConfigError, InputError, first_line
 from elmo.files.durable import current_folder, replacing_folder
 from elmo.layer import ElmoLayer, LayerMixes
 from elmo.model import Elmo
 from elmo.progress import html_table
-from elmo.tasks.examples import Words
+from elmo.tasks.data import Data, to_source
+from elmo.tasks.examples import Example, Words
 from elmo.tasks.families import Labels, TaskNetwork, choose_family
-from elmo.tasks.fit import Predictor
-from elmo.tasks.layer_store import Values, read_layers
+from elmo.tasks.families.pooled import PooledClassifier
+from elmo.tasks.families.tagging import TagPrediction
+from elmo.tasks.fit import Predictor, limit_threads
+from elmo.tasks.layer_store import Values, compute_layers
 from elmo.tasks.networks import FIRST_WORD, Batcher, BilmShape, Encoder, Vocabularies, WordFeatures, WordList
-from elmo.tasks.readers import PLACEHOLDERS, refuse_replacing, settings_for_labelled
-from elmo.tasks.readers.columns import TARGETS
 from elmo.tasks.settings import FAMILY_NAMES, KINDS, ReadSettings, TaskSettings
 from elmo.tasks.shared_inputs import read_examples
 from elmo.text.tokenize import Word
 
+SCORES_FILE = "scores.json"
 TASK_FILE, WORDS_FILE, WEIGHTS_FILE, BILM_FOLDER = "task.json", "words.json", "weights.safetensors", "bilm"
 FORMAT_VERSION = 1
 EXAMPLES_AT_ONCE = 256
@@ -89,6 +92,8 @@ def build_network(
 
     Without `vectors` the pretrained rows are zeros, to be loaded.
     """
+    if settings.network.kind == "pooled":
+        return PooledClassifier(labels, num_ngrams=len(words.learned.words), bilm=bilm)
     pretrained = None if vectors is None else torch.from_numpy(vectors)
     if pretrained is None and words.pretrained_dim:
         pretrained = torch.zeros(len(words.pretrained), words.pretrained_dim)
@@ -142,7 +147,9 @@ def read_task(folder: Path) -> tuple[TaskDescription, Vocabularies, dict[str, Te
     try:
         content = json.loads((folder / TASK_FILE).read_text(encoding="utf-8"))
         listed = json.loads((folder / WORDS_FILE).read_text(encoding="utf-8"))
-        weights = load_file(folder / WEIGHTS_FILE)
+        # Folders written before 0.3.0 call the sequence encoder `between`.
+        stored = load_file(folder / WEIGHTS_FILE)
+        weights = {name.replace("encoder.between.", "encoder.sequence."): stored[name] for name in stored}
         if content["format_version"] != FORMAT_VERSION:
             raise CheckpointError(
                 f"{folder} is of version {content['format_version']}, but this program reads version "
@@ -153,7 +160,7 @@ def read_task(folder: Path) -> tuple[TaskDescription, Vocabularies, dict[str, Te
             raise CheckpointError(f"{folder} has the family {family!r}; known are {', '.join(FAMILY_NAMES)}.")
         description = TaskDescription(
             KINDS[family][0],
-            parse(TaskSettings, content["settings"], f"{folder / TASK_FILE}"),
+            TaskSettings.from_dict(content["settings"], f"{folder / TASK_FILE}"),
             content["labels"],
             ReadSettings.from_dict(content["read"]),
             None if bilm is None else parse(BilmReference, bilm, f"{folder / TASK_FILE}"),
@@ -197,9 +204,16 @@ def read_json(path: Path) -> Any:
 class Task:
     """A trained network with everything it needs. Several threads may call it; they take turns."""
 
-    def __init__(self, description: TaskDescription, predictor: Predictor, layers: "RecentLayers | None") -> None:
+    def __init__(
+        self,
+        description: TaskDescription,
+        predictor: Predictor,
+        layers: "RecentLayers | None",
+        *,
+        num_threads: int = 1,
+    ) -> None:
         self.description = description
-        self._predictor, self._layers = predictor, layers
+        self._predictor, self._layers, self._num_threads = predictor, layers, num_threads
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -247,26 +261,29 @@ class Task:
         """
         return list(self.predict_examples(self.read_items(items)))
 
-    def evaluate(self, data: str | Path | Sequence[Any]) -> dict[str, float]:
-        """Return the scores, in percent, of a file of labelled examples or of what read_examples returned."""
-        if isinstance(data, str | Path):
-            data = self.read_examples(data)
-        self._predictor.warn_of_unknown(data, "given")
-        predictions = list(self.predict_examples(data))
-        return self._predictor.family.score(data, predictions, self._predictor.labels)
+    def evaluate(self, data: Data) -> dict[str, float]:
+        """Return the scores, in percent, of labelled data as `train` takes them, or of read_examples."""
+        is_read = isinstance(data, list) and bool(data) and isinstance(data[0], Example)
+        examples = data if is_read else self.read_examples(data)
+        self._predictor.warn_of_unknown(examples, "given")
+        return self._predictor.score(examples, list(self.predict_examples(examples)))
 
     def read_examples(
         self,
-        file: str | Path,
+        data: Data,
         *,
         format: str | None = None,
+        text_column: str | None = None,
+        label_column: str | None = None,
         columns: Mapping[str, str] | None = None,
         header: bool | None = None,
+        encoding: str = "utf-8",
     ) -> list[Any]:
-        """Read labelled examples like those of training, unless the format differs or options are given."""
-        trained, asked = self.description, ReadSettings(format, columns or {}, header)
-        read = settings_for_labelled(str(file), self.family, trained.read, asked)
-        return read_examples(str(file), self.family, read, trained.label_map)[0]
+        """Read labelled data like those of training, unless the format differs or options say otherwise."""
+        source = to_source(data, self.family, "the data")
+        asked = ReadSettings(format, text_column, label_column, columns or {}, header, encoding)
+        trained, label_map = self.description.read, self.description.label_map
+        return read_examples(source, self.family, asked, label_map, trained=trained)[0]
 
     def read_items(self, items: Iterable[Any]) -> list[Any]:
         """Return the examples that `predict` builds from its items; InputError for an item of another form."""
@@ -286,43 +303,56 @@ class Task:
             with self._lock:
                 if self._layers is not None:
                     self._layers.read(text for example in chunk for text in self.texts(example))
-                predictions = self._predictor.predict(chunk)
+                with limit_threads(self._num_threads):
+                    predictions = self._predictor.predict(chunk)
             yield from predictions
 
-    def check_replaced(self, examples: Iterable[Any]) -> Iterator[Any]:
-        """Yield examples of a file without column names; InputError for one whose target the task does not know.
+    def to_json(self, example: Any, prediction: Any) -> dict[str, Any]:
+        """Return a prediction as a JSON object; spans of a text have their characters, half-open, beside words."""
+        text = example.record if isinstance(example.record, str) else None
+        values: dict[str, Any] = {} if text is None else {"input": text}
+        if text is None and hasattr(example, "words"):
+            values["words"] = example.words
+        values |= dataclasses.asdict(prediction)
+        if isinstance(prediction, TagPrediction):
+            words = [] if text is None else self.tokenize(text)
+            values["spans"] = [{"type": name, "start": start, "end": end} for name, start, end in prediction.spans]
+            for span in values["spans"] if words else ():
+                span["characters"] = (words[span["start"]].start, words[span["end"] - 1].end)
+        return values
 
-        A prediction replaces the target, so words or the rest of a text must not be taken for it.
-        """
-        renamed = self.description.label_map
-        for example in examples:
-            found: Sequence[str] = ()
-            if self.family != "question_answering":  # any text may be an answer
-                found = self._predictor.family.unknown_targets(example, self._predictor.labels)
-            # A value such as _ or - is a placeholder.
-            unknown = [
-                each
-                for each in found
-                if any(map(str.isalnum, each)) and each not in renamed and each not in PLACEHOLDERS
-            ]
-            # A file may well have a tag or two that training did not have; a whole sentence of them it has not.
-            num_tags = len(set(getattr(example, "tags", None) or ()))
-            if unknown and len(unknown) >= num_tags:
-                raise refuse_replacing(str(example.place), unknown[0], TARGETS[self.family])
-            yield example
+
+def describe(folder: str | Path) -> dict[str, Any]:
+    """Return what a folder of a trained task holds, as JSON: its labels, network, biLM, data and scores."""
+    folder = Path(folder)
+    description, words, weights = read_task(folder)
+    labels, settings, bilm = description.labels, description.settings, description.bilm
+    scores = read_json(folder / SCORES_FILE) if (folder / SCORES_FILE).is_file() else {}
+    named = ("metric", "dev", "test", "num_train", "num_dev", "best_epoch", "elapsed_seconds")
+    return {
+        "family": description.family,
+        "labels": labels.get("tags") or labels.get("labels") or [],
+        "network": settings.network.kind,
+        "num_weights": sum(weight.numel() for weight in weights.values()),
+        "num_words": len(words.learned.words) + len(words.pretrained.words),
+        "bilm": None if bilm is None else {**dataclasses.asdict(bilm), "source": bilm.source or DEFAULT_MODEL},
+        "format": description.read.format,
+        "columns": dict(description.read.columns),
+        **{name: scores[name] for name in named if name in scores},
+    }
 
 
 class RecentLayers:
     """The layers of the sentences read last, rounded like those on disk, so that both give the same scores."""
 
-    def __init__(self, model: Elmo, *, with_context: bool) -> None:
-        self._model, self._with_context = model, with_context
+    def __init__(self, model: Elmo, *, with_context: bool, pooled: bool) -> None:
+        self._model, self._with_context, self._pooled = model, with_context, pooled
         self._layers: dict[Words, Values] = {}
 
     def read(self, sentences: Iterable[Words]) -> None:
         """Compute the layers of these sentences and forget the others."""
         wanted = list(dict.fromkeys(sentences))
-        arrays = read_layers(self._model, wanted, with_context=self._with_context)
+        arrays = compute_layers(self._model, wanted, with_context=self._with_context, pooled=self._pooled)
         self._layers = dict(zip(wanted, arrays, strict=True))
 
     def __call__(self, words: Words) -> Values:
@@ -343,7 +373,8 @@ def load(
 
     `bilm` says where its biLM is now, if not where it was in training, or is the opened model, which several
     tasks may share; it must be the same one. `precision` is that of the biLM, else the one of training; `device`
-    is where the biLM runs, `num_threads` and `local_files_only` are as for Elmo.from_pretrained.
+    is where the biLM runs. `num_threads` are those of the biLM, as for Elmo.from_pretrained, and of the task's own
+    network, which uses one if they are not given.
     """
     folder = Path(folder)
     description, words, weights = read_task(folder)
@@ -371,12 +402,13 @@ def load(
         )
     network.eval().requires_grad_(False)
     layers = None
-    if model is not None and not settings.elmo.tune:
-        layers = RecentLayers(model, with_context=settings.elmo.context != "none")
+    if model is not None and shape is not None and not settings.elmo.tune:
+        is_pooled = settings.network.kind == "pooled"
+        layers = RecentLayers(model, with_context=shape.context_dim > 0, pooled=is_pooled)
     predictor = Predictor(
         network, choose_family(description.family), description.labels, Batcher(settings, words, shape, layers)
     )
-    return Task(description, predictor, layers)
+    return Task(description, predictor, layers, num_threads=num_threads or 1)
 
 
 def _open_bilm(

@@ -1,4 +1,4 @@
-"""Labelled files -> a trained task in a folder: `train` starts a run, `resume` continues one that was stopped.
+"""Labelled data -> a trained task in a folder: `train` starts a run, `resume` continues one that was stopped.
 
 While it trains, the folder holds training/run.json, what the run was started with, and training/state.pt, where it
 stands after its last epoch; scores.json is written at the end.
@@ -8,6 +8,7 @@ import dataclasses
 import io
 import json
 import logging
+import math
 import pickle
 import time
 from collections.abc import Mapping, Sequence
@@ -25,20 +26,23 @@ from torch import nn
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.checkpoint.open import read_tokenization
 from elmo.checkpoint.source import DEFAULT_MODEL
-from elmo.config import parse
 from elmo.errors import CheckpointError, ConfigError, InputError, first_line
 from elmo.files.durable import holding, is_vacant, remove, replace_file, sha256_of
-from elmo.layer import LayerMixes
+from elmo.layer import ElmoLayer, LayerMixes
 from elmo.model import Elmo
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.progress import StatusBar
-from elmo.tasks.fit import FitState, Predictor, Watcher, fit
+from elmo.tasks.data import Data, absolute_path, list_files, store_records, to_source
+from elmo.tasks.families import Labels
+from elmo.tasks.families.pooled import choose_ngrams
+from elmo.tasks.fit import FitState, Predictor, Watcher, fit, limit_threads
 from elmo.tasks.networks import Batcher, BilmShape, Vocabularies, WordList, choose_words
 from elmo.tasks.settings import TaskInputs, TaskOptions, TaskSettings, find_family, make_settings
 from elmo.tasks.shared_inputs import SharedInputs
 from elmo.tasks.task import (
     BILM_FOLDER,
     BILM_PREFIX,
+    SCORES_FILE,
     BilmReference,
     Task,
     TaskDescription,
@@ -50,10 +54,13 @@ from elmo.tasks.task import (
 
 logger = logging.getLogger(__name__)
 
-TRAINING, RUN_FILE, STATE_FILE, SCORES_FILE = "training", "run.json", "state.pt", "scores.json"
+TRAINING, RUN_FILE, STATE_FILE = "training", "run.json", "state.pt"
 Settings = TaskSettings | Mapping[str, Any]
 USUAL_SPREAD = 0.5  # standard deviation of a dimension, about that of GloVe
 NUM_SPREAD_EXAMPLES = 200  # by which the spread of a model's layers is estimated
+# Texts of more words on average, or fewer examples, are classified by pooled vectors alone.
+LONG_TEXT, FEW_EXAMPLES = 100, 500
+FEW_TO_MEASURE = 200  # fewer examples give a score with a warning
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,7 @@ class TaskResult:
     settings: dict[str, Any]
     bilm_hash: str | None
     elapsed_seconds: float
+    num_dev: int = 0  # 0: the dev scores are those of cross-validation
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of scores.json."""
@@ -83,50 +91,51 @@ class TaskResult:
 
 
 def train(
-    train_file: str | Path,
+    train: Data,
     *,
     kind: str,
     output: str | Path,
-    dev: str | Path | None = None,
-    test: str | Path | None = None,
+    dev: Data | None = None,
+    test: Data | None = None,
     model: str | Path | None = None,
     settings: Settings | None = None,
     options: TaskOptions | None = None,
+    num_threads: int | None = None,
     progress: bool = False,
 ) -> TaskResult:
-    """Train a task on a file of labelled examples and write it to the new folder `output`.
+    """Train a task on labelled examples and write it to the new folder `output`.
 
     `kind` is a family (tagging, classification, pairs, relations, question_answering, senses) or the name of a
-    task (ner, pos, sentiment, entailment, …). `dev` decides when to stop; without it a tenth of the examples does.
-    `test` is measured once at the end. `settings` are changes of the family's defaults, such as {"elmo.where":
-    "both"}. A run that was stopped is continued by `resume`.
+    task (ner, pos, sentiment, entailment, …). The data of `train`, `dev` and `test` are the name of a file, a
+    pattern of names, a folder with a folder of texts per label, a DataFrame, a Dataset, a list of dicts, or
+    (texts, labels). `dev` decides when to stop; without it, cross-validation or training examples that are set
+    apart do. `test` is measured once at the end. `settings` are changes of the family's defaults, such as
+    {"elmo.where": "both"}. `num_threads` is 1 if not given, which is best for small networks. A run that was
+    stopped is continued by `resume`.
     """
-    inputs, chosen = resolve_inputs(train_file, kind, dev, test, model, settings, options)
-    return run(inputs, chosen, Path(output), is_new=True, progress=progress)
+    if num_threads is not None:
+        options = dataclasses.replace(options or TaskOptions(), num_threads=num_threads)
+    inputs, chosen = resolve_inputs(train, kind, dev, test, model, settings, options)
+    check_new(Path(output))
+    with TaskReport(chosen.fit.num_epochs, shown=progress) as report:
+        return train_task(report.open(inputs), chosen, Path(output), watcher=report.watcher(), is_new=True)
 
 
 def resume(output: str | Path, *, progress: bool = False) -> TaskResult:
     """Continue a run from its last epoch, exactly; a finished one returns its scores."""
     folder = Path(output)
     inputs, settings = read_run(folder)
-    return finish(folder) if is_done(folder) else run(inputs, settings, folder, progress=progress)
-
-
-def run(
-    inputs: TaskInputs, settings: TaskSettings, folder: Path, *, is_new: bool = False, progress: bool = False
-) -> TaskResult:
-    """Train in a folder, which is made first if `is_new`."""
-    if is_new:
-        check_new(folder)
+    if is_done(folder):
+        return finish(folder)
     with TaskReport(settings.fit.num_epochs, shown=progress) as report:
-        return train_task(report.open(inputs), settings, folder, watcher=report.watcher(), is_new=is_new)
+        return train_task(report.open(inputs), settings, folder, watcher=report.watcher())
 
 
 def resolve_inputs(
-    train_file: str | Path,
+    train: Data,
     kind: str,
-    dev: str | Path | None,
-    test: str | Path | None,
+    dev: Data | None,
+    test: Data | None,
     model: str | Path | None,
     settings: Settings | None,
     options: TaskOptions | None,
@@ -134,11 +143,13 @@ def resolve_inputs(
     """Return the inputs and settings of a run, with what the kind and the options imply."""
     options = options or TaskOptions()
     family, target = find_family(kind)
-    if options.read.pair_target not in ("auto", "label", "score"):
-        raise InputError(f"--target is {options.read.pair_target!r}; choose label, score or auto.")
-    if options.read.pair_target == "auto":
-        read = dataclasses.replace(options.read, pair_target=cast(Any, target))
-        options = dataclasses.replace(options, read=read)
+    if options.num_threads < 1:
+        raise InputError(f"num_threads is {options.num_threads}; it must be 1 or more.")
+    read = options.read.with_columns(family)
+    if read.pair_target not in ("auto", "label", "score"):
+        raise InputError(f"--target is {read.pair_target!r}; choose label, score or auto.")
+    if read.pair_target == "auto":
+        read = dataclasses.replace(read, pair_target=cast(Any, target))
     if not isinstance(settings, TaskSettings):
         changes = dict(settings or {})
         if options.word_vectors is not None and not {"words.kinds", "words"} & changes.keys():
@@ -146,11 +157,16 @@ def resolve_inputs(
         settings = make_settings(family, changes)
     if options.word_vectors is not None and "pretrained" not in settings.words.kinds:
         raise InputError("--word-vectors is for pretrained words, but --word-features has none; add them there.")
+    if settings.network.kind in ("auto", "pooled") and family != "classification":
+        raise ConfigError(f"network.kind is {settings.network.kind!r}, which is for classification, not {family}.")
     if model is not None or settings.elmo.where != "none":
-        read = options.read.with_tokenization(read_tokenization(DEFAULT_MODEL if model is None else model))
-        options = dataclasses.replace(options, read=read)
-    others = [None if path is None else str(path) for path in (dev, test, model)]
-    return TaskInputs(family, str(train_file), others[0], others[1], others[2], options), settings
+        read = read.with_tokenization(read_tokenization(DEFAULT_MODEL if model is None else model))
+    options = dataclasses.replace(options, read=read)
+    dev, test = (
+        None if data is None else to_source(data, family, name) for data, name in ((dev, "dev"), (test, "test"))
+    )
+    bilm = None if model is None else str(model)
+    return TaskInputs(family, to_source(train, family, "train"), dev, test, bilm, options, kind), settings
 
 
 def train_task(
@@ -164,14 +180,27 @@ def train_task(
 ) -> TaskResult:
     """Train in a folder from its last epoch on, and write its scores; a folder that `is_new` is started first.
 
-    With `keep` the folder becomes a task to load; without it, only the scores are kept.
+    With `keep` the folder becomes a task to load; without it, only the scores are kept. Of several networks, the
+    first of those with the best dev score is written.
     """
     started = time.monotonic()
-    run = _Run(shared, settings)  # a mistake in the inputs leaves no folder
-    if is_new:
+    watcher = watcher or Watcher()
+    kinds = choose_networks(shared, settings)
+    runs = [_Run(shared, _with_network(settings, kind), is_alone=len(kinds) == 1) for kind in kinds]
+    if is_new:  # not before: a mistake in the inputs leaves no folder
         start(shared.inputs, settings, folder)
-    with holding_run(folder):
-        state = run.fit(folder, watcher)
+    with holding_run(folder), limit_threads(shared.inputs.options.num_threads):
+        states = []
+        for run in runs:
+            states.append(run.fit(folder, watcher))
+            if len(runs) > 1:
+                watcher.on_choice(f"{run.network_kind}: dev {run.metric} {states[-1].best_score:.2f}")
+        number = max(range(len(runs)), key=lambda number: states[number].best_score)
+        run, state = runs[number], states[number]
+        if len(runs) > 1 and run.network_kind == "pooled" and not shared.splits.dev:
+            # It needs no dev examples of its own, so those that compared the networks are learned from too.
+            run = _Run(shared, _with_network(settings, "pooled"), is_alone=True)
+            state = run.fit(folder, watcher)
         result = run.measure(folder, state, started)
         if keep:
             run.write(folder, state)
@@ -180,52 +209,81 @@ def train_task(
     return result
 
 
+def choose_networks(shared: SharedInputs, settings: TaskSettings) -> list[str]:
+    """Return the kinds of network to train: of "auto" those that may be the best for such texts."""
+    kind, train = settings.network.kind, shared.splits.train
+    if kind != "auto":
+        return [kind]
+    if settings.elmo.tune:
+        return ["bilstm"]
+    num_words = sum(len(text) for example in train for text in shared.family.texts(example)) / len(train)
+    has_phrases = any(example.phrases for example in train)
+    num_train = len(train) * settings.fit.fraction
+    if num_words > LONG_TEXT or (num_train < FEW_EXAMPLES and not has_phrases):
+        return ["pooled"]
+    return ["pooled", "bilstm"]
+
+
+def _with_network(settings: TaskSettings, kind: str) -> TaskSettings:
+    return dataclasses.replace(settings, network=dataclasses.replace(settings.network, kind=cast(Any, kind)))
+
+
 class _Run:
     """One network with its examples, from the first epoch to the folder."""
 
-    def __init__(self, shared: SharedInputs, settings: TaskSettings) -> None:
+    def __init__(self, shared: SharedInputs, settings: TaskSettings, *, is_alone: bool) -> None:
+        """`is_alone`: no other network is compared with it on the same dev examples."""
         family, elmo = shared.family, settings.elmo
         self._shared, self._settings = shared, settings
-        self._train, self._dev = shared.splits.draw(settings.fit)
+        self.network_kind = settings.network.kind
+        is_pooled = self.network_kind == "pooled"
+        self._train, self._dev = shared.splits.draw(settings.fit, needs_dev=not (is_pooled and is_alone))
         labels = family.learn_labels(self._train, settings)
-        if len(names := list(labels.get("labels") or [])) == 1:
-            logger.warning("All training examples have the label %r; is it in the right column?", names[0])
+        check_labels(shared, labels)
         if shared.first_senses:
             labels["first_senses"] = shared.first_senses
-        self._words, vectors = self._choose_words()
+        self._words, vectors = self._choose_words(is_pooled)
         self._model = self._open_model()
         self._shape: BilmShape | None = None
         self._fingerprint = layers_of = None
         if self._model is not None:
-            context = self._model.context if elmo.context != "none" else None
+            context = self._model.context if elmo.context != "none" or is_pooled else None
             self._shape = BilmShape(self._model.num_layers, self._model.dim, context.dim if context else 0)
             self._fingerprint = fingerprint(self._model) if elmo.tune else shared.frozen_fingerprint
             if not elmo.tune:
-                layers_of = shared.embed_texts(with_context=context is not None).__getitem__
+                examples = [*self._train, *self._dev, *shared.splits.test]
+                store = shared.embed_texts(examples, with_context=context is not None, pooled=is_pooled)
+                layers_of = store.__getitem__
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.fit.seed)
             network = build_network(
                 family.name, settings, labels, self._words, self._shape,
                 tuned=self._model if elmo.tune else None, vectors=vectors,
             )  # fmt: skip
-        mixes = network.encoder.mixes
-        if layers_of is not None and self._shape is not None and mixes is not None:
+        if layers_of is not None and self._shape is not None and network.mixes is not None:
             texts = [
                 text for example in self._train[:NUM_SPREAD_EXAMPLES] for text in family.texts(example) if text
             ]
             if texts:
-                _start_gamma(mixes, self._shape, [layers_of(text) for text in texts])
+                _start_gamma(network.mixes, self._shape, [layers_of(text) for text in texts])
         self._predictor = Predictor(
             network, family, labels, Batcher(settings, self._words, self._shape, layers_of)
         )
         for split, what in ((self._dev, "dev"), (shared.splits.test, "test")):
             self._predictor.warn_of_unknown(split, what)
 
-    def _choose_words(self) -> tuple[Vocabularies, npt.NDArray[np.float32] | None]:
+    @property
+    def metric(self) -> str:
+        """The name of the score that decides."""
+        return self._predictor.metric
+
+    def _choose_words(self, is_pooled: bool) -> tuple[Vocabularies, npt.NDArray[np.float32] | None]:
         learned, pretrained, vectors = WordList(), WordList(), None
         words = self._settings.words
+        texts = [text for example in self._train for text in self._shared.family.texts(example)]
+        if is_pooled:
+            return Vocabularies(choose_ngrams(texts), pretrained, 0), None
         if "learned" in words.kinds:
-            texts = (text for example in self._train for text in self._shared.family.texts(example))
             learned = choose_words(texts, min_count=words.min_count)
         if "pretrained" in words.kinds:
             pretrained, vectors = self._shared.read_pretrained(words.num_kept)
@@ -245,10 +303,13 @@ class _Run:
             raise InputError("elmo.context is set, but the model has no context layer; add one with elmo fuse.")
         return model
 
-    def fit(self, folder: Path, watcher: Watcher | None) -> FitState:
+    def fit(self, folder: Path, watcher: Watcher) -> FitState:
         """Train from the state that the folder holds, if any."""
         path = folder / TRAINING / STATE_FILE
-        state = load_state(path) or FitState(bilm_hash=self._fingerprint)
+        new = FitState(bilm_hash=self._fingerprint)
+        if self._predictor.network.fits_directly:
+            return fit(self._predictor, self._settings, self._train, self._dev, state=new)
+        state = load_state(path) or new
         if state.bilm_hash != self._fingerprint:
             raise InputError(
                 f"{self._shared.inputs.model or 'The default model'} is not the biLM that the run in {folder} "
@@ -262,12 +323,14 @@ class _Run:
     def measure(self, folder: Path, state: FitState, started: float) -> TaskResult:
         """Return the scores of the trained network."""
         predictor, test = self._predictor, self._shared.splits.test
-        mixes = cast(Sequence[ScalarMix], predictor.network.encoder.mixes or ())
+        mixes = cast(Sequence[ScalarMix], predictor.network.mixes or ())
+        dev = predictor.evaluate(self._dev) if self._dev else state.history[-1]["dev"]
+        _warn_of_uncertainty(dev[self.metric], self.metric, len(self._dev), len(self._train))
         return TaskResult(
             folder,
             predictor.family.name,
             predictor.metric,
-            predictor.evaluate(self._dev),
+            dev,
             predictor.evaluate(test) if test else None,
             [{"weights": mix.normalized_weights().tolist(), "gamma": mix.gamma.item()} for mix in mixes],
             len(self._train),
@@ -276,32 +339,74 @@ class _Run:
             self._settings.to_dict(),
             self._fingerprint,
             round(time.monotonic() - started, 1),
+            len(self._dev),
         )
 
     def write(self, folder: Path, state: FitState) -> None:
         """Write the task, with its biLM if that was tuned or is to be carried."""
         inputs, is_tuned = self._shared.inputs, self._settings.elmo.tune
         reference = None
-        if self._model is not None and self._shape is not None and self._fingerprint is not None:
+        model = self._model
+        elmo = getattr(self._predictor.network, "encoder", None) and self._predictor.network.encoder.elmo
+        if isinstance(elmo, ElmoLayer):
+            model = elmo.to_elmo()  # with the weights that were tuned
+        if model is not None and self._shape is not None and self._fingerprint is not None:
             reference = BilmReference(
-                _absolute(inputs.model),
-                fingerprint(self._model) if is_tuned else self._fingerprint,
+                absolute_path(inputs.model),
+                fingerprint(model) if is_tuned else self._fingerprint,
                 self._shape.num_layers,
                 self._shape.dim,
                 is_tuned or inputs.options.carry_bilm,
                 inputs.options.precision,
                 self._shape.context_dim,
-                context_fingerprint(self._model) if self._shape.context_dim else None,
+                context_fingerprint(model) if self._shape.context_dim else None,
             )
             if reference.is_carried:
-                self._model.save_pretrained(folder / BILM_FOLDER)
+                model.save_pretrained(folder / BILM_FOLDER)
         description = TaskDescription(
             inputs.family, self._settings, self._predictor.labels, self._shared.splits.read, reference,
             inputs.options.label_map,
         )  # fmt: skip
         # A tuned biLM has a folder of its own.
-        weights = {name: each for name, each in state.best_weights.items() if not name.startswith(BILM_PREFIX)}
+        weights = {name: weight for name, weight in state.best_weights.items() if not name.startswith(BILM_PREFIX)}
         write_task(folder, description, self._words, weights)
+
+
+def check_labels(shared: SharedInputs, labels: Labels) -> None:
+    """Raise InputError if all training examples have one target; warn about entities without spans."""
+    splits, name = shared.splits, "tag" if "tags" in labels else "label"
+    names = list(labels.get("tags") or labels.get("labels") or [])
+    if len(names) == 1 and len(splits.train) > 1:
+        record = splits.train[0].record
+        row = f" (its first row is {record[0][0]!r:.60})" if name == "tag" and isinstance(record, list) else ""
+        column = splits.read.columns.get(name)
+        where = "" if column is None else f", read from column {column}"
+        raise InputError(
+            f"{splits.train[0].place.file}: all {name}s are {names[0]!r}{where}{row}, so there is nothing to "
+            "learn; name the right column with --label-column."
+        )
+    if shared.inputs.kind in ("ner", "chunking") and not labels["marks_spans"]:
+        logger.warning(
+            "%s: no tag marks a span, as B-PER does (the tags are %s); accuracy is measured instead of F1. If "
+            "that is the wrong column, name the right one with --label-column.",
+            splits.train[0].place.file, ", ".join(names[:5]),
+        )  # fmt: skip
+
+
+def _warn_of_uncertainty(score: float, metric: str, num_dev: int, num_train: int) -> None:
+    """Warn if few examples measured a score: the interval is Wilson's, of 95%."""
+    num = num_dev or num_train
+    if num >= FEW_TO_MEASURE:
+        return
+    share, z = min(1.0, max(0.0, score / 100)), 1.96
+    center = (share + z * z / (2 * num)) / (1 + z * z / num)
+    half = z * math.sqrt(share * (1 - share) / num + z * z / (4 * num * num)) / (1 + z * z / num)
+    by = f"{num} dev examples" if num_dev else f"cross-validation on {num} examples"
+    logger.warning(
+        "The dev score, %s %.1f, is measured by %s: with 95%% probability the true one is between about %.0f and "
+        "%.0f. More labelled examples would make it more certain.",
+        metric, score, by, 100 * (center - half), 100 * (center + half),
+    )  # fmt: skip
 
 
 def _start_gamma(mixes: LayerMixes, shape: BilmShape, values: Sequence[npt.NDArray[Any]]) -> None:
@@ -318,12 +423,6 @@ def _start_gamma(mixes: LayerMixes, shape: BilmShape, values: Sequence[npt.NDArr
             nn.init.constant_(cast(ScalarMix, mix).gamma, USUAL_SPREAD / spread)
 
 
-def _absolute(path: str | None) -> str | None:
-    """Return the absolute path of something that exists; other names as they are."""
-    found = None if path is None else Path(path).expanduser()
-    return path if found is None or not found.exists() else str(found.resolve())
-
-
 # --- the folder of a run
 
 
@@ -336,10 +435,11 @@ def check_new(folder: Path) -> None:
 def start(inputs: TaskInputs, settings: TaskSettings, folder: Path) -> None:
     """Make the folder of a new run; what a killed process left before it wrote anything is removed."""
     check_new(folder)
-    record = describe_inputs(inputs, settings)
+    describe_inputs(inputs, settings)  # a file that is missing leaves no folder
     (folder / TRAINING).mkdir(parents=True, exist_ok=True)
     with holding_run(folder):
         check_new(folder)  # now that no other process can write there
+        record = describe_inputs(store_records(inputs, folder / TRAINING), settings)
         replace_file(folder / TRAINING / RUN_FILE, json.dumps(record, indent=1, ensure_ascii=False).encode())
 
 
@@ -347,15 +447,13 @@ def describe_inputs(inputs: TaskInputs, settings: TaskSettings) -> dict[str, Any
     """Return the record of what a run is started with: absolute paths, settings, and the checksums of files."""
     values = inputs.to_dict()
     for name in ("train", "dev", "test", "model", "word_vectors", "sense_index"):
-        values[name] = _absolute(values[name])  # a run may be resumed from anywhere
+        if isinstance(values[name], str):
+            values[name] = absolute_path(values[name])  # a run may be resumed from anywhere
     if values["cache_folder"] is not None:
         values["cache_folder"] = str(Path(values["cache_folder"]).expanduser().resolve())
-    files = [values[name] for name in ("train", "dev", "test", "word_vectors", "sense_index")]
-    return {
-        "inputs": values,
-        "settings": settings.to_dict(),
-        "data": {path: _hash_file(path) for path in files if path is not None},
-    }
+    named = [values[name] for name in ("train", "dev", "test", "word_vectors", "sense_index")]
+    files = [path for name in named if isinstance(name, str) for path in list_files(name)]
+    return {"inputs": values, "settings": settings.to_dict(), "data": {path: _hash_file(path) for path in files}}
 
 
 def read_run(folder: Path) -> tuple[TaskInputs, TaskSettings]:
@@ -374,7 +472,7 @@ def read_record(path: Path, advice: str) -> tuple[TaskInputs, TaskSettings, dict
     """Read what describe_inputs returned: inputs, settings and checksums."""
     record = read_json(path)
     try:
-        settings = parse(TaskSettings, record["settings"], f"{path}")
+        settings = TaskSettings.from_dict(record["settings"], f"{path}")
         return TaskInputs.from_dict(record["inputs"]), settings, dict(record["data"])
     except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
         raise CheckpointError(f"{path} is damaged ({first_line(error)}); {advice}.") from error
@@ -451,7 +549,7 @@ class TaskReport:
     def watcher(self, name: str = "") -> Watcher:
         """Return what a run calls; `name` begins its lines."""
         self._name, self._phase = name, 0
-        return Watcher(self._on_batch, self._on_epoch)
+        return Watcher(self._on_batch, self._on_epoch, lambda line: self.say(f"{self._name}{line}"))
 
     def open(self, inputs: TaskInputs) -> SharedInputs:
         """Read the examples, say what was decided about them, and return the inputs of the runs to report on."""

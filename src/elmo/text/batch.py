@@ -1,73 +1,101 @@
-"""Sentences of words -> batches of ids, in which each distinct word occurs once.
+"""Sentences of words -> batches, in which each distinct token occurs once; ids are made when they are asked for.
 
-Shape letters, here and everywhere: B sentences, T positions (boundaries included), U distinct words,
+Shape letters, here and everywhere: B sentences, T positions (boundaries included), U distinct tokens,
 C characters, L layers, D dimensions per direction. Masks are True at real positions.
 """
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
-import torch
-from torch import Tensor
+import numpy.typing as npt
 
-from elmo.errors import InputError
 from elmo.text.characters import Alphabet
 from elmo.text.units import Tokenization, UnitSentence, default_tokenization
 from elmo.text.vocabulary import Vocabulary
 
 Words = Sequence[str]
+Ids = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
-# The first two rows of the distinct words are the boundaries, in every batch.
+# The first two rows of the distinct tokens are the boundaries, in every batch.
 BEGIN_ROW, END_ROW, FIRST_WORD_ROW = 0, 1, 2
+# What names a distinct token: its spelling, the row of a boundary, or the bytes of ids without a spelling.
+Key: TypeAlias = str | int | bytes
+
+
+class TokenIds(NamedTuple):
+    """What a network reads of some tokens: ids of characters (U, C), of words (U,), or both."""
+
+    characters: Ids | None
+    words: Ids | None
+
+
+class IdSource(Protocol):
+    """Makes the ids of tokens."""
+
+    def look_up(self, keys: Sequence[Key]) -> TokenIds:
+        """Return the ids of the tokens that these keys name."""
+        ...
 
 
 @dataclass(frozen=True)
 class WordGroups:
-    """Which consecutive units of a batch are one word of the caller; boundaries are words of one unit."""
+    """Which consecutive tokens of a batch are one word of the caller; boundaries are words of one token."""
 
-    num_units: Tensor  # (N,) of each word, sentence by sentence
-    lengths: Tensor  # (B,) words per sentence
+    num_units: Ids  # (N,) of each word, sentence by sentence
+    lengths: Ids  # (B,) words per sentence
 
     @property
-    def mask(self) -> Tensor:
-        """Return the mask of words, shape (B, T), on the CPU."""
-        return torch.arange(int(self.lengths.max())) < self.lengths[:, None]
+    def mask(self) -> Mask:
+        """Return the mask of words, shape (B, T)."""
+        return make_mask(self.lengths)
 
-    def average(self, rows: Tensor) -> Tensor:
-        """Return the mean of each word's rows: (units, ...) -> (N, ...)."""
-        counts = self.num_units.to(rows.device)
-        places = torch.repeat_interleave(torch.arange(len(counts), device=rows.device), counts)
-        sums = rows.new_zeros(len(counts), *rows.shape[1:]).index_add(0, places, rows)
-        return sums / counts.view(-1, *[1] * (rows.ndim - 1)).to(rows.dtype)
+    def average(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return the mean of each word's rows: (tokens, ...) -> (N, ...)."""
+        starts = np.cumsum(self.num_units) - self.num_units
+        sums: npt.NDArray[np.float32] = np.add.reduceat(rows, starts, axis=0)
+        sums /= self.num_units.astype(np.float32).reshape(-1, *[1] * (rows.ndim - 1))
+        return sums
 
 
 @dataclass(frozen=True)
 class CharBatch:
-    """The ids of some sentences, ready for a network. Positions are units, which mostly are words."""
+    """Some sentences, ready for a network. Positions are tokens, which mostly are words."""
 
-    char_ids: Tensor | None  # (U, C), None for a model that reads whole words only
-    word_ids: Tensor | None  # (U,), None for a model that reads characters only
-    word_index: Tensor  # (B, T): the distinct unit at each position; undefined where padded
-    lengths: Tensor  # (B,), boundaries included; on the CPU
+    keys: Sequence[Key]  # of the U distinct tokens; the first two are the boundaries
+    source: IdSource  # makes ids of keys
+    word_index: Ids  # (B, T): the distinct token at each position; undefined where padded
+    lengths: Ids  # (B,), boundaries included
     order: tuple[int, ...]  # row b is sentence order[b] of the call
-    groups: WordGroups | None = None  # None: each word is one unit
+    groups: WordGroups | None = None  # None: each word is one token
 
     @property
-    def mask(self) -> Tensor:
-        """Return the mask, shape (B, T), True at units and boundaries."""
-        positions = torch.arange(self.word_index.shape[1], device=self.word_index.device)
-        return positions < self.lengths.to(self.word_index.device)[:, None]
+    def mask(self) -> Mask:
+        """Return the mask, shape (B, T), True at tokens and boundaries."""
+        return make_mask(self.lengths, self.word_index.shape[1])
 
-    def to(self, device: torch.device | str) -> "CharBatch":
-        """Return the same batch on another device."""
-        return replace(
-            self,
-            char_ids=None if self.char_ids is None else self.char_ids.to(device),
-            word_ids=None if self.word_ids is None else self.word_ids.to(device),
-            word_index=self.word_index.to(device),
-        )
+    @property
+    def word_mask(self) -> Mask:
+        """Return the mask of the caller's words, shape (B, T), boundaries included."""
+        return self.mask if self.groups is None else self.groups.mask
+
+    @property
+    def char_ids(self) -> Ids | None:
+        """The characters of the distinct tokens, (U, C); None for a model that reads whole words only."""
+        return self.source.look_up(self.keys).characters
+
+    @property
+    def word_ids(self) -> Ids | None:
+        """The words of the distinct tokens, (U,); None for a model that reads characters only."""
+        return self.source.look_up(self.keys).words
+
+
+def make_mask(lengths: Ids, num_steps: int | None = None) -> Mask:
+    """Return (B, T), True in the first `lengths` (B,) positions of each row."""
+    return np.arange(int(lengths.max()) if num_steps is None else num_steps) < lengths[:, None]
 
 
 class Indexer:
@@ -87,52 +115,84 @@ class Indexer:
         self.alphabet = alphabet
         self.vocabulary = vocabulary
         self.max_word_length = max_word_length
-        self._boundaries = None if alphabet is None else alphabet.boundaries()
         self._fixed_rows = (
             {literal_boundaries[0]: BEGIN_ROW, literal_boundaries[1]: END_ROW} if literal_boundaries else {}
         )
 
     def batch(self, sentences: Sequence[Words], order: Sequence[int] | None = None) -> CharBatch:
         """Build one batch of all the sentences, in the order given; `order` is kept for unpacking."""
-        rows = dict(self._fixed_rows)
-        new_words: list[str] = []
+        rows: dict[str, int] = dict(self._fixed_rows)
+        keys: list[Key] = [BEGIN_ROW, END_ROW]
         indices: list[int] = []
-        read = [self.tokenization.read(words, whole=self._fixed_rows) for words in sentences]
-        for sentence in read:
+        split = [self.tokenization.read(words, whole=self._fixed_rows) for words in sentences]
+        for sentence in split:
             indices.append(BEGIN_ROW)
-            for word in sentence.units:
-                row = rows.get(word)
+            for token in sentence.units:
+                row = rows.get(token)
                 if row is None:
-                    row = rows[word] = FIRST_WORD_ROW + len(new_words)
-                    new_words.append(word)
+                    row = rows[token] = len(keys)
+                    keys.append(token)
                 indices.append(row)
             indices.append(END_ROW)
-        lengths = np.array([len(sentence.units) + 2 for sentence in read], dtype=np.int64)
+        lengths = np.array([len(sentence.units) + 2 for sentence in split], dtype=np.int64)
         if len(sentences) == 1:
             word_index = np.array([indices], dtype=np.int64)
         else:
             word_index = np.zeros((len(sentences), lengths.max()), dtype=np.int64)
-            word_index[np.arange(word_index.shape[1]) < lengths[:, None]] = indices
+            word_index[make_mask(lengths)] = indices
         return CharBatch(
-            char_ids=self._char_ids(new_words),
-            word_ids=self._word_ids(new_words),
-            word_index=torch.from_numpy(word_index),
-            lengths=torch.from_numpy(lengths),
+            keys=keys,
+            source=self,
+            word_index=word_index,
+            lengths=lengths,
             order=tuple(range(len(sentences)) if order is None else order),
-            groups=_group(read),
+            groups=_group(split),
         )
 
-    def _char_ids(self, words: list[str]) -> Tensor | None:
-        if self.alphabet is None or self._boundaries is None:
-            return None
-        return torch.from_numpy(np.concatenate([self._boundaries, self.alphabet.encode(words)]))
+    def look_up(self, keys: Sequence[Key]) -> TokenIds:
+        """Return the ids of tokens: spellings, and BEGIN_ROW and END_ROW for the boundaries."""
+        words = [key for key in keys if isinstance(key, str)]
+        characters = whole = None
+        if self.alphabet is not None:
+            characters = _place(keys, self.alphabet.boundaries(), self.alphabet.encode(words))
+        if self.vocabulary is not None:
+            cut = [word[: self.max_word_length] for word in words]
+            whole = _place(keys, self.vocabulary.boundaries(), self.vocabulary.encode(cut))
+        return TokenIds(characters, whole)
 
-    def _word_ids(self, words: list[str]) -> Tensor | None:
-        if self.vocabulary is None:
-            return None
-        cut = [word[: self.max_word_length] for word in words]
-        parts = (self.vocabulary.boundaries(), self.vocabulary.encode(cut))
-        return torch.cat([torch.from_numpy(part) for part in parts])
+
+def _place(keys: Sequence[Key], boundaries: Ids, encoded: Ids) -> Ids:
+    """Return the ids of keys in their order: those of the boundaries, and `encoded` for all others."""
+    if len(encoded) == len(keys):
+        return encoded
+    is_boundary = np.array([not isinstance(key, str) for key in keys])
+    ids = np.empty((len(keys), *encoded.shape[1:]), dtype=np.int64)
+    ids[is_boundary] = boundaries[[key for key in keys if isinstance(key, int)]]
+    ids[~is_boundary] = encoded
+    return ids
+
+
+class GivenIds:
+    """The ids of tokens that came without their spelling; a key is the bytes of a token's ids."""
+
+    def __init__(self, num_characters: int | None, *, has_words: bool) -> None:
+        """`num_characters`: ids of characters per token, before that of the word, if there are any."""
+        self._num_characters, self._has_words = num_characters, has_words
+
+    def make_keys(self, ids: npt.NDArray[Any]) -> list[Key]:
+        """Return a key for each row of ids (U, columns)."""
+        rows = np.ascontiguousarray(ids, dtype=np.int64)
+        content, size = rows.tobytes(), rows.shape[1] * rows.itemsize
+        return [content[start : start + size] for start in range(0, len(content), size)]
+
+    def look_up(self, keys: Sequence[Key]) -> TokenIds:
+        """Return the ids that the keys consist of."""
+        content = b"".join(key for key in keys if isinstance(key, bytes))
+        ids = np.frombuffer(content, dtype=np.int64).reshape(len(keys), -1)
+        characters = None
+        if self._num_characters is not None:
+            characters = ids[:, : self._num_characters].copy()
+        return TokenIds(characters, ids[:, -1].copy() if self._has_words else None)
 
 
 def _group(sentences: Sequence[UnitSentence]) -> WordGroups | None:
@@ -140,7 +200,9 @@ def _group(sentences: Sequence[UnitSentence]) -> WordGroups | None:
         return None
     counts = [sentence.num_units or [1] * len(sentence.units) for sentence in sentences]
     num_units = [number for row in counts for number in (1, *row, 1)]
-    return WordGroups(torch.tensor(num_units), torch.tensor([len(row) + 2 for row in counts]))
+    return WordGroups(
+        np.array(num_units, dtype=np.int64), np.array([len(row) + 2 for row in counts], dtype=np.int64)
+    )
 
 
 def pack(
@@ -160,64 +222,3 @@ def pack(
         order = by_length[start : start + num_sentences]
         yield indexer.batch([sentences[number] for number in order], order)
         start += len(order)
-
-
-@dataclass(frozen=True)
-class Boundaries:
-    """The ids of the begin and the end of a sentence: of characters (2, C), of words (2,), or both."""
-
-    characters: Tensor | None
-    words: Tensor | None
-
-    @classmethod
-    def of(cls, indexer: Indexer) -> "Boundaries":
-        """Return those of what turns words into ids."""
-        alphabet, vocabulary = indexer.alphabet, indexer.vocabulary
-        return cls(
-            None if alphabet is None else torch.from_numpy(alphabet.boundaries()),
-            None if vocabulary is None else torch.from_numpy(vocabulary.boundaries()),
-        )
-
-
-def pad_sentences(indexer: Indexer, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
-    """Return `input_ids` and `attention_mask` (B, T), words only, zero where padded.
-
-    `input_ids` are characters (B, T, C), or words (B, T) for a model that reads words only; a model that reads
-    both has its words in `word_input_ids`.
-    """
-    batch = indexer.batch(sentences)
-    mask = batch.mask[:, 2:]
-    places = batch.word_index[:, 1:-1]
-    words = None if batch.word_ids is None else batch.word_ids[places] * mask
-    tensors = {"attention_mask": mask.long()}
-    if batch.char_ids is None:
-        assert words is not None
-        return {"input_ids": words, **tensors}
-    tensors = {"input_ids": batch.char_ids[places] * mask[..., None], **tensors}
-    return tensors if words is None else {**tensors, "word_input_ids": words}
-
-
-def unpad_sentences(
-    boundaries: Boundaries, input_ids: Tensor, attention_mask: Tensor, word_input_ids: Tensor | None = None
-) -> CharBatch:
-    """Return the batch of padded sentences, each distinct word once; the inverse of pad_sentences."""
-    mask = attention_mask.bool()
-    num_sentences, num_steps = mask.shape
-    lengths = mask.sum(dim=1)
-    if not torch.equal(mask, torch.arange(num_steps, device=mask.device) < lengths[:, None]):
-        raise InputError("attention_mask has a 0 before a 1; pad sentences on the right, as the tokenizer does.")
-    given = [ids[mask] for ids in (input_ids, word_input_ids) if ids is not None]
-    rows = torch.cat([ids if ids.ndim == 2 else ids[:, None] for ids in given], dim=1)
-    places = torch.zeros(len(rows), dtype=torch.long, device=rows.device)
-    if len(rows):
-        rows, places = torch.unique(rows, dim=0, return_inverse=True)
-    word_index = torch.full((num_sentences, num_steps + 2), BEGIN_ROW, device=mask.device)
-    word_index[:, 1:-1][mask] = places + FIRST_WORD_ROW
-    word_index.scatter_(1, lengths[:, None] + 1, END_ROW)
-    char_ids, word_ids = None, None
-    if boundaries.characters is not None:
-        num_characters = boundaries.characters.shape[1]
-        char_ids = torch.cat([boundaries.characters.to(rows.device), rows[:, :num_characters]])
-    if boundaries.words is not None:
-        word_ids = torch.cat([boundaries.words.to(rows.device), rows[:, -1]])
-    return CharBatch(char_ids, word_ids, word_index, lengths.cpu() + 2, tuple(range(num_sentences)))

@@ -1,7 +1,8 @@
 """Sentences as callers pass them, strings, lists of words or with a [marked] word -> lists of words."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from elmo.errors import InputError
@@ -26,12 +27,21 @@ def read_sentence(sentence: Sentence, tokenizer: Tokenizer, *, position: int | N
 def read_sentences(sentences: Iterable[Sentence], tokenizer: Tokenizer) -> list[list[str]]:
     """Return the words of each sentence; strings and lists of words may be mixed."""
     sentences = as_plain(sentences)
-    if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
+    if isinstance(sentences, str | bytes | Mapping) or not isinstance(sentences, Iterable):
         raise InputError(f"The sentences are {_describe(sentences)}; give a string or a list of sentences.")
-    read = [read_sentence(sentence, tokenizer, position=position) for position, sentence in enumerate(sentences)]
-    if not read:
-        raise InputError("An empty list was given; give at least one sentence (an empty one is allowed).")
-    return read
+    return [read_sentence(sentence, tokenizer, position=position) for position, sentence in enumerate(sentences)]
+
+
+def warn_of_single_words(sentences: object, *, stacklevel: int) -> None:
+    """Warn if a list of strings looks like the words of one sentence: each would be a sentence of its own."""
+    if not isinstance(sentences, list | tuple) or len(sentences) < 3:
+        return
+    if all(isinstance(text, str) and text.isalpha() and text.isascii() for text in sentences):
+        warnings.warn(
+            f"{str(list(sentences[:3]))[:-1]}, …] is a list of {len(sentences)} sentences of one word each; for "
+            "one sentence of these words, put them in a list of their own: [[…]].",
+            stacklevel=stacklevel,
+        )
 
 
 def read_word_lists(sentences: Iterable[Sequence[str]]) -> list[list[str]]:
@@ -77,12 +87,24 @@ def _describe(value: object) -> str:
 
 
 WordIndex: TypeAlias = int | tuple[int, int]  # one word, or the half-open range of a phrase
-_MARK = re.compile(r"\[([^\[\]]+)\]")
+# Pairs of brackets that mark a word. Corner brackets are quotation marks too, so they mark a word only if a single
+# pair of them and no other bracket is there.
+_MARKS = re.compile(r"\[([^\[\]]+)\]|【([^【】]+)】|［([^［］]+)］")
+_CORNER_MARK = re.compile(r"「([^「」]+)」")
+
+
+def find_marks(sentence: str) -> list[re.Match[str]]:
+    """Return the bracketed parts of a sentence; the brackets are [], 【】, ［］ or a single pair of 「」."""
+    marks = list(_MARKS.finditer(sentence))
+    if not marks:
+        corners = list(_CORNER_MARK.finditer(sentence))
+        marks = corners if len(corners) == 1 else []
+    return marks
 
 
 def read_marked(sentence: str, tokenizer: Tokenizer) -> tuple[list[str], tuple[int, int]]:
     """Return the words without the brackets and the half-open range of the marked ones."""
-    marks = list(_MARK.finditer(sentence))
+    marks = find_marks(sentence)
     if len(marks) != 1:
         raise InputError(
             f"The sentence {sentence!r:.80} has {len(marks)} marked words; put exactly one in brackets, as in "
@@ -94,8 +116,9 @@ def read_marked(sentence: str, tokenizer: Tokenizer) -> tuple[list[str], tuple[i
             f"The sentence {sentence!r:.80} has brackets in brackets; put one pair around the word, as in "
             "'I went to the [bank]'."
         )
-    text = sentence[: mark.start()] + mark[1] + sentence[mark.end() :]
-    start, end = mark.start(), mark.start() + len(mark[1])
+    inner = mark[0][1:-1]
+    text = sentence[: mark.start()] + inner + sentence[mark.end() :]
+    start, end = mark.start(), mark.start() + len(inner)
     words = tokenizer(text)
     inside = [number for number, word in enumerate(words) if word.end > start and word.start < end]
     if not inside:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from elmo.config import TokenizationConfig
 from elmo.text.sentence_input import Tokenizer
-from elmo.text.tokenize import Word, split_on_spaces, tokenize
+from elmo.text.tokenize import DEFAULT_SCRIPTS, Word, split_on_spaces, tokenize
 
 _REMEMBERED_WORDS = 200_000
 _FULL_WIDTH = {
@@ -133,6 +133,29 @@ def count_scripts(words: Iterable[str]) -> Counter[str]:
     return found  # type: ignore[return-value]
 
 
+SUBSTANTIAL_SHARE = 0.3  # of the words of a text, for a script without spaces to decide its language
+
+
+def main_script(texts: Iterable[str]) -> str | None:
+    """Return the script that says most about the language of some texts; None without letters.
+
+    In scripts without spaces each letter counts as a word. Such texts often contain names in Latin letters, so a
+    share of SUBSTANTIAL_SHARE is enough for them: 我用Python写代码 is Chinese.
+    """
+    counts: Counter[str] = Counter()
+    for text in texts:
+        previous = None
+        for character in text:
+            script = script_of(character)
+            if script is not None and (script in DEFAULT_SCRIPTS or script != previous):
+                counts[script] += 1
+            previous = script
+    for script in DEFAULT_SCRIPTS:
+        if counts[script] >= SUBSTANTIAL_SHARE * counts.total() > 0:
+            return script
+    return counts.most_common(1)[0][0] if counts else None
+
+
 class ScriptWatch:
     """Warns once if more than half of the letters of a text are in scripts that are rare in a vocabulary."""
 
@@ -142,15 +165,16 @@ class ScriptWatch:
         """`models_by_script` returns the name of a model to use for a script, if one is installed."""
         self._vocabulary, self._models_by_script = vocabulary, models_by_script
         self._has_warned = False
+        self._learned: frozenset[str] | None = None
 
-    @functools.cached_property
+    @property
     def learned(self) -> frozenset[str] | None:
         """Return the scripts of the vocabulary; None without a vocabulary."""
-        if not self._vocabulary:
-            return None
-        counts = count_scripts(self._vocabulary)
-        least = LEAST_SHARE * counts.total()
-        return frozenset(script for script, count in counts.items() if count >= least)
+        if self._vocabulary and self._learned is None:
+            counts = count_scripts(self._vocabulary)
+            least = LEAST_SHARE * counts.total()
+            self._learned = frozenset(script for script, count in counts.items() if count >= least)
+        return self._learned
 
     def check(self, sentences: Iterable[Sequence[str]]) -> None:
         """Warn if these sentences of words are in an unfamiliar script."""

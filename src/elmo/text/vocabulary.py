@@ -3,8 +3,7 @@
 Text files of word vectors (GloVe, word2vec) are read here too: one word and its numbers per line.
 """
 
-import functools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -36,6 +35,7 @@ class Vocabulary:
         self._counts = counts
         self.begin, self.end, self.unknown = begin, end, unknown
         self._ids = {word: number for number, word in enumerate(self.words)}
+        self._matching: dict[str, npt.NDArray[np.int64]] = {}
 
     def __len__(self) -> int:
         return len(self.words)
@@ -58,15 +58,23 @@ class Vocabulary:
         frequencies: npt.NDArray[np.float64] = np.log(counts / counts.sum())
         return frequencies
 
-    @functools.cached_property
+    @property
     def punctuation_ids(self) -> npt.NDArray[np.int64]:
         """Return the ids of words without a letter or digit."""
-        return np.array([number for number, word in enumerate(self.words) if is_punctuation(word)], dtype=np.int64)
+        return self._find("punctuation", is_punctuation)
 
-    @functools.cached_property
+    @property
     def clitic_ids(self) -> npt.NDArray[np.int64]:
         """Return the ids of words that attach to the word before them, such as 's."""
-        return np.array([number for number, word in enumerate(self.words) if is_clitic(word)], dtype=np.int64)
+        return self._find("clitics", is_clitic)
+
+    def _find(self, name: str, matches: Callable[[str], bool]) -> npt.NDArray[np.int64]:
+        # Not a cached_property: before Python 3.12 its lock can be held by another thread when a process forks.
+        ids = self._matching.get(name)
+        if ids is None:
+            ids = np.array([number for number, word in enumerate(self.words) if matches(word)], dtype=np.int64)
+            self._matching[name] = ids
+        return ids
 
     def missing_special_words(self) -> list[str]:
         """Return those of the begin, end and unknown words that are not in the list."""

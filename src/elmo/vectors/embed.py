@@ -22,6 +22,7 @@ from elmo.files.workers import Report
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
 from elmo.progress import progress_bar
+from elmo.vectors.blocks import default_layers, is_on_cpu, make_layout
 from elmo.vectors.folder import (
     REJECTS,
     VECTORS,
@@ -40,7 +41,7 @@ from elmo.vectors.formats import open_format
 from elmo.vectors.reading import Vectors, open_folder
 from elmo.vectors.rows import Columns, Part, RowStream, cut_parts, find_inputs
 from elmo.vectors.settings import Pooling, VectorSettings
-from elmo.vectors.writing import Engine, PartJob, make_layout
+from elmo.vectors.writing import Engine, PartJob
 from elmo.version import __version__
 
 logger = logging.getLogger(__name__)
@@ -84,13 +85,13 @@ def embed_files(
     is true. `progress` shows a bar, or is called before the work and after each step.
     Raises InputError or ConfigError for what the caller can fix.
     """
-    settings, output = _resolve(settings or VectorSettings(), model), Path(output)
+    settings, output = resolve(settings or VectorSettings(), model), Path(output)
     if on_error not in ("stop", "reject"):
         raise InputError(f"on_error is {on_error!r}; choose 'stop' or 'reject'.")
     if model.state == "carry":
         raise InputError("The parts of a folder are computed independently; use a model with state='zero'.")
     chosen = Engine(engine, address, workers, threads)
-    chosen.check(on_cpu=model.device.type == "cpu")
+    chosen.check(on_cpu=is_on_cpu(model))
     open_format(settings.file_format)
     names = [files] if isinstance(files, str | Path) else files
     sources = find_inputs([str(name) for name in names], output / VECTORS.work / "stdin", kind=input_format)
@@ -108,13 +109,18 @@ def embed_files(
     return open_folder(output)
 
 
+def columns_of(settings: VectorSettings) -> Columns:
+    """Return how the rows of the input are read."""
+    return Columns(settings.column, settings.id_column, settings.spans, settings.split, settings.language)
+
+
 def open_inputs(sources: Sequence[Source]) -> list[InputFile]:
     """Copy standard input to where it is read from, and describe all files."""
     copy_stdin(sources)
     for source in sources:
         if not source.path.is_file():
             raise InputError(f"{source.name} is a pipe or a device; pass its content on standard input (-).")
-    return [InputFile.of(source, ends_only=True) for source in sources]
+    return [InputFile.of(source) for source in sources]
 
 
 @contextmanager
@@ -133,18 +139,20 @@ def _reporting(progress: bool | ProgressCallback, left_bytes: int) -> Iterator[R
         yield report
 
 
-def _resolve(settings: VectorSettings, model: Elmo) -> VectorSettings:
+def resolve(settings: VectorSettings, model: Elmo) -> VectorSettings:
     """Return the settings with what "auto" and no layers mean for this model."""
     pooling: Pooling = "mean"
     if settings.unit == "sentences":
         pooling = model.choose_pooling(settings.pooling, cast("Layers | None", settings.layers))
-    layers = "average" if settings.layers is None and pooling != "weighted" else settings.layers
+    layers = settings.layers
+    if layers is None and pooling != "weighted":
+        layers = "average" if settings.unit == "sentences" else default_layers(model)
     return replace(settings, pooling=pooling, layers=layers)
 
 
 def _describe(model: Elmo, inputs: Sequence[InputFile], settings: VectorSettings) -> dict[str, Any]:
     """Return the first part of the manifest: everything that decides the rest."""
-    libraries = {name: version(name) for name in ["torch", "tokenizers", *_LIBRARIES[settings.file_format]]}
+    libraries = {name: version(name) for name in ["tokenizers", *_LIBRARIES[settings.file_format]]}
     uses_context = settings.layers == "meaning" or settings.pooling == "weighted"
     return {
         "format": VECTORS.format,
@@ -154,7 +162,7 @@ def _describe(model: Elmo, inputs: Sequence[InputFile], settings: VectorSettings
             "content_hash": fingerprint(model),
             **({"context_hash": context_fingerprint(model)} if uses_context else {}),
             "precision": model.precision,
-            "device": model.device.type,
+            "device": str(model.device).partition(":")[0],
         },
         "settings": settings.to_dict(),
         "vector_shape": list(make_layout(model, settings).vector_shape),
@@ -181,7 +189,7 @@ def _run(
     progress: bool | ProgressCallback,
 ) -> None:
     settings = job.settings
-    stream = RowStream(job.inputs, Columns(settings.column, settings.id_column, settings.spans))
+    stream = RowStream(job.inputs, columns_of(settings))
     finished = (record for record in read_part_records(job.output) if record.identity == job.identity)
     left_bytes = sum(file.num_bytes for file in inputs) - sum(record.input_bytes for record in finished)
 

@@ -173,7 +173,7 @@ def _is_valid(values: dict[str, Any]) -> bool:
         and all(isinstance(values[name], dict) for name in ("made_with", "model", "settings"))
         and {"content_hash", "precision", "device"} <= values["model"].keys()
         and "layers" in settings
-        and all({"name", "format", "sha256_of_ends"} <= file.keys() for file in values["inputs"])
+        and all({"name", "format"} <= file.keys() for file in values["inputs"])
         and all(type(file["num_rows"]) is int for file in values["inputs"])
     )
 
@@ -195,9 +195,7 @@ VECTORS = FolderKind(
     noun="a folder of vectors",
     format="modern-elmo-vectors",
     version=1,
-    since="0.1.0",
     work=WORK,
-    checksum="sha256_of_ends",
     repair="copy it again, or run the command that wrote it again with --force",
     is_valid=_is_valid,
     list_own=_list_own,

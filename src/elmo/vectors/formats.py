@@ -1,8 +1,9 @@
-"""How the rows and vectors of a part are stored on the disk: blocks of rows are added, any row can be read back.
+"""How rows and their vectors are stored on the disk: blocks of rows are added, any row can be read back.
 
-parquet: one file, a row per sentence, its vectors an Arrow list of vectors of a fixed size. npy: memory-mapped
-files of all vectors and of where those of each row begin. hdf5: one file, an array per row, named by its index in
-the input. The last two have the rows without their vectors beside them, as JSON lines.
+npy: memory-mapped files of all vectors and of where those of each row begin, and the rows without their vectors
+as JSON lines. parquet: one file, one row per sentence, its vectors an Arrow list of vectors of a fixed size. hdf5:
+one file, one array per row, named by its index in the input, and the rows without their vectors in the dataset
+`rows`. `single_file` writes the last two as files of their own.
 """
 
 import json
@@ -12,13 +13,13 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from elmo.errors import InputError
-from elmo.files.arrays import add_dataset, growing_npy, open_hdf5_output
+from elmo.extras import require
+from elmo.files.arrays import add_dataset, growing_dataset, growing_npy, open_hdf5_output
 from elmo.files.rows import to_json
 from elmo.vectors.settings import DType, FileFormat, Unit
 
@@ -26,6 +27,7 @@ Array = npt.NDArray[Any]
 Span = tuple[int, int]
 Arrays = Mapping[str, Array]  # "vectors", and "scales" for int8
 _PARQUET, _HDF5, _OFFSETS, _ROWS = ".parquet", ".h5", ".offsets.npy", ".rows.jsonl"
+_FIELDS = ("index", "id", "words", "text", "spans")
 _ROW_GROUPS_KEPT = 2
 _ROW_GROUP_BYTES = 8 << 20  # what is decoded to read one row of a Parquet file
 
@@ -44,6 +46,7 @@ class VectorRow:
     words: list[str]
     spans: list[Span] | None
     vectors: Array
+    text: str | None = None  # as it was in the input; None if words were given
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ class Block:
     indexes: Sequence[int]
     ids: Sequence[str | None]
     words: Sequence[list[str]]
+    texts: Sequence[str | None]
     spans: Sequence[list[Span]] | None
     counts: Sequence[int]  # the number of vectors of each row
     arrays: Arrays  # (sum of counts, *shape in the layout)
@@ -94,7 +98,7 @@ class PartReader(ABC):
         elif self.layout.unit == "words" and vectors.ndim == 3:
             vectors = vectors.transpose(1, 0, 2)  # all layers, as Elmo.embed returns them
         spans = [(start, end) for start, end in row["spans"]] if "spans" in row else None
-        return VectorRow(row["index"], row["id"], row["words"], spans, vectors)
+        return VectorRow(row["index"], row["id"], row["words"], spans, vectors, row.get("text"))
 
     @abstractmethod
     def _read(self, position: int) -> tuple[dict[str, Any], Arrays]:
@@ -125,28 +129,27 @@ def _file_at(stem: Path, ending: str) -> Path:
     return stem.with_name(f"{stem.name}{ending}")
 
 
-# --- rows beside their vectors, as JSON lines
-
-
-def _write_rows(file: IO[bytes], block: Block) -> None:
+def _list_rows(block: Block) -> Iterator[str]:
+    """Yield each row without its vectors, as one line of JSON."""
     for position, index in enumerate(block.indexes):
         row: dict[str, Any] = {"index": index, "id": block.ids[position], "words": block.words[position]}
+        if block.texts[position] is not None:
+            row["text"] = block.texts[position]
         if block.spans is not None:
             row["spans"] = block.spans[position]
-        file.write(f"{to_json(row)}\n".encode())
+        yield to_json(row)
 
 
-class _RowsBesideReader(PartReader):
-    """What npy and hdf5 share."""
-
-    def __init__(self, stem: Path, layout: Layout) -> None:
-        super().__init__(layout)
-        self._path = _file_at(stem, _ROWS)
+class _RowsReader(PartReader):
+    """What npy and hdf5 share: all rows of a part are read at once, without their vectors."""
 
     @cached_property
     def _rows(self) -> list[dict[str, Any]]:
-        with self._path.open("rb") as file:
-            return [json.loads(line) for line in file]
+        return [json.loads(line) for line in self._read_lines()]
+
+    @abstractmethod
+    def _read_lines(self) -> list[bytes]:
+        """Return the rows as lines of JSON."""
 
     def read_names(self) -> Iterator[tuple[int, str | None]]:
         return ((row["index"], row["id"]) for row in self._rows)
@@ -166,7 +169,7 @@ def _write_npy(stem: Path, layout: Layout) -> Iterator[Add]:
         counts = [0]
 
         def add(block: Block) -> None:
-            _write_rows(rows, block)
+            rows.writelines(f"{line}\n".encode() for line in _list_rows(block))
             for name, array in block.arrays.items():
                 add_arrays[name](array)
             counts.extend(block.counts)
@@ -175,15 +178,19 @@ def _write_npy(stem: Path, layout: Layout) -> Iterator[Add]:
         np.save(_file_at(stem, _OFFSETS), np.cumsum(counts, dtype=np.int64))
 
 
-class _NpyReader(_RowsBesideReader):
+class _NpyReader(_RowsReader):
     def __init__(self, stem: Path, layout: Layout) -> None:
-        super().__init__(stem, layout)
+        super().__init__(layout)
+        self._path = _file_at(stem, _ROWS)
         self._offsets = np.load(_file_at(stem, _OFFSETS))
         self._arrays = {name: _map(_file_at(stem, f".{name}.npy")) for name in layout.arrays}
 
     def _read(self, position: int) -> tuple[dict[str, Any], Arrays]:
         place = slice(self._offsets[position], self._offsets[position + 1])
         return self._rows[position], {name: array[place] for name, array in self._arrays.items()}
+
+    def _read_lines(self) -> list[bytes]:
+        return self._path.read_bytes().splitlines()
 
     def close(self) -> None:
         """Nothing: the map is closed with the last array that is a view of it."""
@@ -200,8 +207,12 @@ def _map(path: Path) -> Array:
 
 
 @contextmanager
-def _write_hdf5(stem: Path, layout: Layout) -> Iterator[Add]:
-    with open_hdf5_output(_file_at(stem, _HDF5)) as (file, check), _file_at(stem, _ROWS).open("wb") as rows:
+def write_hdf5(path: Path, layout: Layout) -> Iterator[Add]:
+    """Yield a function that adds blocks to an HDF5 file."""
+    import h5py
+
+    text = h5py.string_dtype("utf-8")
+    with open_hdf5_output(path) as (file, check), growing_dataset(file, "rows", (), text) as add_row:
 
         def add(block: Block) -> None:
             start = 0
@@ -212,18 +223,24 @@ def _write_hdf5(stem: Path, layout: Layout) -> Iterator[Add]:
                     group = file if name == "vectors" else file.require_group(name)
                     add_dataset(group, str(index), array[place])
                 start += count
-            _write_rows(rows, block)
+            for line in _list_rows(block):
+                add_row(line)
             check()
 
         yield add
 
 
-class _Hdf5Reader(_RowsBesideReader):
+class _Hdf5Reader(_RowsReader):
     def __init__(self, stem: Path, layout: Layout) -> None:
         import h5py
 
-        super().__init__(stem, layout)
-        self._file = h5py.File(_file_at(stem, _HDF5), "r")
+        super().__init__(layout)
+        self._file, self._stem = h5py.File(_file_at(stem, _HDF5), "r"), stem
+
+    def _read_lines(self) -> list[bytes]:
+        if "rows" in self._file:
+            return list(self._file["rows"][...])
+        return _file_at(self._stem, _ROWS).read_bytes().splitlines()  # where version 0.2 had them
 
     def _read(self, position: int) -> tuple[dict[str, Any], Arrays]:
         row = self._rows[position]
@@ -241,14 +258,8 @@ class _Hdf5Reader(_RowsBesideReader):
 
 
 def _import_pyarrow() -> Any:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise InputError(
-            "Parquet needs pyarrow; install it with: pip install 'modern-elmo[data]', or store the vectors as npy."
-        ) from error
-    return pyarrow
+    require("pyarrow.parquet", "data", "Parquet")
+    return require("pyarrow", "data", "Parquet")
 
 
 def _column_name(name: str, layout: Layout) -> str:
@@ -259,6 +270,7 @@ def _column_name(name: str, layout: Layout) -> str:
 def _make_schema(layout: Layout) -> Any:
     arrow = _import_pyarrow()
     columns = [("index", arrow.int64()), ("id", arrow.string()), ("words", arrow.list_(arrow.string()))]
+    columns.append(("text", arrow.string()))
     if layout.unit == "spans":
         columns.append(("spans", arrow.list_(arrow.list_(arrow.int32(), 2))))
     for name, (dtype, shape) in layout.arrays.items():
@@ -270,10 +282,11 @@ def _make_schema(layout: Layout) -> Any:
 
 
 @contextmanager
-def _write_parquet(stem: Path, layout: Layout) -> Iterator[Add]:
+def write_parquet(path: Path, layout: Layout) -> Iterator[Add]:
+    """Yield a function that adds blocks to a Parquet file."""
     arrow, schema = _import_pyarrow(), _make_schema(layout)
     with (
-        _file_at(stem, _PARQUET).open("wb") as file,
+        path.open("wb") as file,
         arrow.parquet.ParquetWriter(
             file,
             schema,
@@ -294,10 +307,9 @@ def _write_parquet(stem: Path, layout: Layout) -> Iterator[Add]:
 
 def _make_table(schema: Any, block: Block, layout: Layout) -> Any:
     arrow = _import_pyarrow()
-    fields = {"index": block.indexes, "id": block.ids, "words": block.words, "spans": block.spans}
-    columns = [
-        arrow.array(values, schema.field(name).type) for name, values in fields.items() if values is not None
-    ]
+    fields: dict[str, Any] = {"index": block.indexes, "id": block.ids, "words": block.words, "text": block.texts}
+    fields |= {} if block.spans is None else {"spans": block.spans}
+    columns = [arrow.array(values, schema.field(name).type) for name, values in fields.items()]
     offsets = arrow.array(np.cumsum([0, *block.counts], dtype=np.int32))
     for array in block.arrays.values():
         values = arrow.array(array.reshape(-1))
@@ -314,7 +326,7 @@ class _ParquetReader(PartReader):
         groups = self._file.metadata
         sizes = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
         self._starts = np.cumsum([0, *sizes], dtype=np.int64)
-        self._names = [name for name in self._file.schema_arrow.names if name in ("index", "id", "words", "spans")]
+        self._names = [name for name in self._file.schema_arrow.names if name in _FIELDS]
         self._groups: dict[int, tuple[Any, Array, dict[str, Array]]] = {}  # the last one used at the end
 
     def _read(self, position: int) -> tuple[dict[str, Any], Arrays]:
@@ -351,14 +363,14 @@ class _ParquetReader(PartReader):
 
 
 _FORMATS: dict[FileFormat, PartFormat] = {
-    "parquet": PartFormat(_write_parquet, _ParquetReader),
     "npy": PartFormat(_write_npy, _NpyReader),
-    "hdf5": PartFormat(_write_hdf5, _Hdf5Reader),
+    "parquet": PartFormat(lambda stem, layout: write_parquet(_file_at(stem, _PARQUET), layout), _ParquetReader),
+    "hdf5": PartFormat(lambda stem, layout: write_hdf5(_file_at(stem, _HDF5), layout), _Hdf5Reader),
 }
 
 
 def open_format(name: FileFormat) -> PartFormat:
-    """Return the format of that name; InputError if its library is missing."""
+    """Return the format of that name; ConfigError if its library is missing."""
     if name == "parquet":
         _import_pyarrow()
     return _FORMATS[name]

@@ -5,10 +5,11 @@ parts are the same in every run, for any number of workers.
 """
 
 import hashlib
+import itertools
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
@@ -27,16 +28,20 @@ from elmo.files.rows import (
 from elmo.files.sources import (
     ALL_KINDS,
     BYTE_ORDER_MARK,
+    STDIN,
     BrokenRow,
     Kind,
     Source,
     damage_reported,
     describe_bad_byte,
     find_sources,
+    open_stdin,
     open_stream,
     read_lines,
     too_long,
 )
+from elmo.text.tokenize import split_sentences
+from elmo.vectors.settings import Split
 
 CONTENT_COLUMNS = ("text", "sentence", "tokens", "words")  # looked for in this order
 ID_COLUMN = "id"
@@ -44,11 +49,13 @@ ID_COLUMN = "id"
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns hold what; None means the usual names."""
+    """Which columns hold what, None meaning the usual names, and what a row of text is."""
 
     content: str | None = None
     id: str | None = None
     spans: str | None = None
+    split: Split = "lines"
+    language: str | None = None
 
     def find_content(self, names: Collection[str]) -> str | None:
         """Return the column of the text or the words among `names`, or None."""
@@ -81,6 +88,11 @@ class Row:
     content: str | list[str]
     id: str | None = None
     spans: list[tuple[int, int]] | None = None
+
+    @property
+    def text(self) -> str | None:
+        """The text, or None for words."""
+        return self.content if isinstance(self.content, str) else None
 
     @property
     def num_bytes(self) -> int:
@@ -172,16 +184,51 @@ def find_inputs(names: Sequence[str], stdin_copy: Path, *, kind: Kind | None = N
 @contextmanager
 def open_rows(source: Source, columns: Columns) -> Iterator[tuple[Rows, Callable[[], int]]]:
     """Yield the rows of one file, and a function that returns how many bytes of it were read so far."""
+    if source.name == STDIN and not source.path.is_file():
+        yield split_rows(read_rows(open_stdin(), source, columns), source, columns), int
+        return
     if source.kind == "parquet":
         with open_parquet(source) as table:
             content = _check_columns(source, table.names, columns)
             table.check_column(content, or_words=True)
             wanted = [content, columns.find_id(table.names), columns.spans]
             records = table.read([name for name in wanted if name is not None])
-            yield (_read_record(record, columns) for record in records), table.bytes_read
+            made = (_read_record(record, columns) for record in records)
+            yield split_rows(made, source, columns), table.bytes_read
         return
     with open_stream(source) as (stream, bytes_read):
-        yield _report_damage(source, read_rows(stream, source, columns)), bytes_read
+        rows = _report_damage(source, read_rows(stream, source, columns))
+        yield split_rows(rows, source, columns), bytes_read
+
+
+def split_rows(rows: Rows, source: Source, columns: Columns) -> Rows:
+    """Return rows of one sentence each, or documents of plain text as one row, as `columns.split` says."""
+    if columns.split == "none" and source.kind == "txt":
+        return _join_documents(rows)
+    if columns.split != "sentences":
+        return rows
+    return (part for row in rows for part in _split_row(row, columns.language or "en"))
+
+
+def _split_row(row: Row | BrokenRow, language: str) -> Rows:
+    if isinstance(row, BrokenRow) or not isinstance(row.content, str):
+        yield row
+        return
+    for sentence in split_sentences(row.content, language=language):
+        yield replace(row, content=sentence)
+
+
+def _join_documents(rows: Rows) -> Rows:
+    lines: list[Row] = []
+    for row in itertools.chain(rows, [None]):
+        if isinstance(row, Row) and isinstance(row.content, str) and row.content.strip():
+            lines.append(row)
+            continue
+        if lines:
+            yield replace(lines[0], content="\n".join(str(line.content) for line in lines))
+        lines = []
+        if isinstance(row, BrokenRow):
+            yield row
 
 
 def read_rows(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
@@ -210,6 +257,8 @@ def _check_columns(source: Source, names: Collection[str], columns: Columns) -> 
     """Return the column of the content; InputError if a column is missing."""
     if missing := columns.describe_missing(names):
         raise InputError(f"{source.name} {missing}.")
+    if len(set(names)) != len(names):
+        raise InputError(f"{source.name} has two columns of one name in {list(names)!r:.80}; rename one of them.")
     content = columns.find_content(names)
     assert content is not None
     return content

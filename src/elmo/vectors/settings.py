@@ -6,10 +6,12 @@ from typing import Any, Literal, get_args
 from elmo.errors import ConfigError
 
 Unit = Literal["words", "sentences", "spans"]
-FileFormat = Literal["parquet", "npy", "hdf5"]
+FileFormat = Literal["npy", "parquet", "hdf5"]
 DType = Literal["float32", "float16", "int8"]
 Pooling = Literal["auto", "weighted", "mean", "max"]
+Split = Literal["lines", "sentences", "none"]
 
+FILE_ENDINGS = (".npz", ".npy", ".jsonl", ".h5", ".hdf5", ".parquet")  # of a single file
 DEFAULT_PART_BYTES = 1 << 20
 DEFAULT_MAX_WORDS = 32_768
 
@@ -23,21 +25,23 @@ class VectorSettings:
     """
 
     unit: Unit = "words"
-    layers: str | int | tuple[float, ...] | None = None  # None: the average, or weighted sentence vectors
+    layers: str | int | tuple[float, ...] | None = None  # None: those that the model's own method returns
     pooling: Pooling = "auto"  # how the words of a sentence become one vector, as in Elmo.encode
     normalize: bool = False  # sentences: vectors of length 1
     only_words: tuple[str, ...] = ()
     spans: str | None = None
     column: str | None = None  # of the text or the words; by default the first of text, sentence, tokens, words
     id_column: str | None = None
+    split: Split = "lines"  # a text is one sentence, is split into sentences, or is a document up to a blank line
+    language: str | None = None  # whose rules split sentences; English if not given
     split_on_spaces: bool = False
-    file_format: FileFormat = "parquet"
+    file_format: FileFormat = "npy"
     dtype: DType = "float32"
     part_bytes: int = DEFAULT_PART_BYTES
     max_words: int = DEFAULT_MAX_WORDS  # a row with more is rejected
 
     def __post_init__(self) -> None:
-        choices = {"unit": Unit, "file_format": FileFormat, "dtype": DType, "pooling": Pooling}
+        choices = {"unit": Unit, "file_format": FileFormat, "dtype": DType, "pooling": Pooling, "split": Split}
         faults = [
             f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(get_args(kind))}"
             for name, kind in choices.items()
@@ -54,9 +58,14 @@ class VectorSettings:
             faults.append(f"only_words and spans choose spans, but unit is {self.unit!r}; make it 'spans'")
         if self.unit != "sentences" and (self.normalize or self.pooling not in ("auto", "mean")):
             faults.append(f"pooling and normalize make sentence vectors, but unit is {self.unit!r}")
+        if self.language is not None and self.split != "sentences":
+            faults.append(f"language is {self.language!r}, but it is used only if split is 'sentences'")
         if faults:
             raise ConfigError("; ".join(faults) + ".")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object of a manifest."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        """Return the JSON object of a manifest; folders of lines have neither split nor language."""
+        values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        if self.split == "lines":
+            del values["split"], values["language"]
+        return values

@@ -1,4 +1,4 @@
-"""Parts -> blocks of vectors -> their files in the folder and their records.
+"""Parts -> their files in the folder and their records.
 
 They are computed by this process, several, or a Ray cluster. The batches depend on the part alone, and the word
 cache is cleared first, so a part has the same numbers whichever process computes it.
@@ -12,29 +12,23 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, cast
-
-import numpy as np
-import numpy.typing as npt
+from typing import Literal
 
 from elmo.errors import InputError
 from elmo.files.durable import sync
 from elmo.files.sources import BrokenRow, Source
 from elmo.files.workers import Call, RayWorkers, Report, Workers, check_cluster, count_cores
-from elmo.inference.layers import Layers
 from elmo.model import Elmo
+from elmo.vectors.blocks import RowEmbedder, is_on_cpu
 from elmo.vectors.folder import WORK, PartRecord, Reject, WrittenFile, list_rejects, write_part_record
-from elmo.vectors.formats import Arrays, Block, Layout, Span, open_format, part_stem
-from elmo.vectors.rows import Entry, Part, Row
-from elmo.vectors.settings import DType, VectorSettings
+from elmo.vectors.formats import open_format, part_stem
+from elmo.vectors.rows import Part
+from elmo.vectors.settings import VectorSettings
 
 # One core per direction: every matrix multiplication then uses one thread, and its result does not depend on how
 # many workers share the cores.
 THREADS_PER_WORKER = 2
 _ATTEMPTS = 3  # of a part whose worker died
-_LARGEST_INT8 = 127
-_LARGEST_FLOAT16 = float(np.finfo(np.float16).max)
-_ROWS_AT_ONCE, _WORDS_AT_ONCE = 1024, 32_768  # bounds the memory of a block's vectors
 
 
 @dataclass(frozen=True)
@@ -81,7 +75,7 @@ class Engine:
         if self.name == "local" and self.workers in (None, 1):
             yield from _write_here(parts, PartWriter(job, model), report)
             return
-        on_cpu = model.device.type == "cpu"
+        on_cpu = is_on_cpu(model)
         folder = job.output / WORK / "model"
         model.save_pretrained(folder)
 
@@ -119,14 +113,11 @@ class ModelPlace:
 
     def open(self) -> Elmo:
         """Open the model; InputError if this machine does not see it, or does not support its precision."""
-        import torch
-
         if not self.folder.is_dir():
             raise InputError(
                 f"The machine {platform.node()} of the cluster does not see {self.folder.parent.parent}; choose "
                 "an output folder that all machines see under the same name."
             )
-        torch.set_num_threads(self.num_threads)
         model = Elmo.from_pretrained(
             self.folder,
             format="elmo",
@@ -221,7 +212,7 @@ class PartWriter:
 
     def _write_aside(self, part: Part, aside: Path, report: Report) -> PartRecord:
         """Return the record without the files."""
-        embedder = PartEmbedder(self._model, self._job.settings)
+        embedder = RowEmbedder(self._model, self._job.settings)
         first_index = part.entries[0].index
         num_written = num_vectors = reported_words = reported_bytes = 0
 
@@ -235,7 +226,7 @@ class PartWriter:
         # A block is written while the next one is computed.
         with open_part(stem, embedder.layout) as add, ThreadPoolExecutor(1) as writing:
             written: Future[None] | None = None
-            for block in embedder.blocks(part):
+            for block in embedder.blocks(part.entries):
                 if written is not None:
                     written.result()
                 written = writing.submit(add, block)
@@ -262,121 +253,3 @@ class PartWriter:
             files=(),
             rejects=rejects,
         )
-
-
-class PartEmbedder:
-    """Computes the blocks of one part; knows at the end which rows were broken and the number of words."""
-
-    def __init__(self, model: Elmo, settings: VectorSettings) -> None:
-        self._model, self._settings = model, settings
-        self._layers = cast("Layers | None", settings.layers)
-        self._only_words = frozenset(settings.only_words)
-        self.layout = make_layout(model, settings)
-        self.broken: list[Entry] = []
-        self.num_words = self.num_without_span = 0
-
-    def blocks(self, part: Part) -> Iterator[Block]:
-        """Yield the blocks of a part in order."""
-        self._model.clear_cache()
-        window: list[tuple[Entry, list[str], list[Span]]] = []
-        num_words = 0
-        for entry in part.entries:
-            read = entry.row if isinstance(entry.row, BrokenRow) else self._read(entry.row)
-            if isinstance(read, BrokenRow):
-                self.broken.append(replace(entry, row=read))
-                continue
-            words, spans = read
-            self.num_words += len(words)
-            if self._settings.unit == "spans" and not spans:
-                self.num_without_span += 1
-                continue
-            if len(window) == _ROWS_AT_ONCE or (window and num_words + len(words) > _WORDS_AT_ONCE):
-                yield self._make_block(window)
-                window, num_words = [], 0
-            window.append((entry, words, spans))
-            num_words += len(words)
-        if window:
-            yield self._make_block(window)
-
-    def _read(self, row: Row) -> tuple[list[str], list[Span]] | BrokenRow:
-        """Return the words and the chosen spans of a row."""
-        settings = self._settings
-        words = row.content
-        if isinstance(words, str):
-            words = [word.text for word in self._model.tokenize(words, split_on_spaces=settings.split_on_spaces)]
-        spans = row.spans or []
-        if self._only_words:
-            spans = self._find_only(words)
-        for start, end in spans:
-            if not 0 <= start < end <= len(words):
-                reason = f"has the span [{start}, {end}], which is not within its {len(words)} words"
-                return BrokenRow(row.number, reason)
-        if len(words) > settings.max_words:
-            reason = (
-                f"has {len(words):,} words, more than {settings.max_words:,}; split it into sentences first, or "
-                "allow more with --max-words"
-            )
-            return BrokenRow(row.number, reason)
-        return words, spans
-
-    def _find_only(self, words: list[str]) -> list[Span]:
-        """Return where the wanted words are, each of which may be several letters in a row."""
-        if not self._model.tokenization.reads_characters:
-            return [(place, place + 1) for place, word in enumerate(words) if word in self._only_words]
-        found = set()
-        for wanted in self._only_words:
-            units = [each.text for each in self._model.tokenize(wanted)]
-            for start in range(len(words)):
-                for end in range(start + 1, min(len(words), start + max(1, len(units))) + 1):
-                    if words[start:end] in ([wanted], units):
-                        found.add((start, end))
-        return sorted(found)
-
-    def _make_block(self, window: list[tuple[Entry, list[str], list[Span]]]) -> Block:
-        settings = self._settings
-        entries, words = [entry for entry, _, _ in window], [words for _, words, _ in window]
-        spans = [spans for _, _, spans in window]
-        if settings.unit == "sentences":
-            vectors = self._model.encode(
-                words, pooling=settings.pooling, normalize=settings.normalize, layers=self._layers
-            )
-            counts = [1] * len(window)
-        else:
-            layers = "average" if self._layers is None else self._layers
-            if settings.unit == "spans":
-                arrays = self._model.embed_phrases(words, spans, layers=layers)
-            else:
-                embedded = self._model.embed(words, layers=layers)
-                # All layers: (T, L+1, 2D).
-                arrays = [array.transpose(1, 0, 2) if array.ndim == 3 else array for array in embedded]
-            counts = [len(array) for array in arrays]
-            vectors = np.concatenate(arrays)
-        return Block(
-            indexes=[entry.index for entry in entries],
-            ids=[cast(Row, entry.row).id for entry in entries],
-            words=words,
-            spans=spans if settings.unit == "spans" else None,
-            counts=counts,
-            arrays=quantize(vectors, settings.dtype),
-        )
-
-
-def make_layout(model: Elmo, settings: VectorSettings) -> Layout:
-    """Return the form of all rows; InputError if the model does not have the layers."""
-    layers = cast("Layers | None", settings.layers)
-    if settings.unit == "sentences":
-        return Layout(settings.unit, settings.dtype, model.sentence_shape(settings.pooling, layers))
-    return Layout(settings.unit, settings.dtype, model.word_shape("average" if layers is None else layers))
-
-
-def quantize(vectors: npt.NDArray[np.float32], dtype: DType) -> Arrays:
-    """Return the numbers to store and, for int8, the scale of each vector."""
-    if dtype == "float32":
-        return {"vectors": np.ascontiguousarray(vectors, dtype=np.float32)}
-    if dtype == "float16":
-        return {"vectors": np.clip(vectors, -_LARGEST_FLOAT16, _LARGEST_FLOAT16).astype(np.float16)}
-    largest = np.abs(vectors).max(axis=-1, initial=0.0)
-    scales = (largest / _LARGEST_INT8).astype(np.float32)
-    divisors = np.where(scales > 0, scales, 1)[..., None]
-    rounded = np.rint(vectors / divisors).clip(-_LARGEST_INT8, _LARGEST_INT8)
-    return {"vectors": rounded.astype(np.int8), "scales": scales}

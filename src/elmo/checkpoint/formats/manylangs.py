@@ -19,6 +19,7 @@ from elmo.checkpoint.tensors import Array
 from elmo.checkpoint.weights import list_some
 from elmo.config import OFFICIAL_FILTERS, ModelConfig
 from elmo.errors import CheckpointError, ConfigError
+from elmo.extras import install_command
 from elmo.text.characters import DictionaryAlphabet
 
 ENCODER_FILE, TOKENS_FILE = "encoder.pkl", "token_embedder.pkl"
@@ -213,7 +214,7 @@ def _read_state_dict(path: Location) -> dict[str, Array]:
         import torch
     except ImportError as error:
         raise CheckpointError(
-            f"Opening ELMoForManyLangs pickles such as {path.name} needs torch: pip install 'modern-elmo[torch]' "
+            f"Opening ELMoForManyLangs pickles such as {path.name} needs torch: {install_command('torch')} "
             "(elmo convert writes the model in our own format, which does not)."
         ) from error
     pickled = read_file(path)

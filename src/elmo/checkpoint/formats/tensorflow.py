@@ -14,6 +14,7 @@ from elmo.checkpoint.formats.hdf5 import find_vocabulary, read_vocabulary
 from elmo.checkpoint.location import Location, check_file, read_json
 from elmo.checkpoint.tensors import Array
 from elmo.errors import CheckpointError, first_line
+from elmo.extras import install_command
 
 SOFTMAX_WEIGHT, SOFTMAX_BIAS = "softmax/W", "softmax/b"
 
@@ -72,7 +73,7 @@ def _open(prefix: Path) -> tuple[frozenset[str], Callable[[str], Array]]:
         import tensorflow as tf
     except ImportError as error:
         raise CheckpointError(
-            "Reading a TensorFlow checkpoint needs TensorFlow: pip install 'modern-elmo[tensorflow]'."
+            f"Reading a TensorFlow checkpoint needs TensorFlow: {install_command('tensorflow')}"
         ) from error
 
     def guard(call: Callable[..., Any], *arguments: str) -> Any:

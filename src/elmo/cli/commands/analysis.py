@@ -1,25 +1,26 @@
-"""`elmo similarity`, `neighbors`, `senses` and `probe`: what a model knows of words and texts."""
+"""`elmo similarity`, `neighbors` and `senses`: what a model knows of words and texts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from elmo.cli import options
-from elmo.cli.options import CorpusOptions, ModelOptions, argument, expand_options, option
+from elmo.cli.command import argument, option
+from elmo.cli.options import CorpusOptions, ModelOptions
 from elmo.cli.run import fit, pad, resumable
 from elmo.errors import InputError
 from elmo.files.rows import to_json
 from elmo.files.sources import check_text
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from elmo.analysis.neighbors import LayerNeighbors, Neighbors
-    from elmo.analysis.probes import ProbeResult, Score
     from elmo.analysis.senses import InductionScores, SenseScores, WordSenses
     from elmo.analysis.similarity import WordSimilarities
-    from elmo.inference.layers import Layers
 
 
-@expand_options
 def similarity(
     sentences: Annotated[
         list[str], argument("SENTENCE", "Two or more sentences, each with one [marked] word, or none marked.")
@@ -30,7 +31,9 @@ def similarity(
     ),
     index_b: int | None = option("", "Index of the word in the second sentence.", None),
     layers: options.MeaningChoice = None,
-    by_layer: bool = option("--by-layer", "Show each layer; layer 0 is the word without its sentence.", False),
+    by_layer: bool = option(
+        "--by-layer", "Show each layer, 0 being the word without its sentence, and the meaning.", False
+    ),
     json: options.AsJson = False,
 ) -> None:
     """Compare marked words, or whole sentences: a cosine.
@@ -56,59 +59,64 @@ def similarity(
 
     for sentence in sentences:
         check_text(sentence, "The sentence")
+    meaning = None
     whole = index_a is None and index_b is None and not any("[" in sentence for sentence in sentences)
     if whole and (by_layer or layers is not None):
         raise InputError("Whole sentences are compared by one vector each; mark a word in brackets to use layers.")
     if whole:
-        found, shown = compare_texts(model.open(texts=sentences), sentences), sentences
+        result, shown = compare_texts(model.open(texts=sentences), sentences), sentences
     else:
         indexes = [("--index-a", index_a), ("--index-b", index_b), *[("", None)] * len(sentences)]
-        asked = list(zip(sentences, indexes, strict=False))
-        for sentence, (name, index) in asked:
+        marked = list(zip(sentences, indexes, strict=False))
+        for sentence, (name, index) in marked:
             if index is not None and "[" in sentence:
                 raise InputError(
                     f"{name} is {index}, but the sentence {sentence!r:.80} has brackets too, which would count as "
                     "words; give one of the two."
                 )
             read_query(sentence, index, name=name)  # reports mistakes before the model is opened
-        chosen: Layers | None = "all" if by_layer else None
-        if layers is not None:
-            chosen = options.read_layers(layers, names=options.ONE_VECTOR_LAYERS)
+        chosen = options.read_layers(layers, names=options.ONE_VECTOR_LAYERS)
         opened = model.open(texts=sentences)
         words = [
             read_query(sentence, index, name=name, tokenization=opened.tokenization)
-            for sentence, (name, index) in asked
+            for sentence, (name, index) in marked
         ]
-        found = compare_words(opened, words, layers=chosen)
-        shown = [each.mark() for each in found.words]
-    print(to_json(found.to_dict()) if json else "\n".join(_describe_similarities(found, shown)))
+        result = compare_words(opened, words, layers="all" if by_layer else chosen)
+        if by_layer and opened.context is not None:
+            meaning = compare_words(opened, words, layers="meaning").cosines
+        shown = [word.mark() for word in result.words]
+    if json:
+        values = result.to_dict()
+        for pair in values["pairs"] if meaning is not None else ():
+            pair["cosine_by_meaning"] = float(meaning[pair["a"], pair["b"]])  # type: ignore[index]
+        print(to_json(values))
+    elif len(shown) == 2 and not by_layer:
+        print(f"{result.cosines[0, 1]:.3f}  {shown[0]}  ~  {shown[1]}")
+    else:
+        rows = _tabulate_layers(result, meaning) if by_layer else _tabulate_pairs(result)
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        print("\n".join(f"{number:>5}  {text}" for number, text in enumerate(shown, start=1)), end="\n\n")
+        for row in rows:
+            print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
 
 
-def _describe_similarities(found: "WordSimilarities", marked: Sequence[str]) -> Iterator[str]:
-    if len(marked) == 2 and not found.by_layer:
-        yield f"{found.cosines[0, 1]:.3f}  {marked[0]}  ~  {marked[1]}"
-        return
-    for number, text in enumerate(marked, start=1):
-        yield f"{number:>5}  {text}"
-    yield ""
-    rows = _tabulate_layers(found) if found.by_layer else _tabulate_pairs(found)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-
-
-def _tabulate_layers(found: "WordSimilarities") -> list[list[str]]:
-    """Return one row per pair with one column per layer."""
-    rows = [["", *(f"layer {number}" for number in range(len(found.cosines)))]]
-    for pair in found.to_dict()["pairs"]:
-        rows.append([f"{pair['a'] + 1} ~ {pair['b'] + 1}", *(f"{value:.3f}" for value in pair["cosine_by_layer"])])
+def _tabulate_layers(result: "WordSimilarities", meaning: "NDArray[np.float64] | None") -> list[list[str]]:
+    """Return one row per pair with one column per layer, and one for the meaning if the model has it."""
+    names = [f"layer {number}" for number in range(len(result.cosines))]
+    tables = [*result.cosines]
+    if meaning is not None:
+        names, tables = [*names, "meaning"], [*tables, meaning]
+    rows = [["", *names]]
+    for pair in result.to_dict()["pairs"]:
+        a, b = pair["a"], pair["b"]
+        rows.append([f"{a + 1} ~ {b + 1}", *(f"{table[a, b]:.3f}" for table in tables)])
     return rows
 
 
-def _tabulate_pairs(found: "WordSimilarities") -> list[list[str]]:
+def _tabulate_pairs(result: "WordSimilarities") -> list[list[str]]:
     """Return one row and one column per sentence."""
-    rows = [[" " * 5, *(str(number) for number in range(1, len(found.words) + 1))]]
-    for number, cosines in enumerate(found.cosines.tolist(), start=1):
+    rows = [[" " * 5, *(str(number) for number in range(1, len(result.words) + 1))]]
+    for number, cosines in enumerate(result.cosines.tolist(), start=1):
         rows.append([str(number), *(f"{value:.3f}" for value in cosines)])
     return rows
 
@@ -117,9 +125,8 @@ _CONTEXT_WORDS = 8
 _CONTEXT_COLUMNS = 84
 
 
-@expand_options
 def neighbors(
-    sentence: str | None = argument("SENTENCE", "A sentence with one [marked] word.", None, shown=False),
+    sentence: str | None = argument("SENTENCE", "A sentence with one [marked] word.", None),
     *,
     corpus: CorpusOptions,
     build: Path | None = option("--build INDEX", "Build this index of the corpus, resume it, or add to it.", None),
@@ -129,7 +136,6 @@ def neighbors(
         "--match", "Find occurrences of any word, of the same word, or of other words.", "any"
     ),
     top_k: int = option("--top-k", "Number of neighbours per layer.", 10),
-    max_words: int | None = option("", "With --build: maximum number of words to read of each file.", None, min=1),
     json: options.AsJson = False,
     model: ModelOptions,
 ) -> None:
@@ -140,7 +146,7 @@ def neighbors(
     \b
     Examples:
       elmo neighbors "made a spectacular [play] on the ground ball" --corpus texts.txt
-      elmo neighbors --build index --corpus texts.txt.xz --max-words 2000000
+      elmo neighbors --build index --corpus texts.txt.xz
       elmo neighbors "signed to do a Broadway [play]" --corpus index --match same
     """
     if build is not None:
@@ -148,12 +154,10 @@ def neighbors(
             raise InputError(
                 "--build builds an index and searches nothing; leave out SENTENCE, --source and --sentences."
             )
-        return _build(build, corpus, layers, max_words, model, as_json=json)
+        return _build(build, corpus, layers, model, as_json=json)
     if sentence is None:
         raise InputError("Give a sentence with one [marked] word, or --build INDEX to build an index.")
     check_text(sentence, "The sentence")
-    if max_words is not None:
-        raise InputError("--max-words is for --build; to search a part of the corpus give --sentences FIRST:LAST.")
     from elmo.analysis import find_neighbors
 
     opened, chosen = corpus.open(), corpus.filter
@@ -171,7 +175,6 @@ def _build(
     folder: Path,
     corpus: CorpusOptions,
     layers: list[str] | None,
-    max_words: int | None,
     model: ModelOptions,
     *,
     as_json: bool,
@@ -182,7 +185,7 @@ def _build(
 
     with resumable():
         built = build_index(
-            model.open(), folder, corpus.corpus, layers=layers, reading=corpus.reading, max_words=max_words,
+            model.open(), folder, corpus.corpus, layers=layers, reading=corpus.reading,
             model_name=model.model, progress=True,
         )  # fmt: skip
     manifest = built.manifest
@@ -229,13 +232,11 @@ _SENSE_COLUMNS = 96
 _WORDS_SHOWN = 20
 
 
-@expand_options
 def senses(
     word: str | None = argument(
         "WORD",
         "The word, in upper or lower case. Without it, all frequent words of --labelled are evaluated.",
         None,
-        shown=False,
     ),
     *,
     corpus: CorpusOptions,
@@ -341,115 +342,3 @@ def _tabulate_scores(scores: "SenseScores") -> Iterator[str]:
 
 def _count(number: int) -> str:
     return f"{number:,} occurrence{'' if number == 1 else 's'}"
-
-
-_MOST_COLUMNS = 4
-
-
-@expand_options
-def probe(
-    kind: Literal["tagging", "features", "classification", "senses", "similarity"] = argument(
-        "KIND",
-        "tagging: the tag of each word. features: each feature of CoNLL-U's FEATS. classification: the "
-        "label of each text. senses: WordNet keys, by the nearest neighbour. similarity: scores of sentence "
-        "pairs.",
-    ),
-    test: str = option("FILE", "Examples to measure on."),
-    train: str | None = option("FILE", "Examples to learn from; optional for similarity.", None),
-    column: list[str] | None = option(
-        "--column ROLE=NAME",
-        "Column that has a role, as in tag=xpos, text=review or first=premise; repeatable.",
-        None,
-        shown=False,
-    ),
-    file_format: str | None = option("--format FORMAT", "Format of the files if it cannot be detected.", None),
-    sense_index: str | None = option(
-        "FILE", "For senses: WordNet's index.sense, for lemmas not in --train.", None
-    ),
-    seeds: int = option("", "Number of random seeds, counted from 0.", 3, min=1),
-    max_train_words: int | None = option(
-        "",
-        "Maximum number of words to learn from, sampled for each seed; senses takes the first ones.",
-        None,
-        shown="100,000; 200,000 for classification; 1,000,000 for senses",
-        min=1,
-    ),
-    max_test_words: int | None = option(
-        "",
-        "Maximum number of words to measure on, for tagging, features and classification.",
-        None,
-        shown="50,000",
-        min=1,
-    ),
-    json: options.AsJson = False,
-    *,
-    model: ModelOptions,
-) -> None:
-    """Measure what each layer knows about labelled data.
-
-    The table also has the average of the layers and their learned mix; for models with a context layer, meaning
-    (senses) and the vectors of elmo encode (similarity).
-
-    \b
-    Examples:
-      elmo probe tagging --train train.conllu --test test.conllu --column tag=xpos
-      elmo probe features --train train.conllu --test test.conllu
-      elmo probe senses --train semcor.data.xml --test all.data.xml --sense-index index.sense
-      elmo probe similarity --train sts-train.csv --test sts-test.csv
-    """
-    from elmo.analysis.probes import probe as run_probe
-    from elmo.cli.commands.task import read_pairs
-
-    columns = read_pairs(column, "--column")
-    found = run_probe(
-        model.open(), kind, train=train, test=test, format=file_format, columns=columns, sense_index=sense_index,
-        seeds=range(seeds), max_train_words=max_train_words, max_test_words=max_test_words, progress=True,
-    )  # fmt: skip
-    print(to_json(found.to_dict()) if json else "\n".join(_describe_probe(found)))
-
-
-def _describe_probe(found: "ProbeResult") -> Iterator[str]:
-    """Yield the lines of the table in Markdown, with the amount of data and the meaning of its numbers."""
-    yield _describe_counts(found.counts)
-    yield from found.notes
-    yield ""
-    names = list(found.rows[0].scores)
-    if len(names) > _MOST_COLUMNS:  # one row per question, because a page is not that wide
-        rows = [(name, [row.scores[name] for row in found.rows]) for name in names]
-        yield from _tabulate_probe([found.metric, *(row.name for row in found.rows)], rows)
-    else:
-        heads = names if len(names) > 1 else [found.metric]
-        yield from _tabulate_probe(["", *heads], [(row.name, list(row.scores.values())) for row in found.rows])
-    yield ""
-    spreads = {each.spread_of for row in found.rows for each in row.scores.values() if each.spread is not None}
-    if "seeds" in spreads:
-        yield f"± is the standard deviation over {found.counts['seeds']} seeds."
-    if "resampling" in spreads:
-        yield "±* is the standard deviation over resampled test examples; these scores do not depend on a seed."
-    if found.mix_weights is not None:
-        shares = ", ".join(f"layer {number} {share:.2f}" for number, share in enumerate(found.mix_weights))
-        yield f"The learned mix: {shares}."
-
-
-def _tabulate_probe(heads: Sequence[str], rows: "Sequence[tuple[str, list[Score]]]") -> Iterator[str]:
-    cells = [list(heads), *([name, *map(_format_score, scores)] for name, scores in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for number, row in enumerate(cells):
-        yield f"| {' | '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))} |"
-        if number == 0:
-            yield f"|{'|'.join('-' * (width + 2) for width in widths)}|"
-
-
-def _format_score(score: "Score") -> str:
-    if score.spread is None:
-        return f"{score.mean:.2f}"
-    return f"{score.mean:.2f} ± {score.spread:.2f}{'*' if score.spread_of == 'resampling' else ''}"
-
-
-def _describe_counts(counts: dict[str, int]) -> str:
-    parts = []
-    for name, count in counts.items():
-        if count and not name.endswith("_in_data"):
-            whole = counts.get(f"{name}_in_data", count)
-            parts.append(f"{name.replace('_', ' ')} {count:,}" + (f" of {whole:,}" if whole != count else ""))
-    return f"{'; '.join(parts)}."

@@ -1,25 +1,18 @@
 """`elmo embed`: text -> the vectors of its words. `elmo encode`: text -> one vector per sentence."""
 
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice, tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from elmo.cli import options
-from elmo.cli.options import ModelOptions, expand_options, option
+from elmo.cli.command import option
+from elmo.cli.options import ModelOptions
 from elmo.cli.run import resumable
-from elmo.cli.text_input import Sentence, TextInput
-from elmo.cli.vector_files import Result, check_output, is_folder, write_vectors
 from elmo.errors import InputError
-from elmo.files.sources import Kind
+from elmo.files.sources import STDIN, Kind
 from elmo.files.work_folder import MANIFEST
-from elmo.heap import reuse_large_blocks
-from elmo.vectors.settings import DType, FileFormat, Pooling, Unit
-
-if TYPE_CHECKING:
-    from elmo.inference.layers import Layers
-    from elmo.model import Elmo
+from elmo.progress import progress_bar
+from elmo.vectors.settings import FILE_ENDINGS, DType, FileFormat, Pooling, Split, Unit, VectorSettings
 
 
 @dataclass(frozen=True)
@@ -31,23 +24,23 @@ class VectorOptions(ModelOptions):
     output: Path | None = option(
         "--output -o DIR|FILE",
         "Folder or file to write. A name without an ending is a folder, for text of any size; the ending "
-        ".npz, .npy, .jsonl, .h5 or .hdf5 chooses the format of a single file. Without it, or with -, JSON "
-        "lines go to standard output.",
+        ".npz, .npy, .jsonl, .h5, .hdf5 or .parquet chooses the format of a single file. Without it, or with -, "
+        "JSON lines go to standard output.",
         None,
     )
     layers: options.LayerChoice = None
+    split: Split = option(
+        "--split", "What a sentence is: each line, detected in the lines, or each document.", "lines"
+    )
+    language: str | None = option("--language CODE", "Language of the sentence detection.", None, shown="en")
     split_on_spaces: options.SplitOnSpaces = False
     state: options.StateChoice = "zero"
-    precision: options.PrecisionChoice = "float32"
-    threads: options.Threads = None
     input_format: Kind | None = option("--format", "Format of the input files.", None, shown="by the ending")
     column: options.Column = None
-    id_column: str | None = option("--id-column NAME", "Folders: column of the row ids.", None, shown="id")
+    id_column: str | None = option("--id-column NAME", "Column of the row ids.", None, shown="id")
+    dtype: DType = option("--dtype", "Type of the numbers; int8 has a scale per vector.", "float32")
     file_format: FileFormat | None = option(
-        "--file-format", "Folders: format of the files in it.", None, shown="parquet"
-    )
-    dtype: DType | None = option(
-        "", "Folders: type of the numbers; int8 has a scale per vector.", None, shown="float32"
+        "--file-format", "Folders: format of the files in it.", None, shown="npy"
     )
     on_error: Literal["stop", "reject"] | None = option(
         "--on-error",
@@ -68,37 +61,58 @@ class VectorOptions(ModelOptions):
     max_words: int | None = option("--max-words N", "Folders: longest row, in words.", None, shown="32768")
     force: bool = option("--force", "Replace other vectors in the folder.", False)
 
-    def write_file(
-        self,
-        compute: "Callable[[Elmo, Iterable[Sentence]], Iterator[Result]]",
-        find_shape: "Callable[[Elmo], tuple[int, ...]] | None" = None,
-        **folder_only: Any,
-    ) -> None:
-        """Write one file or standard output; InputError for an option that only a folder has.
+    def write(self, unit: Unit, **settings: Any) -> None:
+        """Write a folder, a file or standard output; `settings` are those that decide the vectors."""
+        from elmo.heap import reuse_large_blocks
 
-        `find_shape` returns the shape of a sentence's vector; without it the vectors are those of words.
-        """
-        path = check_output(self.output)
-        for name, value in {**folder_only, **{name: getattr(self, name) for name in _FOLDER_ONLY}}.items():
-            if value:
+        layers = options.read_layers(self.layers)
+        settings |= {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
+        settings["layers"] = tuple(layers) if isinstance(layers, list) else layers
+        reuse_large_blocks()
+        if self.output is not None and is_folder(self.output):
+            self._write_folder(self.output, VectorSettings(unit=unit, **settings))
+        else:
+            self._write_file(check_output(self.output), VectorSettings(unit=unit, **settings))
+
+    def _write_file(self, path: Path | None, settings: VectorSettings) -> None:
+        for name in _FOLDER_ONLY:
+            if getattr(self, name):
                 raise InputError(
                     f"--{name.replace('_', '-')} is for folders of vectors, but --output names none; choose a "
                     "name without an ending."
                 )
-        source = TextInput(self.inputs, self.text, output=path, kind=self.input_format, column=self.column)
-        sentences: Iterable[Sentence] = source
-        if find_shape is None and path is not None and path.suffix.lower() == ".npy":
-            sentences = _take_only(source)
-        reuse_large_blocks()
-        model = self.open(texts=source.texts, state=self.state, precision=self.precision, threads=self.threads)
-        shape = None if find_shape is None else find_shape(model)
-        write_vectors(compute(model, sentences), path, shape=shape, num_bytes=source.num_bytes)
+        import dataclasses
 
-    def write_folder(self, unit: Unit, **settings: Any) -> None:
-        """Write a folder of vectors; `settings` are those that decide the vectors."""
-        if self.text:
-            raise InputError("--text goes with standard output or one file; name files, or -, to fill a folder.")
-        if not self.inputs:
+        from elmo.cli.text_input import TextInput
+        from elmo.vectors.embed import columns_of, resolve
+        from elmo.vectors.rows import Entry
+        from elmo.vectors.single_file import write_file
+
+        source = TextInput(
+            self.inputs, self.text, output=path, kind=self.input_format, columns=columns_of(settings)
+        )
+        model = self.open(texts=source.texts, state=self.state)
+        settings = resolve(dataclasses.replace(settings, max_words=2**63 - 1), model)
+        entries = (Entry(index, 0, row) for index, row in enumerate(source))
+        bytes_shown = 0
+        with progress_bar(unit="sentences", num_bytes=source.num_bytes, prints=path is None) as advance:
+
+            def advance_to(num_rows: int) -> None:
+                nonlocal bytes_shown
+                advance(source.bytes_read - bytes_shown, num_rows)
+                bytes_shown = source.bytes_read
+
+            num_rows, num_words = write_file(model, entries, path, settings, advance_to)
+        if path is not None:
+            print(f"Wrote {path} (sentences: {num_rows:,}, words: {num_words:,}).")
+
+    def _write_folder(self, output: Path, settings: VectorSettings) -> None:
+        from elmo.cli.text_input import split_inputs
+
+        files, sentences = split_inputs(self.inputs)
+        if self.text or sentences:
+            raise InputError("Sentences go to standard output or one file; name files, or -, to fill a folder.")
+        if not files:
             raise InputError("Nothing to read; name files, or - for standard input.")
         if self.state == "carry":
             raise InputError(
@@ -106,24 +120,19 @@ class VectorOptions(ModelOptions):
                 "independently; write one file instead, such as vectors.h5."
             )
         from elmo.vectors.embed import embed_files
-        from elmo.vectors.settings import VectorSettings
         from elmo.vectors.writing import share_threads
 
-        settings |= {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
-        chosen = VectorSettings(unit=unit, split_on_spaces=self.split_on_spaces, **settings)
         on_ray = self.engine == "ray"
-        given = (None, None) if on_ray else (self.workers, self.threads)
-        num_workers, num_threads = share_threads(*given, on_cpu=self.device == "cpu")
-        reuse_large_blocks()
-        assert self.output is not None
-        model = self.open(precision=self.precision, threads=num_threads)
-        before = _read_time(self.output)
+        asked = (None, None) if on_ray else (self.workers, self.threads)
+        num_workers, num_threads = share_threads(*asked, on_cpu=self.device == "cpu")
+        model = self.open(num_threads=num_threads)
+        before = _read_time(output)
         with resumable():
             vectors = embed_files(
                 model,
-                self.inputs,
-                self.output,
-                chosen,
+                files,
+                output,
+                settings,
                 input_format=self.input_format,
                 on_error=self.on_error or "stop",
                 workers=self.workers if on_ray else num_workers,
@@ -135,32 +144,29 @@ class VectorOptions(ModelOptions):
             )
         counts = vectors.counts
         facts = {"rows": counts.num_written, "words": counts.num_words, "vectors": counts.num_vectors}
-        if unit == "spans":
+        if settings.unit == "spans":
             facts["rows without a chosen word"] = counts.num_without_span
         if counts.num_rejected:
             facts["rejected rows, see rejects.jsonl"] = counts.num_rejected
         listed = ", ".join(f"{name}: {number:,}" for name, number in facts.items())
-        is_old = before is not None and _read_time(self.output) == before
-        print(f"{self.output} was finished already ({listed})." if is_old else f"Wrote {self.output} ({listed}).")
+        is_old = before is not None and _read_time(output) == before
+        print(f"{output} was finished already ({listed})." if is_old else f"Wrote {output} ({listed}).")
 
 
-_SETTINGS = ("column", "id_column", "file_format", "dtype", "part_bytes", "max_words")
-_FOLDER_ONLY = (
-    "id_column", "file_format", "dtype", "on_error", "workers", "engine", "address", "part_bytes", "max_words",
-    "force",
+_SETTINGS = (
+    "split", "language", "split_on_spaces", "column", "id_column", "dtype", "file_format", "part_bytes",
+    "max_words",
 )  # fmt: skip
+_FOLDER_ONLY = ("file_format", "on_error", "workers", "engine", "address", "part_bytes", "max_words", "force")
 
 
-@expand_options
 def embed(
-    given: VectorOptions,
+    vectors: VectorOptions,
     only: list[str] | None = option(
-        "--only WORD", "Folders: write only the vectors of this word, wherever it occurs; repeatable.", None
+        "--only WORD", "Write only the vectors of this word, wherever it occurs; repeatable.", None
     ),
     spans: str | None = option(
-        "--spans NAME",
-        "Folders: write only a vector per range of words, such as [[2, 4]], listed in this column.",
-        None,
+        "--spans NAME", "Write only one vector per range of words, such as [[2, 4]], listed in this column.", None
     ),
 ) -> None:
     """Compute the contextual vectors of every word of a text.
@@ -169,33 +175,17 @@ def embed(
 
     \b
     Examples:
-      elmo embed 'texts/*.txt.gz' --output vectors
+      elmo embed "I went to the bank" --layers top
       elmo embed sentences.txt --output vectors.npz
-      elmo embed --text "I went to the bank" --layers top
+      elmo embed 'texts/*.txt.gz' --output vectors
     """
-    layers = options.read_layers(given.layers)
-    if is_folder(given.output):
-        unit: Unit = "spans" if only or spans is not None else "words"
-        given.write_folder(unit, layers=_freeze(layers), only_words=tuple(only or ()), spans=spans)
-        return
-
-    def embed_sentences(model: "Elmo", sentences: Iterable[Sentence]) -> Iterator[Result]:
-        read, waiting = tee(sentences)
-        pairs = model.embed_iter(
-            (sentence.content for sentence in read), layers=layers, split_on_spaces=given.split_on_spaces,
-            read_ahead=options.sentences_at_once(given.state), with_words=True,
-        )  # fmt: skip
-        for (words, array), sentence in zip(pairs, waiting, strict=True):
-            yield sentence, words, array
-
-    given.write_file(embed_sentences, only=only, spans=spans)
+    vectors.write("spans" if only or spans is not None else "words", only_words=tuple(only or ()), spans=spans)
 
 
-@expand_options
 def encode(
-    given: VectorOptions,
+    vectors: VectorOptions,
     pooling: Pooling = option(
-        "",
+        "--pooling",
         "How the vectors of the words become one: their mean or max in --layers; weighted, where frequent words "
         "count little, for models with a context layer; auto is weighted for those without --layers, else mean.",
         "auto",
@@ -208,36 +198,30 @@ def encode(
 
     \b
     Examples:
-      elmo encode 'reviews/*.jsonl' --column body --output vectors
+      elmo encode "I went to the bank" "I sat by the river"
       elmo encode sentences.txt --output vectors.npy --normalize
+      elmo encode 'reviews/*.jsonl' --column body --output vectors
     """
-    layers = None if given.layers is None else options.read_layers(given.layers)
-    if is_folder(given.output):
-        given.write_folder("sentences", layers=_freeze(layers), pooling=pooling, normalize=normalize)
-        return
-
-    def encode_sentences(model: "Elmo", sentences: Iterable[Sentence]) -> Iterator[Result]:
-        remaining = iter(sentences)
-        while window := list(islice(remaining, options.sentences_at_once(given.state))):
-            words = [sentence.words(model, split_on_spaces=given.split_on_spaces) for sentence in window]
-            vectors = model.encode(words, pooling=pooling, normalize=normalize, layers=layers)
-            yield from zip(window, words, vectors, strict=True)
-
-    given.write_file(encode_sentences, lambda model: model.sentence_shape(pooling, layers))
+    vectors.write("sentences", pooling=pooling, normalize=normalize)
 
 
-def _freeze(layers: "Layers | None") -> Any:
-    return tuple(layers) if isinstance(layers, list) else layers
+def is_folder(path: Path) -> bool:
+    """Return whether --output means a folder: a name without an ending, or a folder without one of ours."""
+    if str(path) == STDIN or path.suffix.lower() in FILE_ENDINGS:
+        return False
+    return path.is_dir() or (not path.suffix and not path.name.startswith("."))
 
 
-def _take_only(sentences: Iterable[Sentence]) -> list[Sentence]:
-    taken = list(islice(sentences, 2))
-    if len(taken) == 1:
-        return taken
-    number = "several sentences" if taken else "no sentence"
-    raise InputError(
-        f"An .npy file holds one array, the words of one sentence, but {number} came; write .npz, .h5 or .jsonl."
-    )
+def check_output(path: Path | None) -> Path | None:
+    """Return the file to write, None for standard output; InputError if its ending says no format."""
+    if path is None or str(path) == STDIN:
+        return None
+    if path.suffix.lower() not in FILE_ENDINGS:
+        raise InputError(
+            f"--output is {str(path)!r}; its ending says the format, so use {', '.join(FILE_ENDINGS)}, or a name "
+            "without an ending for a folder."
+        )
+    return path
 
 
 def _read_time(output: Path) -> int | None:

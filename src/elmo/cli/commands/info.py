@@ -1,4 +1,4 @@
-"""`elmo info`: the parts and origin of a model, or the content of a folder of vectors; both are checked."""
+"""`elmo info`: what a model, a folder of vectors or a trained task holds; the first two are checked."""
 
 import math
 from collections import Counter
@@ -6,34 +6,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo.cli import options
-from elmo.cli.options import FilesOptions, argument, expand_options, option
+from elmo.cli.command import argument, option
+from elmo.cli.options import FilesOptions
 from elmo.cli.run import align_facts
 from elmo.errors import InputError
 from elmo.files.rows import to_json
+from elmo.files.work_folder import read_json
 from elmo.progress import progress_bar
 
 if TYPE_CHECKING:
     from elmo.checkpoint.checkpoint import Checkpoint
 
+TASK_FILE = "task.json"
 
-@expand_options
+
 def info(
     files: FilesOptions,
     model: str | None = argument(
         "MODEL",
-        f"{options.MODEL_HELP[:-1]}; without it, the default model. Or a folder of vectors.",
+        f"{options.MODEL_HELP[:-1]}; without it, the default model. Or a folder of vectors, or of a task.",
         None,
-        shown=False,
     ),
     json: options.AsJson = False,
     checksums: bool = option("", "Read the whole of a folder of vectors and compare its checksums.", True),
 ) -> None:
-    """Describe a model, or a folder of vectors, and check it.
+    """Describe a model, a folder of vectors or a task.
 
     \b
     Examples:
-      elmo info small
+      elmo info en-small
       elmo info vectors
+      elmo info tagger
     """
     if model is not None and files.format is None and Path(model).is_dir():
         from elmo.vectors.folder import is_vector_folder
@@ -41,6 +44,9 @@ def info(
         if is_vector_folder(Path(model)):
             vectors = _describe_vectors(Path(model), checksums=checksums)
             print(to_json(vectors) if json else align_facts(_vector_facts(vectors)))
+            return
+        if (task := read_json(Path(model) / TASK_FILE)) is not None:
+            print(to_json(task) if json else align_facts(_task_facts(task)))
             return
     if not checksums:
         raise InputError("--no-checksums is for folders of vectors; leave it out for a model.")
@@ -105,21 +111,15 @@ def _describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str
 
 def _describe_machine(checkpoint: "Checkpoint") -> dict[str, str]:
     """Return which kernels run the model here, and which precision "auto" chooses and why."""
-    from elmo.checkpoint.weights import shapes_of
-    from elmo.inference.precision import choose_precision
     from elmo.kernels.library import find_kernels
+    from elmo.model import Elmo
 
     kernels = find_kernels()
-    num_weights = sum(
-        math.prod(shape)
-        for name, shape in shapes_of(checkpoint.weights).items()
-        if name.startswith("left_to_right.")
-    )
-    choice = choose_precision("auto", can_pack=checkpoint.config.encoder.kind == "lstm", num_weights=num_weights)
+    model = Elmo(checkpoint, precision="auto")
     return {
-        "kernels": f"compiled, {kernels.reason}" if kernels.library else f"torch: {kernels.reason}",
-        "auto_precision": choice.precision,
-        "reason": choice.reason,
+        "kernels": f"compiled, {kernels.reason}" if kernels.library else f"NumPy: {kernels.reason}",
+        "auto_precision": model.precision,
+        "reason": model.runtime.precision_reason,
     }
 
 
@@ -227,4 +227,21 @@ def _vector_facts(found: dict[str, Any]) -> dict[str, str]:
             "checksums": "all files have their size and checksum",
             "sizes": "all files have their size; checksums were not compared",
         }[found["verified"]],
+    }
+
+
+def _task_facts(task: dict[str, Any]) -> dict[str, str]:
+    """Return the facts about a trained task, as task.json states them."""
+    settings, bilm = task.get("settings", {}), task.get("bilm") or {}
+    labels = [str(label) for label in (task.get("labels") or {}).get("names", ())]
+    shown = ", ".join(labels[:20]) + (f" and {len(labels) - 20:,} more" if len(labels) > 20 else "")
+    elmo, network, words = (settings.get(name, {}) for name in ("elmo", "network", "words"))
+    return {
+        "format": f"a trained task, {task.get('family', 'unknown')}",
+        **({"labels": f"{len(labels):,}: {shown}"} if labels else {}),
+        "network": f"{network.get('kind', 'unknown')} of {network.get('dim', '?')} dimensions",
+        "word features": ", ".join(words.get("kinds") or ["none"]),
+        "ELMo": f"{elmo.get('layers')} layers, at the {elmo.get('where')}" if bilm else "none",
+        "biLM": f"{bilm.get('source') or 'the default model'}, fingerprint {bilm.get('hash')}" if bilm else "none",
+        "format of the data": str((task.get("read") or {}).get("format") or "detected"),
     }

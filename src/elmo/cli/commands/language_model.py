@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from elmo.cli import options
-from elmo.cli.options import ModelOptions, expand_options, option
+from elmo.cli.command import option
+from elmo.cli.options import ModelOptions
 from elmo.cli.run import align_facts
-from elmo.cli.text_input import TextInput
 from elmo.errors import InputError
 from elmo.files.rows import to_json
 from elmo.files.sources import STDIN, check_text
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
 
 
 _INDENT = " " * 12
+_SENTENCES_AT_ONCE = 1024
 
 
-@expand_options
 def score(
     model: ModelOptions,
     inputs: options.Rows = None,
@@ -45,29 +44,31 @@ def score(
     \b
     Examples:
       elmo score sentences.txt
-      elmo score --text "I went to the bank" --by-word
+      elmo score "I went to the bank" --by-word
     """
-    source = TextInput(inputs, text, output=None, kind=None, column=column)
+    from elmo.cli.text_input import TextInput, text_of
+    from elmo.vectors.rows import Columns
+
+    source = TextInput(inputs, text, columns=Columns(column))
     elmo = model.open(texts=source.texts, state=state)
-    lines = iter(source)
-    index = 0
+    rows, index, bytes_shown = iter(source), 0, 0
     with progress_bar(unit="sentences", num_bytes=source.num_bytes, prints=True) as advance:
-        while window := list(islice(lines, options.sentences_at_once(state))):
-            scores = elmo.score([line.content for line in window], split_on_spaces=split_on_spaces)
-            for line, found in zip(window, scores, strict=True):
+        # Sentences of one batch start in the same state, so carrying it over needs batches of one.
+        while window := list(islice(rows, 1 if state == "carry" else _SENTENCES_AT_ONCE)):
+            scores = elmo.score([row.content for row in window], split_on_spaces=split_on_spaces)
+            for row, scored in zip(window, scores, strict=True):
                 if json:
-                    print(to_json(_to_object(index, found, by_word=by_word)))
+                    print(to_json(_to_object(index, scored, by_word=by_word)))
                 else:
-                    unknown = f"  ({found.num_unknown} unknown)" if found.num_unknown else ""
-                    print(f"{found.perplexity:>10,.2f}  {' '.join(line.text.split())}".rstrip() + unknown)
-                    assert elmo.vocabulary is not None
-                    for row in _to_rows(found, elmo.vocabulary) if by_word else ():
-                        print(row)
-                advance(line.num_bytes)
+                    unknown = f"  ({scored.num_unknown} unknown)" if scored.num_unknown else ""
+                    print(f"{scored.perplexity:>10,.2f}  {text_of(row)}".rstrip() + unknown)
+                    for line in _to_lines(scored, elmo) if by_word else ():
+                        print(line)
                 index += 1
+            advance(source.bytes_read - bytes_shown, len(window))
+            bytes_shown = source.bytes_read
 
 
-@expand_options
 def substitutes(
     sentence: options.MarkedSentence,
     model: ModelOptions,
@@ -94,44 +95,44 @@ def substitutes(
         raise InputError(f"--top-k is {top_k}; it must be at least 1.")
     read_pointed(sentence, index, tokenize, name="--word-index")  # reports mistakes before the model is opened
     elmo = model.open(texts=[sentence])
-    found = elmo.substitutes(sentence, index, top_k=top_k, punctuation=punctuation, same_word=same_word)
+    words = elmo.substitutes(sentence, index, top_k=top_k, punctuation=punctuation, same_word=same_word)
     if json:
-        words = [{"word": each.word, "log_probability": round(each.log_probability, 6)} for each in found]
-        print(to_json({"sentence": sentence, "substitutes": words}))
+        listed = [{"word": word.word, "log_probability": round(word.log_probability, 6)} for word in words]
+        print(to_json({"sentence": sentence, "substitutes": listed}))
     else:
-        for each in found:
-            print(f"{math.exp(each.log_probability):.4f}  {each.word}")
+        for word in words:
+            print(f"{math.exp(word.log_probability):.4f}  {word.word}")
 
 
-def _to_object(index: int, found: "SentenceScore", *, by_word: bool) -> dict[str, Any]:
+def _to_object(index: int, score: "SentenceScore", *, by_word: bool) -> dict[str, Any]:
     values: dict[str, Any] = {
         "index": index,
-        "words": list(found.words),
-        "perplexity": found.perplexity,
-        "num_unknown": found.num_unknown,
+        "words": list(score.words),
+        "perplexity": score.perplexity,
+        "num_unknown": score.num_unknown,
     }
     if by_word:
-        values["left_to_right"] = [round(value, 6) for value in found.left_to_right.tolist()]
-        values["right_to_left"] = [round(value, 6) for value in found.right_to_left.tolist()]
-        values["end"], values["begin"] = round(found.end, 6), round(found.begin, 6)
-        values["is_unknown"] = found.is_unknown.tolist()
+        values["left_to_right"] = [round(value, 6) for value in score.left_to_right.tolist()]
+        values["right_to_left"] = [round(value, 6) for value in score.right_to_left.tolist()]
+        values["end"], values["begin"] = round(score.end, 6), round(score.begin, 6)
+        values["is_unknown"] = score.is_unknown.tolist()
     return values
 
 
-def _to_rows(found: "SentenceScore", vocabulary: "Vocabulary") -> Iterator[str]:
+def _to_lines(score: "SentenceScore", model: "Elmo") -> Iterator[str]:
     """Yield a heading, then one line per prediction: both log probabilities and the word."""
-    rows = [("", f"{found.begin:.3f}", vocabulary.begin)]
+    vocabulary = cast("Vocabulary", model.vocabulary)  # a model that scores has one
+    rows = [("", f"{score.begin:.3f}", vocabulary.begin)]
     for word, ahead, back, unknown in zip(
-        found.words, found.left_to_right, found.right_to_left, found.is_unknown, strict=True
+        score.words, score.left_to_right, score.right_to_left, score.is_unknown, strict=True
     ):
         rows.append((f"{ahead:.3f}", f"{back:.3f}", f"{word} (unknown)" if unknown else word))
-    rows.append((f"{found.end:.3f}", "", vocabulary.end))
+    rows.append((f"{score.end:.3f}", "", vocabulary.end))
     yield f"{_INDENT}left to right  right to left"
     for ahead_text, back_text, word in rows:
         yield f"{_INDENT}{ahead_text:>13}  {back_text:>13}  {word}"
 
 
-@expand_options
 def evaluate(
     texts: options.TextFiles,
     model: ModelOptions,
@@ -151,8 +152,8 @@ def evaluate(
     Example:
       elmo evaluate heldout.txt --model my-model --split-on-spaces
     """
-    if model.model is None and _names_model(texts):
-        model, texts = replace(model, model=texts[0]), texts[1:]
+    from elmo.cli.text_input import TextInput, text_of
+
     for name in texts:
         if Path(name).is_dir():
             raise InputError(f"{name} is a folder; name the text to evaluate on, and the model with --model.")
@@ -160,46 +161,44 @@ def evaluate(
             raise InputError(
                 f"There is no file {name!r} to evaluate on; name a text file, or - for standard input."
             )
-    source = TextInput(texts, None, output=None, kind=None)
+    source = TextInput(texts)
     elmo = model.open(state=state)
     from elmo.inference.scoring import evaluate_text
 
     with progress_bar(unit="lines", num_bytes=source.num_bytes, prints=False) as advance:
 
         def read() -> Iterator[str]:
-            for line in source:
-                yield line.text
-                advance(line.num_bytes)
+            bytes_shown = 0
+            for row in source:
+                yield text_of(row)
+                advance(source.bytes_read - bytes_shown)
+                bytes_shown = source.bytes_read
 
         sentences = split_lines(read()) if split == "sentences" else read()
-        found = evaluate_text(elmo, sentences, split_on_spaces=split_on_spaces)
-    print(to_json(_evaluation_object(elmo, found)) if json else align_facts(_evaluation_facts(elmo, found)))
+        evaluation = evaluate_text(elmo, sentences, split_on_spaces=split_on_spaces)
+    facts = _evaluation_object(elmo, evaluation) if json else _evaluation_facts(elmo, evaluation)
+    print(to_json(facts) if json else align_facts(facts))
 
 
-def _names_model(texts: list[str]) -> bool:
-    """Return whether the first argument is the model, as in earlier versions, not a text."""
-    if len(texts) < 2 or texts[0] == STDIN:
-        return False
-    return not Path(texts[0]).is_file() or Path(texts[0]).suffix.lower() in (".hdf5", ".h5", ".zip")
-
-
-def _evaluation_object(model: "Elmo", found: "Evaluation") -> dict[str, Any]:
+def _evaluation_object(model: "Elmo", evaluation: "Evaluation") -> dict[str, Any]:
     names = (
         "perplexity", "left_to_right_perplexity", "right_to_left_perplexity", "left_to_right_loss",
         "right_to_left_loss", "num_predictions", "num_sentences", "num_words", "num_unknown", "unknown_rate",
     )  # fmt: skip
     head = {"softmax": "full", "vocabulary_words": len(model.vocabulary or ()), "state": model.state}
-    return head | {name: getattr(found, name) for name in names}
+    return head | {name: getattr(evaluation, name) for name in names}
 
 
-def _evaluation_facts(model: "Elmo", found: "Evaluation") -> dict[str, str]:
+def _evaluation_facts(model: "Elmo", evaluation: "Evaluation") -> dict[str, str]:
     return {
-        "perplexity": f"{found.perplexity:,.3f}, both directions; full softmax over "
+        "perplexity": f"{evaluation.perplexity:,.3f}, both directions; full softmax over "
         f"{len(model.vocabulary or ()):,} words",
-        "  left to right": f"{found.left_to_right_perplexity:,.3f}",
-        "  right to left": f"{found.right_to_left_perplexity:,.3f}",
-        "words": f"{found.num_words:,} in {found.num_sentences:,} sentences",
-        "predictions": f"{found.num_predictions:,} in each direction: the words, and one boundary per sentence",
-        "unknown words": f"{found.num_unknown:,} ({found.unknown_rate:.1%}), counted as the unknown word",
+        "  left to right": f"{evaluation.left_to_right_perplexity:,.3f}",
+        "  right to left": f"{evaluation.right_to_left_perplexity:,.3f}",
+        "words": f"{evaluation.num_words:,} in {evaluation.num_sentences:,} sentences",
+        "predictions": f"{evaluation.num_predictions:,} in each direction: the words, and one boundary per "
+        "sentence",
+        "unknown words": f"{evaluation.num_unknown:,} ({evaluation.unknown_rate:.1%}), counted as the unknown "
+        "word",
         "state": "carried from sentence to sentence" if model.state == "carry" else "zero before each sentence",
     }

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
-import typer
-
 from elmo.cli import options
-from elmo.cli.options import FilesOptions, argument, expand_options, option
+from elmo.cli.command import argument, option
+from elmo.cli.options import FilesOptions
 from elmo.errors import InputError
 from elmo.files.durable import REPLACEMENT, check_parent, is_leftover
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _HDF5_FILES = ("options.json", "weights.hdf5", "vocab.txt")
 ModelOutput = Annotated[Path, argument("OUT", "Folder to write the model to.")]
-export = typer.Typer(rich_markup_mode=None)  # its help is in elmo.cli.app
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,6 @@ def _shorten(names: list[str]) -> str:
     return ", ".join(names[:3]) + (" and more" if len(names) > 3 else "")
 
 
-@expand_options
 def convert(
     source: Annotated[str, argument("IN", options.MODEL_HELP)],
     output: ModelOutput,
@@ -136,7 +133,6 @@ def _losses(checkpoint: "Checkpoint") -> list[str]:
     return losses
 
 
-@expand_options
 def average(
     models: Annotated[list[str], argument("MODEL", "Two or more models, such as checkpoints of one run.")],
     rewrite: RewriteOptions,
@@ -165,7 +161,6 @@ def average(
         print("It has no context layer, because those of the models do not fit it; add one with elmo fuse.")
 
 
-@expand_options
 def vocab(
     model: options.ModelArgument,
     output: ModelOutput,
@@ -234,8 +229,6 @@ def _check_words(path: Path, words: list[str], old: "Vocabulary") -> None:
             )
 
 
-@export.command("onnx")
-@expand_options
 def onnx(
     model: options.ModelArgument,
     output: Annotated[Path, argument("OUT", "The .onnx file to write.")],
@@ -259,8 +252,6 @@ def onnx(
     print(f"Wrote {output}: {opened.num_layers} layers of {opened.dim} dimensions, {size:,.1f} MB.")
 
 
-@export.command("word2vec")
-@expand_options
 def word2vec(
     model: options.ModelArgument,
     output: Annotated[Path, argument("OUT", "The file to write, .txt or .bin.")],

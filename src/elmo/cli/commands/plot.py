@@ -4,46 +4,27 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
 from elmo.cli import options
-from elmo.cli.options import (
-    CorpusOptions,
-    Labelled,
-    MaxOccurrences,
-    ModelOptions,
-    OneLayer,
-    Seed,
-    expand_options,
-)
+from elmo.cli.command import argument, option
+from elmo.cli.options import CorpusOptions, Labelled, MaxOccurrences, ModelOptions, OneLayer, Seed
 from elmo.files.rows import to_json
 from elmo.files.sources import check_text
 
-plot = typer.Typer(rich_markup_mode=None)  # its help is in elmo.cli.app
-
-PictureFile = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FILE", help="Picture to write, .png or .svg.")
-]
+PictureFile = Annotated[Path, option("--output -o FILE", "Picture to write, .png or .svg.")]
 PictureFont = Annotated[
-    Path | None,
-    typer.Option("--font", metavar="FILE", help="Font file to use first; others are found on this machine."),
+    Path | None, option("--font FILE", "Font file to use first; others are found on this machine.")
 ]
 
 
-@plot.command("similarity")
-@expand_options
-def plot_similarity(
-    first: Annotated[str, typer.Argument(metavar="SENTENCE", help="A sentence.")],
-    second: Annotated[str, typer.Argument(metavar="SENTENCE", help="Another sentence, or the same.")],
-    layers: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--layers",
-            metavar="LAYER",
-            show_default="meaning, or average without a context layer",
-            help="Layer to compare by: a number, top, average or meaning; repeatable.",
-        ),
-    ] = None,
+def similarity(
+    first: Annotated[str, argument("SENTENCE", "A sentence.")],
+    second: Annotated[str, argument("SENTENCE", "Another sentence, or the same.")],
+    layers: list[str] | None = option(
+        "--layers LAYER",
+        "Layer to compare by: a number, top, average or meaning; repeatable.",
+        None,
+        shown="meaning, or average without a context layer",
+    ),
     output: PictureFile = Path("similarity.png"),
     split_on_spaces: options.SplitOnSpaces = False,
     font: PictureFont = None,
@@ -74,17 +55,15 @@ def plot_similarity(
     print(to_json([each.to_dict() for each in maps]) if json else message)
 
 
-@plot.command("map")
-@expand_options
-def plot_map(
-    word: Annotated[str, typer.Argument(metavar="WORD", help="The word, in upper or lower case.")],
+def map(
+    word: Annotated[str, argument("WORD", "The word, in upper or lower case.")],
     *,
     corpus: CorpusOptions,
     labelled: Labelled = None,
     layer: OneLayer = None,
-    projection: Annotated[Literal["pca", "tsne"], typer.Option(help="Projection to the plane.")] = "pca",
+    projection: Literal["pca", "tsne"] = option("--projection", "Projection to the plane.", "pca"),
     max_occurrences: MaxOccurrences = 500,
-    contexts: Annotated[int, typer.Option(help="Number of contexts to show of each group.", min=0)] = 3,
+    contexts: int = option("--contexts N", "Number of contexts to show of each group.", 3, min=0),
     output: PictureFile = Path("map.png"),
     seed: Seed = 0,
     font: PictureFont = None,
@@ -106,16 +85,17 @@ def plot_map(
 
     check_output(output)
     (occurrences, _), elmo = corpus.find(word, labelled, model, max_occurrences, seed)
-    found = map_word(elmo, word, occurrences, layer=layer, projection=projection, seed=seed, progress=True)
-    draw_occurrence_map(found, output, num_contexts=contexts, font=font)
-    num_groups = len(set(found.groups))
+    occurrence_map = map_word(
+        elmo, word, occurrences, layer=layer, projection=projection, seed=seed, progress=True
+    )
+    draw_occurrence_map(occurrence_map, output, num_contexts=contexts, font=font)
+    num_groups = len(set(occurrence_map.groups))
     message = f"Wrote {output}: {len(occurrences):,} occurrences of {word!r} in {num_groups} group(s)."
-    print(to_json(found.to_dict()) if json else message)
+    print(to_json(occurrence_map.to_dict()) if json else message)
 
 
-@plot.command("training")
-def plot_training(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a training run.")],
+def training(
+    run: Annotated[Path, argument("RUN", "Folder of a training run.")],
     output: PictureFile = Path("training.png"),
     json: options.AsJson = False,
 ) -> None:
@@ -136,11 +116,8 @@ def plot_training(
     print(f"Wrote {output}: the training run in {run}.")
 
 
-@plot.command("mixing")
-def plot_mixing(
-    tasks: Annotated[
-        list[Path], typer.Argument(metavar="TASK", help="Folders of trained tasks, or of comparisons.")
-    ],
+def mixing(
+    tasks: Annotated[list[Path], argument("TASK", "Folders of trained tasks, or of comparisons.")],
     output: PictureFile = Path("mixing.png"),
     font: PictureFont = None,
     json: options.AsJson = False,
@@ -161,15 +138,10 @@ def plot_mixing(
     print(to_json([mix.to_dict() for mix in mixes]) if json else message)
 
 
-@plot.command("learning")
-def plot_learning(
-    comparison: Annotated[
-        Path, typer.Argument(metavar="RUN", help="Folder that `elmo task train --compare --fractions …` wrote.")
-    ],
+def learning(
+    comparison: Annotated[Path, argument("RUN", "Folder that `elmo task train --compare --fractions …` wrote.")],
     output: PictureFile = Path("learning.png"),
-    title: Annotated[
-        str | None, typer.Option(help="Title of the picture.", show_default="the name of the folder")
-    ] = None,
+    title: str | None = option("--title TEXT", "Title of the picture.", None, shown="the name of the folder"),
     json: options.AsJson = False,
 ) -> None:
     """Draw the learning curves of a comparison.

@@ -1,16 +1,15 @@
-"""`elmo serve`: models behind HTTP, with a page to try them on. `elmo page`: that page as static files."""
+"""`elmo serve`: models behind HTTP, with a page to try them on."""
 
 import inspect
 import sys
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any
 
 from elmo.cli import options
 from elmo.cli.options import argument, option
 from elmo.errors import ConfigError
 
-PACKAGES = ("fastapi", "httptools", "orjson", "prometheus_client", "pydantic_settings", "sklearn", "uvicorn")
+PACKAGES = ("fastapi", "orjson", "prometheus_client", "pydantic_settings", "sklearn", "uvicorn")
 
 
 def _flag(kind: Any, help: str, shown: str | bool = True, *, spec: str = "") -> Any:
@@ -25,7 +24,7 @@ _FLAGS: dict[str, Any] = {
         argument(
             "MODEL",
             "Models to serve: folders, files, aliases or hub ids, each also as NAME=MODEL. Requests that name no "
-            "model use the first. Without any, the default model.",
+            "model use the first. Without any, en-small and zh-small, chosen by the language of the text.",
             shown=False,
         ),
     ],
@@ -44,7 +43,7 @@ _FLAGS: dict[str, Any] = {
         spec="--allowed-host NAME",
     ),
     "workers": _flag(int, "Number of processes, each with its own models.", "1"),
-    "precision": _flag(str, "float32, bfloat16, int8, or auto.", "float32"),
+    "precision": _flag(str, "float32, int8, or auto; on a GPU also bfloat16.", "auto"),
     "device": _flag(str, "Device of the models: cpu, cuda, cuda:1, mps.", "cpu"),
     "threads": options.Threads,
     "max_body_bytes": _flag(int, "Maximum size of a request's body.", "4194304"),
@@ -55,7 +54,7 @@ _FLAGS: dict[str, Any] = {
     "max_seconds": _flag(
         float, "Maximum time to send a request, to wait for its result, and to receive the response.", "30.0"
     ),
-    "max_connections": _flag(int, "Maximum number of open connections.", "1024"),
+    "max_connections": _flag(int, "Maximum number of open connections, and of requests in progress.", "1024"),
     "queue_words": _flag(int, "Maximum number of queued words; beyond it, 503 is returned.", "262144"),
     "queue_requests": _flag(int, "Maximum number of queued requests.", "1024"),
     "batch_words": _flag(int, "Maximum number of words per batch.", "8192"),
@@ -75,7 +74,7 @@ def serve(**given: Any) -> None:
       elmo serve my-model
       elmo serve en=my-model small --index index --task entities --port 8080
     """
-    check_packages("elmo serve")
+    _check_packages()
     from elmo.serve.server import run
     from elmo.serve.settings import Settings
 
@@ -86,37 +85,15 @@ def serve(**given: Any) -> None:
     run(Settings(**given), announce)
 
 
-def check_packages(command: str) -> None:
+def _check_packages() -> None:
     """Raise ConfigError with the extra to install if a package of the server is missing."""
     for package in PACKAGES:
         try:
             import_module(package)
         except ImportError as error:
             raise ConfigError(
-                f"{command} needs the package {package}; install it with: pip install 'modern-elmo[serve]'"
+                f"elmo serve needs the package {package}; install it with: pip install 'modern-elmo[serve]'"
             ) from error
-
-
-def page(
-    output: Path = option("--output -o FOLDER", "Folder to write the page to."),
-    model: options.ModelName = None,
-    precision: options.PrecisionChoice = "float32",
-    local_files_only: options.LocalFilesOnly = False,
-) -> None:
-    """Write the page of `elmo serve` as static files.
-
-    It shows prepared examples and can be put on any web host, below any path. A page that was written to the
-    folder before is replaced.
-
-    \b
-    Example:
-      elmo page --output site
-    """
-    check_packages("elmo page")
-    from elmo.serve.static_page import write_page
-
-    num_files = write_page(output, model, precision=precision, local_files_only=local_files_only)
-    print(f"Wrote {output}: {num_files} files. Look at it with: python -m http.server --directory {output}")
 
 
 serve.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

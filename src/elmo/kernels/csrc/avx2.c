@@ -1,3 +1,3 @@
-#define SUFFIX avx2
+#define ELMO_SUFFIX avx2
 #define ELMO_AVX2
 #include "kernels.inc"

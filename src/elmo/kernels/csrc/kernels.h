@@ -9,11 +9,12 @@
 #include <stdint.h>
 
 /* Changes with every signature and structure below; Python refuses a library built from other sources. */
-#define ELMO_ABI 3
+#define ELMO_ABI 4
 
-/* A weight matrix (num_outputs x num_inputs) in panels of PANEL outputs: for each panel, for each input (8 bits: for
- * each four inputs), the weights of its outputs side by side. Outputs come in num_groups groups (the four gates of an
- * LSTM) of num_outputs each; each group starts a panel of its own, and the last panel of a group is filled with zeros.
+/* A weight matrix (num_outputs x num_inputs) in panels of elmo_panel() outputs: for each panel, for each input (8 bits:
+ * for each four inputs), the weights of its outputs side by side. Weights of 8 bits lie between -127 and 127. Outputs
+ * come in num_groups groups (the four gates of an LSTM) of num_outputs each; each group starts a panel of its own, and
+ * the last panel of a group is filled with zeros.
  */
 typedef struct {
     int64_t num_inputs;
@@ -23,7 +24,7 @@ typedef struct {
     const uint16_t *float16; /* the same values where all of them are exact in 16 bits, else NULL */
     const int8_t *int8;     /* NULL in float32 */
     const float *scales;    /* of int8: one per output, panels filled up */
-    const int32_t *sums;    /* of int8: what the zero point of the inputs adds, one per output */
+    const int32_t *sums;    /* of int8: the sum of each output's weights, times 128 */
 } elmo_matrix;
 
 typedef struct {
@@ -85,11 +86,50 @@ typedef struct { /* of distinct words: characters -> features -> highways -> vec
     const float *projection_bias;
 } elmo_word_encoder;
 
+typedef struct { /* what meanings are made of, see meaning.inc */
+    int64_t dim;                 /* of static vectors */
+    int64_t top_dim;             /* of the top layer: both directions */
+    int64_t state_dim;           /* of a softmax row: half of top_dim, or all of it if each direction has its own */
+    int64_t num_candidates;      /* words that could stand in place of one */
+    int64_t window;              /* tokens on each side */
+    const int8_t *vectors;       /* (words, dim): static vectors of all that may be candidates, with */
+    const float *scales;         /* (words,) */
+    const int8_t *softmax;       /* (words, state_dim), with */
+    const float *softmax_scales; /* (words,), and */
+    const float *offsets;        /* (words,): bias, less what the frequency of a word adds to its probability */
+    float focus, decay, shrinkage;
+    float likelihood, relatedness, topic, cutoff, substitute_shrinkage;
+    float state_levels;          /* to which states are rounded: products with softmax rows fit in 32 bits */
+    float top_share, context_share, substitute_share, word_share; /* square roots */
+} elmo_meaning;
+
+typedef struct {
+    const float *top;            /* (positions, top_dim): sentence by sentence, boundaries included */
+    const int64_t *tokens;       /* (positions,): which distinct token it is; not read at boundaries */
+    const int8_t *token_vectors; /* (distinct tokens, dim), with */
+    const float *token_scales;
+    const float *token_weights;
+    int64_t num_spans;
+    const int64_t *spans;        /* (num_spans, 6): the first position of the sentence and the one behind its last,
+                                    the same of the word, its distinct token, its list of candidates (-1: none) */
+    int64_t longest;             /* the most positions that are near a word, its own included */
+    const uint16_t *candidates;  /* (lists, num_candidates): words, with */
+    const int16_t *cosines;      /* to the word, times 32767 */
+    const float *priors;         /* (lists, dim): what the substitutes are without a sentence */
+    float *meanings;             /* (num_spans, top_dim + dim) */
+} elmo_meaning_batch;
+
 /* Run a task twice, the second time in the helper thread unless the caller is to do it alone; see helper.c. */
 typedef void (*elmo_task)(void *);
 void elmo_run_both(elmo_task task, void *first, void *second, int64_t alone);
 int64_t elmo_has_helper(void);
 void elmo_wake_helper(void); /* it is about to get a task */
+
+/* What the library was compiled from: the first 16 digits of a SHA-256 over the sources, see hatch_build.py. */
+const char *elmo_source_hash(void);
+int64_t elmo_abi(void);
+/* The variants that this processor runs, the fastest first; NULL after the last. */
+const char *elmo_variant(int64_t number);
 
 /* The same signatures for every instruction set. */
 #define ELMO_DECLARE(SUFFIX)                                                                                           \
@@ -102,22 +142,33 @@ void elmo_wake_helper(void); /* it is about to get a task */
                                int64_t scratch_bytes);                                                                 \
     int64_t elmo_encode_##SUFFIX(const elmo_word_encoder *encoder, const int64_t *char_ids, int64_t num_words,         \
                                  int64_t alone, float *vectors, void *scratch, int64_t scratch_bytes);                 \
+    int64_t elmo_meanings_##SUFFIX(const elmo_meaning *model, const elmo_meaning_batch *batch, int64_t alone,         \
+                                   void *scratch, int64_t scratch_bytes);                                              \
+    void elmo_nearest_##SUFFIX(const int8_t *vectors, const float *scales, int64_t num_rows, int64_t dim,              \
+                               const int8_t *queries, const float *query_scales, int64_t num_queries,                  \
+                               int64_t num_nearest, float *cosines, int32_t *nearest, float *nearest_cosines);         \
     void elmo_convolve_##SUFFIX(const elmo_char_table *table, const int64_t *char_ids, const int64_t *num_starts,      \
                                 int64_t num_words, float *features, float *starts);                                    \
     void elmo_convolve_back_##SUFFIX(const elmo_char_table *table, const int64_t *char_ids, int64_t num_words,         \
                                      const float *starts, const float *grad_features, float *grad_table);              \
     void elmo_train_forward_##SUFFIX(int64_t num_rows, int64_t cell_dim, int64_t narrow, const void *from_inputs,      \
                                      const void *from_state, const float *bias, const float *previous,                 \
-                                     const float *keep, float cell_clip, float *gates, float *cell, float *squashed,   \
-                                     void *exposed);                                                                   \
+                                     const float *keep, float cell_clip, float *gates, float *cell, float *tanh_cells, \
+                                     void *hidden);                                                                    \
     void elmo_train_backward_##SUFFIX(int64_t num_rows, int64_t cell_dim, int64_t narrow, const float *gates,          \
                                       const float *previous, const float *keep, const float *cell,                     \
-                                      const float *squashed, const void *grad_exposed, float cell_clip,                \
+                                      const float *tanh_cells, const void *grad_hidden, float cell_clip,               \
                                       float *grad_cell, void *grad_gates, float *grad_bias);
 
+#if defined(ELMO_X86)
 ELMO_DECLARE(avx512vnni)
 ELMO_DECLARE(avx512)
 ELMO_DECLARE(avx2)
+#elif defined(ELMO_ARM)
+ELMO_DECLARE(neoni8mm)
+ELMO_DECLARE(neondot)
+ELMO_DECLARE(neon)
+#endif
 ELMO_DECLARE(portable)
 
 #endif

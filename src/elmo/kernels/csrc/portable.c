@@ -1,2 +1,2 @@
-#define SUFFIX portable
+#define ELMO_SUFFIX portable
 #include "kernels.inc"

@@ -1,18 +1,13 @@
-// Requests to the server this page came from, or to the answers prepared beside it; what goes wrong becomes one
-// sentence.
+// Requests to the server this page came from; what goes wrong becomes one sentence.
 import { say } from "./language.js";
 import { recall, remember } from "./storage.js";
 
 const KEY = "elmo-key";
-const ANSWERS = document.documentElement.dataset.answers; // the folder of prepared answers, in a static page
-const LIVE = "http://127.0.0.1:8600/"; // where `elmo serve` listens
 
-export const isPrepared = ANSWERS !== undefined;
-
-export class ApiError extends Error {}
+class ApiError extends Error {}
 
 export function serverAddress() {
-  return isPrepared ? LIVE : new URL(".", location.href.split("#")[0]).href;
+  return new URL(".", location.href.split("#")[0]).href;
 }
 
 export function needsKey() {
@@ -20,7 +15,6 @@ export function needsKey() {
 }
 
 export async function ask(path, body, signal) {
-  if (isPrepared) return lookUp(path, body);
   for (;;) {
     const answer = await send(path, body, signal);
     if (answer.status !== 401) return read(answer);
@@ -28,26 +22,12 @@ export async function ask(path, body, signal) {
   }
 }
 
-const files = new Map();
-
-function load(name) {
-  if (!files.has(name)) files.set(name, send(ANSWERS + name).then(read));
-  return files.get(name);
-}
-
-async function lookUp(path, body) {
-  const key = body ? `${path} ${JSON.stringify(body, Object.keys(body).sort())}` : path;
-  const places = await load("index.json");
-  if (!(key in places)) throw new ApiError(say("notPrepared"));
-  return (await load(places[key]))[key];
-}
-
 async function send(path, body, signal) {
   const headers = { "Content-Type": "application/json" };
   const key = recall(KEY, "sessionStorage");
   if (key) headers.Authorization = `Bearer ${key}`;
   try {
-    return await fetch(path, body ? { method: "POST", headers, body: JSON.stringify(body), signal } : { signal, ...(isPrepared ? {} : { headers }) });
+    return await fetch(path, body ? { method: "POST", headers, body: JSON.stringify(body), signal } : { headers, signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError(say("offline"));

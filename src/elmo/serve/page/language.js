@@ -4,11 +4,13 @@ import { recall, remember } from "./storage.js";
 
 let current = "en";
 
-export function chooseLanguage(given) {
-  const wanted = given ?? recall("elmo-language") ?? (navigator.language.startsWith("zh") ? "zh" : "en");
-  current = wanted in STRINGS ? wanted : "en";
+const IS_TOUCH = matchMedia("(hover: none)").matches;
+
+export function chooseLanguage(requested) {
+  const wanted = requested ?? recall("elmo-language") ?? (navigator.language.startsWith("zh") ? "zh" : "en");
+  current = Object.hasOwn(STRINGS, wanted) ? wanted : "en";
   document.documentElement.lang = current === "zh" ? "zh-CN" : "en";
-  for (const element of document.querySelectorAll("[data-text]")) element.textContent = say(element.dataset.text);
+  for (const element of document.querySelectorAll("[data-text]")) element.textContent = say((IS_TOUCH && element.dataset.touch) || element.dataset.text);
   for (const element of document.querySelectorAll("[data-label]")) element.setAttribute("aria-label", say(element.dataset.label));
   const other = otherLanguage();
   const button = document.getElementById("language");

@@ -48,7 +48,10 @@ function drawMeaning(changed) {
 }
 
 export function showShares() {
+  const isOff = state.byMeaning && byId("by-meaning") !== null;
   byId("by-meaning")?.setAttribute("aria-pressed", String(state.byMeaning));
+  for (const input of byId("sliders").querySelectorAll("input")) input.disabled = isOff;
+  byId("mix-hint").textContent = say(isOff ? "mixOff" : "gammaHint");
   shares(state.weights).forEach((share, layer) => {
     byId(`s-${layer}-value`).textContent = share.toFixed(2);
   });

@@ -1,5 +1,5 @@
 // For each marked word: what else could stand there, and where words are used alike.
-import { ApiError, ask, isPrepared } from "./api.js";
+import { ask } from "./api.js";
 import { byId, make, options } from "./dom.js";
 import { say } from "./language.js";
 import { exists, state } from "./state.js";
@@ -42,16 +42,15 @@ export async function showLists(model, report) {
 }
 
 async function fill(id, marks, find) {
+  if (marks.length && !byId(id).querySelector("h3")) byId(id).replaceChildren(make("p", { class: "hint" }, say("reading")));
   const columns = await Promise.all(marks.map((mark, position) => find(mark, "ab"[position])));
   byId(id).replaceChildren(...(columns.length ? columns : [make("p", { class: "hint" }, say("pickOne"))]));
 }
 
 async function substitutes(model, mark, side, signal) {
   const title = drawTitle(mark, side); // the words may be others when the answer comes
-  const isPhrase = mark[2] > mark[1] + 1;
-  if (isPhrase && model.units === "words") return column(title, side, [], "oneWord");
-  const found = await prepared(ask("substitutes", { ...pointed(mark), model: model.name, top_k: SHOWN_SUBSTITUTES }, signal), isPhrase);
-  if (!found) return column(title, side, [], "notPrepared");
+  if (mark[2] > mark[1] + 1 && model.units === "words") return column(title, side, [], "oneWord");
+  const found = await ask("substitutes", { ...pointed(mark), model: model.name, top_k: SHOWN_SUBSTITUTES }, signal);
   const shares = found.substitutes.map(({ log_probability: log }) => Math.exp(log));
   const rows = found.substitutes.map(({ word }, place) =>
     make(
@@ -63,16 +62,6 @@ async function substitutes(model, mark, side, signal) {
     ),
   );
   return column(title, side, rows);
-}
-
-// Of a static page, not every phrase is prepared; nothing is wrong then.
-async function prepared(answer, isPhrase) {
-  try {
-    return await answer;
-  } catch (error) {
-    if (isPhrase && isPrepared && error instanceof ApiError) return null;
-    throw error;
-  }
 }
 
 async function neighbors(model, mark, side, signal) {

@@ -1,6 +1,6 @@
 // The page as a whole: what was typed is read by the server, what is pointed at is compared here.
 import { showAbout } from "./about.js";
-import { ask, isPrepared } from "./api.js";
+import { ask } from "./api.js";
 import { drawComparison } from "./chart.js";
 import { byId, options } from "./dom.js";
 import { examplesFor, loadExamples } from "./examples.js";
@@ -22,15 +22,18 @@ let mixes = [];
 let comparison = null;
 let typing = null;
 let reading = new AbortController();
+const markedTexts = new Map(); // place -> the word that was marked there
 
 const events = {
   typed(number, text) {
     state.sentences[number] = text;
+    state.isExample = false;
     clearTimeout(typing);
     typing = setTimeout(read, TYPING_MS);
   },
   removed(number) {
     state.sentences.splice(number, 1);
+    state.isExample = false;
     state.read.splice(number, 1);
     state.marks = state.marks.filter(([sentence]) => sentence !== number).map(([s, ...w]) => [s > number ? s - 1 : s, ...w]);
     drawFields(events);
@@ -58,7 +61,7 @@ const events = {
 function group() {
   let isChanged = false;
   state.read.forEach((read, number) => {
-    const spans = state.marks.filter(([sentence]) => sentence === number).map(([, ...span]) => span);
+    const spans = state.marks.filter((mark) => mark[0] === number && exists(mark)).map(([, ...span]) => span);
     const units = groupWords(read.text, read.words, spans);
     isChanged ||= JSON.stringify(units) !== JSON.stringify(read.units);
     read.units = units;
@@ -88,10 +91,11 @@ async function read() {
   reading.abort();
   reading = new AbortController();
   writeAddress(language());
+  for (const mark of state.marks.filter(exists)) markedTexts.set(String(mark), textOf(mark));
   const isEmpty = !state.sentences.some((text) => text.trim());
   byId("empty").hidden = !isEmpty;
   if (isEmpty) {
-    [state.read, state.marks, state.active] = [[], [], null];
+    [state.read, state.active] = [[], null];
     drawWords(events);
     refresh();
     showLists(model(), tell);
@@ -103,7 +107,6 @@ async function read() {
     const asked = { sentences: state.sentences, encoding_format: "base64", model: model().name };
     const kinds = model().has_context ? ["all", "meaning"] : ["all"];
     const [all, meaning] = await Promise.all(kinds.map((layers) => ask("embed", { ...asked, layers }, reading.signal)));
-    const marked = state.marks.map((mark) => (exists(mark) ? textOf(mark) : null));
     state.read = all.sentences.map((sentence, number) => ({
       text: state.sentences[number],
       words: toCodeUnits(state.sentences[number], sentence.words),
@@ -111,8 +114,8 @@ async function read() {
       meaning: meaning ? decode(meaning.sentences[number]).map(([vector]) => vector) : null,
       phrases: new Map(), // "start,end" -> the vector by meaning
     }));
-    state.marks = state.marks.map((mark, number) => follow(mark, marked[number])).filter(exists);
-    state.active = state.marks[0] ?? null;
+    state.marks = state.marks.map(follow);
+    state.active = state.marks.find(exists) ?? null;
     group();
     tell(null);
     drawWords(events);
@@ -125,12 +128,20 @@ async function read() {
   }
 }
 
-// A mark stays on its word while the sentence changes around it, and goes with the word.
-function follow(mark, text) {
-  if (text === null || (exists(mark) && textOf(mark) === text)) return mark;
+// A mark follows its word while the sentence changes around it; if the word itself is changed, it keeps its place.
+function follow(mark) {
+  const text = markedTexts.get(String(mark));
+  if (text === undefined || (exists(mark) && textOf(mark) === text)) return mark;
   const [sentence, start, end] = mark;
-  const places = (state.read[sentence]?.words ?? []).map((_, first) => [sentence, first, first + end - start]);
-  return places.find((place) => exists(place) && textOf(place) === text) ?? null;
+  const { text: sentenceText, words } = state.read[sentence] ?? { words: [] };
+  if (!words.length) return mark; // until there is text again
+  const places = words.map((_, first) => [sentence, first, first + end - start]);
+  const nearest = (one, other) => Math.abs(one[1] - start) - Math.abs(other[1] - start);
+  const same = places.filter((place) => exists(place) && textOf(place) === text).sort(nearest)[0];
+  const there = groupWords(sentenceText, words, []).find((unit) => Math.min(start, words.length - 1) < unit.end);
+  const moved = same ?? [sentence, there.start, there.end];
+  markedTexts.set(String(moved), text);
+  return moved;
 }
 
 // The server counts characters, JavaScript counts halves of the rarer ones.
@@ -140,12 +151,11 @@ function toCodeUnits(text, words) {
   return words.map(({ text: word, start, end }) => ({ text: word, start: places[start], end: places[end] }));
 }
 
-// By meaning, the context of a phrase leaves its own words out, so its vector is not the mean of theirs. Of a static
-// page only the phrases that an example marks are prepared.
+// By meaning, the context of a phrase leaves its own words out, so its vector is not the mean of theirs.
 async function readPhrases() {
   const read = state.read;
   const spans = read.map(({ units, meaning, phrases }, number) => {
-    const places = isPrepared ? state.marks.filter(([sentence]) => sentence === number).map(([, ...span]) => span) : units.map(({ start, end }) => [start, end]);
+    const places = units.map(({ start, end }) => [start, end]);
     return meaning ? places.filter(([start, end]) => end - start > 1 && !phrases.has(`${start},${end}`)) : [];
   });
   if (!spans.some((own) => own.length)) return;
@@ -157,7 +167,7 @@ async function readPhrases() {
     });
     if (read === state.read) refresh();
   } catch (error) {
-    if (error.name !== "AbortError" && !isPrepared) tell(error);
+    if (error.name !== "AbortError") tell(error);
   }
 }
 
@@ -178,7 +188,7 @@ function refresh() {
 async function useExample({ sentences }) {
   const marks = sentences.map(readMarked);
   state.sentences = sentences.map((text, number) => marks[number]?.text ?? text);
-  state.marks = [];
+  [state.marks, state.isExample] = [[], true];
   drawFields(events);
   await read();
   state.marks = marks.flatMap((mark, number) => {
@@ -196,6 +206,23 @@ function useModel() {
   drawSliders(refresh, model().has_context);
   setUpLists(model(), () => showLists(model(), tell));
   setUpMap(model(), examplesFor(model()).senses, tell, shownMap);
+}
+
+// The model for the language of the page, unless a visitor's own sentences are on it.
+function chooseModel() {
+  if (state.sentences.length && !state.isExample) return;
+  state.model = served.models.find(({ card }) => card.language?.startsWith(language()))?.name ?? state.model;
+  byId("model").value = model()?.name ?? "";
+}
+
+// Another model: its examples, in place of another one's, or the visitor's sentences computed by it.
+function startModel() {
+  state.mapped = [];
+  drawExamples();
+  useModel();
+  showTab();
+  if (state.isExample) useExample(examplesFor(model()).compare[0]);
+  else read();
 }
 
 function shownMap() {
@@ -227,19 +254,27 @@ function chooseTab(name) {
 }
 
 // Text in a script that the model has hardly seen gets vectors that mean little.
-function isFamiliar(text) {
+function knows({ scripts }, text) {
   const letters = text.match(/\p{L}/gu) ?? [];
-  const scripts = model()?.scripts ?? [];
-  if (!letters.length || !scripts.length) return true;
-  const known = new RegExp(scripts.map((script) => `\\p{Script=${script}}`).join("|"), "u");
-  return 2 * letters.filter((letter) => known.test(letter)).length >= letters.length;
+  const known = (scripts ?? []).map(scriptPattern).filter(Boolean);
+  return !letters.length || !known.length || 2 * letters.filter((letter) => known.some((script) => script.test(letter))).length >= letters.length;
+}
+
+function scriptPattern(name) {
+  try {
+    return new RegExp(`\\p{Script=${name}}`, "u");
+  } catch {
+    return null; // not a name of Unicode
+  }
 }
 
 function showScriptNote() {
-  const isStrange = !isFamiliar(state.sentences.join(" "));
-  byId("script-note").hidden = !isStrange;
-  const scripts = (model().scripts ?? []).join(", ");
-  byId("script-note").textContent = isStrange ? say("unfamiliarScript", { model: model().name, scripts }) : "";
+  const foreign = state.sentences.find((text) => !knows(model(), text));
+  byId("script-note").hidden = foreign === undefined;
+  if (foreign === undefined) return;
+  const better = served.models.find((other) => knows(other, foreign));
+  const note = say("unfamiliarScript", { model: model().name, scripts: model().scripts.join(", ") });
+  byId("script-note").textContent = better ? `${note} ${say("useModel", { name: better.name })}` : note;
 }
 
 function drawExamples() {
@@ -249,8 +284,6 @@ function drawExamples() {
 
 function drawTexts() {
   showTheme();
-  byId("prepared").hidden = !isPrepared;
-  byId("api-link").hidden = isPrepared;
   if (!served.models.length) return;
   drawExamples();
   drawFields(events);
@@ -290,17 +323,21 @@ function listen() {
     target.value = "";
   };
   byId("empty-example").onclick = () => useExample(examplesFor(model()).compare[0]);
+  byId("function-words").onchange = ({ target }) => {
+    state.hasFunctionWords = target.checked;
+    shade(mixes);
+  };
   byId("model").onchange = ({ target }) => {
     state.model = target.value;
-    drawExamples();
-    useModel();
-    showTab();
-    read();
+    startModel();
   };
   byId("language").onclick = () => {
     switchLanguage();
-    writeAddress(language());
+    const before = model();
+    chooseModel();
     drawTexts();
+    if (model() !== before) startModel();
+    writeAddress(language());
   };
   byId("theme").onclick = switchTheme;
   byId("share").onclick = share;
@@ -324,6 +361,7 @@ async function start() {
     tell(error);
     return;
   }
+  if (state.model === null) chooseModel();
   options(byId("model"), served.models.map(({ name }) => [name, name]), model().name);
   byId("model-choice").hidden = served.models.length < 2;
   const isNew = !state.sentences.length;

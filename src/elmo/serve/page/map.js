@@ -1,5 +1,5 @@
 // The map of senses: one word in many sentences, placed by each layer and coloured by sense.
-import { ask, isPrepared } from "./api.js";
+import { ask } from "./api.js";
 import { byId, draw, make, options } from "./dom.js";
 import { say } from "./language.js";
 import { state } from "./state.js";
@@ -8,7 +8,6 @@ import { readMarked } from "./units.js";
 const SIZE = 420;
 const MARGIN = 26;
 const TYPING_MS = 400;
-const FALL_APART_MS = 900;
 const MOST_SENSES = 5;
 const SHAPES = ["M-6 0a6 6 0 1 0 12 0a6 6 0 1 0-12 0z", "M-5.5-5.5h11v11h-11z", "M0-7l6.6 12h-13.2z", "M0-7.5l7 7.5-7 7.5-7-7.5z", "M-6-6l12 12M6-6l-12 12"];
 let found = null; // the last answer
@@ -31,13 +30,11 @@ export function setUpMap(model, examples, report, changed) {
   };
   const counts = Array.from({ length: MOST_SENSES }, (_, number) => [String(number + 1), String(number + 1)]);
   options(byId("map-count"), [["0", say("asFound")], ...counts], String(state.numSenses));
-  byId("map-count").disabled = isPrepared;
   byId("map-count").onchange = ({ target }) => {
     state.numSenses = Number(target.value);
     showMap(model, report, changed);
   };
   const field = byId("map-text");
-  byId("map-edit").hidden = isPrepared;
   field.placeholder = say("mapPlaceholder");
   field.value = state.mapped.join("\n");
   field.oninput = () => {
@@ -79,14 +76,13 @@ export async function showMap(model, report, changed) {
     return;
   }
   const count = Math.min(state.numSenses, sentences.length);
+  if (!found) byId("map").replaceChildren(make("p", { class: "empty" }, say("reading")));
   const body = { sentences, model: model.name, ...(count ? { num_senses: count } : {}) };
   try {
     const answer = await ask("senses", body, requests.signal);
-    const isNew = asked === null || asked.join("\n") !== sentences.join("\n");
     [found, asked] = [answer, sentences];
     report(null);
     drawMap(changed);
-    if (isNew && state.mapLayer === null) fallApart();
     changed();
   } catch (error) {
     if (error.name !== "AbortError") report(error);
@@ -116,7 +112,7 @@ function drawMap(changed) {
   const dots = found.occurrences.map(({ sense }, number) =>
     draw(
       "g",
-      { class: `dot sense-${sense % SHAPES.length}`, "data-number": number, onmouseenter: () => point(number), onmouseleave: () => point(null) },
+      { class: `dot sense-${sense % SHAPES.length}`, "data-number": number, onmouseenter: () => highlight(number), onmouseleave: () => highlight(null) },
       draw("circle", { class: "halo", r: 13 }),
       draw("path", { d: SHAPES[sense % SHAPES.length] }),
     ),
@@ -159,7 +155,7 @@ function drawSentence(number) {
   const { sense } = found.occurrences[number];
   return make(
     "li",
-    { class: `sense-${sense % SHAPES.length}`, "data-number": number, onmouseenter: () => point(number), onmouseleave: () => point(null) },
+    { class: `sense-${sense % SHAPES.length}`, "data-number": number, onmouseenter: () => highlight(number), onmouseleave: () => highlight(null) },
     drawSign(sense),
     make("span", {}, text.slice(0, start), make("mark", {}, text.slice(start, end)), text.slice(end)),
   );
@@ -179,15 +175,7 @@ function placeDots({ layer, points }) {
   byId("map-said").textContent = say("mapText", { word: found.word, count: found.occurrences.length, layer: layerName(layer), senses });
 }
 
-// A new map begins with the word alone, where all occurrences are one point, unless motion is unwanted.
-function fallApart() {
-  if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
-  const shown = found;
-  placeDots(found.layers[0]);
-  setTimeout(() => shown === found && placeDots(shownLayer()), FALL_APART_MS);
-}
-
-function point(number) {
+function highlight(number) {
   for (const each of document.querySelectorAll("#panel-senses [data-number]")) {
     each.classList.toggle("pointed", number !== null && each.dataset.number === String(number));
   }

@@ -1,5 +1,4 @@
 // The sentences: a field for each, and below it its words, shaded by how alike they are to the one pointed at.
-import { isPrepared } from "./api.js";
 import { byId, make } from "./dom.js";
 import { say } from "./language.js";
 import { MAX_SENTENCES, exists, same, state, stretchMark, textOf, toggleMark } from "./state.js";
@@ -14,11 +13,25 @@ function fit(field) {
   field.style.height = `${field.scrollHeight + 2}px`;
 }
 
+// Words that stand in similar places of all sentences; their vectors are near those of many words.
+const FUNCTION_WORDS = new Set(
+  (
+    "a an the this that these those and or but if of to in on at by for from with as into than so not no i you he she it we they " +
+    "me him her us them my your his its our their is are was were be been am do does did has have had will would can could " +
+    "should may might must there here who which what when where how very too also just 's n't 't 的 了 在 是 和 与 着 过 地 得 " +
+    "也 都 就 很 不 没 有 我 你 他 她 它 我们 你们 他们 这 那 这个 那个 一 个 一个 把 被 给 对 从 到 上 里 中 吗 呢 吧 啊 之 而"
+  ).split(" "),
+);
+
+function isFunctionWord(text) {
+  return FUNCTION_WORDS.has(text.toLowerCase()) || !/[\p{L}\p{N}]/u.test(text);
+}
+
 export function drawFields(events) {
   const rows = state.sentences.map((text, number) => drawRow(text, number, events));
   byId("sentences").replaceChildren(...rows);
   for (const field of document.querySelectorAll(".entry textarea")) fit(field);
-  byId("add").hidden = isPrepared || state.sentences.length >= MAX_SENTENCES;
+  byId("add").hidden = state.sentences.length >= MAX_SENTENCES;
 }
 
 function drawRow(text, number, events) {
@@ -27,7 +40,6 @@ function drawRow(text, number, events) {
     id: `sentence-${number}`,
     spellcheck: "false",
     placeholder: say("placeholder"),
-    readonly: isPrepared,
     oninput: () => {
       fit(field);
       events.typed(number, field.value);
@@ -49,7 +61,7 @@ function drawRow(text, number, events) {
     "aria-label": say("wordsOf", { number: number + 1 }),
     onmouseleave: () => events.pointed(null),
   });
-  return make("div", { class: "sentence" }, make("div", { class: "entry" }, label, !isPrepared && state.sentences.length > 1 ? remove : null), words);
+  return make("div", { class: "sentence" }, make("div", { class: "entry" }, label, state.sentences.length > 1 ? remove : null), words);
 }
 
 export function drawWords(events) {
@@ -139,10 +151,11 @@ export function shade(mixes) {
   const found = state.read.flatMap(({ units }, sentence) =>
     units.map(({ start, end }) => {
       const own = [sentence, start, end];
-      return { place: own, alike: target ? cosine(target, vectorOf(mixes, own)) : null };
+      const isHidden = !state.hasFunctionWords && isFunctionWord(textOf(own)) && !state.marks.some((mark) => same(mark, own));
+      return { place: own, isHidden, alike: target ? cosine(target, vectorOf(mixes, own)) : null };
     }),
   );
-  const others = found.filter((each) => place && !same(each.place, place));
+  const others = found.filter((each) => place && !each.isHidden && !same(each.place, place));
   const lowest = Math.min(...others.map((each) => each.alike));
   const highest = Math.max(...others.map((each) => each.alike));
   for (const each of found) showAlike(each, place, lowest, highest);
@@ -150,16 +163,18 @@ export function shade(mixes) {
   return others.sort((one, other) => other.alike - one.alike);
 }
 
-function showAlike({ place, alike }, active, lowest, highest) {
+function showAlike({ place, alike, isHidden }, active, lowest, highest) {
   const button = byId(wordId(place));
   if (!button) return;
   const text = textOf(place);
   const isActive = same(place, active);
   const range = highest - lowest;
-  const heat = active && !isActive ? (range > 1e-9 ? (alike - lowest) / range : 1) : 0;
+  const isShaded = Boolean(active) && !isActive && !isHidden;
+  const heat = isShaded ? (range > 1e-9 ? (alike - lowest) / range : 1) : 0;
   button.style.setProperty("--alike", heat.toFixed(3));
   button.classList.toggle("active", isActive);
-  button.lastChild.textContent = active ? (isActive ? "" : show(alike)) : "";
+  button.classList.toggle("faint", Boolean(active) && isHidden && !isActive);
+  button.lastChild.textContent = isShaded ? show(alike) : "";
   button.dataset.cosine = active ? String(alike) : "";
   const position = state.marks.findIndex((mark) => same(mark, place));
   button.setAttribute("aria-pressed", String(position >= 0));

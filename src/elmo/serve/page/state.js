@@ -9,6 +9,8 @@ export const state = {
   active: null, // [sentence, start, end] that is pointed at
   weights: [], // s_0 … s_L, not yet divided by their sum
   gamma: 1,
+  isExample: false, // the sentences are those of an example
+  hasFunctionWords: false, // shade function words too
   byMeaning: true, // compare by the context layer too, if the model has one, else by the mix of layers
   model: null, // name, or null for the first
   tab: "meaning",
@@ -51,8 +53,9 @@ export function stretchMark(place) {
 export function readAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
   const numbers = (text) => text.split(",").map(Number).filter(Number.isFinite);
+  const isPlace = (mark) => [2, 3].includes(mark.length) && mark.every((value) => Number.isSafeInteger(value) && value >= 0);
   state.sentences = given.getAll("s").slice(0, MAX_SENTENCES);
-  const marks = given.getAll("mark").map(numbers).filter((mark) => mark.length === 2 || mark.length === 3);
+  const marks = given.getAll("mark").map(numbers).filter(isPlace);
   state.marks = marks.map(([sentence, start, end]) => [sentence, start, end ?? start + 1]).slice(0, 2);
   state.weights = given.has("weights") ? numbers(given.get("weights")).map((w) => Math.max(0, Math.min(1, w))) : [];
   state.gamma = Math.max(0.1, Math.min(3, Number(given.get("gamma") ?? 1) || 1));

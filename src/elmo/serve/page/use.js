@@ -1,5 +1,5 @@
 // "Use this": the code that computes what is shown, in Python and with curl.
-import { isPrepared, needsKey, serverAddress } from "./api.js";
+import { needsKey, serverAddress } from "./api.js";
 import { byId, make } from "./dom.js";
 import { say } from "./language.js";
 import { foundSenses } from "./map.js";
@@ -142,9 +142,7 @@ function marked([sentence, start, end]) {
 
 function request(path, body) {
   const key = needsKey() ? ' -H "Authorization: Bearer $ELMO_KEY"' : "";
-  const sent = isPrepared ? Object.fromEntries(Object.entries(body).filter(([name]) => name !== "model")) : body;
-  const data = JSON.stringify(sent).replaceAll("'", "'\\''");
-  const first = isPrepared ? `# ${say("codeServe")}\n` : "";
-  return `${first}curl ${serverAddress()}${path}${key} -d '${data}'`;
+  const data = JSON.stringify(body).replaceAll("'", "'\\''");
+  return `curl ${serverAddress()}${path}${key} -d '${data}'`;
 }
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, cast
 
 from torch import Tensor, nn
 
+from elmo.layer import LayerMixes
 from elmo.tasks.examples import Words
 from elmo.tasks.networks import Batcher, Encoder
 from elmo.tasks.settings import TaskSettings
@@ -22,7 +23,12 @@ class TaskNetwork(nn.Module):
     """Examples -> a loss or predictions."""
 
     encoder: Encoder
-    remembers = False  # whether it is not trained, but shown every training example once, by `absorb`
+    fits_directly = False  # whether `fit_examples` trains it in one call, instead of the gradients of `loss`
+
+    @property
+    def mixes(self) -> LayerMixes | None:
+        """The module that mixes the layers of the biLM, if there is one."""
+        return self.encoder.mixes if hasattr(self, "encoder") else None
 
     def loss(self, examples: Sequence[Any], batcher: Batcher) -> Tensor:
         """Return the mean loss of a batch."""
@@ -32,8 +38,8 @@ class TaskNetwork(nn.Module):
         """Return the prediction of each example."""
         raise NotImplementedError
 
-    def absorb(self, examples: Sequence[Any], batcher: Batcher) -> None:
-        """Remember what these examples say."""
+    def fit_examples(self, examples: Sequence[Any], batcher: Batcher, seed: int) -> Sequence[Any] | None:
+        """Train on all examples; return the prediction of each by a network that had not seen it, if there are."""
         raise NotImplementedError
 
 

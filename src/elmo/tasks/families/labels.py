@@ -80,7 +80,7 @@ class _LabelNetwork(TaskNetwork):
 class _Classifier(_LabelNetwork):
     """h -> pooled over the words -> a score for each label.
 
-    A phrase is pooled over its words after the whole text was encoded, so its label costs no further reading.
+    A phrase is pooled over its words after the whole text was encoded, so its label costs no further encoding.
     """
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
@@ -116,8 +116,12 @@ class _Classifier(_LabelNetwork):
         return self._score_texts(self._encode(examples, batcher), examples)
 
     def _score_texts(self, states: Tensor, examples: Sequence[LabelledText]) -> Tensor:
-        wholes = [(0, len(example.words)) for example in examples]
-        scores: Tensor = self.scores(self._pool(states, range(len(examples)), wholes))
+        mask = span_mask([(0, len(example.words)) for example in examples], states.shape[1])
+        if self.attention is not None:
+            pooled = self.attention(states, mask)
+        else:
+            pooled = torch.cat([pool_max(states, mask), pool_mean(states, mask)], dim=-1)
+        scores: Tensor = self.scores(self._hide(pooled))
         return scores
 
     def _pool(self, states: Tensor, rows: Sequence[int], spans: Sequence[Span]) -> Tensor:
@@ -127,6 +131,9 @@ class _Classifier(_LabelNetwork):
             pooled = self.attention(states[numbers], span_mask(spans, states.shape[1]))
         else:
             pooled = pool_ranges(states, numbers, spans)
+        return self._hide(pooled)
+
+    def _hide(self, pooled: Tensor) -> Tensor:
         hidden: Tensor = self.dropout(F.relu(self.hidden(pooled)))
         return hidden
 

@@ -21,6 +21,8 @@ from elmo.tasks.networks import VERY_LOW, Batcher, pool_mean, span_mask
 from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import Tokenizer, read_sentence
 
+_EXAMPLES_AT_ONCE = 32
+
 
 @dataclass(frozen=True)
 class SensePrediction:
@@ -35,13 +37,13 @@ class _SenseNetwork(TaskNetwork):
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
         super().__init__()
         self.encoder = make_encoder(0)
-        self.remembers = settings.network.method == "nearest"
+        self.fits_directly = settings.network.method == "nearest"
         self._senses: dict[str, list[str]] = labels["senses"]
         self._first: dict[str, str] = labels.get("first_senses", {})
         pairs = [(entry, key) for entry, keys in self._senses.items() for key in keys]
         self._rows = {pair: row for row, pair in enumerate(pairs)}
         self.sums: Tensor
-        if self.remembers:
+        if self.fits_directly:
             self.register_buffer("sums", torch.zeros(len(pairs), self.encoder.input_dim))
             self.requires_grad_(False)
         else:
@@ -50,11 +52,13 @@ class _SenseNetwork(TaskNetwork):
             nn.init.normal_(self.vectors.weight, std=0.01)
             nn.init.zeros_(self.bias.weight)
 
-    def absorb(self, examples: Sequence[SenseSentence], batcher: Batcher) -> None:
-        vectors, targets = self._pool(examples, batcher)
-        for vector, target in zip(vectors, targets, strict=True):
-            for key in target.keys or ():
-                self.sums[self._rows[entry_of(target), key]] += vector
+    def fit_examples(self, examples: Sequence[SenseSentence], batcher: Batcher, seed: int) -> None:
+        """Add the vector of every target to the sum of its sense."""
+        for start in range(0, len(examples), _EXAMPLES_AT_ONCE):
+            vectors, targets = self._pool(examples[start : start + _EXAMPLES_AT_ONCE], batcher)
+            for vector, target in zip(vectors, targets, strict=True):
+                for key in target.keys or ():
+                    self.sums[self._rows[entry_of(target), key]] += vector
 
     def loss(self, examples: Sequence[SenseSentence], batcher: Batcher) -> Tensor:
         """Return the mean of -log p of the correct senses, over targets that have a choice."""
@@ -84,8 +88,8 @@ class _SenseNetwork(TaskNetwork):
 
     def _pool(self, examples: Sequence[SenseSentence], batcher: Batcher) -> tuple[Tensor, list[SenseTarget]]:
         batch = batcher([example.words for example in examples])
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.remembers):
-            states = self.encoder.read_inputs(batch) if self.remembers else self.encoder(batch)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.fits_directly):
+            states = self.encoder.read_inputs(batch) if self.fits_directly else self.encoder(batch)
         rows = [row for row, example in enumerate(examples) for _ in example.targets]
         targets = [target for example in examples for target in example.targets]
         inside = span_mask([target.span for target in targets], states.shape[1])
@@ -97,7 +101,7 @@ class _SenseNetwork(TaskNetwork):
         width = max(map(len, candidates))
         rows = torch.tensor([row + [0] * (width - len(row)) for row in candidates])
         real = torch.tensor([[number < len(row) for number in range(width)] for row in candidates])
-        if self.remembers:
+        if self.fits_directly:
             means = F.normalize(self.sums[rows], dim=-1)
             scores = (means @ F.normalize(vectors, dim=-1)[..., None])[..., 0]
         else:

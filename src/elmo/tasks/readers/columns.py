@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from elmo.errors import InputError
 from elmo.files.rows import Record
+from elmo.tasks.settings import TARGETS
 
 if TYPE_CHECKING:
     from elmo.tasks.readers.tables import Table
@@ -66,10 +67,6 @@ ROLES: dict[str, tuple[Role, ...]] = {
         Role("start", ("answer_start", "start"), needed=False),
     ),
 }
-TARGETS = {
-    "tagging": "tag", "classification": "label", "pairs": "label", "relations": "label",
-    "question_answering": "answer",
-}  # fmt: skip
 COLUMN_NAMES = frozenset(name for roles in ROLES.values() for role in roles for name in role.usual).union(
     _SCORES, ("id", "idx", "pair_id"), *_PAIRS
 )
@@ -100,11 +97,18 @@ def find_columns(
     for role in roles:
         is_needed = role.needed and (labelled or role.name != TARGETS[family])
         if role.name not in found and is_needed:
+            row = ", ".join(f"{name}={value!r:.30}" for name, value in table.first_rows[0].fields.items())
             raise InputError(
-                f"{table.name}: no column was found for the {role.name}; it has {', '.join(table.names)}. Name it "
-                f"with --column {role.name}=NAME."
+                f"{table.name}: no column was found for the {role.name}; its first row is {row}. Name the column "
+                f"with {_flag_of(role.name, family)}."
             )
     return found
+
+
+def _flag_of(role: str, family: str) -> str:
+    if role == TARGETS[family]:
+        return "--label-column NAME"
+    return "--text-column NAME" if role in ("text", "word") else f"--column {role}=NAME"
 
 
 def get_field(fields: Mapping[str, Any], name: str) -> Any:

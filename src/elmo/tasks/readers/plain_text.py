@@ -22,16 +22,10 @@ _HALVES = {
     "question_answering": ("a question and its passage", "Who came? ||| Ann came to Paris by train."),
 }
 _MARK = re.compile(r"\[([^\[\]]+)\]")
-# WordNet's detachment rules: the ending of an inflected word and that of its lemma.
-_ENDINGS = (
-    ("s", ""), ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"), ("men", "man"),
-    ("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", ""), ("er", ""),
-    ("est", ""), ("er", "e"), ("est", "e"),
-)  # fmt: skip
 
 
 class PlainTextReader(Reader):
-    """Sentences of a text without labels; empty lines are skipped."""
+    """Sentences of a text without labels; `write` and `end` repeat its blank lines, to keep outputs in step."""
 
     def __init__(
         self, lines: Lines, family: str, tokenizer: Tokenizer, *, sense_entries: Collection[str] = ()
@@ -40,16 +34,28 @@ class PlainTextReader(Reader):
         self.columns = {}
         self._lines, self._family, self._tokenizer = lines, family, tokenizer
         self._entries = frozenset(sense_entries)
+        self._blank_lines: dict[Place, int] = {}  # how many are before each example that has any
+        self._num_blank = 0  # after the last example so far
 
     def __iter__(self) -> Iterator[Any]:
         for line in self._lines:
-            if line.strip():
-                yield self._example(line.strip(), self._lines.place())
+            if not line.strip():
+                self._num_blank += 1
+                continue
+            place = self._lines.place()
+            if self._num_blank:
+                self._blank_lines[place], self._num_blank = self._num_blank, 0
+            yield self._example(line.strip(), place)
 
     def write(self, example: Any, prediction: Any) -> str:
         """Return the rows of an example, tab-separated; an empty line follows a tagged sentence."""
-        rows = "".join("\t".join(cells) + "\n" for cells in prediction_rows(example, prediction))
+        rows = "\n" * self._blank_lines.pop(example.place, 0)
+        rows += "".join("\t".join(cells) + "\n" for cells in prediction_rows(example, prediction))
         return rows + "\n" if isinstance(example, TaggedSentence) else rows
+
+    def end(self) -> str:
+        """Return the blank lines after the last example."""
+        return "\n" * self._num_blank
 
     def _words(self, text: str) -> tuple[str, ...]:
         return tuple(word.text for word in self._tokenizer(text))
@@ -100,15 +106,13 @@ class PlainTextReader(Reader):
         if hash_sign:
             return (shown if bar else lemma).strip(), lemma.strip().replace(" ", "_"), pos.strip().upper()
         shown, lemma = (shown.strip(), entry.strip()) if bar else (entry.strip(), entry.strip())
-        for candidate in _lemmas(lemma.lower().replace(" ", "_")):
-            known = sorted(each for each in self._entries if each.rpartition("#")[0] == candidate)
-            if len(known) > 1:
-                parts = ", ".join(each.rpartition("#")[2] for each in known)
-                instance = known[0] if shown.lower() == candidate else f"{shown}|{known[0]}"
-                raise InputError(f"{place}: [{text}] may be {parts}; say which, as in [{instance}].")
-            if known:
-                return shown, candidate, known[0].rpartition("#")[2]
-        return shown, lemma, ""
+        name = lemma.lower().replace(" ", "_")
+        known = sorted(entry for entry in self._entries if entry.rpartition("#")[0] == name)
+        if len(known) > 1:
+            choices = ", ".join(entry.rpartition("#")[2] for entry in known)
+            instance = known[0] if shown.lower() == name else f"{shown}|{known[0]}"
+            raise InputError(f"{place}: [{text}] may be {choices}; say which, as in [{instance}].")
+        return (shown, name, known[0].rpartition("#")[2]) if known else (shown, lemma, "")
 
 
 def prediction_rows(example: Any, prediction: Any) -> list[tuple[str, ...]]:
@@ -135,13 +139,3 @@ def _record_cells(example: Any) -> tuple[str, ...]:
     if isinstance(example, Question):
         return (example.record.split(separator)[0].strip(),)
     return (" ".join(example.record.split("\t")),)
-
-
-def _lemmas(word: str) -> Iterator[str]:
-    yield word
-    for ending, replacement in _ENDINGS:
-        if word.endswith(ending) and len(word) > len(ending) + 1:
-            stem = word[: -len(ending)]
-            yield stem + replacement
-            if not replacement and len(stem) > 2 and stem[-1] == stem[-2]:  # stopped -> stop
-                yield stem[:-1]

@@ -1,4 +1,4 @@
-"""CSV, TSV, JSON lines and JSON arrays -> the examples of a family, and examples back to rows with predictions.
+"""CSV, TSV, JSON, TREC lines and records -> the examples of a family, and examples back to rows with predictions.
 
 Columns of a table without a header are named by number, from 1.
 """
@@ -17,28 +17,29 @@ from elmo.errors import InputError
 from elmo.files.rows import Record, read_cells, read_json_array, read_json_lines
 from elmo.files.sources import BrokenRow, Lines, Place
 from elmo.tasks.examples import LabelledText, MarkedPair, Question, Reader, SentencePair, TaggedSentence
-from elmo.tasks.readers.columns import COLUMN_NAMES, MOST_NAME_WORDS, TARGETS, find_columns, get_field
-from elmo.tasks.settings import ReadSettings
+from elmo.tasks.readers.columns import COLUMN_NAMES, MOST_NAME_WORDS, find_columns, get_field
+from elmo.tasks.settings import TARGETS, ReadSettings, Records
 from elmo.text.tokenize import split_on_spaces
 
-TableKind: TypeAlias = Literal["csv", "tsv", "jsonl", "json"]
+TableKind: TypeAlias = Literal["csv", "tsv", "jsonl", "json", "trec"]
 RowT = TypeVar("RowT", Record, tuple[int, list[str]])
 ROWS_LOOKED_AT = 200
 _DELIMITERS = (",", ";", "\t", "|")
+TREC_LINE = re.compile(r"([A-Z]{2,}):(\S+) (.+)")  # LABEL:sublabel text
 _NAME_LIKE = re.compile(r"[^\W\d][\w.:#/-]{0,39}")
 
 
 class Table:
     """Records of a table, one by one; `first_rows` are known before."""
 
-    def __init__(self, lines: Lines, kind: TableKind, settings: ReadSettings) -> None:
+    def __init__(self, source: Lines | Records, kind: TableKind, settings: ReadSettings) -> None:
         """The header and the delimiter of CSV are detected unless `settings` state them."""
-        self._lines, self.kind, self.name = lines, kind, lines.name
+        self._source, self.kind, self.name = source, kind, source.name
         self.is_json = kind in ("json", "jsonl")
         self.delimiter = "\t" if kind == "tsv" else settings.delimiter
         self.has_header = False
         self._num_written = 0
-        rows = self._read_json() if self.is_json else self._read_separated(settings.header)
+        rows = self._read(settings.header)
         self.first_rows = list(itertools.islice(rows, ROWS_LOOKED_AT))
         if not self.first_rows:
             where = " below its first one, which is taken for the names of the columns" if self.has_header else ""
@@ -62,13 +63,13 @@ class Table:
 
     def place(self, record: Record) -> Place:
         """Return where a record begins."""
-        return Place(self.name, record.number)
+        return Place(self.name, record.number, "row" if isinstance(self._source, Records) else "line")
 
     def begin(self) -> str:
         """Return the header, or what opens an array; columns that a prediction adds are known by then."""
         if self.kind == "json":
             return "[\n"
-        return self._format(self.names) if self.has_header else ""
+        return self._format(self.names) if self.has_header and self.kind != "trec" else ""
 
     def write(self, record: Record, changes: dict[str, Any]) -> str:
         """Return a row with some fields changed; a new field becomes the last."""
@@ -88,16 +89,32 @@ class Table:
         return "\n]\n" if self.kind == "json" else ""
 
     def _format(self, cells: list[str]) -> str:
+        if self.kind == "trec":
+            return f"{cells[0]}:{cells[1]} {cells[2]}\n"
         if self.kind == "tsv":
             return "\t".join(cells) + "\n"
         text = io.StringIO()
         csv.writer(text, delimiter=self.delimiter or ",", lineterminator="\n").writerow(cells)
         return text.getvalue()
 
-    def _read_json(self) -> Iterator[Record]:
+    def _read(self, header: bool | None) -> Iterator[Record]:
+        source = self._source
+        if isinstance(source, Records):
+            return (Record(number, row) for number, row in enumerate(source.rows, start=1))
         if self.kind == "json":
-            return read_json_array("\n".join(self._lines), self.name)
-        return self._unbroken(read_json_lines(self._lines))
+            return read_json_array("\n".join(source), self.name)
+        if self.kind == "jsonl":
+            return self._unbroken(read_json_lines(source))
+        return self._read_trec(source) if self.kind == "trec" else self._read_separated(source, header)
+
+    def _read_trec(self, lines: Lines) -> Iterator[Record]:
+        self.has_header = True  # the columns have names, which are not written
+        for line in lines:
+            match = TREC_LINE.match(line)
+            if match is None and line.strip():
+                raise lines.fail(f"{line!r:.60} is not LABEL:sublabel text, as TREC's questions are.")
+            if match is not None:
+                yield Record(lines.number, dict(zip(("label", "sublabel", "text"), match.groups(), strict=True)))
 
     def _unbroken(self, rows: Iterator[RowT | BrokenRow]) -> Iterator[RowT]:
         for row in rows:
@@ -105,10 +122,10 @@ class Table:
                 raise row.to_error(self.name)
             yield row
 
-    def _read_separated(self, header: bool | None) -> Iterator[Record]:
+    def _read_separated(self, source: Lines, header: bool | None) -> Iterator[Record]:
         if self.delimiter is None:
-            self.delimiter = _find_delimiter(self._lines.peek(ROWS_LOOKED_AT))
-        lines = (line + "\n" for line in self._lines)
+            self.delimiter = _find_delimiter(source.peek(ROWS_LOOKED_AT))
+        lines = (line + "\n" for line in source)
         cells_of_rows = self._unbroken(read_cells(lines, self.delimiter, quoted=self.kind == "csv"))
         rows = (row for row in cells_of_rows if any(cell.strip() for cell in row[1]))
         ahead = list(itertools.islice(rows, ROWS_LOOKED_AT + 1))

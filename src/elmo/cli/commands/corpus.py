@@ -1,0 +1,229 @@
+"""`elmo prepare`, `static` and `fuse`: raw text -> a corpus -> static vectors and context layers."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+from elmo.cli import options
+from elmo.cli.command import argument, option
+from elmo.cli.commands.models import RewriteOptions, write_model
+from elmo.cli.run import resumable
+from elmo.config import ContextConfig
+from elmo.corpus.settings import Split
+from elmo.errors import InputError
+from elmo.files.durable import output_file
+from elmo.progress import progress_bar
+
+if TYPE_CHECKING:
+    from elmo.config import Script
+
+
+TextInputs = Annotated[
+    list[str],
+    argument(
+        "INPUT",
+        "Files .txt, .jsonl or .parquet, plain or compressed (.gz, .xz, .bz2, .zst), or patterns such as "
+        "'texts/*.txt.xz'; - is standard input, plain text.",
+    ),
+]
+TextColumn = Annotated[str, option("--column NAME", "Column of the text in .jsonl and .parquet files.")]
+
+
+def prepare(
+    inputs: TextInputs,
+    output: Path = option("--output -o DIR", "Folder to write."),
+    column: TextColumn = "text",
+    split: Split = option(
+        "",
+        "sentences: every line is a paragraph, split into sentences. lines: every line is a sentence. "
+        "none: a document (lines up to a blank one, a record or a row) is one sequence.",
+        "sentences",
+    ),
+    language: str | None = option(
+        "CODE", "Language whose rules split the sentences, for example de.", None, shown="en"
+    ),
+    split_on_spaces: options.SplitOnSpaces = False,
+    characters: list[str] | None = option(
+        "SCRIPT",
+        "Script without spaces whose letters are the units of the model, such as Han; repeatable.",
+        None,
+        shown=False,
+    ),
+    vocabulary_size: int | None = option(
+        "N", "Number of words that the softmax predicts, <S>, </S> and <UNK> included.", None, shown="40000"
+    ),
+    min_count: int | None = option("N", "Instead of a size: take every word that occurs at least N times.", None),
+    vocabulary: Path | None = option(
+        "FILE", "Instead of a size: take these words, one per line, <S>, </S> and <UNK> among them.", None
+    ),
+    workers: int | None = option(
+        "N", "Number of processes that tokenize.", None, shown="number of cores, at most 8"
+    ),
+    force: bool = option("--force", "Replace another corpus in DIR.", False),
+    as_json: options.AsJson = False,
+) -> None:
+    """Turn raw text into a corpus for training.
+
+    The command can be stopped at any time: the same command resumes it.
+
+    \b
+    Examples:
+      elmo prepare 'texts/*.txt.xz' --output corpus
+      zcat dump.gz | elmo prepare - --split lines --output corpus
+      elmo prepare chinese.txt --characters Han --language zh --output corpus
+    """
+    from elmo.corpus import prepare as preparation
+
+    with resumable():
+        corpus = preparation.prepare(
+            inputs,
+            output,
+            column=column,
+            split=split,
+            language=language,
+            split_on_spaces=split_on_spaces,
+            characters=cast("list[Script]", characters or []),
+            vocabulary_size=vocabulary_size,
+            min_count=min_count,
+            vocabulary=vocabulary,
+            workers=workers,
+            force=force,
+            progress=True,
+        )
+    counts: dict[str, Any] = corpus.manifest["counts"]
+    if as_json:
+        print(json.dumps({"folder": str(output), **counts, "num_shards": corpus.num_shards}))
+        return
+    print(
+        f"{output} holds {counts['num_words']:,} words in {counts['num_sentences']:,} sentences; "
+        f"{counts['num_distinct_words']:,} words are distinct, {counts['vocabulary_size']:,} are in the "
+        f"vocabulary, {counts['unknown_rate']:.2%} of the text is unknown."
+    )
+
+
+CorpusArgument = Annotated[Path, argument("CORPUS", "Folder that elmo prepare wrote.")]
+NumWords = Annotated[int, option("--words", "Number of words, the most frequent ones.", min=2)]
+Dimensions = Annotated[int, option("--dim", "Dimensions of the static vectors.", min=1)]
+Seed = Annotated[int, option("--seed", "Random seed.", min=0)]
+
+
+def static(
+    corpus: CorpusArgument,
+    output: Path = option("--output -o FILE", "Text file to write."),
+    words: NumWords = 40_000,
+    dim: Dimensions = 256,
+    window: int = option("", "Maximum distance of two words that are counted.", 8, min=1),
+    keep_case: bool = option(
+        "--keep-case", "Keep capital letters instead of converting words to lower case.", False
+    ),
+    teacher: str | None = option(
+        "ENCODER",
+        "Hugging Face encoder, a folder or a name on the hub, whose vectors of single words are joined with the "
+        "corpus's.",
+        None,
+    ),
+    seed: Seed = 0,
+    force: bool = option("--force", "Replace FILE.", False),
+) -> None:
+    """Compute static word vectors from a corpus.
+
+    Words that occur in similar contexts get similar vectors: words near each other are counted, the counts become
+    positive pointwise mutual information, and a singular value decomposition reduces it. The file has the text
+    format of word2vec; `elmo fuse` and `elmo task train` read it. Needs the extra `fuse`, with a teacher `distill`
+    too.
+
+    \b
+    Examples:
+      elmo static corpus --output vectors.txt
+      elmo static corpus --teacher sentence-transformers/all-MiniLM-L6-v2 --output vectors.txt
+    """
+    if output.exists() and not force:
+        raise InputError(f"{output} exists already; choose another name, or use --force to replace it.")
+    from elmo.corpus.prepared import PreparedCorpus
+    from elmo.corpus.static_vectors import make_static_vectors, write_static_vectors
+
+    opened = PreparedCorpus.open(corpus)
+    encoder = None
+    if teacher is not None:
+        from elmo.pretrain.teacher import Teacher, join_static_vectors
+
+        encoder = Teacher(teacher)  # before the corpus is read: a wrong name is reported at once
+    with (
+        output_file(output) as temporary,
+        progress_bar(unit="words", num_bytes=opened.num_tokens, prints=False) as advance,
+    ):
+        made = make_static_vectors(
+            opened, num_words=words, dim=dim, window=window, lowercase=not keep_case, seed=seed,
+            advance=lambda num_tokens: advance(num_tokens, num_tokens),
+        )  # fmt: skip
+        if encoder is not None:
+            made = join_static_vectors(made, encoder)
+        write_static_vectors(made, temporary)
+    print(
+        f"Wrote {output}: {len(made.words):,} words of {dim} dimensions, from {opened.num_words:,} words of text."
+    )
+
+
+def fuse(
+    model: options.ModelArgument,
+    corpus: CorpusArgument,
+    rewrite: RewriteOptions,
+    output: Path = option("--output -o OUT", "Folder to write."),
+    vectors: Path | None = option(
+        "FILE",
+        "Static vectors to use instead of making them from the corpus: a text file of GloVe or word2vec, plain or "
+        "compressed. The row of a word in lower case counts; without one, that of its usual spelling.",
+        None,
+    ),
+    words: NumWords = 40_000,
+    dim: int | None = option(
+        "", "Dimensions of the static vectors made from the corpus.", None, shown="256", min=1
+    ),
+    window: int = option("", "Number of words on each side whose topic counts.", ContextConfig.window, min=1),
+    focus: float = option(
+        "", "How much more the words count that are related to the word in the middle.", ContextConfig.focus, min=0
+    ),
+    share: float = option(
+        "", "Weight of the context in `meaning`, relative to the top layer.", ContextConfig.share
+    ),
+    frequency: float = option("", "Share of the text at which a word counts half as much as a rare one.", 1e-4),
+    seed: Seed = 0,
+    storage: options.StoredAs | None = option(
+        "", "Storage format of the weights, as in elmo convert.", None, shown="as MODEL is stored"
+    ),
+) -> None:
+    """Add a context layer to a model.
+
+    The layer represents the topic of the words around a word. Any model can have one, and nothing is trained: a
+    hundred million words take a few minutes. The language model does not change. `--layers meaning` concatenates
+    the top layer and the context layer, which separates meanings much better than the layers alone, and `elmo
+    encode` computes better sentence vectors. Needs the extra `fuse`.
+
+    \b
+    Example:
+      elmo prepare 'texts/*.txt.xz' --output corpus
+      elmo fuse small corpus --output small-fused
+    """
+    if vectors is not None and dim is not None:
+        raise InputError(
+            f"--dim is {dim}, but --vectors {vectors} has static vectors of its own dimensions; leave out --dim."
+        )
+    rewrite.check_folder(model, output)
+    from elmo.corpus.prepared import PreparedCorpus
+    from elmo.fusion import fuse as add_context
+
+    opened = PreparedCorpus.open(corpus)
+    elmo = rewrite.open(model)
+    with progress_bar(unit="words", num_bytes=opened.num_tokens, prints=False) as advance:
+        fused = add_context(
+            elmo, opened, vectors=vectors, num_words=words, dim=dim, window=window, focus=focus, share=share,
+            frequency=frequency, seed=seed,
+            advance=lambda num_tokens: advance(num_tokens, num_tokens),
+        )  # fmt: skip
+    checkpoint = fused.checkpoint()
+    write_model(checkpoint, output, storage or checkpoint.storage)
+    assert fused.context is not None
+    print(
+        f"Wrote {output} with a context layer of {fused.context.num_words:,} words and {fused.context.dim} "
+        f"dimensions, from {opened.num_words:,} words of text."
+    )

@@ -1,0 +1,118 @@
+"""`elmo train`: a prepared corpus -> a bidirectional language model."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from elmo.cli import options
+from elmo.cli.command import argument, option
+from elmo.cli.run import resumable
+from elmo.errors import InputError
+from elmo.extras import require
+
+if TYPE_CHECKING:
+    from elmo.pretrain.launch import TrainingResult
+
+
+def train(
+    corpus: Path | None = argument("CORPUS", "Folder that `elmo prepare` wrote.", None),
+    output: Path | None = option("--output -o RUN", "New folder of the run.", None),
+    resume: Path | None = option(
+        "RUN",
+        "Resume this run from its last checkpoint, exactly; with --output and --set, in a new folder "
+        "with changed settings.",
+        None,
+    ),
+    preset: str | None = option("", "Settings to start from: tiny, en-small, small, medium or original.", None),
+    config: Path | None = option("FILE", "TOML file of settings that override the preset.", None),
+    set_: list[str] | None = option(
+        "--set NAME=VALUE",
+        "Setting that overrides preset and file, as in optimizer.learning_rate=0.1; repeatable.",
+        None,
+        shown=False,
+    ),
+    validation: list[str] | None = option(
+        "FILE", "Raw text to validate on, not in the corpus; repeatable.", None, shown=False
+    ),
+    init: str | None = option("MODEL", "Model whose weights to start from, to adapt it to other text.", None),
+    word_vectors: str | None = option(
+        "FILE", "GloVe or word2vec text file that the word embedding starts from.", None
+    ),
+    teacher: str | None = option(
+        "ENCODER",
+        "Hugging Face encoder, a folder or a name on the hub, whose vectors to learn as well.",
+        None,
+    ),
+    teacher_words: float | None = option(
+        "WEIGHT", "Weight of the teacher's vectors of words.", None, shown="10", min=0
+    ),
+    teacher_sentences: float | None = option(
+        "WEIGHT", "Weight of the teacher's vectors of sentences.", None, shown="0", min=0
+    ),
+    device: options.Device = "cpu",
+    threads: options.Threads = None,
+) -> None:
+    """Train a bidirectional language model. Killed at any moment, it resumes exactly with --resume.
+
+    Ctrl-C and SIGTERM save after the current update, and stop.
+
+    \b
+    Examples:
+      elmo train corpus --preset small --validation valid.txt --output run
+      elmo train corpus --init en-small --teacher ENCODER --teacher-sentences 10 --output run
+      elmo train --resume run
+      elmo train --resume run --output cooled --set max_updates=9000 --set optimizer.cooldown_steps=1000
+      torchrun --nproc-per-node 8 -m elmo train corpus --preset original --output run --device cuda
+    """
+    torch = require("torch", "train", "elmo train")
+    if threads is not None:
+        torch.set_num_threads(threads)
+    from elmo.checkpoint.source import RUN_FILE
+    from elmo.pretrain import launch
+
+    folder = output or resume
+    if folder is None or (corpus is None) == (resume is None):
+        raise InputError("Give CORPUS and --output RUN for a new run, or --resume RUN to resume one.")
+    changes = options.read_changes(set_)
+    new_only = {
+        "--preset": preset, "--config": config, "--validation": validation, "--init": init,
+        "--word-vectors": word_vectors, "--teacher": teacher, "--teacher-words": teacher_words,
+        "--teacher-sentences": teacher_sentences,
+    }  # fmt: skip
+    with resumable(lambda: ["train", "--resume", str(folder)] if (folder / RUN_FILE).exists() else None):
+        if resume is not None:
+            if unused := [name for name, value in new_only.items() if value is not None]:
+                raise InputError(f"--resume uses the settings of the run, so it takes no {', '.join(unused)}.")
+            result = launch.resume_training(resume, output=output, changes=changes, device=device, progress=True)
+        else:
+            assert corpus is not None
+            distilled = {"model": teacher, "words": teacher_words, "sentences": teacher_sentences}
+            changes |= {f"teacher.{name}": value for name, value in distilled.items() if value is not None}
+            result = launch.train(
+                corpus, folder, preset=preset, config=config, changes=changes, validation=validation or (),
+                init=init, word_vectors=word_vectors, device=device, progress=True,
+            )  # fmt: skip
+    _report(result)
+
+
+def _report(result: "TrainingResult") -> None:
+    """Print how a run ended, in the first process only; exit as a signal does if one stopped it."""
+    if result.is_first and result.is_done:
+        perplexity = ""
+        if result.perplexity is not None:
+            perplexity = f" Validation perplexity (full softmax) {result.perplexity:.2f}."
+        print(
+            f"{result.folder} is done: {result.num_words:,} words read.{perplexity} Open it with "
+            f"Elmo.from_pretrained({str(result.folder)!r})."
+        )
+    elif result.is_first:
+        print(
+            f"stopped after update {result.num_updates:,}, which is saved; resume: "
+            f"elmo train --resume {shlex.quote(str(result.folder))}",
+            file=sys.stderr,
+        )
+    if result.stopped_by is not None:
+        raise typer.Exit(128 + result.stopped_by)

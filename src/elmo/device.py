@@ -1,0 +1,278 @@
+"""The torch side of inference/runtime.py: language models on a GPU, Transformers, and modules that learn."""
+
+import functools
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from elmo.config import EncoderConfig, ModelConfig
+from elmo.errors import ConfigError
+from elmo.inference.layers import LayerChoice, choose_layers
+from elmo.inference.precision import Precision
+from elmo.inference.runtime import CarriedState, CpuRuntime, Runtime, Weights, pad_rows, split_predictions
+from elmo.inference.softmax import Softmaxes, open_softmaxes
+from elmo.inference.word_cache import DEFAULT_BYTES, WordCache
+from elmo.nn.batch import WORDS_AT_ONCE, run_bilm
+from elmo.nn.bilm import BiLM, BiLMState, Encoder, LayerStates, TokenEncoder
+from elmo.nn.build import build_bilm, to_tensors, weights_of
+from elmo.text.batch import CharBatch
+
+Array = npt.NDArray[np.float32]
+STEPS_AT_ONCE = 2048  # of all rows together, at most about 16 times as many
+
+
+class TorchRuntime:
+    """Runs the modules of nn/ on a device, without gradients; see inference/runtime.py."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        weights: Weights,
+        *,
+        device: str = "cpu",
+        precision: str = "float32",
+        carry: bool = False,
+        num_threads: int | None = None,
+        cache_bytes: int = DEFAULT_BYTES,
+    ) -> None:
+        opened = open_device(device)
+        self.device = str(opened)
+        narrow = precision == "bfloat16" and opened.type == "cuda"
+        self.precision: Precision = "bfloat16" if narrow else "float32"
+        self.precision_reason = (
+            "as requested" if precision == self.precision else f"{precision} is for LSTMs on a CPU, or a GPU"
+        )
+        self.num_threads = num_threads or torch.get_num_threads()
+        with torch.device("meta"):
+            bilm = build_bilm(config)
+        bilm.load_state_dict(to_tensors(weights), assign=True)
+        self.bilm = bilm.requires_grad_(False).eval().to(opened)
+        self.num_layers = self.bilm.num_layers
+        self.cache = WordCache(config.encoder.output_dim, max_bytes=cache_bytes)
+        self.carries_state = carry
+        self._weights = weights
+        self._start()
+
+    def _start(self) -> None:
+        self._carried = CarriedState(self.bilm.zero_state) if self.carries_state else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_carried"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start()
+
+    @property
+    def softmaxes(self) -> Softmaxes | None:
+        """What predicts words, if the model has it."""
+        return open_softmaxes(self._weights)
+
+    def embed(self, batch: CharBatch, choice: LayerChoice) -> Array:
+        """Return (N, K, 2D): K vectors of each word, sentence by sentence, boundaries included."""
+        rows = self._forward(batch, choice, batch.lengths)
+        return rows if batch.groups is None else batch.groups.average(rows)
+
+    @torch.inference_mode()
+    def encode_words(self, batch: CharBatch) -> Array:
+        """Return the context-free vectors (U, D) of a batch's distinct tokens; no state is used or changed."""
+        return self.cache.look_up(batch.keys, lambda missing: self._encode(batch, missing))
+
+    def predict(self, batch: CharBatch) -> tuple[Array, Array]:
+        """Return the states (B, T-1, D) that predict the tokens of a batch, left to right and right to left."""
+        rows = self._forward(batch, choose_layers("top", self.num_layers), batch.lengths - 1)
+        return split_predictions(rows[:, 0], batch)
+
+    def reset_state(self) -> None:
+        """Set the carried state to zero."""
+        if self._carried is not None:
+            self._carried.reset()
+
+    def _narrow(self) -> AbstractContextManager[Any]:
+        if self.precision != "bfloat16":
+            return nullcontext()
+        return torch.autocast(torch.device(self.device).type, torch.bfloat16)
+
+    def _encode(self, batch: CharBatch, missing: list[int]) -> Array:
+        ids = batch.source.look_up([batch.keys[position] for position in missing])
+        vectors = []
+        for start in range(0, len(missing), WORDS_AT_ONCE):
+            window = slice(start, start + WORDS_AT_ONCE)
+            some = (None if part is None else torch.from_numpy(part[window]).to(self.device) for part in ids)
+            with self._narrow():
+                vectors.append(self.bilm.tokens(*some).float().cpu().numpy())
+        return np.concatenate(vectors)
+
+    @torch.inference_mode()
+    def _forward(self, batch: CharBatch, choice: LayerChoice, num_read: npt.NDArray[np.int64]) -> Array:
+        words = torch.from_numpy(self.encode_words(batch)).to(self.device)
+        if self._carried is None:
+            return self._run(words, batch, choice, num_read, self.bilm.zero_state(len(batch.order)))[0]
+        return self._carried.advance(
+            len(batch.order), lambda state: self._run(words, batch, choice, num_read, state)
+        )
+
+    def _run(
+        self,
+        words: Tensor,
+        batch: CharBatch,
+        choice: LayerChoice,
+        num_read: npt.NDArray[np.int64],
+        state: BiLMState,
+    ) -> tuple[Array, BiLMState]:
+        """Run both directions in windows of steps; return (N, K, 2D) and the state at the end."""
+        order = np.argsort(-num_read, kind="stable")  # the modules take rows by falling length
+        lengths, read, index = batch.lengths[order], num_read[order], batch.word_index[order]
+        weights = torch.from_numpy(choice.matrix).to(words.device)
+        dim, num_steps = words.shape[1], int(read.max(initial=0))
+        starts = (np.cumsum(batch.lengths) - batch.lengths)[order]
+        result = np.zeros((int(batch.lengths.sum()), len(weights), 2, dim), dtype=np.float32)
+        ends = []
+        sides = ((self.bilm.left_to_right, state.left_to_right), (self.bilm.right_to_left, state.right_to_left))
+        for side, (encoder, before) in enumerate(sides):
+            current = before.rows(torch.from_numpy(order))
+            for window in _cut(num_steps):
+                steps = np.arange(window.start, window.stop)
+                real = steps < read[:, None]  # (B, W)
+                positions = np.where(real, lengths[:, None] - 1 - steps if side else steps, 0)
+                inputs = words[torch.from_numpy(np.take_along_axis(index, positions, axis=1)).to(words.device)]
+                with self._narrow():
+                    layers, current = _run_encoder(
+                        encoder, inputs, (read - window.start).clip(0, len(steps)), current
+                    )
+                stacked = torch.stack([inputs, *(layer.to(inputs.dtype) for layer in layers)])  # (L+1, B, W, D)
+                mixed = torch.einsum("kl,lbwd->bwkd", weights, stacked).float().cpu().numpy()
+                result[(starts[:, None] + positions)[real], :, side] = mixed[real]
+            ends.append(current.rows(torch.from_numpy(np.argsort(order))))
+        with torch.inference_mode(False):
+            after = BiLMState(*ends).detach().clone()
+        return result.reshape(len(result), len(weights), 2 * dim), after
+
+
+def _run_encoder(
+    encoder: Encoder, inputs: Tensor, lengths: npt.NDArray[np.int64], state: Any
+) -> tuple[list[Tensor], Any]:
+    layers, after = encoder(inputs, lengths.tolist(), state)
+    return layers, after
+
+
+def _cut(num_steps: int) -> Iterator[slice]:
+    for start in range(0, num_steps, STEPS_AT_ONCE):
+        yield slice(start, min(num_steps, start + STEPS_AT_ONCE))
+
+
+class ModuleRuntime:
+    """Runs a biLM module as part of a network, with or without gradients, its state carried on if asked for.
+
+    Without gradients an LSTM on the CPU runs in the kernels, laid out again whenever its weights changed.
+    """
+
+    def __init__(self, bilm: BiLM, config: ModelConfig, *, carry: bool = False, gradients: bool = False) -> None:
+        """`gradients`: whether they are wanted at all; then a carried state belongs to the module."""
+        self.bilm, self._config = bilm, config
+        self._gradients, self._carry = gradients, carry
+        self._carried = CarriedState(bilm.zero_state) if carry else None
+        self._compiled: tuple[list[int], Runtime] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"bilm": self.bilm, "config": self._config, "carry": self._carry, "gradients": self._gradients}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def run(self, batch: CharBatch) -> LayerStates:
+        """Return all layers of a batch, boundaries included, from the carried state or from zero."""
+        gradients = self._gradients and torch.is_grad_enabled()
+        if not gradients and not (self._gradients and self._carry) and self._is_compilable():
+            return run_frozen(self._compile(), batch)
+        # A state made in the caller's inference mode could not take part in training afterwards.
+        with torch.inference_mode(False), torch.set_grad_enabled(gradients):
+            if self._carried is None:
+                return run_bilm(self.bilm, batch)[0]
+
+            def advance(state: BiLMState) -> tuple[LayerStates, BiLMState]:
+                device = next(self.bilm.parameters()).device
+                layers, after = run_bilm(self.bilm, batch, state.to(device))
+                return layers, after.detach().clone()
+
+            return self._carried.advance(len(batch.order), advance)
+
+    def reset_state(self) -> None:
+        """Set the carried state to zero."""
+        if self._carried is not None:
+            self._carried.reset()
+        if self._compiled is not None:
+            self._compiled[1].reset_state()
+
+    def _is_compilable(self) -> bool:
+        is_plain = type(self.bilm.tokens) is TokenEncoder and isinstance(self._config.encoder, EncoderConfig)
+        return is_plain and next(self.bilm.parameters()).device.type == "cpu"
+
+    def _compile(self) -> Runtime:
+        """Lay out the weights, or take what was laid out of them if they are still the same."""
+        held = list(self.bilm.parameters())
+        mark = [weight.data_ptr() for weight in held]
+        mark += [weight._version for weight in held if not weight.is_inference()]
+        if any(weight.requires_grad for weight in held):
+            mark.append(_count_optimizer_steps()[0])
+        if self._compiled is None or self._compiled[0] != mark:
+            self._compiled = mark, CpuRuntime(self._config, weights_of(self.bilm), carry=self._carry)
+        return self._compiled[1]
+
+
+@functools.cache
+def _count_optimizer_steps() -> list[int]:
+    """Return a running count of all optimizers' steps: fused ones change a weight but not its version."""
+    count = [0]
+
+    def add_one(*_: Any) -> None:
+        count[0] += 1
+
+    register_optimizer_step_post_hook(add_one)
+    return count
+
+
+def run_frozen(runtime: Runtime, batch: CharBatch) -> LayerStates:
+    """Return all layers of a batch, boundaries included, as tensors that networks with gradients can take."""
+    rows = runtime.embed(batch, choose_layers("all", runtime.num_layers))
+    mask = batch.word_mask
+    layers = torch.from_numpy(pad_rows(rows, mask)).permute(2, 0, 1, 3)
+    return LayerStates(layers, torch.from_numpy(mask))
+
+
+def supports_bfloat16() -> bool:
+    """Return whether this CPU multiplies bfloat16 with instructions made for it, so that training gains by it."""
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    fast = any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "avx_ne_convert"))
+    return fast and bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+
+
+def open_device(device: str | torch.device) -> torch.device:
+    """Return the device after trying it; "auto" is CUDA, else MPS, else the CPU."""
+    try:
+        opened = torch.device(_available()[-1] if device == "auto" else device)
+        torch.empty(0, device=opened)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        if "device string" in reason:  # torch lists every kind of device it could be built for
+            reason = "it is not the name of a device"
+        raise ConfigError(
+            f"The device {str(device)!r} cannot be used: {reason}; choose {' or '.join(_available())}."
+        ) from error
+    return opened
+
+
+def _available() -> list[str]:
+    """Return the devices of this machine, the fastest last."""
+    devices = ["cpu"]
+    if torch.backends.mps.is_available():
+        devices.append("mps")
+    if torch.cuda.is_available():
+        devices.append("cuda")
+    return devices

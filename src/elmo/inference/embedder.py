@@ -1,0 +1,224 @@
+"""Sentences of words -> the vectors a caller asked for: batches, layers, the context beside them, phrases, pools.
+
+The facade reads arguments and text; what becomes of words is decided here.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Literal, TypeAlias, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo.checkpoint.components import ContextLayer
+from elmo.config import ContextConfig, ModelConfig
+from elmo.errors import InputError
+from elmo.inference.context import ContextReader
+from elmo.inference.layers import LayerChoice, Layers, choose_layers
+from elmo.inference.meaning import Meaning
+from elmo.inference.runtime import Runtime
+from elmo.inference.softmax import Softmaxes
+from elmo.text.batch import CharBatch, Indexer, pack
+from elmo.text.vocabulary import Vocabulary
+
+Array = npt.NDArray[np.float32]
+Span: TypeAlias = tuple[int, int]  # a half-open range of words
+Pooling: TypeAlias = Literal["auto", "weighted", "mean", "max"]
+# Sentences side by side make multiplication fast; the tokens bound the memory of a batch's vectors.
+SENTENCES_PER_BATCH, TOKENS_PER_BATCH = 128, 16384
+WORDS_AT_ONCE = 65536
+
+
+def keep(array: Array) -> Array:
+    """Return the array itself."""
+    return array
+
+
+class Embedder:
+    """Words of one model -> vectors; safe to call from several threads."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        runtime: Runtime,
+        indexer: Indexer,
+        context: ContextLayer | None,
+        vocabulary: Vocabulary | None = None,
+    ) -> None:
+        self.runtime, self._config, self._indexer = runtime, config, indexer
+        self._context: ContextReader | None = None
+        self._meaning: Meaning | None = None
+        if context is not None:
+            self._context = ContextReader(context, self.word_vectors, indexer.tokenization)
+            self._meaning = Meaning(
+                self._context.table, vocabulary, self._softmaxes, single_threaded=runtime.num_threads == 1
+            )
+
+    def _softmaxes(self) -> Softmaxes | None:
+        return self.runtime.softmaxes
+
+    @property
+    def context_config(self) -> ContextConfig | None:
+        """The settings of the context layer, if there is one."""
+        return None if self._context is None else self._context.config
+
+    def require_context(self) -> ContextReader:
+        """Return what computes context vectors, or say that the model has none."""
+        if self._context is None:
+            raise InputError("This model has no context layer; add one with elmo fuse.")
+        return self._context
+
+    def choose(self, layers: Layers) -> LayerChoice:
+        """Turn what was asked for into a choice of layers."""
+        return choose_layers(layers, self.runtime.num_layers, has_context=self._context is not None)
+
+    def word_shape(self, choice: LayerChoice) -> tuple[int, ...]:
+        """Return the shape of one word's vectors."""
+        dim = self._config.vector_dim
+        if choice.with_context:
+            return (dim + self.require_context().config.dim,)
+        if choice.layout == "all":
+            return (choice.num_vectors, dim)
+        return (choice.num_vectors * dim,)
+
+    def sentence_shape(self, pooling: Literal["weighted", "mean", "max"], choice: LayerChoice) -> tuple[int, ...]:
+        """Return the shape of one sentence's vector."""
+        return (self.require_context().sentence_dim,) if pooling == "weighted" else self.word_shape(choice)
+
+    def choose_pooling(self, pooling: Pooling, layers: Layers | None) -> Literal["weighted", "mean", "max"]:
+        """Return the pooling to use if this one is asked for; InputError if it cannot be used."""
+        if pooling not in get_args(Pooling):
+            raise InputError(f"pooling is {pooling!r}; choose {', '.join(get_args(Pooling))}.")
+        if pooling == "weighted":
+            if self._context is None:
+                raise InputError(
+                    "pooling is 'weighted', but this model has no context layer; add one with elmo fuse."
+                )
+            if layers is not None:
+                raise InputError(
+                    "pooling is 'weighted', which takes no layers; leave layers out, or choose 'mean' or 'max'."
+                )
+        if pooling == "auto":
+            return "mean" if self._context is None or layers is not None else "weighted"
+        return pooling
+
+    def pack(self, sentences: Sequence[Sequence[str]], batch_size: int | None = None) -> Iterable[CharBatch]:
+        """Return batches of sentences of similar length."""
+        # Carried state belongs to rows, so those sentences are one batch in the order given.
+        if self.runtime.carries_state:
+            return [self._indexer.batch(sentences)] if sentences else []
+        budget = batch_size or SENTENCES_PER_BATCH
+        return pack(sentences, self._indexer, token_budget=TOKENS_PER_BATCH, sentence_budget=budget)
+
+    def embed(
+        self,
+        sentences: Sequence[Sequence[str]],
+        choice: LayerChoice,
+        finish: Callable[[Array], Array] = keep,
+        *,
+        batch_size: int | None = None,
+        advance: Callable[[int, int], None] = lambda num_words, num_sentences: None,
+    ) -> list[Array]:
+        """Return one array per sentence; `finish` is what to keep of each, which is its to change."""
+        arrays: list[Array | None] = [None] * len(sentences)
+        for batch in self.pack(sentences, batch_size):
+            for number, array in self._embed_batch(batch, sentences, choice):
+                arrays[number] = finish(array)
+            advance(sum(len(sentences[number]) for number in batch.order), len(batch.order))
+        return cast(list[Array], arrays)
+
+    def _embed_batch(
+        self, batch: CharBatch, sentences: Sequence[Sequence[str]], choice: LayerChoice
+    ) -> Iterator[tuple[int, Array]]:
+        if choice.with_context:
+            return zip(batch.order, self._find_meanings(batch, choice), strict=True)
+        rows = self.runtime.embed(batch, choice)
+        start = 1  # behind the first boundary
+        arrays = []
+        for number in batch.order:
+            arrays.append(choice.lay_out(rows[start : start + len(sentences[number])]))
+            start += len(sentences[number]) + 2
+        if len(arrays) > 1:  # a copy lets go of the batch; a sentence alone is all of it
+            arrays = [array.copy() for array in arrays]
+        return zip(batch.order, arrays, strict=True)
+
+    def _find_meanings(
+        self, batch: CharBatch, choice: LayerChoice, spans: Sequence[Sequence[Span]] | None = None
+    ) -> list[Array]:
+        """Return the vectors of "meaning" of the words, or of phrases, of each sentence of a batch."""
+        self.require_context()
+        assert self._meaning is not None
+        top = self.runtime.embed(replace(batch, groups=None), choice)
+        return self._meaning.vectors(batch, top[:, 0], spans)
+
+    def embed_spans(
+        self, sentences: Sequence[Sequence[str]], spans: Sequence[Sequence[Span]], choice: LayerChoice
+    ) -> list[Array]:
+        """Return the vectors of phrases, one array per sentence: means over half-open ranges of words.
+
+        The meaning of a phrase is that of the phrase as a whole.
+        """
+        if not choice.with_context:
+            arrays = self.embed(sentences, choice)
+            return [_average_spans(array, own) for array, own in zip(arrays, spans, strict=True)]
+        meanings: list[Array | None] = [None] * len(sentences)
+        for batch in self.pack(sentences):
+            own = [spans[number] for number in batch.order]
+            for number, array in zip(batch.order, self._find_meanings(batch, choice, own), strict=True):
+                meanings[number] = array
+        return cast(list[Array], meanings)
+
+    def encode(
+        self,
+        sentences: Sequence[Sequence[str]],
+        pooling: Literal["weighted", "mean", "max"],
+        choice: LayerChoice,
+        *,
+        batch_size: int | None = None,
+        advance: Callable[[int, int], None] = lambda num_words, num_sentences: None,
+    ) -> Array:
+        """Return one vector per sentence, (N, S)."""
+        if not sentences:
+            return np.zeros((0, *self.sentence_shape(pooling, choice)), dtype=np.float32)
+        if pooling == "weighted":
+            return self.require_context().encode(sentences)
+        pool = _average if pooling == "mean" else _maximize
+        return np.stack(self.embed(sentences, choice, pool, batch_size=batch_size, advance=advance))
+
+    def word_vectors(self, words: Sequence[str]) -> Array:
+        """Return the vectors (n, D) that words have without a sentence: layer 0, which both directions share."""
+        vectors = np.zeros((len(words), self._config.encoder.output_dim), dtype=np.float32)
+        for start in range(0, len(words), WORDS_AT_ONCE):
+            batch = self._indexer.batch([words[start : start + WORDS_AT_ONCE]])
+            rows = self.runtime.encode_words(batch)[batch.word_index[0]]
+            rows = rows if batch.groups is None else batch.groups.average(rows)
+            vectors[start : start + len(rows) - 2] = rows[1:-1]
+        return vectors
+
+
+def normalize(vectors: Array) -> Array:
+    """Scale vectors, the last axis, to length 1; zero stays zero."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return cast(Array, vectors / np.maximum(lengths, np.finfo(np.float32).tiny))
+
+
+def _average(array: Array) -> Array:
+    return _pool(array, np.mean)
+
+
+def _maximize(array: Array) -> Array:
+    return _pool(array, np.max)
+
+
+def _pool(array: Array, reduce: Callable[..., Array]) -> Array:
+    """(…, T, dimensions) -> (…, dimensions); zeros for a sentence without words."""
+    if array.shape[-2] == 0:
+        return np.zeros((*array.shape[:-2], array.shape[-1]), dtype=np.float32)
+    return reduce(array, axis=-2)
+
+
+def _average_spans(array: Array, spans: Sequence[Span]) -> Array:
+    """(T, dimensions) or (L+1, T, 2D) -> one vector per span, (N, dimensions) or (N, L+1, 2D)."""
+    if not spans:
+        return np.zeros((0, *array.shape[:-2], array.shape[-1]), dtype=np.float32)
+    return np.stack([array[..., start:end, :].mean(axis=-2) for start, end in spans])

@@ -1,0 +1,234 @@
+"""Word vectors of a batch -> the layers asked for at every word, both directions at the same time.
+
+A direction runs over its words step by step, of all sentences the first one, then the second, and so on: the words
+of a step are one matrix multiplication, and nothing is padded. It runs in windows and passes its state on, so
+memory beyond the result does not depend on the length of a text.
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo.config import EncoderConfig
+from elmo.errors import InputError
+from elmo.inference.word_encoder import take
+from elmo.inference.workers import Workers
+from elmo.kernels.lstm import (
+    LONGEST_SENTENCE,
+    CompiledStack,
+    LayerWeights,
+    LstmState,
+    Stack,
+    Window,
+    cut_steps,
+    forward_directions,
+    forward_sentence,
+    pack_stack,
+)
+from elmo.text.batch import CharBatch
+
+Array = npt.NDArray[np.float32]
+Indices = npt.NDArray[np.int64]
+
+WORDS_AT_ONCE = LONGEST_SENTENCE  # at most; encoders with large states take fewer
+# All steps together: some hundredths of a millisecond, about what it takes to wake a thread.
+LEAST_PRODUCTS_FOR_TWO = 2**22
+# Sentences per group where there are more cores than directions.
+LEAST_ROWS_PER_GROUP = 8
+
+
+@dataclass(frozen=True)
+class EncoderState:
+    """Where both directions stand, row by row."""
+
+    left_to_right: LstmState
+    right_to_left: LstmState
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return int(self.left_to_right.hidden.shape[1])
+
+    def rows(self, which: slice | Indices) -> "EncoderState":
+        """Return some rows, in the order asked for."""
+        return EncoderState(self.left_to_right.rows(which), self.right_to_left.rows(which))
+
+    def join(self, other: "EncoderState") -> "EncoderState":
+        """Return the rows of both, these first."""
+        return EncoderState(
+            self.left_to_right.join(other.left_to_right), self.right_to_left.join(other.right_to_left)
+        )
+
+
+class BidirectionalEncoder:
+    """Both directions of a language model of LSTMs."""
+
+    def __init__(self, config: EncoderConfig, weights: Mapping[str, Any], workers: Workers, *, int8: bool) -> None:
+        sides = [
+            functools.partial(pack_stack, read_layers(config, weights, side), residual=config.residual, int8=int8)
+            for side in ("left_to_right", "right_to_left")
+        ]
+        self._stacks: Sequence[Stack] = workers.run(sides)
+        first, second = self._stacks
+        self._compiled: tuple[CompiledStack, CompiledStack] | None = None
+        if isinstance(first, CompiledStack) and isinstance(second, CompiledStack) and first.library.has_helper:
+            self._compiled = first, second
+        self._words_at_once = min(WORDS_AT_ONCE, first.words_at_once)
+        self._num_weights = sum(
+            weight.size for name, weight in weights.items() if name.startswith("left_to_right.layers.")
+        )
+        self._workers = workers
+
+    def zero_state(self, num_rows: int) -> EncoderState:
+        """Return the state before anything was read."""
+        stack = self._stacks[0]
+        state = LstmState(
+            np.zeros((stack.num_layers, num_rows, stack.output_dim), dtype=np.float32),
+            np.zeros((stack.num_layers, num_rows, stack.cell_dim), dtype=np.float32),
+        )
+        return EncoderState(state, state)
+
+    def forward(
+        self,
+        words: Array,
+        batch: CharBatch,
+        mix: Array,
+        state: EncoderState | None = None,
+        *,
+        num_read: Indices | None = None,
+        keep_state: bool = False,
+    ) -> tuple[Array, EncoderState | None]:
+        """Run over a batch, given the vectors (U, D) of its distinct tokens and the weights (K, L+1) of layers.
+
+        Returns (N, K, 2D), the sentences of the batch one after the other with their boundaries, K vectors per
+        token; and each row's state at its end, if it is to be kept. With `num_read` (B,), each direction runs over
+        so many tokens from its side, and its half of the others is zero.
+        """
+        places, compiled = batch.word_index, self._compiled
+        if places.size and not 0 <= places.min() <= places.max() < len(words):
+            raise InputError(f"A batch names tokens that it does not have; it has {len(words)}.")
+        whole = num_read is None and state is None and not keep_state
+        if compiled is not None and whole and len(places) == 1 and 0 < places.shape[1] <= self._words_at_once:
+            single = self._is_small(places.shape[1])
+            return forward_sentence(compiled, words, places[0], mix, single_threaded=single), None
+        lengths = batch.lengths
+        read = lengths if num_read is None else num_read
+        num_words, num_rows = int(lengths.sum()), len(lengths)
+        make = np.empty if num_read is None else np.zeros
+        result: Array = make((num_words, len(mix), 2, words.shape[1]), dtype=np.float32)
+        if state is None and read.min() == 0:  # some rows, or all, are not read
+            state = self.zero_state(num_rows)
+        groups = self._group_rows(lengths)
+        starts = np.cumsum(lengths) - lengths
+        jobs: list[_Job] = []
+        for side, stack in enumerate(self._stacks):
+            before = None if state is None else (state.left_to_right, state.right_to_left)[side]
+            for rows in groups:
+                counts, own, positions = order_steps(lengths[rows], read[rows], from_right=side == 1)
+                sources, targets = places[rows[own], positions], starts[rows[own]] + positions
+                window = Window(words, sources, targets, counts, mix, result[:, :, side])
+                jobs.append(_Job(stack, window, None if before is None else before.rows(rows)))
+        after = self._run(jobs, num_words, keep_state=keep_state)
+        vectors = result.reshape(num_words, len(mix), -1)
+        if not keep_state or after is None:
+            return vectors, None
+        sides = [functools.reduce(LstmState.join, half) for half in (after[: len(groups)], after[len(groups) :])]
+        return vectors, EncoderState(*sides).rows(np.argsort(np.concatenate(groups)))
+
+    def _run(self, jobs: Sequence["_Job"], num_words: int, *, keep_state: bool) -> list[LstmState] | None:
+        """Run all jobs at the same time and return their states at the end, if kept."""
+        single = self._is_small(num_words)
+        fits = len(jobs) == 2 and len(jobs[0].window.counts) > 0 and num_words <= self._words_at_once
+        if self._compiled is not None and fits:
+            return forward_directions(
+                self._compiled,
+                [job.window for job in jobs],
+                [job.state for job in jobs],
+                single_threaded=single,
+                keep_state=keep_state,
+            )
+        tasks: list[Callable[[], LstmState]] = [functools.partial(job.run, self._words_at_once) for job in jobs]
+        return [task() for task in tasks] if single else self._workers.run(tasks)
+
+    def _is_small(self, num_words: int) -> bool:
+        return self._workers.num_threads == 1 or num_words * self._num_weights < LEAST_PRODUCTS_FOR_TWO
+
+    def _group_rows(self, lengths: Indices) -> list[Indices]:
+        """Return groups of rows of mixed lengths, each by falling length, so that every core has work."""
+        falling = np.argsort(-lengths, kind="stable")
+        num_groups = max(1, min(self._workers.num_threads // 2, len(lengths) // LEAST_ROWS_PER_GROUP))
+        return [falling[first::num_groups] for first in range(num_groups)]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One direction's rows, and where they stand before."""
+
+    stack: Stack
+    window: Window
+    state: LstmState | None
+
+    def run(self, words_at_once: int) -> LstmState:
+        """Run window by window and return the state at the end."""
+        state = self.state
+        for window in cut_windows(self.window, words_at_once):
+            state = self.stack.forward(window, state)
+        if state is None:
+            raise InputError("Nothing was read, and there is no state.")
+        return state
+
+
+def read_layers(config: EncoderConfig, weights: Mapping[str, Any], side: str) -> list[LayerWeights]:
+    """Return the LSTM layers of one direction among a checkpoint's weights."""
+    layers = []
+    for number in range(config.num_layers):
+        prefix = f"{side}.layers.{number}"
+        bias = take(weights, f"{prefix}.bias").copy()
+        bias[config.cell_dim : 2 * config.cell_dim] += np.float32(config.forget_bias)
+        layers.append(
+            LayerWeights(
+                take(weights, f"{prefix}.input_weight"),
+                take(weights, f"{prefix}.state_weight"),
+                bias,
+                take(weights, f"{prefix}.projection_weight") if config.projected else None,
+                config.cell_clip,
+                config.projection_clip,
+            )
+        )
+    return layers
+
+
+def order_steps(lengths: Indices, num_read: Indices, *, from_right: bool) -> tuple[Indices, Indices, Indices]:
+    """Return the order of sentences' words, of which `num_read` are read; both fall by row.
+
+    That is the number of rows of each step; then for every word, step by step, its row and its position.
+    """
+    if len(lengths) == 1:
+        steps = np.arange(num_read[0])
+        rows, counts = np.zeros_like(steps), np.ones_like(steps)
+    else:
+        steps, rows = np.nonzero(np.arange(num_read.max())[:, None] < num_read)
+        counts = np.bincount(steps, minlength=int(num_read.max()))
+    return counts, rows, lengths[rows] - 1 - steps if from_right else steps
+
+
+def cut_windows(window: Window, words_at_once: int) -> Iterable[Window]:
+    """Cut what a direction runs over into windows of about `words_at_once` words, each with the words it needs."""
+    if not len(window.sources):
+        return []
+    if len(window.sources) <= words_at_once:
+        return [window]
+    return (
+        _cut_window(window, rows, np.array(steps))
+        for rows, steps in cut_steps(window.counts.tolist(), words_at_once)
+    )
+
+
+def _cut_window(window: Window, rows: slice, counts: Indices) -> Window:
+    """Take the words of some rows: most words of a long text are in others."""
+    used, places = np.unique(window.sources[rows], return_inverse=True)
+    return Window(window.words[used], places, window.targets[rows], counts, window.weights, window.result)

@@ -1,0 +1,244 @@
+"""A batch and its top layer -> the vectors of "meaning"; kernels/meaning.py has the formula.
+
+Which words could stand in place of one is found once per distinct word: those whose static vectors are nearest.
+"""
+
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo.inference.context import NO_ROW, Span, StaticTable
+from elmo.inference.forks import follow_forks
+from elmo.inference.softmax import Softmaxes
+from elmo.kernels.library import find_library
+from elmo.kernels.meaning import (
+    COSINE_LEVELS,
+    Candidates,
+    Lists,
+    MeaningSettings,
+    Tokens,
+    find_meanings,
+    find_nearest,
+    quantize_rows,
+)
+from elmo.text.batch import CharBatch
+from elmo.text.vocabulary import Vocabulary, is_punctuation
+
+Array = npt.NDArray[np.float32]
+Ids = npt.NDArray[np.int64]
+# Chosen on development data with the settings of the context layer, see docs/meaning.md.
+LIKELIHOOD, TOPIC, CUTOFF, SHRINKAGE = 0.5, 3.0, 7.0, 0.2
+FREQUENCY = 1.25  # power of a word's frequency by which its probability is divided
+NUM_CANDIDATE_WORDS = 20_000  # the most frequent ones of the table
+NUM_WORDS = 16_384  # rows of the table whose words have substitutes: the others are rare, with few meanings
+LEAST_WEIGHT = 0.07  # of a word with substitutes: those below, such as "the", have no meaning of their own
+_MOST_LISTS = 20_000
+_NO_LISTS = Lists(np.zeros((0, 1), np.uint16), np.zeros((0, 1), np.int16), np.zeros((0, 1), np.float32))
+
+
+class Meaning:
+    """Computes the vectors of "meaning" of one model; safe to call from several threads."""
+
+    def __init__(
+        self,
+        table: StaticTable,
+        vocabulary: Vocabulary | None = None,
+        softmaxes: Callable[[], Softmaxes | None] = lambda: None,
+        *,
+        single_threaded: bool = False,
+    ) -> None:
+        """`softmaxes` returns what predicts words, if the model can; without it, substitutes are left out."""
+        self._table, self._vocabulary, self._softmaxes = table, vocabulary, softmaxes
+        self._single_threaded = single_threaded
+        self._start()
+
+    def _start(self) -> None:
+        self._lock = threading.Lock()
+        self._lists: _CandidateLists | None = None
+        self._settings: MeaningSettings | None = None
+        follow_forks(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        made = ("_lock", "_lists", "_settings")
+        return {name: value for name, value in self.__dict__.items() if name not in made}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start()
+
+    def after_fork(self) -> None:
+        """Take a lock of this process."""
+        self._lock = threading.Lock()
+
+    @property
+    def dim(self) -> int:
+        """d: the dimensions beside the top layer."""
+        return self._table.config.dim
+
+    def vectors(self, batch: CharBatch, top: Array, spans: Sequence[Sequence[Span]] | None = None) -> list[Array]:
+        """Return the meanings (T, 2D + d) of the words of each sentence of a batch, in the batch's order.
+
+        `top` (N, 2D) holds the top layer of all tokens, sentence by sentence, boundaries included. `spans` are
+        half-open ranges of words: phrases, of which the meanings are returned instead.
+        """
+        settings, lists = self._prepare()
+        places, counts = _locate(batch, spans)
+        positions = batch.word_index[batch.mask]
+        words = [key if isinstance(key, str) else "" for key in batch.keys]
+        rows = np.array(self._table.find_rows(words), dtype=np.int64)
+        tokens = self._table.look_up_tokens(words, rows)
+        tokens.weights[:2] = 0  # boundaries
+        queries = positions[places[:, 2]]
+        phrases = np.flatnonzero(places[:, 3] - places[:, 2] > 1)
+        inside = [positions[start:stop] for start, stop in places[phrases, 2:].tolist()]
+        queries[phrases] = len(rows) + np.arange(len(phrases))
+        tokens = _add_phrases(tokens, inside)
+        numbers, known = np.full(len(places), -1), _NO_LISTS
+        if lists is not None:
+            is_wanted = (rows < NUM_WORDS) & (tokens.weights[: len(rows)] >= LEAST_WEIGHT)
+            keys: list[Hashable] = np.where(is_wanted, rows, NO_ROW).tolist()
+            keys += [NO_ROW if (own := rows[phrase]).min() == NO_ROW else own.tobytes() for phrase in inside]
+            with self._lock:
+                by_token, known = lists.find(keys, tokens)
+            numbers = by_token[queries]
+        meanings = find_meanings(
+            find_library(), settings, None if lists is None else lists.words, np.ascontiguousarray(top), positions,
+            tokens, np.column_stack([places, queries, numbers]), known, single_threaded=self._single_threaded,
+        )  # fmt: skip
+        return np.split(meanings, np.cumsum(counts)[:-1])
+
+    def _prepare(self) -> tuple[MeaningSettings, "_CandidateLists | None"]:
+        """Gather what the formula needs, once."""
+        with self._lock:
+            if self._settings is None:
+                config = self._table.config
+                softmaxes = self._softmaxes() if config.substitutes and self._vocabulary is not None else None
+                if softmaxes is not None and self._vocabulary is not None:
+                    words = _gather_candidates(self._table, self._vocabulary, softmaxes)
+                    if len(words.offsets):
+                        self._lists = _CandidateLists(words, config.num_candidates, config.relatedness)
+                self._settings = MeaningSettings(
+                    window=config.window, focus=config.focus, decay=config.decay, shrinkage=config.shrinkage,
+                    likelihood=LIKELIHOOD, relatedness=config.relatedness, topic=TOPIC, cutoff=CUTOFF,
+                    substitute_shrinkage=SHRINKAGE, top_share=1.0, context_share=config.share,
+                    substitute_share=0.0 if self._lists is None else config.substitutes, word_share=config.word,
+                )  # fmt: skip
+            return self._settings, self._lists
+
+
+class _CandidateLists:
+    """The nearest candidates of the words that were met; not safe for several threads by itself."""
+
+    def __init__(self, words: Candidates, num_candidates: int, relatedness: float) -> None:
+        self.words = words
+        self._num_candidates, self._relatedness = min(num_candidates, len(words.offsets)), relatedness
+        self._clear(1024)
+
+    def _clear(self, capacity: int) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._lists = self._allocate(capacity)
+
+    def _allocate(self, capacity: int) -> Lists:
+        size, dim = (capacity, self._num_candidates), self.words.vectors.shape[1]
+        return Lists(np.empty(size, np.uint16), np.empty(size, np.int16), np.empty((capacity, dim), np.float32))
+
+    def find(self, keys: Sequence[Hashable], tokens: Tokens) -> tuple[Ids, Lists]:
+        """Return the number of each token's list, -1 for a key of NO_ROW, and all lists."""
+        numbers = list(map(self._numbers.get, keys))
+        missing = {
+            key: token for token, (key, number) in enumerate(zip(keys, numbers, strict=True)) if number is None
+        }
+        missing.pop(NO_ROW, None)
+        if missing:
+            if len(self._numbers) + len(missing) > _MOST_LISTS:
+                self._clear(1024)
+                missing = {key: token for token, key in enumerate(keys) if key != NO_ROW}
+            self._add(missing, tokens)
+            numbers = list(map(self._numbers.get, keys))
+        return np.array([-1 if number is None else number for number in numbers], dtype=np.int64), self._lists
+
+    def _add(self, missing: dict[Hashable, int], tokens: Tokens) -> None:
+        first, last = len(self._numbers), len(self._numbers) + len(missing)
+        if last > len(self._lists.priors):
+            # Calls under way keep the smaller arrays.
+            larger = self._allocate(max(last, 2 * len(self._lists.priors)))
+            for name, array in vars(larger).items():
+                array[:first] = getattr(self._lists, name)[:first]
+            self._lists = larger
+        chosen = np.array(list(missing.values()))
+        nearest, cosines = find_nearest(
+            find_library(), self.words, tokens.vectors[chosen], tokens.scales[chosen], self._num_candidates
+        )
+        self._lists.candidates[first:last] = nearest
+        self._lists.cosines[first:last] = np.rint(cosines * COSINE_LEVELS)
+        for place, row in enumerate(nearest, start=first):
+            shares = np.exp(self._relatedness * (cosines[place - first] - cosines[place - first].max()))
+            shares = shares / shares.sum() * self.words.scales[row]
+            self._lists.priors[place] = np.einsum("k,kd->d", shares, self.words.vectors[row])
+        self._numbers.update(zip(missing, range(first, last), strict=True))
+
+
+def _locate(batch: CharBatch, spans: Sequence[Sequence[Span]] | None) -> tuple[Ids, list[int]]:
+    """Return the places (n, 4) of words or phrases among all tokens of the batch, and how many each sentence has.
+
+    The columns are the first token of the sentence, the boundary behind its last, and the same of the word.
+    """
+    ends = np.cumsum(batch.lengths)
+    begins = ends - batch.lengths + 1
+    if batch.groups is None:
+        widths = [np.ones(length, dtype=np.int64) for length in (batch.lengths - 2).tolist()]
+    else:
+        rows = np.split(batch.groups.num_units, np.cumsum(batch.groups.lengths)[:-1])
+        widths = [row[1:-1] for row in rows]
+    places = []
+    for number, width in enumerate(widths):
+        stops = begins[number] + np.cumsum(width)
+        starts = stops - width
+        if spans is not None:
+            own = np.array(spans[number], dtype=np.int64).reshape(-1, 2)
+            starts, stops = starts[own[:, 0]], stops[own[:, 1] - 1]
+        sentence = np.full(len(starts), begins[number]), np.full(len(starts), ends[number] - 1)
+        places.append(np.column_stack([*sentence, starts, stops]))
+    return np.concatenate(places), [len(own) for own in places]
+
+
+def _add_phrases(tokens: Tokens, phrases: Sequence[Ids]) -> Tokens:
+    """Return the tokens and, for each phrase of several, one more with their mean vector."""
+    if not phrases:
+        return tokens
+    means = [(tokens.vectors[own] * tokens.scales[own, None]).mean(axis=0) for own in phrases]
+    vectors, scales = quantize_rows(np.stack(means))
+    return Tokens(
+        np.concatenate([tokens.vectors, vectors]),
+        np.concatenate([tokens.scales, scales]),
+        np.concatenate([tokens.weights, np.zeros(len(phrases), dtype=np.float32)]),
+    )
+
+
+def _gather_candidates(table: StaticTable, vocabulary: Vocabulary, softmaxes: Softmaxes) -> Candidates:
+    """Return the frequent words of the vocabulary that the table has, each in its most frequent spelling."""
+    frequencies = vocabulary.log_frequencies()
+    special = {vocabulary.begin, vocabulary.end, vocabulary.unknown}
+    rows = table.find_rows(list(vocabulary.words))
+    ids: dict[int, int] = {}
+    for number in np.argsort(-frequencies, kind="stable").tolist():
+        word, row = vocabulary.words[number], rows[number]
+        if row != NO_ROW and row not in ids and word not in special and not is_punctuation(word):
+            ids[row] = number
+    chosen = np.array(sorted(ids)[:NUM_CANDIDATE_WORDS], dtype=np.int64)
+    words = np.array([ids[row] for row in chosen.tolist()], dtype=np.int64)
+    left_to_right, right_to_left = softmaxes
+    if left_to_right is right_to_left and left_to_right.scales is not None:
+        softmax, scales = left_to_right.weight[words], left_to_right.scales[words]
+    elif left_to_right is right_to_left:
+        softmax, scales = quantize_rows(left_to_right.rows(words))
+    else:
+        softmax, scales = quantize_rows(np.concatenate([own.rows(words) for own in softmaxes], axis=1))
+    offsets = left_to_right.bias[words] + right_to_left.bias[words] - FREQUENCY * frequencies[words]
+    return Candidates(
+        np.ascontiguousarray(table.arrays["vectors"][chosen]), table.arrays["scales"][chosen],
+        np.ascontiguousarray(softmax), scales, offsets.astype(np.float32),
+    )  # fmt: skip

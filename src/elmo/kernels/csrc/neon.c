@@ -1,0 +1,3 @@
+#define ELMO_SUFFIX neon
+#define ELMO_NEON
+#include "kernels.inc"

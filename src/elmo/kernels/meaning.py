@@ -1,0 +1,284 @@
+"""Meanings of words in their sentences, and the words nearest to one, by the compiled library or by NumPy.
+
+A meaning is the top layer, scaled to length 1, beside a sum of three vectors: what surrounds the word (neighbours
+that are rare, near and related count most), what could stand in its place (candidates that both directions expect
+there and that are related to the word and to what surrounds it, less what they are without a sentence), and the
+word itself.
+"""
+
+import ctypes
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo.kernels.library import KernelError, Library, address_of
+
+Array = npt.NDArray[np.float32]
+Bytes = npt.NDArray[np.int8]
+Ids = npt.NDArray[np.int64]
+COSINE_LEVELS = 32767  # cosines of candidates are stored as whole numbers
+_LARGEST_PRODUCT = 2**31 - 1
+_TINY = np.finfo(np.float32).tiny
+_pointer, _int, _float = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
+
+
+@dataclass(frozen=True)
+class MeaningSettings:
+    """The numbers of the formula; the shares are weights in the cosine of two meanings."""
+
+    window: int
+    focus: float  # a neighbour with the cosine c to the word counts exp(focus · c) times as much
+    decay: float  # and one at the distance n counts exp(-decay · (n - 1)) times as much
+    shrinkage: float  # a context of length n is scaled to length n / (n + shrinkage)
+    likelihood: float  # weight of the log probabilities by which candidates are ranked
+    relatedness: float  # weight of their cosine to the word
+    topic: float  # weight of their cosine to the context
+    cutoff: float  # candidates whose score is lower than the best by more are left out
+    substitute_shrinkage: float
+    top_share: float
+    context_share: float
+    substitute_share: float
+    word_share: float
+
+    @property
+    def shares(self) -> Array:
+        """Return the factors of top layer, context, substitutes and word, which make the length about 1."""
+        values = [self.top_share, self.context_share, self.substitute_share, self.word_share]
+        return np.sqrt(np.array(values) / sum(values)).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The words that may stand in place of others: static vectors and softmax rows in 8 bits, with scales."""
+
+    vectors: Bytes  # (C, d)
+    scales: Array  # (C,)
+    softmax: Bytes  # (C, D) if both directions have the same rows, else (C, 2D)
+    softmax_scales: Array  # (C,)
+    offsets: Array  # (C,): bias, less what the frequency of a word adds to its probability
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """Of some words the K candidates, their cosines to the word, and their mean vector without a sentence."""
+
+    candidates: npt.NDArray[np.uint16]  # (n, K)
+    cosines: npt.NDArray[np.int16]  # (n, K), times COSINE_LEVELS
+    priors: Array  # (n, d)
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """The distinct tokens of a batch: static vectors in 8 bits with their scales, and weights in a context."""
+
+    vectors: Bytes  # (U, d)
+    scales: Array  # (U,)
+    weights: Array  # (U,)
+
+
+class _ModelStruct(ctypes.Structure):
+    """elmo_meaning of csrc/kernels.h."""
+
+    _fields_ = (
+        *((name, _int) for name in ("dim", "top_dim", "state_dim", "num_candidates", "window")),
+        *((name, _pointer) for name in ("vectors", "scales", "softmax", "softmax_scales", "offsets")),
+        *((name, _float) for name in ("focus", "decay", "shrinkage", "likelihood", "relatedness", "topic")),
+        *((name, _float) for name in ("cutoff", "substitute_shrinkage", "state_levels")),
+        *((name, _float) for name in ("top_share", "context_share", "substitute_share", "word_share")),
+    )
+
+
+class _BatchStruct(ctypes.Structure):
+    """elmo_meaning_batch of csrc/kernels.h."""
+
+    _fields_ = (
+        *((name, _pointer) for name in ("top", "tokens", "token_vectors", "token_scales", "token_weights")),
+        ("num_spans", _int),
+        ("spans", _pointer),
+        ("longest", _int),
+        *((name, _pointer) for name in ("candidates", "cosines", "priors", "meanings")),
+    )
+
+
+def find_meanings(
+    library: Library | None,
+    settings: MeaningSettings,
+    candidates: Candidates | None,
+    top: Array,
+    positions: Ids,
+    tokens: Tokens,
+    spans: Ids,
+    lists: Lists,
+    *,
+    single_threaded: bool = False,
+) -> Array:
+    """Return the meanings (n, 2D + d) of n words or phrases.
+
+    `top` (N, 2D) is the top layer of all positions, boundaries included; `positions` (N,) names the distinct token
+    at each. A row of `spans` (n, 6) holds the first position of a sentence and the one behind its last, the same
+    of the word, the distinct token that stands for it, and its list of candidates (-1 for none).
+    """
+    _check(top, positions, tokens, spans, lists, candidates)
+    if library is None:
+        return _find_by_numpy(settings, candidates, top, positions, tokens, spans, lists)
+    (num_positions, top_dim), (num_tokens, dim), num_spans = top.shape, tokens.vectors.shape, len(spans)
+    num_lists, num_candidates = lists.candidates.shape
+    meanings = np.empty((num_spans, top_dim + dim), dtype=np.float32)
+    if not num_spans:
+        return meanings
+    model = _ModelStruct(dim=dim, top_dim=top_dim, num_candidates=num_candidates)
+    for field in fields(settings):
+        setattr(model, field.name, getattr(settings, field.name))
+    names = ("top_share", "context_share", "substitute_share", "word_share")
+    for name, share in zip(names, settings.shares.tolist(), strict=True):
+        setattr(model, name, share)
+    if candidates is not None:
+        num_words, state_dim = candidates.softmax.shape
+        model.state_dim, model.state_levels = state_dim, state_levels(state_dim)
+        model.vectors = address_of(candidates.vectors, "vectors", np.int8, (num_words, dim))
+        model.scales = address_of(candidates.scales, "scales", np.float32, (num_words,))
+        model.softmax = address_of(candidates.softmax, "softmax", np.int8, (num_words, state_dim))
+        model.softmax_scales = address_of(candidates.softmax_scales, "softmax_scales", np.float32, (num_words,))
+        model.offsets = address_of(candidates.offsets, "offsets", np.float32, (num_words,))
+    batch = _BatchStruct(
+        top=address_of(top, "top", np.float32, (num_positions, top_dim)),
+        tokens=address_of(positions, "positions", np.int64, (num_positions,)),
+        token_vectors=address_of(tokens.vectors, "token vectors", np.int8, (num_tokens, dim)),
+        token_scales=address_of(tokens.scales, "token scales", np.float32, (num_tokens,)),
+        token_weights=address_of(tokens.weights, "token weights", np.float32, (num_tokens,)),
+        num_spans=num_spans,
+        spans=address_of(spans, "spans", np.int64, (num_spans, 6)),
+        longest=int((spans[:, 3] - spans[:, 2]).max()) + 2 * settings.window,
+        candidates=address_of(lists.candidates, "candidates", np.uint16, (num_lists, num_candidates)),
+        cosines=address_of(lists.cosines, "cosines", np.int16, (num_lists, num_candidates)),
+        priors=address_of(lists.priors, "priors", np.float32, (num_lists, dim if num_lists else 1)),
+        meanings=address_of(meanings, "meanings", np.float32, (num_spans, top_dim + dim)),
+    )
+    library.run_with_scratch(
+        library.meanings, ctypes.addressof(model), ctypes.addressof(batch), int(single_threaded)
+    )
+    return meanings
+
+
+def state_levels(state_dim: int) -> int:
+    """Return to how many levels states are rounded, so that sums of their products with 8 bits fit in 32."""
+    return int(min(32767, _LARGEST_PRODUCT // (128 * state_dim)))
+
+
+def find_nearest(
+    library: Library | None, candidates: Candidates, queries: Bytes, scales: Array, number: int
+) -> tuple[npt.NDArray[np.int32], Array]:
+    """Return the `number` nearest candidates of each query (n, d), and their cosines."""
+    (num_words, dim), num_queries = candidates.vectors.shape, len(queries)
+    if not 0 < number <= num_words or queries.shape[1:] != (dim,):
+        raise KernelError(f"{number} candidates of {num_words} with {dim} dimensions were asked for.")
+    if library is None:
+        # Products of 8 bits are exact in float32 up to 2^24, whatever their order.
+        dots = queries.astype(np.float64) @ candidates.vectors.T.astype(np.float64)
+        cosines = np.clip(dots.astype(np.float32) * (scales[:, None] * candidates.scales), -1, 1)
+        nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :number].astype(np.int32)
+        return nearest, np.take_along_axis(cosines, nearest, axis=1)
+    chosen = np.empty((num_queries, number), dtype=np.int32)
+    cosines = np.empty((num_queries, number), dtype=np.float32)
+    scratch = np.empty(num_words, dtype=np.float32)
+    library.nearest(
+        address_of(candidates.vectors, "vectors", np.int8, (num_words, dim)),
+        address_of(candidates.scales, "scales", np.float32, (num_words,)),
+        num_words,
+        dim,
+        address_of(queries, "queries", np.int8, (num_queries, dim)),
+        address_of(scales, "query scales", np.float32, (num_queries,)),
+        num_queries,
+        number,
+        address_of(scratch, "scratch", np.float32, (num_words,)),
+        address_of(chosen, "chosen", np.int32, (num_queries, number)),
+        address_of(cosines, "cosines", np.float32, (num_queries, number)),
+    )
+    return chosen, cosines
+
+
+def _check(
+    top: Array, positions: Ids, tokens: Tokens, spans: Ids, lists: Lists, candidates: Candidates | None
+) -> None:
+    """Raise KernelError for numbers that would lead outside of an array."""
+    if not len(spans):
+        return
+    starts, ends, first, last, queries, numbers = spans.T
+    is_inside = (starts >= 1) & (starts <= first) & (first < last) & (last <= ends) & (ends < len(top))
+    if not is_inside.all():
+        raise KernelError(f"Spans leave their sentences, or these the {len(top)} positions.")
+    if len(positions) != len(top) or positions.min() < 0 or positions.max() >= len(tokens.vectors):
+        raise KernelError(f"positions name tokens beyond the {len(tokens.vectors)} distinct ones.")
+    if queries.min() < 0 or queries.max() >= len(tokens.vectors):
+        raise KernelError(f"Spans name tokens beyond the {len(tokens.vectors)} distinct ones.")
+    if numbers.max() >= len(lists.candidates) or (numbers.max() >= 0 and candidates is None):
+        raise KernelError(f"Spans name lists beyond the {len(lists.candidates)} of candidates.")
+    if candidates is not None and candidates.softmax.shape[1] * 2 not in (top.shape[1], 2 * top.shape[1]):
+        raise KernelError(f"Softmax rows of {candidates.softmax.shape[1]} dimensions do not fit the top layer.")
+
+
+def _find_by_numpy(
+    settings: MeaningSettings,
+    candidates: Candidates | None,
+    top: Array,
+    positions: Ids,
+    tokens: Tokens,
+    spans: Ids,
+    lists: Lists,
+) -> Array:
+    """Compute what the library computes, word by word."""
+    top_dim, dim = top.shape[1], tokens.vectors.shape[1]
+    top_share, context_share, substitute_share, word_share = settings.shares
+    meanings = np.empty((len(spans), top_dim + dim), dtype=np.float32)
+    vectors = tokens.vectors * tokens.scales[:, None]
+    for row, span in zip(meanings, spans.tolist(), strict=True):
+        begin, end, start, stop, query, number = span
+        row[:top_dim] = top_share * _shrink(top[start:stop].sum(axis=0), 0.0)
+        near = np.r_[max(begin, start - settings.window) : start, stop : min(end, stop + settings.window)]
+        distances = np.where(near < start, start - near, near - stop + 1)
+        around = positions[near]
+        shares = np.exp(settings.focus * (vectors[around] @ vectors[query]) - settings.decay * (distances - 1))
+        weighted = (shares * tokens.weights[around]).astype(np.float32)
+        context = _shrink(weighted @ vectors[around], settings.shrinkage)
+        row[top_dim:] = context_share * context + word_share * vectors[query]
+        if number >= 0 and candidates is not None:
+            states = top[start - 1, : top_dim // 2], top[stop, top_dim // 2 :]
+            substitutes = _find_substitutes(settings, candidates, lists, number, states, context)
+            row[top_dim:] += substitute_share * substitutes
+    return meanings
+
+
+def _find_substitutes(
+    settings: MeaningSettings,
+    words: Candidates,
+    lists: Lists,
+    number: int,
+    states: tuple[Array, Array],
+    context: Array,
+) -> Array:
+    chosen = lists.candidates[number]
+    is_shared = words.softmax.shape[1] == len(states[0])
+    state = states[0] + states[1] if is_shared else np.concatenate(states)
+    logits = (words.softmax[chosen] @ state.astype(np.float64)) * words.softmax_scales[chosen] + words.offsets[
+        chosen
+    ]
+    scores = settings.likelihood * logits + settings.relatedness / COSINE_LEVELS * lists.cosines[number]
+    kept = np.flatnonzero(~(scores < scores.max() - settings.cutoff))
+    vectors = words.vectors[chosen[kept]] * words.scales[chosen[kept], None]
+    scores = scores[kept] + settings.topic * (vectors @ context)
+    probabilities = np.exp(scores - scores.max())
+    mean = (probabilities / probabilities.sum()).astype(np.float32) @ vectors
+    return _shrink(mean - lists.priors[number], settings.substitute_shrinkage)
+
+
+def _shrink(vector: Array, shrinkage: float) -> Array:
+    scaled: Array = vector / np.maximum(np.sqrt(vector @ vector) + np.float32(shrinkage), _TINY)
+    return scaled
+
+
+def quantize_rows(rows: npt.NDArray[Any]) -> tuple[Bytes, Array]:
+    """Return rows (n, d) in 8 bits, and the scale of each."""
+    scales: Array = np.maximum(np.abs(rows).max(axis=1), _TINY).astype(np.float32) / np.float32(127)
+    return np.rint(rows / scales[:, None]).astype(np.int8), scales

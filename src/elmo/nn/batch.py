@@ -1,0 +1,111 @@
+"""Batches of text for torch modules: a biLM over a batch, and padded ids as other libraries pass them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmo.errors import InputError
+from elmo.nn.bilm import BiLM, BiLMState, LayerStates
+from elmo.text.batch import BEGIN_ROW, END_ROW, FIRST_WORD_ROW, CharBatch, GivenIds, Indexer, WordGroups
+
+# The convolutions of this many words at once take about 200 MB in the largest official model.
+WORDS_AT_ONCE = 1024
+
+
+def encode_words(bilm: BiLM, batch: CharBatch) -> Tensor:
+    """Return the context-free vectors (U, D) of a batch's distinct tokens."""
+    device = next(bilm.parameters()).device
+    ids = [
+        None if part is None else torch.from_numpy(part).to(device) for part in batch.source.look_up(batch.keys)
+    ]
+    vectors = []
+    for start in range(0, len(batch.keys), WORDS_AT_ONCE):
+        window = slice(start, start + WORDS_AT_ONCE)
+        vectors.append(bilm.tokens(*(None if part is None else part[window] for part in ids)))
+    return torch.cat(vectors)
+
+
+def run_bilm(bilm: BiLM, batch: CharBatch, state: BiLMState | None = None) -> tuple[LayerStates, BiLMState]:
+    """Return all layers of a batch, boundaries included, from `state` or from zero; and where it ended."""
+    words = encode_words(bilm, batch)
+    index = torch.from_numpy(batch.word_index).to(words.device)
+    layers, end = bilm(words[index], torch.from_numpy(batch.lengths), state)
+    if batch.groups is not None:
+        rows = _average(batch.groups, layers.layers.permute(1, 2, 0, 3)[layers.mask])
+        mask = torch.from_numpy(batch.groups.mask).to(rows.device)
+        padded = rows.new_zeros(*mask.shape, *rows.shape[1:])
+        padded[mask] = rows
+        layers = LayerStates(padded.permute(2, 0, 1, 3), mask)
+    return layers, end
+
+
+def _average(groups: WordGroups, rows: Tensor) -> Tensor:
+    """Return the mean of each word's rows, with gradients: (tokens, ...) -> (N, ...)."""
+    counts = torch.from_numpy(groups.num_units).to(rows.device)
+    places = torch.repeat_interleave(torch.arange(len(counts), device=rows.device), counts)
+    sums = rows.new_zeros(len(counts), *rows.shape[1:]).index_add(0, places, rows)
+    return sums / counts.view(-1, *[1] * (rows.ndim - 1)).to(rows.dtype)
+
+
+@dataclass(frozen=True)
+class Boundaries:
+    """The ids of the begin and the end of a sentence: of characters (2, C), of words (2,), or both."""
+
+    characters: Tensor | None
+    words: Tensor | None
+
+    @classmethod
+    def of(cls, indexer: Indexer) -> "Boundaries":
+        """Return those of what turns words into ids."""
+        alphabet, vocabulary = indexer.alphabet, indexer.vocabulary
+        return cls(
+            None if alphabet is None else torch.from_numpy(alphabet.boundaries()),
+            None if vocabulary is None else torch.from_numpy(vocabulary.boundaries()),
+        )
+
+
+def pad_sentences(indexer: Indexer, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
+    """Return `input_ids` and `attention_mask` (B, T), words only, zero where padded.
+
+    `input_ids` are characters (B, T, C), or words (B, T) for a model that reads words only; a model that reads
+    both has its words in `word_input_ids`.
+    """
+    batch = indexer.batch(sentences)
+    mask, places = batch.mask[:, 2:], batch.word_index[:, 1:-1]
+    characters, words = indexer.look_up(batch.keys)
+    arrays = {"attention_mask": mask.astype(np.int64)}
+    if words is not None:
+        arrays["word_input_ids" if characters is not None else "input_ids"] = words[places] * mask
+    if characters is not None:
+        arrays["input_ids"] = characters[places] * mask[..., None]
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def unpad_sentences(
+    boundaries: Boundaries, input_ids: Tensor, attention_mask: Tensor, word_input_ids: Tensor | None = None
+) -> CharBatch:
+    """Return the batch of padded sentences, each distinct token once; the inverse of pad_sentences."""
+    mask = attention_mask.cpu().numpy().astype(bool)
+    num_sentences, num_steps = mask.shape
+    lengths = mask.sum(axis=1)
+    if not np.array_equal(mask, np.arange(num_steps) < lengths[:, None]):
+        raise InputError("attention_mask has a 0 before a 1; pad sentences on the right, as the tokenizer does.")
+    columns = [ids.cpu().numpy()[mask] for ids in (input_ids, word_input_ids) if ids is not None]
+    ends = [ids.cpu().numpy() for ids in (boundaries.characters, boundaries.words) if ids is not None]
+    rows, own = (
+        np.concatenate([part if part.ndim == 2 else part[:, None] for part in parts], axis=1)
+        for parts in (columns, ends)
+    )
+    distinct, places = (
+        np.unique(rows, axis=0, return_inverse=True) if len(rows) else (rows, np.zeros(0, dtype=int))
+    )
+    word_index = np.full((num_sentences, num_steps + 2), BEGIN_ROW, dtype=np.int64)
+    word_index[:, 1:-1][mask] = places.reshape(-1) + FIRST_WORD_ROW
+    word_index[np.arange(num_sentences), lengths + 1] = END_ROW
+    num_characters = None if boundaries.characters is None else boundaries.characters.shape[1]
+    source = GivenIds(num_characters, has_words=boundaries.words is not None)
+    keys = source.make_keys(np.concatenate([own, distinct]))
+    return CharBatch(keys, source, word_index, lengths.astype(np.int64) + 2, tuple(range(num_sentences)))

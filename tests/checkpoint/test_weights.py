@@ -1,0 +1,165 @@
+"""Weights as arrays: mapped, converted when they are asked for, checked at their first use, and bounded."""
+
+import copy
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from elmo import CheckpointError, Elmo
+from elmo.checkpoint import open_checkpoint, write_folder
+from elmo.checkpoint.components import SentenceHead, expected_arrays
+from elmo.checkpoint.folder import read_folder
+from elmo.checkpoint.shapes import expected_shapes
+from elmo.checkpoint.source import DEFAULT_MODEL
+from elmo.checkpoint.tensors import read_tensors
+from elmo.checkpoint.weights import StoredWeights, content_hash, store
+from elmo.config import ModelConfig, SentenceConfig
+from tests.language_models import make_language_model
+
+CONFIGS = [
+    {"encoder": {"cell_dim": 6, "output_dim": 4, "projected": True}, "softmax": {"num_words": 9, "shared": False}},
+    {"encoder": {"cell_dim": 4, "output_dim": 4, "projected": False, "num_layers": 3},
+     "characters": {"filters": [[1, 4]], "num_highways": 0}, "token_projection": False},
+    {"encoder": {"kind": "transformer", "output_dim": 8, "num_heads": 2, "feed_forward_dim": 12},
+     "words": {"num_words": 9, "embedding_dim": 3}, "softmax": {"num_words": 9}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("values", CONFIGS)
+def test_shapes_are_those_of_the_modules(values):
+    torch = pytest.importorskip("torch")
+    from elmo.nn.build import build_bilm
+
+    config = ModelConfig.from_dict(values)
+    with torch.device("meta"):
+        modules = build_bilm(config).state_dict()
+    assert expected_shapes(config) == {name: tuple(tensor.shape) for name, tensor in modules.items()}
+
+
+def test_a_stored_weight_is_converted_once_and_freed():
+    weights = {"softmax.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "bias": np.ones(2, np.float32)}
+    stored = StoredWeights(store(weights, "compact"))
+    assert stored.storage == "compact" and dict(stored.shapes) == {"softmax.weight": (2, 3), "bias": (2,)}
+    first = stored["softmax.weight"]
+    assert first is stored["softmax.weight"] and not first.flags.writeable
+    np.testing.assert_allclose(first, weights["softmax.weight"], atol=0.03)
+    assert copy.deepcopy(stored) is stored
+    assert content_hash(pickle.loads(pickle.dumps(stored))) == content_hash(stored)
+    with pytest.raises(KeyError):
+        stored["softmax.weight.scale"]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
+def test_weights_that_are_not_finite_or_would_overflow_are_reported_at_their_first_use(tmp_path, value):
+    checkpoint = make_language_model().checkpoint()
+    bias = checkpoint.weights["softmax.bias"].copy()
+    bias[1] = value
+    with pytest.raises(CheckpointError, match=r"softmax\.bias; the file is damaged or its training had diverged"):
+        replace(checkpoint, weights={**checkpoint.weights, "softmax.bias": bias})
+    write_folder(checkpoint, tmp_path / "model")
+    path = tmp_path / "model" / "weights.safetensors"
+    content, place = path.read_bytes(), checkpoint.weights["softmax.bias"].tobytes()
+    assert content.count(place) == 1
+    path.write_bytes(content.replace(place, bias.tobytes()))
+    opened = read_folder(tmp_path / "model")
+    assert opened.weights["tokens.projection.bias"].size
+    with pytest.raises(CheckpointError, match=r"softmax\.bias"):
+        opened.weights["softmax.bias"]
+
+
+def test_damaged_safetensors_files_are_refused(tmp_path):
+    write_folder(make_language_model().checkpoint(), tmp_path / "model")
+    content = (tmp_path / "model" / "weights.safetensors").read_bytes()
+    path = tmp_path / "damaged"
+    for damaged in (
+        b"", content[:7], content[:100], content[:-1], content + b"x", (2**40).to_bytes(8, "little") + content[8:],
+        content.replace(b'"F32"', b'"F99"'), content.replace(b'"data_offsets":[0', b'"data_offsets":[4'),
+        content.replace(b'"shape":[', b'"shape":[-', 1), b"\2\0\0\0\0\0\0\0[]",
+    ):  # fmt: skip
+        path.write_bytes(damaged)
+        with pytest.raises(CheckpointError, match="is not a complete safetensors file"):
+            read_tensors(path)
+
+
+def test_a_sentence_head_is_saved_and_checked_like_every_component(tmp_path):
+    checkpoint = make_language_model().checkpoint()
+    config = SentenceConfig(dim=5, num_heads=2)
+    draw = np.random.default_rng(0)
+    types = expected_arrays(config, checkpoint.config, 0)
+    arrays = {name: draw.random(shape, dtype=np.float32) for name, (_, shape) in types.items()}
+    head = SentenceHead(config, arrays)
+    write_folder(replace(checkpoint, sentence=head), tmp_path / "model")
+    opened = read_folder(tmp_path / "model").sentence
+    assert opened is not None and opened.config == config and opened.content_hash() == head.content_hash()
+    with pytest.raises(CheckpointError, match="The arrays of the sentence head do not fit its settings"):
+        replace(checkpoint, sentence=replace(head, config=SentenceConfig(dim=6, num_heads=2)))
+    name = next(iter(arrays))
+    with pytest.raises(CheckpointError, match="sentence head is damaged: .* NaN or infinite"):
+        replace(checkpoint, sentence=replace(head, arrays={**arrays, name: arrays[name] * np.nan}))
+
+
+def test_an_exchanged_list_is_noticed(tmp_path):
+    checkpoint = replace(make_language_model().checkpoint(), aliases={"x": "bank"})
+    write_folder(checkpoint, tmp_path / "model")
+    for name in ("vocabulary.txt", "aliases.txt"):
+        path = tmp_path / "model" / name
+        before = path.read_bytes()
+        path.write_bytes(before.replace(b"bank", b"bans"))
+        with pytest.raises(CheckpointError, match=rf"{name} does not belong to the config.json beside it"):
+            read_folder(tmp_path / "model")
+        path.write_bytes(before)
+    assert read_folder(tmp_path / "model").aliases == {"x": "bank"}
+
+
+_MEASURE = """
+import resource, sys
+from elmo import CheckpointError
+from elmo.checkpoint import open_checkpoint
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    print(open_checkpoint(sys.argv[1]).card)
+except CheckpointError as error:
+    print(error)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["README.md", "vocabulary.txt", "word_counts.txt", "aliases.txt", "context.txt", "config.json",
+             "weights.safetensors", "context.safetensors"]
+)  # fmt: skip
+def test_no_file_is_read_beyond_what_the_configuration_implies(tmp_path, name):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for path in DEFAULT_MODEL.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    with (folder / name).open("ab") as file:
+        file.truncate(6 << 30)  # a sparse file
+    output = subprocess.run(
+        [sys.executable, "-c", _MEASURE, str(folder)], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert int(output[-1]) < 100, output
+    assert output[0] == "None" if name == "README.md" else name in output[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, line", [("aliases.txt", b"a b\n"), ("word_counts.txt", b"1\n"), ("vocabulary.txt", b"\n")]
+)
+def test_lists_of_millions_of_lines_are_refused_before_they_are_split(tmp_path, name, line):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for path in DEFAULT_MODEL.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    (folder / name).write_bytes(line * 400_000)
+    with pytest.raises(CheckpointError, match=rf"{name} has 400,000 lines|{name} has .* bytes"):
+        open_checkpoint(folder)
+
+
+def test_models_of_the_last_version_open():
+    assert Elmo.from_pretrained(DEFAULT_MODEL).checkpoint().storage == "compact"

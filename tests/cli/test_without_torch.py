@@ -1,0 +1,101 @@
+"""Commands that read models and text work where torch is not installed; those that learn say what to install."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+sys.meta_path.insert(0, Missing())
+from elmo.cli import main
+code = main(sys.argv[1:])
+assert "torch" not in sys.modules
+sys.exit(code)
+"""
+TEXT = "I went to the bank to deposit money .\nThe bank of the river is steep .\nShe plays the piano .\n" * 8
+PLAY = "the [bank] lends money"
+
+
+def run(*arguments, folder=None):
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, *map(str, arguments)], capture_output=True, text=True, cwd=folder
+    )
+
+
+READING = [
+    ["embed", "I went to the bank"],
+    ["embed", "text.txt", "--output", "vectors"],
+    ["embed", "text.txt", "--output", "vectors.h5", "--dtype", "float16"],
+    ["encode", "text.txt", "--output", "sentences.npy"],
+    ["similarity", "the [bank] lends", "the river [bank]", "--by-layer"],
+    ["similarity", "one sentence", "another one", "--json"],
+    ["score", "I went to the bank", "--by-word"],
+    ["substitutes", PLAY, "--top-k", "3"],
+    ["evaluate", "text.txt", "--json"],
+    ["info"],
+    ["convert", "en-small", "copy"],
+    ["convert", "en-small", "copy-hdf5", "--to", "hdf5"],
+    ["vocab", "en-small", "larger", "--add", "words.txt"],
+    ["average", "en-small", "en-small", "-o", "mean"],
+    ["export", "word2vec", "en-small", "vectors.txt", "--words", "words.txt"],
+    ["prepare", "text.txt", "--output", "corpus", "--min-count", "1", "--workers", "1"],
+    ["static", "corpus", "--output", "static.txt", "--dim", "4", "--words", "10"],
+    ["fuse", "en-small", "corpus", "--output", "fused", "--dim", "4", "--words", "10"],
+    ["neighbors", PLAY, "--corpus", "text.txt", "--json"],
+    ["neighbors", "--build", "index", "--corpus", "text.txt"],
+    ["neighbors", PLAY, "--corpus", "index", "--json"],
+    ["senses", "bank", "--corpus", "text.txt", "--json"],
+    ["plot", "similarity", "the bank", "a river", "--output", "picture.png"],
+    ["plot", "map", "bank", "--corpus", "text.txt", "--output", "map.png"],
+    ["bench", "--seconds", "0.01", "--repeats", "1", "--at-once", "1"],
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("without-torch")
+    (folder / "text.txt").write_text(TEXT)
+    (folder / "words.txt").write_text("bank\nsnorkelwort\n")
+    return folder
+
+
+# In this order: some commands read what others wrote.
+@pytest.mark.parametrize("arguments", READING, ids=" ".join)
+def test_reading_commands_work(folder, arguments):
+    done = run(*arguments, folder=folder)
+    assert done.returncode == 0, done.stderr
+    if "--json" in arguments:
+        assert json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        (["train", "corpus", "--output", "run"], "train"),
+        (["task", "train", "pos", "--train", "a.conllu", "--output", "tagger"], "tasks"),
+        (["task", "evaluate", "tagger", "a.conllu"], "tasks"),
+        (["task", "predict", "tagger", "--text", "a"], "tasks"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
+)
+def test_learning_commands_say_what_to_install(arguments, extra):
+    done = run(*arguments)
+    command = " ".join(arguments[: 2 if arguments[0] == "task" else 1])
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"elmo: elmo {command} needs torch: ") and f"[{extra}]" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["train", "--help"], ["task", "train", "--help"], ["--version"]]
+)
+def test_help_needs_nothing(arguments):
+    assert run(*arguments).returncode == 0

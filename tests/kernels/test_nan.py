@@ -1,0 +1,137 @@
+"""NaN and infinity go through every kernel as they go through NumPy."""
+
+import numpy as np
+import pytest
+
+from elmo.kernels.characters import CharNetwork, CharWeights, CompiledCharNetwork
+from elmo.kernels.library import find_library
+from elmo.kernels.lstm import (
+    CompiledStack,
+    LayerWeights,
+    NumpyStack,
+    Window,
+    lstm_cell_backward,
+    lstm_cell_forward,
+)
+from elmo.kernels.matrix import NumpyMatrix, PackedMatrix
+
+STRANGE = [np.nan, np.inf, -np.inf]
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+
+
+@pytest.fixture
+def library(kernels):
+    opened = find_library()
+    if opened is None:
+        pytest.skip("NumPy is what the kernels are compared with")
+    return opened
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def draw(rng, *shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def assert_alike(found, expected):
+    """Compare as numbers, where NaN equals NaN and infinity itself."""
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("strange", STRANGE)
+@pytest.mark.parametrize("num_rows", [1, 2, 13])
+def test_products(library, rng, strange, num_rows):
+    weight, bias, inputs = draw(rng, 37, 19), draw(rng, 37), draw(rng, num_rows, 19)
+    inputs[num_rows // 2, 7] = strange
+    weight[11, 3] = bias[5] = strange
+    assert_alike(PackedMatrix(library, weight, bias)(inputs), NumpyMatrix(weight, bias)(inputs))
+
+
+@pytest.mark.parametrize("strange", STRANGE)
+def test_a_row_that_8_bits_cannot_hold_becomes_nan_and_the_others_stay(library, rng, strange):
+    weight, inputs = draw(rng, 37, 19), draw(rng, 13, 19)
+    packed = PackedMatrix(library, weight, int8=True)
+    expected = packed(inputs)
+    inputs[4, 7] = strange
+    found = packed(inputs)
+    assert np.isnan(found[4]).all()
+    np.testing.assert_array_equal(np.delete(found, 4, axis=0), np.delete(expected, 4, axis=0))
+
+
+def forward(make_stack, words, cell_clip, rng_seed=0):
+    rng = np.random.default_rng(rng_seed)
+    layers = [
+        LayerWeights(draw(rng, 84, 10), draw(rng, 84, 10), draw(rng, 84), draw(rng, 10, 21), cell_clip, 3.0)
+        for _ in range(2)
+    ]
+    counts = np.array([4, 4, 2], dtype=np.int64)
+    sources, targets = np.arange(10) % len(words), np.arange(10)
+    result = np.empty((10, 3, 10), dtype=np.float32)
+    weights = np.eye(3, dtype=np.float32)
+    state = make_stack(layers).forward(Window(words, sources, targets, counts, weights, result), None)
+    return result, state.hidden, state.cell
+
+
+@pytest.mark.parametrize("cell_clip", [None, 3.0])
+@pytest.mark.parametrize("strange", STRANGE)
+def test_words_of_an_lstm(library, rng, strange, cell_clip):
+    words = draw(rng, 5, 10)
+    words[2, 4] = strange
+    found = forward(lambda layers: CompiledStack(library, layers, residual=True, int8=False), words, cell_clip)
+    expected = forward(lambda layers: NumpyStack(layers, residual=True, int8=False), words, cell_clip)
+    for one, other in zip(found, expected, strict=True):
+        assert np.isnan(one).any() == np.isnan(other).any()
+        assert_alike(one, other)
+
+
+@pytest.mark.parametrize("is_narrow", [False, True])
+def test_gates_of_a_training_step(library, rng, is_narrow):
+    num_rows, cell_dim = 3, 19
+    dtype = np.uint16 if is_narrow else np.float32
+    from_inputs = np.zeros((num_rows, 4 * cell_dim), dtype=dtype)
+    nan, infinity = (0x7FC1, 0x7F80) if is_narrow else (np.nan, np.inf)
+    from_inputs[1, [2, cell_dim + 3, 2 * cell_dim + 4, 3 * cell_dim + 5]] = nan
+    from_inputs[2, [2, cell_dim + 3, 2 * cell_dim + 4, 3 * cell_dim + 5]] = infinity
+    previous, keep = np.ones((num_rows, cell_dim), np.float32), np.ones(num_rows, np.float32)
+    gates = np.empty((num_rows, 4 * cell_dim), np.float32)
+    cell, tanh_c, h = (np.empty((num_rows, cell_dim), type_) for type_ in (np.float32, np.float32, dtype))
+    lstm_cell_forward(
+        library, from_inputs, np.zeros_like(from_inputs), np.zeros(4 * cell_dim, np.float32), previous, keep, 3.0,
+        gates, cell, tanh_c, h,
+    )  # fmt: skip
+    values = h if not is_narrow else (h.astype(np.uint32) << 16).view(np.float32)
+    assert np.isnan(gates).sum() == 4 and np.isnan(gates[1]).sum() == 4
+    assert np.flatnonzero(np.isnan(cell[1])).tolist() == [2, 3, 4]
+    assert np.flatnonzero(np.isnan(tanh_c[1])).tolist() == [2, 3, 4]
+    assert np.flatnonzero(np.isnan(values[1])).tolist() == [2, 3, 4, 5]
+    np.testing.assert_allclose(gates[2, [2, cell_dim + 3, 2 * cell_dim + 4, 3 * cell_dim + 5]], 1.0, rtol=1e-6)
+    grad_h = np.zeros((num_rows, cell_dim), dtype=dtype)
+    grad_cell, grad_gates, grad_bias = np.ones_like(cell), np.empty_like(from_inputs), np.zeros_like(gates[0])
+    lstm_cell_backward(library, gates, previous, keep, cell, tanh_c, grad_h, 3.0, grad_cell, grad_gates, grad_bias)
+    assert np.isnan(grad_cell[1, 2:5]).all() and np.isfinite(grad_cell[[0, 2]]).all()
+    assert np.isnan(grad_bias).any()
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_characters(library, rng, activation):
+    filters = [draw(rng, 5, 4, 1), draw(rng, 21, 4, 3)]
+    embedding = draw(rng, 9, 4)
+    embedding[3, 1] = np.nan
+    weights = CharWeights(
+        embedding=embedding,
+        filters=filters,
+        bias=draw(rng, 26),
+        is_tanh=activation == "tanh",
+        highways=[(draw(rng, 52, 26), draw(rng, 52))],
+        projection=(draw(rng, 7, 26), draw(rng, 7)),
+    )
+    char_ids = rng.integers(0, 9, (30, 6))
+    found, expected = (
+        network(char_ids)
+        for network in (CompiledCharNetwork(library, weights, int8=False), CharNetwork(weights, int8=False))
+    )
+    assert np.isnan(expected).any() and np.isfinite(expected).any()
+    assert_alike(found, expected)

@@ -1,0 +1,74 @@
+"""The same bits from every instruction set: x86 variants here, 64-bit ARM in qemu."""
+
+import platform
+import shutil
+
+import pytest
+
+from tests.kernels.driver import build_driver
+
+pytestmark = pytest.mark.slow
+NUM_SEEDS = 300
+ARM_COMPILER = "aarch64-linux-gnu-gcc"
+QEMU = ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu")
+PRECISIONS = ("float32", "int8")
+
+
+@pytest.fixture(scope="module")
+def module_patch():
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory, module_patch):
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler")
+    return build_driver(tmp_path_factory.mktemp("native"), module_patch)
+
+
+@pytest.fixture(scope="module")
+def arm(tmp_path_factory, module_patch):
+    missing = [program for program in (ARM_COMPILER, QEMU[0]) if shutil.which(program) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    return build_driver(tmp_path_factory.mktemp("arm"), module_patch, compiler=ARM_COMPILER, machine="aarch64")
+
+
+def is_exact(variant, precision):
+    """Say whether a variant has the bits of all others: x86 without AVX2 cannot fuse the products of float32."""
+    return precision == "int8" or variant != "portable" or platform.machine() in ("aarch64", "arm64")
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_every_variant_gives_the_same_bits(native, precision):
+    variants = [variant for variant in native.list_variants() if is_exact(variant, precision)]
+    results = [native.run(variant, precision, 0, NUM_SEEDS) for variant in variants]
+    assert results[0].count("seed") == NUM_SEEDS
+    for variant, result in zip(variants, results, strict=True):
+        assert result == results[0], f"{variant} differs from {variants[0]}"
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_threads_do_not_change_bits(native, precision):
+    best = native.list_variants()[0]
+    assert native.run(best, precision, 0, NUM_SEEDS, 4) == native.run(best, precision, 0, NUM_SEEDS)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_64_bit_arm_gives_the_same_bits_as_this_processor(native, arm, precision):
+    best = native.list_variants()[0]
+    if not is_exact(best, precision):
+        pytest.skip("this processor does not fuse products and sums")
+    expected = native.run(best, precision, 0, NUM_SEEDS)
+    variants = arm.list_variants(runner=(*QEMU, "-cpu", "max"))
+    assert variants == ["neoni8mm", "neondot", "neon", "portable"]
+    for variant in variants:
+        assert arm.run(variant, precision, 0, NUM_SEEDS, runner=(*QEMU, "-cpu", "max")) == expected, variant
+
+
+def test_a_plain_arm_processor_runs_neon(arm):
+    plain = (*QEMU, "-cpu", "cortex-a72")
+    assert arm.list_variants(runner=plain) == ["neon", "portable"]
+    expected = arm.run("neon", "int8", 0, 50, runner=(*QEMU, "-cpu", "max"))
+    assert arm.run("neon", "int8", 0, 50, runner=plain) == expected

@@ -1,0 +1,133 @@
+"""With a key, nothing but the page and health checks answers without it; else no other site is served."""
+
+import pytest
+from starlette.routing import Route
+
+from elmo.analysis import CorpusIndex
+from elmo.serve.app import PUBLIC_PATHS
+from elmo.tasks import load
+from tests.serve.conftest import serving
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND")
+UNKNOWN = (
+    "/%2Fmodels",
+    "/nothing",
+    "/models/",
+    "/page/../models",
+    "/page/nothing.js",
+    "/docs/",
+    "/health/x",
+    "/v1",
+)
+KEY = {"Authorization": "Bearer secret"}
+
+
+def is_public(path: str) -> bool:
+    return path in (*PUBLIC_PATHS, "/", "/docs") or path.startswith("/page/")
+
+
+def list_paths(client) -> list[str]:
+    """Every path that the application routes, with names filled in."""
+    found: list[str] = []
+
+    def collect(routes):
+        for route in routes:
+            if isinstance(route, Route):
+                found.append(route.path.replace("{name}", "places").replace("{name:path}", "tiny"))
+            collect(
+                getattr(route, "routes", None) or getattr(getattr(route, "original_router", None), "routes", [])
+            )
+
+    collect(client.app.routes)
+    return sorted(set(found))
+
+
+@pytest.fixture(scope="module")
+def locked(language_model, tagger, index_folder):
+    """A server with a key and with every route there is."""
+    options = {"tasks": {"places": load(tagger)}, "index": CorpusIndex(index_folder), "api_key": "secret"}
+    with serving(language_model, **options) as client:
+        yield client
+
+
+def test_no_route_and_no_method_is_open_without_the_key(locked):
+    paths = list_paths(locked)
+    assert {"/embed", "/neighbors", "/tasks", "/tasks/places", "/metrics", "/v1/models/tiny", "/docs"} <= set(
+        paths
+    )
+    for path in (*paths, *UNKNOWN):
+        for method in METHODS:
+            is_open = is_public(path) and method in ("GET", "HEAD") and path in paths
+            for headers in ({}, {"Authorization": "Bearer wrong"}, {"X-API-Key": ""}, {"Cookie": "key=secret"}):
+                for content in (None, b"{}"):
+                    answer = locked.request(method, path, headers=headers, content=content, follow_redirects=False)
+                    if is_open:
+                        assert answer.status_code in (200, 405), (method, path)
+                    else:
+                        assert answer.status_code == 401, (method, path, headers)
+                        assert method == "HEAD" or answer.json()["error"]["code"] == "unauthorized"
+
+
+def test_with_the_key_every_route_is_reached(locked):
+    for path in list_paths(locked):
+        for method in ("GET", "POST", "OPTIONS"):
+            answer = locked.request(method, path, headers=KEY, content=b"{}" if method == "POST" else None)
+            assert answer.status_code in (200, 405, 422), (method, path, answer.text)
+
+
+def test_a_prefix_does_not_open_other_paths(locked):
+    for prefix in ("/docs", "/page", "/elmo"):
+        locked.app.root_path = prefix
+        try:
+            assert locked.get(f"{prefix}/models").status_code == 401
+            assert locked.get(f"{prefix}models").status_code == 401
+            assert locked.get(f"{prefix}/docs").status_code in (200, 401)
+        finally:
+            locked.app.root_path = ""
+
+
+def test_the_key_is_checked_before_the_body_is_read(locked):
+    answer = locked.post("/embed", content=b"x" * 10_000_000)
+    assert answer.status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_allowed"),
+    [
+        ({}, True),  # a program
+        ({"Origin": "http://localhost"}, True),  # the page itself
+        ({"Origin": "https://evil.example"}, False),
+        ({"Origin": "http://localhost:9999"}, False),  # another program's page on this machine
+        ({"Origin": "null"}, False),
+        ({"Origin": "https://evil.example", "Content-Type": "text/plain"}, False),
+        ({"Sec-Fetch-Site": "cross-site"}, False),
+        ({"Sec-Fetch-Site": "same-site", "Origin": "http://other.localhost"}, False),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "https://behind-a-proxy.example"}, True),
+        ({"Origin": "https://friend.example"}, True),
+        ({"Origin": "https://named.example"}, True),
+    ],
+)
+def test_pages_of_other_sites_cannot_make_the_server_compute(language_model, headers, is_allowed):
+    options = {"cors_origins": ("https://friend.example",), "allowed_hosts": ("named.example",)}
+    with serving(language_model, **options) as client:
+        answer = client.post("/embed", content=b'{"sentences": "a bank"}', headers=headers)
+        assert answer.status_code == (200 if is_allowed else 403)
+        if not is_allowed:
+            assert answer.json()["error"]["code"] == "cross_site"
+        assert client.get("/models", headers=headers).status_code == 200  # reading is the browser's to refuse
+
+
+def test_a_preflight_of_an_allowed_site_needs_no_key_but_its_request_does(language_model):
+    origin = {"Origin": "https://friend.example"}
+    with serving(language_model, api_key="secret", cors_origins=("https://friend.example",)) as client:
+        preflight = {
+            **origin,
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "x-api-key",
+        }
+        assert client.options("/embed", headers=preflight).status_code == 200
+        evil = {**preflight, "Origin": "https://evil.example"}
+        assert "access-control-allow-origin" not in client.options("/embed", headers=evil).headers
+        refused = client.post("/embed", json={"sentences": "a"}, headers=origin)
+        assert refused.status_code == 401
+        assert refused.headers["access-control-allow-origin"] == "https://friend.example"
