@@ -38,7 +38,9 @@ def test_numpy_gives_what_torch_gives(static_dim):
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
     alone = encoder.encode(*(values[2] for values in sentences))
     assert np.array_equal(alone, vectors[2])  # bit for bit
-    empty = encoder.encode(np.zeros((3, 0, 8), np.float32), np.zeros((0, static_dim), np.float32), np.zeros(0, np.float32))
+    empty = encoder.encode(
+        np.zeros((3, 0, 8), np.float32), np.zeros((0, static_dim), np.float32), np.zeros(0, np.float32)
+    )
     assert not empty.any()
 
 

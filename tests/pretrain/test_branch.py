@@ -55,7 +55,10 @@ def test_settings_that_were_changed_count_from_there(source, tmp_path):
     [
         ({"num_rows": 8}, "cannot resume with another num_rows; leave that unchanged, or start a new run"),
         ({"model.encoder.cell_dim": 32, "optimizer.kind": "adamw"}, "another model, optimizer.kind;"),
-        ({"teacher.model": "an-encoder"}, "another teacher.model, teacher.heads;"),
+        (
+            {"teacher.model": "an-encoder"},
+            "another teacher.model, teacher.heads, teacher.words, teacher.sentences;",
+        ),
         ({"dropout": 2.0}, "dropout is 2.0; it must be at least 0"),
         ({"max_updats": 30}, "max_updats"),
         (

@@ -17,9 +17,7 @@ def test_a_sentence_is_found_by_its_copy(corpus_folder, validation_file, tmp_pat
         **{"optimizer.kind": "adamw", "optimizer.learning_rate": 0.01},
     )
     start_run(tmp_path / "run", corpus_folder, settings, validation=(str(validation_file),)).train(Watcher())
-    accuracy = [
-        line["contrastive_accuracy"] for line in read_metrics(tmp_path / "run") if line["kind"] == "train"
-    ]
+    accuracy = [line["contrastive_accuracy"] for line in read_metrics(tmp_path / "run") if line["kind"] == "train"]
     assert np.mean(accuracy[-10:]) > np.mean(accuracy[:10])
     head = open_checkpoint(str(tmp_path / "run")).sentence
     assert head is not None and head.config.dim == 16

@@ -88,4 +88,4 @@ def test_an_error_while_reading_ahead_reaches_the_caller(corpus):
     stream = make(corpus)
     stream.next_batch = lambda: (_ for _ in ()).throw(OSError("the disk is gone"))
     with pytest.raises(OSError, match="the disk is gone"):
-        next(read_ahead(stream))
+        next(read_ahead(stream.next_batch))
