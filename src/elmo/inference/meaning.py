@@ -30,7 +30,7 @@ from elmo.text.vocabulary import Vocabulary, is_punctuation
 Array = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
 # Chosen on development data with the settings of the context layer, see docs/meaning.md.
-LIKELIHOOD, TOPIC, CUTOFF, SHRINKAGE = 0.5, 3.0, 7.0, 0.2
+LIKELIHOOD, TOPIC, CUTOFF, SHRINKAGE = 0.5, 3.0, 5.0, 0.2
 FREQUENCY = 1.25  # power of a word's frequency by which its probability is divided
 NUM_CANDIDATE_WORDS = 20_000  # the most frequent ones of the table
 NUM_WORDS = 16_384  # rows of the table whose words have substitutes: the others are rare, with few meanings
