@@ -195,7 +195,7 @@ class ContextConfig:
     decay: float = 0.0  # a neighbour at the distance n counts exp(-decay * (n - 1)) times as much
     substitutes: float = 0.0  # weight of what could stand in place of a word, relative to the top layer
     word: float = 0.0  # weight of the word itself, relative to the top layer
-    num_candidates: int = 512  # words that could stand in place of one
+    num_candidates: int = 384  # words that could stand in place of one
     relatedness: float = 2.0  # how much their cosine to the word counts
     unknown_weight: float = 0.5  # weight of a word without a row, whose vector is estimated from layer 0
     lowercase: bool = True  # the words of the rows are lower-case
