@@ -88,8 +88,10 @@ def main() -> None:
         print(f"ELMo + LSTM: {accuracy(test[1], guesses):.1f}")
 
     with tempfile.TemporaryDirectory() as folder:
+        options = tasks.TaskOptions(precision="auto")
+        output = Path(folder) / "reviews"
         result = tasks.train(
-            train, test=test, kind="sentiment", model=arguments.model, output=Path(folder) / "reviews"
+            train, test=test, kind="sentiment", model=arguments.model, options=options, output=output
         )
         print(f"elmo.tasks ({result.settings['network']['kind']}): {result.test['accuracy']:.1f}")
         (prediction,) = result.load().predict([arguments.say])

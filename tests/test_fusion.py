@@ -11,12 +11,11 @@ from safetensors.torch import load_file, save_file
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError, fuse
 from elmo.checkpoint.checkpoint import fingerprint as bilm_hash
-from elmo.checkpoint.derived import change_basis
 from elmo.checkpoint.folder import check_content_hash, content_hash, read_folder
 from elmo.config import ContextConfig
-from elmo.inference.runtime import run_bilm
+from elmo.fusion import retune
 from tests.checkpoint import bilm_files, manylangs_files
-from tests.language_models import VOCABULARY, expected_targets, make_language_model
+from tests.language_models import make_language_model
 
 MONEY_BANK = "the [bank] of money and cash"
 OTHER_MONEY_BANK = "a loan to the [bank]"
@@ -26,6 +25,7 @@ LEAST_COSINES = {"float32": 0.99999, "bfloat16": 0.9995, "int8": 0.999}
 
 
 def test_meaning_is_the_top_layer_beside_the_context(fused_model):
+    fused_model = retune(fused_model, substitutes=0.0, word=0.0)
     top = fused_model.embed("the bank of money", layers="top")
     context = fused_model.context_vectors("the bank of money")
     meaning = fused_model.embed("the bank of money", layers="meaning")
@@ -33,7 +33,7 @@ def test_meaning_is_the_top_layer_beside_the_context(fused_model):
     top /= np.linalg.norm(top, axis=1, keepdims=True)
     share = fused_model.context.share
     expected = float(top[1] @ top[3] + share * context[1] @ context[3]) / (1 + share)
-    assert float(meaning[1] @ meaning[3]) == pytest.approx(expected, abs=1e-5)
+    assert float(meaning[1] @ meaning[3]) == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_context_tells_two_meanings_apart(fused_model):
@@ -58,16 +58,17 @@ def test_a_context_is_the_sum_of_its_neighbours_by_the_formula(fused_model, topi
     layer = fused_model.checkpoint().context
     words = ["money", "of", "bank", "river", "the", "bank"]
     rows = [layer.words.index(word) for word in words]
-    vectors = (layer.tensors["vectors"].float() * layer.tensors["scales"][:, None])[rows].double()
-    weights = layer.tensors["weights"][rows].double()
-    expected = torch.zeros(6, 4, dtype=torch.float64)
+    vectors = (layer.arrays["vectors"] * layer.arrays["scales"][:, None])[rows].astype(np.float64)
+    weights = layer.arrays["weights"][rows].astype(np.float64)
+    expected = np.zeros((6, 4))
     for middle in range(6):
         for other in range(6):
             if other != middle:
-                related = torch.exp(layer.config.focus * (vectors[middle] @ vectors[other]))
-                expected[middle] += weights[other] * related * vectors[other]
-    expected /= expected.norm(dim=1, keepdim=True) + layer.config.shrinkage
-    assert np.allclose(fused_model.context_vectors([words])[0], expected.numpy(), atol=1e-5)
+                related = layer.config.focus * (vectors[middle] @ vectors[other])
+                far = layer.config.decay * (abs(middle - other) - 1)
+                expected[middle] += weights[other] * np.exp(related - far) * vectors[other]
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True) + layer.config.shrinkage
+    assert np.allclose(fused_model.context_vectors([words])[0], expected, atol=1e-5)
 
 
 def test_a_word_alone_has_no_context(fused_model):
@@ -116,8 +117,7 @@ def test_words_outside_the_table_get_a_vector_of_their_own(fused_model):
 
 
 def test_the_language_model_knows_nothing_of_the_context(tiny_model, fused_model):
-    assert content_hash(fused_model.bilm.state_dict()) == content_hash(tiny_model.bilm.state_dict())
-    assert not any("context" in name for name, _ in fused_model.bilm.named_parameters())
+    assert content_hash(fused_model.checkpoint().weights) == content_hash(tiny_model.checkpoint().weights)
     for layers in ("all", "average", "top"):
         one, two = (model.embed("the bank of money", layers=layers) for model in (tiny_model, fused_model))
         assert np.allclose(one, two, atol=1e-6)
@@ -126,22 +126,10 @@ def test_the_language_model_knows_nothing_of_the_context(tiny_model, fused_model
 @pytest.fixture(scope="module")
 def predicting_models(topics_corpus):
     """A language model with a context layer, and the same with the rows of that layer's tensors in reverse."""
-    model = fuse(make_language_model(), topics_corpus, dim=4)
+    model = fuse(make_language_model(), topics_corpus, dim=4, focus=2.0, decay=0.0)
     checkpoint = model.checkpoint()
-    tensors = {name: tensor.flip(0) for name, tensor in checkpoint.context.tensors.items()}
-    return model, Elmo(replace(checkpoint, context=replace(checkpoint.context, tensors=tensors)))
-
-
-def language_model_loss(model, words):
-    """The loss of both directions by the full softmax, with gradients."""
-    states, _ = run_bilm(model.bilm.requires_grad_(), model.indexer.batch([words]))
-    targets = torch.tensor(expected_targets(words))
-    ends = torch.tensor([VOCABULARY.index("<S>")]), torch.tensor([VOCABULARY.index("</S>")])
-    top, dim = states.layers[-1][0], model.dim // 2
-    ahead, back = model.bilm.softmaxes
-    return ahead.loss(top[:-1, :dim], torch.cat([targets, ends[1]])) + back.loss(
-        top[1:, dim:], torch.cat([ends[0], targets])
-    )
+    arrays = {name: np.ascontiguousarray(array[::-1]) for name, array in checkpoint.context.arrays.items()}
+    return model, Elmo(replace(checkpoint, context=replace(checkpoint.context, arrays=arrays)))
 
 
 def test_predictions_are_the_same_with_any_context_layer(predicting_models):
@@ -152,27 +140,6 @@ def test_predictions_are_the_same_with_any_context_layer(predicting_models):
     for score, changed in zip(*(model.score([words, ["a", "river"]]) for model in (one, other)), strict=True):
         assert np.array_equal(score.left_to_right, changed.left_to_right)
         assert np.array_equal(score.right_to_left, changed.right_to_left)
-    assert one.substitutes(words, 1) == other.substitutes(words, 1)
-    losses = [language_model_loss(model, words) for model in (one, other)]
-    assert torch.equal(*losses)
-    (score,) = one.score([words])
-    assert losses[0].item() == pytest.approx(score.left_to_right_loss + score.right_to_left_loss, rel=1e-5)
-
-
-def test_gradients_of_predictions_reach_the_network_and_no_context_tensor(predicting_models):
-    model = Elmo(predicting_models[0].checkpoint())
-    # The reader of the layer detaches the tensors it is given, so it gets these afterwards.
-    tensors = {
-        name: tensor.clone().requires_grad_() if tensor.is_floating_point() else tensor
-        for name, tensor in model.checkpoint().context.tensors.items()
-    }
-    model._context._tensors = tensors
-    language_model_loss(model, ["the", "bank", "of", "money"]).backward()
-    assert all(tensor.grad is None for tensor in tensors.values())
-    for name, parameter in model.bilm.named_parameters():
-        assert parameter.grad is not None and parameter.grad.abs().sum() > 0, name
-    storages = {parameter.data_ptr() for parameter in model.bilm.parameters()}
-    assert not storages & {tensor.data_ptr() for tensor in model.checkpoint().context.tensors.values()}
 
 
 def test_a_trained_task_still_knows_its_model_after_fusing(tiny_model, fused_model):
@@ -268,19 +235,17 @@ def test_unknown_and_impossible_settings_are_refused(fused_model, tmp_path):
 def test_tensors_that_do_not_fit_are_refused(fused_model):
     layer = fused_model.checkpoint().context
     with pytest.raises(CheckpointError, match="weights is missing"):
-        replace(layer, tensors={name: each for name, each in layer.tensors.items() if name != "weights"})
-    with pytest.raises(
-        CheckpointError, match=r"weights is torch.float32 of shape \(3,\), not torch.float32 of shape"
-    ):
-        replace(layer, tensors={**layer.tensors, "weights": torch.ones(3)})
+        replace(layer, arrays={name: each for name, each in layer.arrays.items() if name != "weights"})
+    with pytest.raises(CheckpointError, match=r"weights is float32"):
+        replace(layer, arrays={**layer.arrays, "weights": np.ones(3, np.float32)})
     with pytest.raises(CheckpointError, match="word_mean holds NaN or infinite values"):
-        replace(layer, tensors={**layer.tensors, "word_mean": torch.full((6,), float("nan"))})
+        replace(layer, arrays={**layer.arrays, "word_mean": np.full(6, np.nan, np.float32)})
     with pytest.raises(CheckpointError, match="lists 1 distinct words, but has"):
         replace(layer, words=("a",) * len(layer.words))
-    other = {**layer.tensors, "unknown_map": torch.zeros(9, 4), "word_mean": torch.zeros(9),
-             "word_components": torch.zeros(layer.config.num_components, 9)}  # fmt: skip
+    other = {**layer.arrays, "unknown_map": np.zeros((9, 4), np.float32), "word_mean": np.zeros(9, np.float32),
+             "word_components": np.zeros((layer.config.num_components, 9), np.float32)}  # fmt: skip
     with pytest.raises(CheckpointError, match="made for a model with word vectors of 9 dimensions"):
-        replace(fused_model.checkpoint(), context=replace(layer, tensors=other))
+        replace(fused_model.checkpoint(), context=replace(layer, arrays=other))
 
 
 def test_a_model_without_one_says_so(tiny_model):
@@ -318,14 +283,6 @@ def test_pooling_is_weighted_only_where_no_layers_are_asked_for(fused_model, tin
     assert not fused_model.encode([[], ["bank"]])[0].any()
 
 
-def test_another_basis_leaves_the_estimates_of_unknown_words(fused_model):
-    draw = torch.Generator().manual_seed(0)
-    words, layers = (torch.eye(6) + 0.1 * torch.randn(6, 6, generator=draw) for _ in range(2))
-    changed = Elmo(change_basis(fused_model.checkpoint(), words=words, layers=layers))
-    text = [["quay", "bank", "zzzz"]]
-    assert np.allclose(changed.context_vectors(text)[0], fused_model.context_vectors(text)[0], atol=1e-4)
-
-
 def write_official(folder):
     options = bilm_files.make_options()
     return bilm_files.write_model(folder, options, bilm_files.make_variables(options))
@@ -340,7 +297,7 @@ def write_manylangs(folder):
 def test_published_models_can_have_a_context_layer(topics_corpus, tmp_path, format, write):
     source = Elmo.from_pretrained(write(tmp_path / "published"))
     assert source.checkpoint().origin["format"] == format
-    fuse(source, topics_corpus, dim=4).save_pretrained(tmp_path / "fused")
+    fuse(source, topics_corpus, dim=4, focus=2.0, decay=0.0).save_pretrained(tmp_path / "fused")
     fused = Elmo.from_pretrained(tmp_path / "fused")
     sentence = [["the", "bank", "of", "money", "quay"]]
     np.testing.assert_allclose(
@@ -360,7 +317,7 @@ def test_published_models_can_have_a_context_layer(topics_corpus, tmp_path, form
 def test_static_vectors_of_a_file_take_the_place_of_the_corpus(tiny_model, topics_corpus, tmp_path):
     path = tmp_path / "glove.txt"
     path.write_text("money 1 0.1 0\ncash 0.9 0 0\nriver 0 1 0\nwater 0.1 0.9 0\nthe 0 0 1\n")
-    model = fuse(tiny_model, topics_corpus, vectors=path)
+    model = fuse(tiny_model, topics_corpus, vectors=path, focus=2.0, decay=0.0)
     assert (model.context.num_words, model.context.dim) == (5, 3)
     one, two, other = (model.context_vectors([[word, "the"]])[0][1] for word in ("money", "cash", "river"))
     assert one @ two > 0.5 > one @ other

@@ -178,6 +178,10 @@ class TokenizationConfig:
         return parse(cls, values, "The tokenization")
 
 
+# Settings of new context layers, chosen on development data; layers that lack them keep their earlier vectors.
+NEW_CONTEXT = {"focus": 5.0, "decay": 0.3, "share": 1.0, "substitutes": 1.0, "word": 0.3}
+
+
 @dataclass(frozen=True)
 class ContextConfig:
     """A context layer: the topic of the words around a word, from static vectors. Not part of the network."""

@@ -15,7 +15,7 @@ from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.components import ContextLayer
 from elmo.checkpoint.derived import derived_card
 from elmo.checkpoint.weights import Float32
-from elmo.config import ContextConfig
+from elmo.config import NEW_CONTEXT, ContextConfig
 from elmo.corpus.prepared import MARK, PreparedCorpus
 from elmo.corpus.static_vectors import (
     COUNTING_WINDOW,
@@ -44,8 +44,11 @@ def fuse(
     counting_window: int | None = None,
     lowercase: bool = True,
     window: int = ContextConfig.window,
-    focus: float = ContextConfig.focus,
-    share: float = ContextConfig.share,
+    focus: float = NEW_CONTEXT["focus"],
+    decay: float = NEW_CONTEXT["decay"],
+    share: float = NEW_CONTEXT["share"],
+    substitutes: float = NEW_CONTEXT["substitutes"],
+    word: float = NEW_CONTEXT["word"],
     frequency: float = FREQUENCY,
     seed: int = 0,
     advance: Callable[[int], None] = lambda num_tokens: None,
@@ -54,9 +57,9 @@ def fuse(
 
     The layer is made from a prepared corpus (see elmo prepare) in the model's language; `vectors` are static
     vectors to use instead of the corpus's own: a text file of GloVe or word2vec, or made before. `dim` (256) and
-    `counting_window` (8) are for the corpus's own. The language model stays as it is. `window`, `focus` and
-    `share` are settings of the layer, see ContextConfig; a word of the relative `frequency` counts half as much as
-    a rare one. Models of characters want a wider window, a larger share and a higher frequency. `advance` is
+    `counting_window` (8) are for the corpus's own. The language model stays as it is. `window`, `focus`, `decay`
+    and the shares are settings of the layer, see ContextConfig; a word of the relative `frequency` counts half as
+    much as a rare one. Character-level models want a wider window, no decay and a higher frequency. `advance` is
     called with the number of tokens counted. An older context layer is replaced.
     """
     opened = corpus if isinstance(corpus, PreparedCorpus) else PreparedCorpus.open(corpus)
@@ -78,10 +81,26 @@ def fuse(
     if not 0 < frequency <= 1:
         raise ConfigError(f"frequency is {frequency}; it must be above 0 and at most 1.")
     layer = _make_layer(model, static, frequency)
-    chosen = {"window": window, "focus": float(focus), "share": float(share)}
-    layer = replace(layer, config=ContextConfig.from_dict({**layer.config.to_dict(), **chosen}))
+    shares = {"share": share, "substitutes": substitutes, "word": word}
+    chosen = {"focus": focus, "decay": decay, **shares}
+    layer = _change_settings(layer, window=window, **{name: float(value) for name, value in chosen.items()})
     layer = _find_common_directions(model, layer, opened, seed)
     return _with_context(model, layer)
+
+
+def retune(model: Elmo, **settings: float) -> Elmo:
+    """Return the model with other settings of its context layer: window, focus, decay, share, substitutes, word.
+
+    Without settings, those of new layers. Vectors of "meaning" change, and indexes of them have to be built again.
+    """
+    layer = model.checkpoint().context
+    if layer is None:
+        raise InputError("This model has no context layer; add one with elmo fuse.")
+    return _with_context(model, _change_settings(layer, **(settings or NEW_CONTEXT)))
+
+
+def _change_settings(layer: ContextLayer, **settings: float) -> ContextLayer:
+    return replace(layer, config=ContextConfig.from_dict({**layer.config.to_dict(), **settings}))
 
 
 def _make_layer(model: Elmo, static: StaticVectors, frequency: float = FREQUENCY) -> ContextLayer:

@@ -634,11 +634,11 @@ class Elmo:
             return find_run_substitutes(
                 self.runtime, self.indexer, self.vocabulary, sentence_units.units,
                 (ranges[start][0], ranges[end - 1][1]),
-                top_k=top_k, punctuation=punctuation, same_word=same_word,
+                top_k=top_k, punctuation=punctuation, same_word=same_word, table=self._embedder.table,
             )  # fmt: skip
         return find_substitutes(
             self.runtime, self.indexer, self.vocabulary, words, start,
-            top_k=top_k, punctuation=punctuation, same_word=same_word,
+            top_k=top_k, punctuation=punctuation, same_word=same_word, table=self._embedder.table,
         )  # fmt: skip
 
     def reset_state(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from elmo.analysis import find_occurrences, induce_senses, map_word
 from elmo.analysis.layers import normalize
-from elmo.analysis.probes import probe_senses
+from elmo.tasks.probes import probe_senses
 from elmo.tasks.examples import SenseSentence, SenseTarget
 from tests.cli.conftest import Run, run  # noqa: F401
 from tests.two_topics import MONEY, make_topics

@@ -3,7 +3,7 @@
 import runpy
 from pathlib import Path
 
-from elmo.analysis.probes import ProbeResult, ProbeRow, Score
+from elmo.tasks.probes import ProbeResult, ProbeRow, Score
 from elmo.cli import main
 
 ROOT = Path(__file__).parents[2]

@@ -26,7 +26,7 @@ SPANS = np.array([[1, 6, 2, 3, 3, 0], [1, 6, 1, 4, 8, 1], [1, 6, 5, 6, 2, -1], [
 
 def open_variant(variant):
     best = find_library()
-    if best is None or VARIANTS.index(variant) < VARIANTS.index(best.variant):
+    if best is None or variant not in best.variants[best.variants.index(best.variant) :]:
         pytest.skip(f"this processor does not run {variant}")
     return library_module._open(variant).library
 
@@ -63,7 +63,7 @@ def test_every_instruction_set_gives_the_same_bits():
     if best is None:
         pytest.skip("no library")
     inputs = make_inputs()
-    runnable = VARIANTS[VARIANTS.index(best.variant) :]
+    runnable = best.variants[best.variants.index(best.variant) :]
     results = [find_meanings(open_variant(variant), SETTINGS, *inputs) for variant in runnable]
     assert all(np.array_equal(result, results[0]) for result in results)
 

@@ -72,7 +72,7 @@ def use_the_analysis(model: Elmo) -> None:
     assert_type(senses, analysis.WordSenses)
     scores = analysis.evaluate_induction(model, analysis.read_labelled("x.data.xml"))
     assert_type(scores.mean, dict[str, float])
-    result = analysis.probe(model, "tagging", train="a.conllu", test="b.conllu", columns={"tag": "xpos"})
+    result = tasks.probe(model, "tagging", train="a.conllu", test="b.conllu", columns={"tag": "xpos"})
     assert_type(result.rows[0].scores["tag"].spread, float | None)
     mixes = analysis.mixing_weights("tagger")
     assert_type(mixes, tuple[analysis.MixingWeights, ...])

@@ -16,8 +16,6 @@ from .pictures import draw_learning_curves as draw_learning_curves
 from .pictures import draw_mixing_weights as draw_mixing_weights
 from .pictures import draw_training_curves as draw_training_curves
 from .pictures import mixing_weights as mixing_weights
-from .probes import ProbeResult as ProbeResult
-from .probes import probe as probe
 from .senses import InductionScores as InductionScores
 from .senses import WordSenses as WordSenses
 from .senses import evaluate_induction as evaluate_induction

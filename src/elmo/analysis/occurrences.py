@@ -19,7 +19,7 @@ from elmo.corpus.text import cut_parts, cut_sentences
 from elmo.errors import InputError
 from elmo.files.sources import STDIN, Lines, Source, find_sources
 from elmo.progress import progress_bar
-from elmo.text.sentence_input import Sentence, WordIndex, read_marked, read_pointed
+from elmo.text.sentence_input import Sentence, Tokenizer, WordIndex, read_marked, read_pointed
 from elmo.text.tokenize import Word, tokenize
 from elmo.text.units import Tokenization
 
@@ -321,14 +321,17 @@ def find_runs(words: Sequence[str], wanted: Sequence[str]) -> list[int]:
     ]
 
 
-def read_labelled(path: str | Path, word: str | None = None) -> dict[str, list[Occurrence]]:
+def read_labelled(
+    path: str | Path, word: str | None = None, *, tokenization: Tokenization | None = None
+) -> dict[str, list[Occurrence]]:
     """Return the labelled occurrences of each word, or of one; the XML names words as in "bank#NOUN".
 
-    A `word` without a part of speech stands for all of them.
+    A `word` without a part of speech stands for all of them. `tokenization` is that of the model.
     """
     lines = Lines(path)
     found: dict[str, list[Occurrence]] = {}
-    for name, occurrence in _read_xml(str(path)) if lines.suffix == ".xml" else _read_lines(lines):
+    is_xml = lines.suffix == ".xml"
+    for name, occurrence in _read_xml(str(path)) if is_xml else _read_lines(lines, tokenization or tokenize):
         if word is None or word.casefold() in (name.casefold(), name.split("#")[0].casefold()):
             found.setdefault(name if word is None else word, []).append(occurrence)
     if not found:
@@ -337,9 +340,16 @@ def read_labelled(path: str | Path, word: str | None = None) -> dict[str, list[O
     return found
 
 
-def find_labelled(path: str | Path, word: str, *, max_occurrences: int = 1000, seed: int = 0) -> Occurrences:
+def find_labelled(
+    path: str | Path,
+    word: str,
+    *,
+    max_occurrences: int = 1000,
+    seed: int = 0,
+    tokenization: Tokenization | None = None,
+) -> Occurrences:
     """Return the labelled occurrences of one word in a file, or a random sample of them."""
-    found = read_labelled(path, word)[word]
+    found = read_labelled(path, word, tokenization=tokenization)[word]
     return Occurrences(sample_some(found, max_occurrences, seed), len(found))
 
 
@@ -360,7 +370,7 @@ def _read_xml(path: str) -> Iterator[tuple[str, Occurrence]]:
             yield entry_of(target), Occurrence(sentence, start, end, target.keys[0])
 
 
-def _read_lines(lines: Lines) -> Iterator[tuple[str, Occurrence]]:
+def _read_lines(lines: Lines, tokenizer: Tokenizer) -> Iterator[tuple[str, Occurrence]]:
     for line in lines:
         if not line.strip():
             continue
@@ -368,7 +378,7 @@ def _read_lines(lines: Lines) -> Iterator[tuple[str, Occurrence]]:
         if not tab or not label.strip():
             raise lines.fail(f"{line!r:.60} is not a label, a tab, and a sentence with the [word] in brackets.")
         try:
-            words, (start, end) = read_marked(text, tokenize)
+            words, (start, end) = read_marked(text, tokenizer)
         except InputError as error:
             raise lines.fail(str(error)) from error
         occurrence = Occurrence(join_words(words, lines.name, lines.number - 1), start, end, label.strip())

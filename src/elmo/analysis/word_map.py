@@ -109,7 +109,10 @@ def map_senses(
     as many as are found, by the last of the layers.
     """
     require_sklearn()
-    read = [each if isinstance(each, Occurrence) else read_query(each) for each in sentences]
+    read = [
+        each if isinstance(each, Occurrence) else read_query(each, tokenization=model.tokenization)
+        for each in sentences
+    ]
     if len(read) < 3:
         raise InputError(f"{len(read)} sentence(s) were given; a map of senses needs at least 3.")
     if num_senses is not None and not 1 <= num_senses <= len(read):

@@ -331,8 +331,11 @@ class CorpusOptions:
         if labelled is not None:
             if self.corpus or self.source or self.sentences:
                 raise InputError("--labelled replaces --corpus, --source and --sentences; leave them out.")
-            occurrences = find_labelled(labelled, word, max_occurrences=max_occurrences, seed=seed)
-            return occurrences, model.open(texts=[word])
+            elmo = model.open(texts=[word])
+            occurrences = find_labelled(
+                labelled, word, max_occurrences=max_occurrences, seed=seed, tokenization=elmo.tokenization
+            )
+            return occurrences, elmo
         corpus = self.open()
         opened = model.open(corpus, texts=[word])
         occurrences = find_occurrences(

@@ -19,6 +19,7 @@ EncodeWords = Callable[[list[str]], Array]  # distinct words -> their vectors in
 Span = tuple[int, int]  # a half-open range
 _WORDS_AT_ONCE = 64  # whose neighbours are weighted together; bounds the work and memory of long sentences
 _CACHED_WORDS = 200_000
+_ROWS_AT_ONCE = 4096  # of the table, expanded to float32
 NO_ROW = -1
 _TINY = np.finfo(np.float32).tiny
 
@@ -58,6 +59,22 @@ class StaticTable:
         scales = np.where(is_known, arrays["scales"][chosen], np.float32(0))
         weights: Array = np.where(is_known, arrays["weights"][chosen], np.float32(self.config.unknown_weight))
         return arrays["vectors"][chosen] * scales[:, None], weights.astype(np.float32)
+
+    def mean(self, words: Sequence[str]) -> Array:
+        """Return the mean vector (d,) of some words, of length 1."""
+        mean: Array = normalize(self.look_up(list(words))[0].mean(axis=0)[None])[0]
+        return mean
+
+    def cosines(self, words: Sequence[str]) -> Array:
+        """Return the cosine (rows,) of every row of the table to the mean vector of some words."""
+        query = self.mean(words)
+        cosines = np.empty(len(self.arrays["vectors"]), dtype=np.float32)
+        for start in range(0, len(cosines), _ROWS_AT_ONCE):
+            block = slice(start, start + _ROWS_AT_ONCE)
+            cosines[block] = (self.arrays["vectors"][block].astype(np.float32) @ query) * self.arrays["scales"][
+                block
+            ]
+        return cosines
 
     def encode_centred(self, words: list[str]) -> Array:
         """Return the centred vectors (U, D) of distinct words in layer 0, of length 1."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from elmo.checkpoint.components import ContextLayer, SentenceHead
 from elmo.config import ContextConfig, ModelConfig
 from elmo.errors import InputError
-from elmo.inference.context import ContextReader
+from elmo.inference.context import ContextReader, StaticTable
 from elmo.inference.layers import LayerChoice, Layers, choose_layers
 from elmo.inference.meaning import Meaning
 from elmo.inference.runtime import Runtime
@@ -65,6 +65,11 @@ class Embedder:
     def context_config(self) -> ContextConfig | None:
         """The settings of the context layer, if there is one."""
         return None if self._context is None else self._context.config
+
+    @property
+    def table(self) -> StaticTable | None:
+        """The static vectors of the context layer, if there is one."""
+        return None if self._context is None else self._context.table
 
     def require_context(self) -> ContextReader:
         """Return what computes context vectors, or say that the model has none."""

@@ -177,7 +177,7 @@ class _CandidateLists:
         for place, row in enumerate(nearest, start=first):
             shares = np.exp(self._relatedness * (cosines[place - first] - cosines[place - first].max()))
             shares = shares / shares.sum() * self.words.scales[row]
-            self._lists.priors[place] = np.einsum("k,kd->d", shares, self.words.vectors[row])
+            self._lists.priors[place] = shares @ self.words.vectors[row].astype(np.float32)
         self._numbers.update(zip(missing, range(first, last), strict=True))
 
 

@@ -1,7 +1,8 @@
-"""A place in a sentence -> the words that both directions expect there, best first; or the runs of units.
+"""A place in a sentence -> the words that fit there and mean something similar, best first; or runs of tokens.
 
-Neither direction reads the word that stands there. Both expect frequent words everywhere, so that the frequency
-of a word would count twice; it is divided out once.
+The language model knows what fits: neither direction reads the word that stands there. Both expect frequent words
+everywhere, so that the frequency of a word would count twice; it is divided out. Static vectors know what is
+related to the word; without them, only what fits counts.
 """
 
 from collections.abc import Sequence
@@ -11,13 +12,20 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.errors import InputError
+from elmo.inference.context import NO_ROW, StaticTable
 from elmo.inference.scoring import Predictor, predict_states, require_softmax
 from elmo.inference.softmax import Softmaxes
 from elmo.text.batch import Indexer
 from elmo.text.vocabulary import Vocabulary, is_clitic, is_punctuation
 
 Array = npt.NDArray[np.float32]
-_BEAM = 48  # runs that are kept while a span of several units is filled
+_BEAM = 48  # runs that are kept while a span of several tokens is filled
+# Chosen on benchmarks/substitutes.tsv: the weight of a word's cosine to the one that stands there, the power of
+# its frequency by which its probability is divided, and what a capital costs where there is none, or the reverse.
+_RELATEDNESS, _FREQUENCY, _OTHER_CASE = 30.0, 1.25, 5.0
+_RUN_RELATEDNESS = 20.0  # the same of runs of tokens
+_SUFFIXES = {"iest": "y", "ings": "", "ing": "", "ier": "y", "ies": "y", "ied": "y", "ers": "", "est": "",
+             "ed": "", "er": "", "es": "", "ly": "", "s": "", "e": ""}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -38,27 +46,39 @@ def find_substitutes(
     top_k: int,
     punctuation: bool = False,
     same_word: bool = False,
+    table: StaticTable | None = None,
 ) -> list[Substitute]:
     """Return the `top_k` best words at `index`.
 
     A word's score is log p(word | words before) + log p(word | words after) - log p(word): by Bayes' rule its
-    probability given both sides, if these were independent given the word. It is normalized over the words that
-    are considered: never the special words of the vocabulary, `punctuation` (words without a letter or digit) and
-    the word that stands there (`same_word`) only if asked for. Where punctuation stands there, it is considered;
-    clitics such as 's replace only clitics.
+    probability given both sides, if these were independent given the word. With a table of static vectors, its
+    cosine to the word that stands there counts as well, and other forms of that word are left out. Scores are
+    normalized over the words that are considered: never the special words of the vocabulary, `punctuation` (words
+    without a letter or digit) and the word that stands there (`same_word`) only if asked for. Where punctuation
+    stands there, it is considered; clitics such as 's replace only clitics.
     """
     softmaxes, vocabulary = require_softmax(runtime.softmaxes, vocabulary)
     _check_top_k(top_k)
     left_to_right, right_to_left = predict_states(runtime, indexer.batch([words]))
+    here = words[index]
+    related = None if table is None or is_punctuation(here) else _relate(table, vocabulary, [here])
     # The second predicts the begin of the sentence too, before the first word.
-    scores = -vocabulary.log_frequencies()
+    scores = -(1.0 if related is None else _FREQUENCY) * vocabulary.log_frequencies()
     scores += softmaxes[0].log_probabilities(left_to_right[:, index])[0]
     scores += softmaxes[1].log_probabilities(right_to_left[:, index + 1])[0]
-    here = words[index]
     scores[_list_excluded(vocabulary, [here], punctuation)] = -np.inf
+    if related is not None:
+        scores += _RELATEDNESS * related
+        is_other = np.array([word[:1].isupper() for word in vocabulary.words]) != here[:1].isupper()
+        scores -= _OTHER_CASE * is_other
     if not same_word:
-        spellings = {here, here.lower(), here.upper(), here.capitalize()}
-        scores[vocabulary.encode(sorted(spellings))] = -np.inf  # one that is not listed is the unknown word
+        excluded = {here, here.lower(), here.upper(), here.capitalize()}
+        if related is not None:
+            stem = _stem(here)
+            excluded.update(
+                word for word in vocabulary.words if word[:2].lower() == stem[:2] and _stem(word) == stem
+            )
+        scores[vocabulary.encode(sorted(excluded))] = -np.inf  # one that is not listed is the unknown word
     log_probabilities = _log_softmax(scores)
     # Words of equal rows, as new ones of a changed vocabulary are, come in the order of the vocabulary.
     order = _find_best(log_probabilities, top_k)
@@ -67,6 +87,21 @@ def find_substitutes(
         for number in order.tolist()
         if log_probabilities[number] > -np.inf
     ]
+
+
+def _relate(table: StaticTable, vocabulary: Vocabulary, words: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Return the cosine (V,) of the vocabulary's words to the mean of some; -1 for words outside the table."""
+    rows = np.array(table.find_rows(list(vocabulary.words)), dtype=np.int64)
+    return np.where(rows == NO_ROW, -1.0, table.cosines(words)[rows].astype(np.float64))
+
+
+def _stem(word: str) -> str:
+    """Return what the inflected forms of an English word mostly share, in lower case."""
+    stem = word.lower()
+    ending = next((suffix for suffix in _SUFFIXES if stem.endswith(suffix) and len(stem) - len(suffix) >= 3), "")
+    if ending:
+        stem = stem.removesuffix(ending) + _SUFFIXES[ending]
+    return stem[:-1] if len(stem) > 3 and stem[-1] == stem[-2] else stem
 
 
 def _find_best(scores: npt.NDArray[np.float64], number: int) -> npt.NDArray[np.int64]:
@@ -110,12 +145,14 @@ def find_run_substitutes(
     top_k: int,
     punctuation: bool = False,
     same_word: bool = False,
+    table: StaticTable | None = None,
 ) -> list[Substitute]:
-    """Return the `top_k` best runs of as many units as the span has, for a model whose words are runs of units.
+    """Return the `top_k` best runs of as many tokens as the span has, for a model whose words are runs of tokens.
 
     Two beams fill the span, one from its left by the left-to-right direction and one from its right; the runs that
     either ends with are scored by both directions, like single words: the log probabilities of both less those of
-    the units by themselves. Scores are normalized over these runs.
+    the tokens by themselves. With a table of static vectors, the cosine of a run's mean vector to that of the word
+    counts as well. Scores are normalized over these runs.
     """
     softmaxes, vocabulary = require_softmax(runtime.softmaxes, vocabulary)
     _check_top_k(top_k)
@@ -125,13 +162,15 @@ def find_run_substitutes(
     frequencies = vocabulary.log_frequencies()
     excluded = _list_excluded(vocabulary, here, punctuation)
     filler = _Filler(runtime, indexer, vocabulary, units, span)
+    related = np.zeros(len(vocabulary)) if table is None else _relate(table, vocabulary, here)
     runs: dict[tuple[int, ...], None] = {}
     for direction in (0, 1):
         beam: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
         for _ in here:
             states = filler.states([run for _, run in beam], direction)
-            # Half of a unit's frequency is divided out here, because half of the score is considered.
+            # Half of a token's frequency is divided out here, because half of the score is considered.
             scores = softmaxes[direction].log_probabilities(states) - frequencies / 2
+            scores += _RUN_RELATEDNESS / (2 * len(here)) * related
             scores[:, excluded] = -np.inf
             scores += np.array([score for score, _ in beam])[:, None]
             rows, numbers = np.unravel_index(_find_best(scores.reshape(-1), width), scores.shape)
@@ -148,6 +187,9 @@ def find_run_substitutes(
         return []
     filled = list(runs)
     total = filler.score(filled, softmaxes) - frequencies[np.array(filled)].sum(axis=1)
+    if table is not None:
+        means = [table.mean([vocabulary.words[token] for token in run]) for run in filled]
+        total += _RUN_RELATEDNESS * (np.stack(means) @ table.mean(here)).astype(np.float64)
     log_probabilities = _log_softmax(total)
     order = _find_best(log_probabilities, top_k)
     join = indexer.tokenization.join

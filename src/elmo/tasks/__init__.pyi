@@ -7,6 +7,8 @@ from .families.labels import ScorePrediction as ScorePrediction
 from .families.question_answering import AnswerPrediction as AnswerPrediction
 from .families.senses import SensePrediction as SensePrediction
 from .families.tagging import TagPrediction as TagPrediction
+from .probes import ProbeResult as ProbeResult
+from .probes import probe as probe
 from .settings import ReadSettings as ReadSettings
 from .settings import TaskOptions as TaskOptions
 from .settings import TaskSettings as TaskSettings

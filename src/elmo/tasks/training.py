@@ -58,7 +58,7 @@ TRAINING, RUN_FILE, STATE_FILE = "training", "run.json", "state.pt"
 Settings = TaskSettings | Mapping[str, Any]
 USUAL_SPREAD = 0.5  # standard deviation of a dimension, about that of GloVe
 NUM_SPREAD_EXAMPLES = 200  # by which the spread of a model's layers is estimated
-# Texts of more words on average, or fewer examples, are classified by pooled vectors alone.
+# Texts of more words on average, or no more examples, are classified by pooled vectors alone.
 LONG_TEXT, FEW_EXAMPLES = 100, 500
 FEW_TO_MEASURE = 200  # fewer examples give a score with a warning
 
@@ -180,8 +180,8 @@ def train_task(
 ) -> TaskResult:
     """Train in a folder from its last epoch on, and write its scores; a folder that `is_new` is started first.
 
-    With `keep` the folder becomes a task to load; without it, only the scores are kept. Of several networks, the
-    first of those with the best dev score is written.
+    With `keep` the folder becomes a task to load; without it, only the scores are kept. Of two networks, the one
+    with the better dev score is written.
     """
     started = time.monotonic()
     watcher = watcher or Watcher()
@@ -195,8 +195,10 @@ def train_task(
             states.append(run.fit(folder, watcher))
             if len(runs) > 1:
                 watcher.on_choice(f"{run.network_kind}: dev {run.metric} {states[-1].best_score:.2f}")
-        number = max(range(len(runs)), key=lambda number: states[number].best_score)
-        run, state = runs[number], states[number]
+        run, state = runs[0], states[0]
+        # Few dev examples cannot tell networks apart: the other must be better by half a standard error.
+        if len(runs) > 1 and states[1].best_score > state.best_score + 25 / math.sqrt(runs[1].num_dev):
+            run, state = runs[1], states[1]
         if len(runs) > 1 and run.network_kind == "pooled" and not shared.splits.dev:
             # It needs no dev examples of its own, so those that compared the networks are learned from too.
             run = _Run(shared, _with_network(settings, "pooled"), is_alone=True)
@@ -219,7 +221,7 @@ def choose_networks(shared: SharedInputs, settings: TaskSettings) -> list[str]:
     num_words = sum(len(text) for example in train for text in shared.family.texts(example)) / len(train)
     has_phrases = any(example.phrases for example in train)
     num_train = len(train) * settings.fit.fraction
-    if num_words > LONG_TEXT or (num_train < FEW_EXAMPLES and not has_phrases):
+    if num_words > LONG_TEXT or (num_train <= FEW_EXAMPLES and not has_phrases):
         return ["pooled"]
     return ["pooled", "bilstm"]
 
@@ -276,6 +278,11 @@ class _Run:
     def metric(self) -> str:
         """The name of the score that decides."""
         return self._predictor.metric
+
+    @property
+    def num_dev(self) -> int:
+        """The number of dev examples."""
+        return len(self._dev)
 
     def _choose_words(self, is_pooled: bool) -> tuple[Vocabularies, npt.NDArray[np.float32] | None]:
         learned, pretrained, vectors = WordList(), WordList(), None
@@ -396,7 +403,7 @@ def check_labels(shared: SharedInputs, labels: Labels) -> None:
 def _warn_of_uncertainty(score: float, metric: str, num_dev: int, num_train: int) -> None:
     """Warn if few examples measured a score: the interval is Wilson's, of 95%."""
     num = num_dev or num_train
-    if num >= FEW_TO_MEASURE:
+    if num >= FEW_TO_MEASURE or metric == "pearson":  # which is no share of examples
         return
     share, z = min(1.0, max(0.0, score / 100)), 1.96
     center = (share + z * z / (2 * num)) / (1 + z * z / num)

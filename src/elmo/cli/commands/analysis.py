@@ -270,7 +270,7 @@ def senses(
             raise InputError("Give a WORD to find the senses of, or --labelled FILE to evaluate all its words.")
         if num_senses is not None:
             raise InputError("--senses is for one WORD; each word of --labelled has its own number of senses.")
-        words = read_labelled(labelled)
+        words = read_labelled(labelled, tokenization=model.open().tokenization)
         scores = evaluate_induction(
             model.open(), words, layer=layer, min_occurrences=min_occurrences, max_occurrences=max_occurrences,
             max_words=max_words, seed=seed, progress=True,

@@ -8,7 +8,7 @@ from elmo.cli import options
 from elmo.cli.command import argument, option
 from elmo.cli.commands.models import RewriteOptions, write_model
 from elmo.cli.run import resumable
-from elmo.config import ContextConfig
+from elmo.config import NEW_CONTEXT, ContextConfig
 from elmo.corpus.settings import Split
 from elmo.errors import InputError
 from elmo.files.durable import output_file
@@ -181,10 +181,13 @@ def fuse(
     ),
     window: int = option("", "Number of words on each side whose topic counts.", ContextConfig.window, min=1),
     focus: float = option(
-        "", "How much more the words count that are related to the word in the middle.", ContextConfig.focus, min=0
+        "",
+        "How much more words count that are related to the word in the middle.",
+        NEW_CONTEXT["focus"],
+        min=0,
     ),
     share: float = option(
-        "", "Weight of the context in `meaning`, relative to the top layer.", ContextConfig.share
+        "", "Weight of the context in `meaning`, relative to the top layer.", NEW_CONTEXT["share"]
     ),
     frequency: float = option("", "Share of the text at which a word counts half as much as a rare one.", 1e-4),
     seed: Seed = 0,

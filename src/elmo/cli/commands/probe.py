@@ -9,7 +9,7 @@ from elmo.cli.options import ModelOptions, read_pairs
 from elmo.files.rows import to_json
 
 if TYPE_CHECKING:
-    from elmo.analysis.probes import ProbeResult, Score
+    from elmo.tasks.probes import ProbeResult, Score
 
 _MOST_COLUMNS = 4
 
@@ -64,7 +64,7 @@ def probe(
       elmo probe senses --train semcor.data.xml --test all.data.xml --sense-index index.sense
       elmo probe similarity --train sts-train.csv --test sts-test.csv
     """
-    from elmo.analysis.probes import probe as run_probe
+    from elmo.tasks.probes import probe as run_probe
 
     columns = read_pairs(column, "--column")
     result = run_probe(

@@ -180,7 +180,7 @@ def _detect_dataset(ahead: Sequence[str], family: str) -> str | None:
     if family == "relations":
         return "semeval" if re.match(r'\d+\t"?.*<e1>', ahead[0]) else None
     if family == "classification" and all(
-        re.match(r"\(\S+ +(\(.*\)|[^\s()]+)\)$", line.strip()) for line in ahead
+        re.match(r"\(\S+ +(\(.*|[^\s()]+)\)$", line.strip()) for line in ahead
     ):
         return "trees"
     return "trec" if family == "classification" and all(map(TREC_LINE.match, ahead)) else None
@@ -213,8 +213,8 @@ def _detect_input(
     if min(line.count("\t") for line in ahead) > (family in ("pairs", "question_answering")):
         table = "conll" if family == "tagging" else "tsv"
         raise InputError(
-            f"{name}: {ahead[0]!r:.60} has tabs, so it may be text or a row of columns; say which with --format text "
-            f"or --format {table}."
+            f"{name}: {ahead[0]!r:.60} has tabs, so it may be text or a row of columns; say which with --format "
+            f"text or --format {table}."
         )
     return "text"
 

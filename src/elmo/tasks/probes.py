@@ -26,7 +26,7 @@ from elmo.tasks.examples import SenseSentence, SenseTarget, SentencePair, entry_
 from elmo.tasks.metrics import score_numbers
 from elmo.tasks.readers import open_reader
 from elmo.tasks.readers.datasets import read_first_senses
-from elmo.tasks.settings import ReadSettings
+from elmo.tasks.settings import PairTarget, ReadSettings
 from elmo.tasks.shared_inputs import read_examples
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -117,11 +117,12 @@ def probe(
     the training data lacks. similarity: correlation of cosines with scores. The numbers of words are limited to
     DEFAULT_MAX_TRAIN_WORDS and DEFAULT_MAX_TEST_WORDS unless other limits are given.
     """
-    from elmo.analysis import linear_probe  # which returns the results defined here
+    from elmo.tasks import linear_probe  # which returns the results defined here
 
     _check(kind, train, sense_index, seeds, max_train_words, max_test_words)
     limit = max_train_words or DEFAULT_MAX_TRAIN_WORDS.get(kind)
-    read = ReadSettings(format, columns=dict(columns or {}), pair_target="score" if kind == "similarity" else "auto")
+    target: PairTarget = "score" if kind == "similarity" else "auto"
+    read = ReadSettings(format, columns=dict(columns or {}), pair_target=target)
     read = read.with_tokenization(model.config.tokenization)
     with progress_bar(unit="words", num_bytes=None, shown=progress) as report:
 

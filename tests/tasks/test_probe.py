@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from elmo import InputError
-from elmo.analysis import probe
-from elmo.analysis.linear_probe import (
+from elmo.tasks import probe
+from elmo.tasks.examples import SenseSentence, SenseTarget
+from elmo.tasks.linear_probe import (
     LabelledSentence,
     LabelledVectors,
     draw_sentences,
     read_features,
     train_linear_probe,
 )
-from elmo.analysis.probes import Score, SenseMemory, _embed_targets, learn_mix
-from elmo.tasks.examples import SenseSentence, SenseTarget
+from elmo.tasks.probes import Score, SenseMemory, _embed_targets, learn_mix
 from elmo.tasks.readers.datasets import read_first_senses
 
 CONLLU = "{number}\t{word}\t_\t{tag}\t_\t{features}\t_\t_\t_\t_\n"
