@@ -121,7 +121,9 @@ def probe(
 
     _check(kind, train, sense_index, seeds, max_train_words, max_test_words)
     limit = max_train_words or DEFAULT_MAX_TRAIN_WORDS.get(kind)
-    read = ReadSettings(format, columns=dict(columns or {}), pair_target="score" if kind == "similarity" else "auto")
+    read = ReadSettings(
+        format, columns=dict(columns or {}), pair_target="score" if kind == "similarity" else "auto"
+    )
     read = read.with_tokenization(model.config.tokenization)
     with progress_bar(unit="words", num_bytes=None, shown=progress) as report:
 
