@@ -96,7 +96,7 @@ def score_triples(occurrences: list[Occurrence], vectors: Vectors) -> float:
 def embed(model: Elmo, occurrences: list[Occurrence], layers: str | int) -> Vectors:
     """Return the vector of each occurrence, (n, dimensions)."""
     located = [each.locate(model) for each in occurrences]
-    arrays = model.embed_phrases([words for words, _ in located], [[span] for _, span in located], layers=layers)
+    arrays = model.embed_spans([words for words, _ in located], [[span] for _, span in located], layers=layers)
     return np.concatenate(arrays)
 
 

@@ -34,7 +34,7 @@ def compare(model: Elmo, pairs: list[dict[str, str]], layers: str | int) -> np.n
             inside = [at for at, word in enumerate(words) if word.end > start and word.start < end]
             sentences.append([word.text for word in words])
             spans.append([(inside[0], inside[-1] + 1)])
-    vectors = np.concatenate(model.embed_phrases(sentences, spans, layers=layers))
+    vectors = np.concatenate(model.embed_spans(sentences, spans, layers=layers))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     return (vectors[::2] * vectors[1::2]).sum(axis=1)
 

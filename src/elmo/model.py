@@ -479,7 +479,12 @@ class Elmo:
     ) -> float: ...  # fmt: skip
     @overload
     def similarity(
-        self, a: Sentence, b: Sentence, *, index_a: WordIndex, index_b: WordIndex, layers: Layers | None = ...,
+        self, a: Sentence, b: Sentence, *, index_a: WordIndex, index_b: WordIndex | None = ...,
+        layers: Layers | None = ..., split_on_spaces: bool = ...,
+    ) -> float: ...  # fmt: skip
+    @overload
+    def similarity(
+        self, a: Sentence, b: Sentence, *, index_a: None = ..., index_b: WordIndex, layers: Layers | None = ...,
         split_on_spaces: bool = ...,
     ) -> float: ...  # fmt: skip
     @overload

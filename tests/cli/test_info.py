@@ -24,7 +24,8 @@ def test_facts_as_json(run: Run, model_folder, tiny_model):
     answer = run("info", model_folder, "--json")
     found = json.loads(answer.out)
     assert (answer.code, answer.err, answer.out.count("\n")) == (0, "", 1)
-    total = sum(array.size for array in tiny_model.checkpoint().weights.values())
+    weights = tiny_model.checkpoint().weights
+    total = sum(array.size for array in weights.values())
     machine = found.pop("on_this_machine")
     assert set(machine) == {"kernels", "auto_precision", "reason"}
     assert machine["kernels"].startswith(("compiled, ", "NumPy: "))
