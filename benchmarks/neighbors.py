@@ -1,6 +1,6 @@
 """How long an index of occurrences takes to build, beside the embedding in it, and to answer.
 
-python benchmarks/neighbors.py --model MODEL --corpus texts.txt.xz --max-words 2000000 --index FOLDER
+python benchmarks/neighbors.py --model MODEL --corpus texts.txt.xz --index FOLDER
 Without --corpus an index that is there is only asked. How long its last words took is kept in it. On a machine
 that does other work too, believe the CPU seconds.
 """
@@ -46,7 +46,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model")
     parser.add_argument("--corpus", nargs="*", default=[])
-    parser.add_argument("--max-words", type=int)
     parser.add_argument("--layer", action="append", help="As in elmo neighbors --build; repeatable.")
     parser.add_argument("--index", type=Path, required=True)
     given = parser.parse_args()
@@ -65,9 +64,7 @@ def main() -> None:
 def measure_building(model: TimedModel, given: argparse.Namespace) -> dict[str, Any]:
     num_before = CorpusIndex(given.index).num_occurrences if is_index(given.index) else 0
     started, cpu_started = time.perf_counter(), time.process_time()
-    built = build_index(
-        model, given.index, given.corpus, layers=given.layer, max_words=given.max_words, model_name=given.model
-    )
+    built = build_index(model, given.index, given.corpus, layers=given.layer, model_name=given.model)
     return {
         "num_words": built.num_occurrences - num_before,
         "build_seconds": time.perf_counter() - started,

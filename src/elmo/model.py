@@ -471,6 +471,7 @@ class Elmo:
             else [read_sentence(sentence, tokenizer)]  # type: ignore[arg-type]
         )
         own = [_read_spans(*pair) for pair in zip(words, spans if several else [spans], strict=True)]
+        self.scripts.check(words)
         arrays = self._embedder.embed_spans(words, own, choice)
         return arrays if several else arrays[0]
 
@@ -481,7 +482,12 @@ class Elmo:
     ) -> float: ...  # fmt: skip
     @overload
     def similarity(
-        self, a: Sentence, b: Sentence, *, index_a: WordIndex, index_b: WordIndex, layers: Layers | None = ...,
+        self, a: Sentence, b: Sentence, *, index_a: WordIndex, index_b: WordIndex | None = ...,
+        layers: Layers | None = ..., split_on_spaces: bool = ...,
+    ) -> float: ...  # fmt: skip
+    @overload
+    def similarity(
+        self, a: Sentence, b: Sentence, *, index_a: None = ..., index_b: WordIndex, layers: Layers | None = ...,
         split_on_spaces: bool = ...,
     ) -> float: ...  # fmt: skip
     @overload
@@ -537,9 +543,9 @@ class Elmo:
         tokenizer = self._tokenizer(split_on_spaces)
         pointed = [read_pointed(text, None, tokenizer, name="index") for text in texts]
         choice = self._embedder.choose(self.meaning_layers if layers is None else layers)
-        arrays = self._embedder.embed_spans(
-            [words for words, _ in pointed], [[span] for _, span in pointed], choice
-        )
+        words = [words for words, _ in pointed]
+        self.scripts.check(words)
+        arrays = self._embedder.embed_spans(words, [[span] for _, span in pointed], choice)
         return np.stack([array.reshape(-1) for array in arrays])
 
     def compare(

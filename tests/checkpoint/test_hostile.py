@@ -116,7 +116,8 @@ def pack(folder, archive, **replaced):
 def test_an_archive_that_would_become_gigabytes_is_refused(hdf5_folder, tmp_path, name):
     archive = pack(hdf5_folder, tmp_path / "model.zip", **{name: 300 << 20})
     assert archive.stat().st_size < 1 << 20
-    assert "would expand to 314,572,800; no model compresses like that, so it was not opened" in refusal(archive)
+    message = refusal(archive)
+    assert "314,572,800" in message and message.endswith("it was not opened.")
 
 
 @pytest.mark.parametrize("names", [[f"f{n}/" for n in range(60_000)], ["/".join("a" * 3000) + "/x"]])
@@ -199,7 +200,7 @@ def test_a_context_that_no_model_has_is_refused(elmo_folder):
 def test_settings_of_many_megabytes_are_refused(elmo_folder):
     with (elmo_folder / "config.json").open("ab") as file:
         file.write(b" " * (17 << 20))
-    assert "config.json is longer than 16 MiB, more than any model needs" in refusal(elmo_folder)
+    assert "config.json has 17,826,790 bytes, but this model needs at most" in refusal(elmo_folder)
 
 
 @pytest.mark.parametrize("name", ["model", "model.hdf5", "model.zip"])

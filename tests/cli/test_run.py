@@ -8,6 +8,7 @@ from elmo import Elmo, __version__, progress
 from elmo.checkpoint.open import Format
 from elmo.cli import main
 from elmo.cli.app import COMMANDS, GROUPS
+from elmo.inference.embedder import Embedder
 from elmo.vectors.settings import FILE_ENDINGS
 from tests.cli.conftest import Run
 
@@ -94,7 +95,7 @@ def test_a_failure_leaves_the_old_file_alone(
 ):
     output = tmp_path / f"vectors{ending}"
     output.write_text("old")
-    embed_words = Elmo._embed_words
+    embed = Embedder.embed
     num_calls = 0
 
     def fail_the_second_time(self, *arguments, **options):
@@ -102,9 +103,9 @@ def test_a_failure_leaves_the_old_file_alone(
         num_calls += 1
         if num_calls == 2 or ending == ".npy":
             raise failure
-        return embed_words(self, *arguments, **options)
+        return embed(self, *arguments, **options)
 
-    monkeypatch.setattr(Elmo, "_embed_words", fail_the_second_time)
+    monkeypatch.setattr(Embedder, "embed", fail_the_second_time)
     sentences = b"one" if ending == ".npy" else b"one\ntwo"
     answer = run(command, "-", "-m", model_folder, "-o", output, "--state", "carry", stdin=sentences)
     assert (answer.code, answer.err) == (code, line)

@@ -1,8 +1,11 @@
 """Commands that read models and text work where torch is not installed; those that learn say what to install."""
 
 import json
+import re
+import signal
 import subprocess
 import sys
+import urllib.request
 
 import pytest
 
@@ -53,6 +56,7 @@ READING = [
     ["neighbors", "--build", "index", "--corpus", "text.txt"],
     ["neighbors", PLAY, "--corpus", "index", "--json"],
     ["senses", "bank", "--corpus", "text.txt", "--json"],
+    ["senses", "bank", "--labelled", "labelled.data.xml", "--json"],
     ["plot", "similarity", "the bank", "a river", "--output", "picture.png"],
     ["plot", "map", "bank", "--corpus", "text.txt", "--output", "map.png"],
     ["bench", "--seconds", "0.01", "--repeats", "1", "--at-once", "1"],
@@ -64,6 +68,9 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("without-torch")
     (folder / "text.txt").write_text(TEXT)
     (folder / "words.txt").write_text("bank\nsnorkelwort\n")
+    instance = '<sentence><wf>the</wf><instance id="{0}" lemma="bank" pos="NOUN">bank</instance></sentence>'
+    (folder / "labelled.data.xml").write_text(f"<corpus>{''.join(map(instance.format, range(20)))}</corpus>")
+    (folder / "labelled.gold.key.txt").write_text("".join(f"{number} bank%1\n" for number in range(20)))
     return folder
 
 
@@ -76,6 +83,25 @@ def test_reading_commands_work(folder, arguments):
         assert json.loads(done.stdout)
 
 
+def test_a_server_answers(tmp_path):
+    pytest.importorskip("fastapi", reason="the extra modern-elmo[serve] is not installed")
+    arguments = [sys.executable, "-c", PROGRAM, "serve", "en-small", "--port", "0"]
+    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as server:
+        try:
+            assert server.stderr is not None
+            said = server.stderr.readline()
+            (address,) = re.findall(r"http://\S+", said) or [pytest.fail(said)]
+            body = json.dumps({"sentences": ["the bank lends money"]}).encode()
+            request = urllib.request.Request(
+                f"{address.rstrip('/')}/embed", body, {"Content-Type": "application/json"}
+            )
+            with urllib.request.urlopen(request, timeout=60) as response:
+                assert response.status == 200
+        finally:
+            server.send_signal(signal.SIGINT)
+        assert server.wait(timeout=60) in (0, 130)
+
+
 @pytest.mark.parametrize(
     ("arguments", "extra"),
     [
@@ -83,12 +109,16 @@ def test_reading_commands_work(folder, arguments):
         (["task", "train", "pos", "--train", "a.conllu", "--output", "tagger"], "tasks"),
         (["task", "evaluate", "tagger", "a.conllu"], "tasks"),
         (["task", "predict", "tagger", "--text", "a"], "tasks"),
+        (["plot", "training", "run"], "train"),
+        (["plot", "mixing", "tagger"], "tasks"),
+        (["plot", "learning", "compared"], "tasks"),
+        (["probe", "tagging", "--train", "a.conllu", "--test", "b.conllu"], "tasks"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
 )
 def test_learning_commands_say_what_to_install(arguments, extra):
     done = run(*arguments)
-    command = " ".join(arguments[: 2 if arguments[0] == "task" else 1])
+    command = " ".join(arguments[: 2 if arguments[0] in ("task", "plot") else 1])
     assert done.returncode == 2
     assert done.stderr.startswith(f"elmo: elmo {command} needs torch: ") and f"[{extra}]" in done.stderr
     assert done.stderr.count("\n") == 1

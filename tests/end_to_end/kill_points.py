@@ -23,7 +23,7 @@ LIBRARIES = {
     "tokenizers", "sentencex", "tensorboard", "google", "rich", "matplotlib", "huggingface_hub",
 }  # fmt: skip
 VOLATILE = re.compile(rb'"elapsed_seconds": [\d.]+')
-UNFINISHED = re.compile(r"saving-\d+|^\.job$|^\.preparing$|\.spool$|state\.pt$")
+UNFINISHED = re.compile(r"saving-[0-9a-f]+|^\.job$|^\.preparing$|\.spool$|state\.pt$")
 
 
 def watch(folder: Path, on_operation) -> None:
@@ -159,7 +159,6 @@ def make_small_segments() -> None:
     from elmo.analysis import index
 
     index.build_index.__kwdefaults__["segment_size"] = 150
-    index.SENTENCES_AT_ONCE = 5
 
 
 if __name__ == "__main__":

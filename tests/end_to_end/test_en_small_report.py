@@ -3,8 +3,8 @@
 import runpy
 from pathlib import Path
 
-from elmo.tasks.probes import ProbeResult, ProbeRow, Score
 from elmo.cli import main
+from elmo.tasks.probes import ProbeResult, ProbeRow, Score
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = runpy.run_path(str(ROOT / "benchmarks" / "en_small.py"))

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from elmo.cli import main
+from elmo.extras import install_command
 from tests.serve.conftest import Process, start_process
 
 
@@ -253,4 +254,4 @@ def test_what_cannot_be_served_is_reported_in_one_line(language_folder, tmp_path
 def test_a_missing_package_is_named_with_its_extra(language_folder, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "orjson", None)
     assert main(["serve", str(language_folder)]) == 2
-    assert "pip install 'modern-elmo[serve]'" in capsys.readouterr().err
+    assert install_command("serve") in capsys.readouterr().err

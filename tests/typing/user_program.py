@@ -7,7 +7,7 @@ import numpy.typing as npt
 from torch import Tensor
 from typing_extensions import assert_type
 
-from elmo import Elmo, ElmoError, ElmoLayer, analysis
+from elmo import Elmo, ElmoError, ElmoLayer, analysis, tasks
 from elmo.compat.allennlp import Elmo as AllenNlpElmo
 from elmo.compat.allennlp import ElmoEmbedder, ElmoRepresentations, batch_to_ids
 from elmo.compat.manylangs import Embedder
@@ -30,11 +30,11 @@ def use_the_facade() -> None:
     assert_type(model.embed(WORDS, layers=[0.2, 0.3, 0.5]), list[Array])
     assert_type(model.embed_iter(WORDS, layers=-1), Iterator[Array])
     assert_type(model.embed_iter(["I went"], with_words=True), Iterator[tuple[list[str], Array]])
-    assert_type(model.encode(["I went", ["or", "words"]], pooling="max", normalize=True), Array)
-    assert_type(model.encode("I went", convert_to_tensor=True, normalize_embeddings=True), Tensor)
-    assert_type(model.encode(WORDS, batch_size=8, show_progress_bar=True, device="cpu"), Array)
-    assert_type(model.embed("I went", convert_to_tensor=True), Tensor)
-    assert_type(model.embed(WORDS, convert_to_numpy=False), list[Tensor])
+    assert_type(model.encode(["I went", ["or", "words"]], pooling="max", normalize_embeddings=True), Array)
+    assert_type(model.encode(WORDS, batch_size=8, show_progress_bar=True), Array)
+    tensor: Tensor = model.encode("I went", convert_to_tensor=True)  # Any: the facade does not import torch
+    tensors: list[Tensor] = model.embed(WORDS, convert_to_numpy=False)
+    assert len(tensors) == len(tensor)
     assert_type(model.to("auto").get_sentence_embedding_dimension(), int)
     assert_type(model.embed_spans("I went home", [(0, 2)]), Array)
     assert_type(model.similarity("the [bank]", ["a", "bank"], index_b=1), float)
@@ -59,7 +59,7 @@ def use_the_layer(model: Elmo) -> None:
 
 
 def use_the_analysis(model: Elmo) -> None:
-    index = analysis.build_index(model, "index", ["texts.txt"], max_words=1000)
+    index = analysis.build_index(model, "index", ["texts.txt"])
     assert_type(index, analysis.CorpusIndex)
     part = analysis.CorpusFilter(("books*",), 0, 100)
     found = analysis.find_neighbors(

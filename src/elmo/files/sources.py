@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast, get_args
 
 from elmo.errors import InputError
+from elmo.extras import require
 from elmo.files.durable import sha256_of
 
 Kind = Literal["txt", "jsonl", "parquet", "csv", "tsv", "conllu"]
@@ -321,10 +321,7 @@ class _ZstdReader(io.RawIOBase):
 
 def import_extra(module: str, name: str) -> Any:
     """Import a library that only some files need; `name` is the file."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise InputError(f"{name} needs {module}; install it with: pip install 'modern-elmo[data]'") from error
+    return require(module, "data", name)
 
 
 @contextmanager

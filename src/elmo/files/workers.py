@@ -22,6 +22,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeAlias
 
 from elmo.errors import ElmoError, InputError
+from elmo.extras import require
 
 Report: TypeAlias = Callable[[int, int], None]  # called with two counts of what was done since the last call
 Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]  # `report` is passed as the last argument
@@ -285,15 +286,11 @@ class _RayWorker:
 
 
 def _import_ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise InputError("The engine ray needs Ray; install it with: pip install 'modern-elmo[ray]'") from error
-    return ray
+    return require("ray", "ray", "The engine ray")
 
 
 def check_cluster(address: str | None) -> None:
-    """Raise InputError if Ray is missing, or nobody listens at the address; Ray would wait for minutes."""
+    """Raise an error if Ray is missing, or nobody listens at the address; Ray would wait for minutes."""
     if _import_ray().is_initialized():
         return
     place = re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", address or "")

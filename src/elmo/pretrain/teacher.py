@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from elmo.checkpoint.source import fetch_from_hub
 from elmo.corpus.static_vectors import StaticVectors
 from elmo.errors import ConfigError, first_line
+from elmo.extras import require
 
 MAX_PIECES = 512  # in one sentence
 PIECES_AT_ONCE = 512  # in one batch; larger ones do not fit the caches of a CPU and take longer
@@ -131,10 +132,7 @@ def _scale(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 def _load_encoder(name: str) -> tuple[nn.Module, Any, int]:
     """Return the network, its fast tokenizer and how many pieces it reads at once."""
-    try:
-        import transformers
-    except ImportError as error:
-        raise ConfigError("A teacher needs transformers: pip install 'modern-elmo[distill]'.") from error
+    transformers = require("transformers", "distill", "A teacher")
     folder = _find_folder(name)
     try:
         with _quiet(transformers):

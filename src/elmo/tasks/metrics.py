@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from elmo.errors import InputError
+from elmo.extras import install_command
 
 _ENDING, _SINGLE = ("E", "L"), ("S", "U")
 _NO_RELATION = frozenset(("other", "no_relation", "none", "na", "no relation", "norelation"))
@@ -122,5 +123,5 @@ def import_package(module: str, package: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise InputError(
-            f"This task needs {package}, which is not installed; install it with: pip install 'modern-elmo[tasks]'"
+            f"This task needs {package}, which is not installed: {install_command('tasks')}"
         ) from error

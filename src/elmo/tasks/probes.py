@@ -17,7 +17,6 @@ import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 
-from elmo.analysis.layers import Array
 from elmo.errors import InputError
 from elmo.extras import require
 from elmo.model import Elmo
@@ -29,6 +28,7 @@ from elmo.tasks.readers.datasets import read_first_senses
 from elmo.tasks.settings import PairTarget, ReadSettings
 from elmo.tasks.shared_inputs import read_examples
 
+Array: TypeAlias = npt.NDArray[np.float32]
 Floats: TypeAlias = npt.NDArray[np.float64]
 ProbeKind: TypeAlias = Literal["tagging", "features", "classification", "senses", "similarity"]
 AVERAGE, MIX, MEANING, ENCODE = "average", "learned mix", "meaning", "encode"

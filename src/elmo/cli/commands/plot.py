@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from elmo.cli import options
 from elmo.cli.command import argument, option
 from elmo.cli.options import CorpusOptions, Labelled, MaxOccurrences, ModelOptions, OneLayer, Seed
+from elmo.extras import require
 from elmo.files.rows import to_json
 from elmo.files.sources import check_text
 
@@ -105,6 +106,7 @@ def training(
     Example:
       elmo plot training run --output curves.png
     """
+    require("torch", "train", "elmo plot training")
     from elmo.analysis import draw_training_curves
 
     draw_training_curves(run, output)
@@ -130,6 +132,7 @@ def mixing(
     Example:
       elmo plot mixing tagger sentiment entailment --output mixing.svg
     """
+    require("torch", "tasks", "elmo plot mixing")
     from elmo.analysis import draw_mixing_weights, mixing_weights
 
     mixes = [mix for task in tasks for mix in mixing_weights(task)]
@@ -150,6 +153,7 @@ def learning(
     Example:
       elmo plot learning compared --output learning.png
     """
+    require("torch", "tasks", "elmo plot learning")
     from elmo.analysis.pictures import draw_learning_curves, read_comparison
 
     draw_learning_curves(comparison, output, title=title)

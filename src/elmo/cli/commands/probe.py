@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 from elmo.cli import options
 from elmo.cli.command import argument, option
 from elmo.cli.options import ModelOptions, read_pairs
+from elmo.extras import require
 from elmo.files.rows import to_json
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def probe(
       elmo probe senses --train semcor.data.xml --test all.data.xml --sense-index index.sense
       elmo probe similarity --train sts-train.csv --test sts-test.csv
     """
+    require("torch", "tasks", "elmo probe")
     from elmo.tasks.probes import probe as run_probe
 
     columns = read_pairs(column, "--column")

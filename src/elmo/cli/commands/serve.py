@@ -2,12 +2,11 @@
 
 import inspect
 import sys
-from importlib import import_module
 from typing import Annotated, Any
 
 from elmo.cli import options
 from elmo.cli.options import argument, option
-from elmo.errors import ConfigError
+from elmo.extras import require
 
 PACKAGES = ("fastapi", "orjson", "prometheus_client", "pydantic_settings", "sklearn", "uvicorn")
 
@@ -88,12 +87,7 @@ def serve(**given: Any) -> None:
 def _check_packages() -> None:
     """Raise ConfigError with the extra to install if a package of the server is missing."""
     for package in PACKAGES:
-        try:
-            import_module(package)
-        except ImportError as error:
-            raise ConfigError(
-                f"elmo serve needs the package {package}; install it with: pip install 'modern-elmo[serve]'"
-            ) from error
+        require(package, "serve", "elmo serve")
 
 
 serve.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

@@ -11,7 +11,6 @@ from typing import Any
 from elmo.errors import InputError
 from elmo.files.sources import Lines, Place
 from elmo.tasks.examples import Question, Reader, SenseSentence, SenseTarget, SentencePair, TaggedSentence
-from elmo.tasks.families import choose_family
 from elmo.text.sentence_input import Tokenizer
 
 PAIR_SEPARATORS = ("\t", "|||")
@@ -64,6 +63,8 @@ class PlainTextReader(Reader):
         if self._family == "senses":
             return self._senses(line, place)
         item = self._halves(line, *_HALVES[self._family]) if self._family in _HALVES else line
+        from elmo.tasks.families import choose_family  # their networks need torch, other readers do not
+
         return choose_family(self._family).from_python(item, self._tokenizer, place=place, record=line)
 
     def _halves(self, line: str, what: str, instance: str) -> tuple[str, str]:
