@@ -21,7 +21,7 @@ MONEY_BANK = "the [bank] of money and cash"
 OTHER_MONEY_BANK = "a loan to the [bank]"
 RIVER_BANK = "the river and the [bank] of mud"
 # Of the top layer with that of float32, in a network of six dimensions, where rounding is averaged least.
-LEAST_COSINES = {"float32": 0.99999, "bfloat16": 0.9995, "int8": 0.999}
+LEAST_COSINES = {"float32": 0.99999, "int8": 0.999}
 
 
 def test_meaning_is_the_top_layer_beside_the_context(fused_model):

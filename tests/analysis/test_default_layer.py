@@ -7,8 +7,8 @@ import pytest
 
 from elmo.analysis import find_occurrences, induce_senses, map_word
 from elmo.analysis.layers import normalize
-from elmo.tasks.probes import probe_senses
 from elmo.tasks.examples import SenseSentence, SenseTarget
+from elmo.tasks.probes import probe_senses
 from tests.cli.conftest import Run, run  # noqa: F401
 from tests.two_topics import MONEY, make_topics
 

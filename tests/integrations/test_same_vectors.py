@@ -90,7 +90,7 @@ def through_onnx(folder):
     import onnxruntime
 
     from elmo.integrations.onnx import export_onnx
-    from elmo.text.batch import pad_sentences
+    from elmo.nn.batch import pad_sentences
 
     model = Elmo.from_pretrained(folder)
     export_onnx(model, folder / "model.onnx")
