@@ -5,6 +5,7 @@ import pytest
 
 from elmo import InputError
 from elmo.tasks import probe
+from elmo.tasks.examples import SenseSentence, SenseTarget
 from elmo.tasks.linear_probe import (
     LabelledSentence,
     LabelledVectors,
@@ -13,7 +14,6 @@ from elmo.tasks.linear_probe import (
     train_linear_probe,
 )
 from elmo.tasks.probes import Score, SenseMemory, _embed_targets, learn_mix
-from elmo.tasks.examples import SenseSentence, SenseTarget
 from elmo.tasks.readers.datasets import read_first_senses
 
 CONLLU = "{number}\t{word}\t_\t{tag}\t_\t{features}\t_\t_\t_\t_\n"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from elmo import Elmo, InputError, tasks
-from elmo.tasks import probe
 from elmo.cli import main
 from elmo.config import EncoderConfig, ModelConfig, TokenizationConfig, WordConfig
+from elmo.tasks import probe
 from elmo.tasks.families import choose_family
 from elmo.tasks.readers import open_reader
 from elmo.tasks.settings import ReadSettings, TaskInputs

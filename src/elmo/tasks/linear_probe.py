@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.tasks.probes import Floats, ProbeResult, ProbeRow, Score, name_rows
 from elmo.errors import InputError
 from elmo.model import Elmo
+from elmo.tasks.probes import Floats, ProbeResult, ProbeRow, Score, name_rows
 from elmo.tasks.settings import ReadSettings
 from elmo.tasks.shared_inputs import read_examples
 

@@ -26,7 +26,7 @@ from elmo.tasks.examples import SenseSentence, SenseTarget, SentencePair, entry_
 from elmo.tasks.metrics import score_numbers
 from elmo.tasks.readers import open_reader
 from elmo.tasks.readers.datasets import read_first_senses
-from elmo.tasks.settings import ReadSettings
+from elmo.tasks.settings import PairTarget, ReadSettings
 from elmo.tasks.shared_inputs import read_examples
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -121,7 +121,8 @@ def probe(
 
     _check(kind, train, sense_index, seeds, max_train_words, max_test_words)
     limit = max_train_words or DEFAULT_MAX_TRAIN_WORDS.get(kind)
-    read = ReadSettings(format, columns=dict(columns or {}), pair_target="score" if kind == "similarity" else "auto")
+    target: PairTarget = "score" if kind == "similarity" else "auto"
+    read = ReadSettings(format, columns=dict(columns or {}), pair_target=target)
     read = read.with_tokenization(model.config.tokenization)
     with progress_bar(unit="words", num_bytes=None, shown=progress) as report:
 
