@@ -102,13 +102,13 @@ def embed(model: Elmo, occurrences: list[Occurrence], layers: str | int) -> Vect
 
 def embed_by_encoder(name: str, occurrences: list[Occurrence]) -> Vectors:
     """Return the vector of each occurrence by a Transformer, (n, dimensions)."""
-    from elmo.pretrain.distillation import Teacher
+    from elmo.pretrain.teacher import Teacher
 
     encoder, found = Teacher(name), []
     for each in occurrences:
         assert not isinstance(each.sentence, str), "an encoder reads sentences in words"
         place = [word.lower() for word in each.sentence].index(each.word.lower())
-        found.append(encoder.vectors(encoder.cut([each.sentence]))[place].numpy())
+        found.append(encoder.encode([each.sentence]).words[place].numpy())
     return np.stack(found)
 
 

@@ -77,7 +77,6 @@ def write_training_settings() -> str:
             *_describe_class(settings.TrainSettings, ""),
             *_describe_class(settings.OptimizerSettings, "optimizer."),
             *_describe_class(settings.TeacherSettings, "teacher."),
-            *_describe_class(settings.ContextSettings, "context."),
             *_describe_class(config.ModelConfig, "model."),
             *_describe_class(config.CharacterConfig, "model.characters."),
             *_describe_class(config.WordConfig, "model.words."),

@@ -9,9 +9,9 @@
 # TEXT        files .txt, .jsonl or .parquet, compressed or not
 #
 # Environment: TEACHER (a Hugging Face encoder, a folder or a name on the hub: its vectors of single words are joined
-# with the static vectors, and its vectors in context are learned in the last 40% of the run; extra distill),
-# VOCABULARY_SIZE, VECTOR_DIM, SETTINGS (a TOML file), TRAIN_OPTIONS (more options of elmo train, such as
-# "--set context.vectors=WORK/vectors.txt"), ELMO (the command; with several processes TRAIN="torchrun
+# with the static vectors, and its vectors of words in context and of sentences are learned in the last 40% of the
+# run; extra distill), VOCABULARY_SIZE, VECTOR_DIM, SETTINGS (a TOML file), TRAIN_OPTIONS (more options of elmo train,
+# such as "--set teacher.corpus=FOLDER"), ELMO (the command; with several processes TRAIN="torchrun
 # --nproc-per-node 2 -m elmo train", fastest on two cores without a GPU, with TRAIN_OPTIONS="--set num_rows=256 --set
 # average_every=20").
 set -euo pipefail
@@ -31,8 +31,8 @@ if [ -n "${TEACHER:-}" ]; then
   static_options=(--teacher "$TEACHER")
   fuse_options=(--share 1)  # the top layer has learned more about meaning, so the context counts less beside it
   train_options=(
-    --teacher "$TEACHER" --set teacher.begin=0.6 --set teacher.weight=20 --set teacher.relations=5
-    --set teacher.share=1 --set teacher.every=1 --set teacher.predict=true --set optimizer.clip_norm=20
+    --teacher "$TEACHER" --teacher-words 2 --teacher-sentences 2.5 --set teacher.begin=0.6
+    --set "teacher.cache=$work/teacher" --set teacher.predict=false --set optimizer.clip_norm=20
   )
 fi
 mkdir -p "$work"

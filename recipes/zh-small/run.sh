@@ -50,6 +50,11 @@ if [ ! -e "$work/zh-small/config.json" ] || [ "$work/run/checkpoints" -nt "$work
     --window 24 --focus 3 --share 1.5 --frequency 3e-4 --storage compact --output "$work/zh-small" --force
 fi
 
+echo "== sentence head"
+if [ ! -e "$work/zh-small/sentence.safetensors" ]; then
+  ${PYTHON:-python} "$here/sentence_head.py" "$work/zh-small" "$work/corpus" "$work/zh-small"
+fi
+
 echo "== Traditional characters: $work/zh-small/aliases.txt"
 ${PYTHON:-python} "$here/aliases.py" "$work/zh-small"
 

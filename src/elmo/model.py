@@ -22,7 +22,7 @@ from elmo.checkpoint.source import DEFAULT_MODEL, MODELS_FOLDER, installed_model
 from elmo.checkpoint.weights import Storage
 from elmo.config import ContextConfig, ModelConfig
 from elmo.errors import CheckpointError, ConfigError, InputError
-from elmo.inference.embedder import Embedder, Pooling, Span, keep, normalize
+from elmo.inference.embedder import ChosenPooling, Embedder, Pooling, Span, keep, normalize
 from elmo.inference.layers import Comparison, LayerChoice, Layers, cosine
 from elmo.inference.precision import Precision, remember_check
 from elmo.inference.runtime import Runtime, import_learning, keeps_int8, open_runtime
@@ -105,7 +105,9 @@ class Elmo:
             cache_bytes=settings["cache_bytes"],
             keeps_int8=self._keeps_int8,
         )
-        self._embedder = Embedder(checkpoint.config, runtime, self.indexer, checkpoint.context, self.vocabulary)
+        self._embedder = Embedder(
+            checkpoint.config, runtime, self.indexer, checkpoint.context, self.vocabulary, checkpoint.sentence
+        )
 
     def _keeps_int8(self) -> bool:
         """Return whether 8 bits keep this model's vectors; checked once per model and machine."""
@@ -236,7 +238,7 @@ class Elmo:
         choice = self._embedder.choose("average" if layers is None else layers)
         return self._embedder.sentence_shape(self.choose_pooling(pooling, layers), choice)
 
-    def choose_pooling(self, pooling: Pooling, layers: Layers | None) -> Literal["weighted", "mean", "max"]:
+    def choose_pooling(self, pooling: Pooling, layers: Layers | None) -> ChosenPooling:
         """Return the pooling that `encode` uses if it is asked for this one; InputError if it cannot."""
         return self._embedder.choose_pooling(pooling, layers)
 
@@ -409,11 +411,12 @@ class Elmo:
     ) -> Any:
         """Return one vector per sentence, (N, dimensions); (dimensions,) for a single string.
 
-        `pooling`: "mean" or "max" of the words' vectors in `layers` ("average" if not given). "weighted", for
-        models with a context layer: the sum of the words' static vectors stands beside that of their centred
-        vectors in layer 0, frequent words count little, and what all sentences share is removed; it takes no
-        `layers`, and its vectors have the length 1. "auto": "weighted" if the model has a context layer and
-        `layers` is not given, else "mean".
+        `pooling`: "head", for models with a sentence head: trained pooling of all layers, which depends on the
+        order of the words, in the space of the teacher if there was one. "weighted", for models with a context
+        layer: the sum of the words' static vectors stands beside that of their centred vectors in layer 0,
+        frequent words count little, and what all sentences share is removed. Both take no `layers`, and their
+        vectors have the length 1. "mean" or "max" of the words' vectors in `layers` ("average" if not given).
+        "auto": the first of head, weighted and mean that the model has; "mean" if `layers` is given.
 
         An empty sentence has a vector of zeros. `normalize_embeddings` scales each vector to length 1. The other
         arguments are those of `embed`; `convert_to_tensor` returns one tensor, `convert_to_numpy=False` a list.

@@ -84,7 +84,15 @@ class SentenceHead:
         return content_hash(self.arrays, repr(sorted(self.config.to_dict().items())).encode())
 
     def check(self, model_config: ModelConfig, context_dim: int) -> None:
-        """Raise CheckpointError unless the arrays fit the configurations of this head and of its model."""
+        """Raise CheckpointError unless the arrays fit the configurations of this head and of its model.
+
+        A head may do without the static vectors of the context layer.
+        """
+        projection = self.arrays.get("projection")
+        if projection is not None and projection.shape[-1:] == (
+            (self.config.num_heads + 1) * model_config.vector_dim,
+        ):
+            context_dim = 0
         _check_arrays("sentence head", self.arrays, expected_arrays(self.config, model_config, context_dim))
 
 

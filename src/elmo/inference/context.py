@@ -52,6 +52,14 @@ class StaticTable:
             weights[unknown] = self.config.unknown_weight
         return Tokens(vectors, scales, weights)
 
+    def look_up_known(self, words: list[str]) -> tuple[Array, Array]:
+        """Return the vectors (T, d) and the weights (T,) of words, with zeros for words outside the table."""
+        rows = np.array(self.find_rows(words), dtype=np.int64)
+        is_known, chosen, arrays = rows != NO_ROW, np.maximum(rows, 0), self.arrays
+        scales = np.where(is_known, arrays["scales"][chosen], np.float32(0))
+        weights: Array = np.where(is_known, arrays["weights"][chosen], np.float32(self.config.unknown_weight))
+        return arrays["vectors"][chosen] * scales[:, None], weights.astype(np.float32)
+
     def mean(self, words: Sequence[str]) -> Array:
         """Return the mean vector (d,) of some words, of length 1."""
         mean: Array = normalize(self.look_up(list(words))[0].mean(axis=0)[None])[0]

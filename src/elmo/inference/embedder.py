@@ -10,20 +10,22 @@ from typing import Literal, TypeAlias, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from elmo.checkpoint.components import ContextLayer
+from elmo.checkpoint.components import ContextLayer, SentenceHead
 from elmo.config import ContextConfig, ModelConfig
 from elmo.errors import InputError
 from elmo.inference.context import ContextReader, StaticTable
 from elmo.inference.layers import LayerChoice, Layers, choose_layers
 from elmo.inference.meaning import Meaning
 from elmo.inference.runtime import Runtime
+from elmo.inference.sentence import SentenceEncoder
 from elmo.inference.softmax import Softmaxes
 from elmo.text.batch import CharBatch, Indexer, pack
 from elmo.text.vocabulary import Vocabulary
 
 Array = npt.NDArray[np.float32]
 Span: TypeAlias = tuple[int, int]  # a half-open range of words
-Pooling: TypeAlias = Literal["auto", "weighted", "mean", "max"]
+Pooling: TypeAlias = Literal["auto", "head", "weighted", "mean", "max"]
+ChosenPooling: TypeAlias = Literal["head", "weighted", "mean", "max"]
 # Sentences side by side make multiplication fast; the tokens bound the memory of a batch's vectors.
 SENTENCES_PER_BATCH, TOKENS_PER_BATCH = 128, 16384
 WORDS_AT_ONCE = 65536
@@ -44,8 +46,10 @@ class Embedder:
         indexer: Indexer,
         context: ContextLayer | None,
         vocabulary: Vocabulary | None = None,
+        sentence: SentenceHead | None = None,
     ) -> None:
         self.runtime, self._config, self._indexer = runtime, config, indexer
+        self._head = None if sentence is None else SentenceEncoder(sentence.arrays)
         self._context: ContextReader | None = None
         self._meaning: Meaning | None = None
         if context is not None:
@@ -86,26 +90,32 @@ class Embedder:
             return (choice.num_vectors, dim)
         return (choice.num_vectors * dim,)
 
-    def sentence_shape(self, pooling: Literal["weighted", "mean", "max"], choice: LayerChoice) -> tuple[int, ...]:
+    def sentence_shape(self, pooling: ChosenPooling, choice: LayerChoice) -> tuple[int, ...]:
         """Return the shape of one sentence's vector."""
+        if pooling == "head" and self._head is not None:
+            return (self._head.dim,)
         return (self.require_context().sentence_dim,) if pooling == "weighted" else self.word_shape(choice)
 
-    def choose_pooling(self, pooling: Pooling, layers: Layers | None) -> Literal["weighted", "mean", "max"]:
+    def choose_pooling(self, pooling: Pooling, layers: Layers | None) -> ChosenPooling:
         """Return the pooling to use if this one is asked for; InputError if it cannot be used."""
         if pooling not in get_args(Pooling):
             raise InputError(f"pooling is {pooling!r}; choose {', '.join(get_args(Pooling))}.")
-        if pooling == "weighted":
-            if self._context is None:
-                raise InputError(
-                    "pooling is 'weighted', but this model has no context layer; add one with elmo fuse."
-                )
-            if layers is not None:
-                raise InputError(
-                    "pooling is 'weighted', which takes no layers; leave layers out, or choose 'mean' or 'max'."
-                )
-        if pooling == "auto":
-            return "mean" if self._context is None or layers is not None else "weighted"
-        return pooling
+        if pooling == "head" and self._head is None:
+            raise InputError(
+                "pooling is 'head', but this model has no sentence head; train one with elmo train --teacher, or "
+                "choose 'mean' or 'max'."
+            )
+        if pooling == "weighted" and self._context is None:
+            raise InputError("pooling is 'weighted', but this model has no context layer; add one with elmo fuse.")
+        if pooling in ("head", "weighted") and layers is not None:
+            raise InputError(
+                f"pooling is {pooling!r}, which takes no layers; leave layers out, or choose 'mean' or 'max'."
+            )
+        if pooling != "auto":
+            return pooling
+        if layers is not None:
+            return "mean"
+        return "head" if self._head is not None else "mean" if self._context is None else "weighted"
 
     def pack(self, sentences: Sequence[Sequence[str]], batch_size: int | None = None) -> Iterable[CharBatch]:
         """Return batches of sentences of similar length."""
@@ -176,7 +186,7 @@ class Embedder:
     def encode(
         self,
         sentences: Sequence[Sequence[str]],
-        pooling: Literal["weighted", "mean", "max"],
+        pooling: ChosenPooling,
         choice: LayerChoice,
         *,
         batch_size: int | None = None,
@@ -185,10 +195,30 @@ class Embedder:
         """Return one vector per sentence, (N, S)."""
         if not sentences:
             return np.zeros((0, *self.sentence_shape(pooling, choice)), dtype=np.float32)
+        if pooling == "head":
+            return self._encode_by_head(sentences, batch_size, advance)
         if pooling == "weighted":
             return self.require_context().encode(sentences)
         pool = _average if pooling == "mean" else _maximize
         return np.stack(self.embed(sentences, choice, pool, batch_size=batch_size, advance=advance))
+
+    def _encode_by_head(
+        self, sentences: Sequence[Sequence[str]], batch_size: int | None, advance: Callable[[int, int], None]
+    ) -> Array:
+        """Return the vectors of the sentence head, which was trained on tokens, not on words of several tokens."""
+        head, choice = self._head, self.choose("all")
+        assert head is not None
+        tokens = [self._indexer.tokenization.read(words).units for words in sentences]
+        vectors = np.zeros((len(tokens), head.dim), dtype=np.float32)
+        for batch in self.pack(tokens, batch_size):
+            for number, layers in self._embed_batch(batch, tokens, choice):
+                static = np.zeros((len(tokens[number]), 0), np.float32)
+                weights = np.ones(len(tokens[number]), np.float32)
+                if head.static_dim:
+                    static, weights = self.require_context().table.look_up_known(list(tokens[number]))
+                vectors[number] = head.encode(layers, static, weights)
+            advance(sum(len(sentences[number]) for number in batch.order), len(batch.order))
+        return vectors
 
     def word_vectors(self, words: Sequence[str]) -> Array:
         """Return the vectors (n, D) that words have without a sentence: layer 0, which both directions share."""

@@ -40,8 +40,6 @@ class SentenceBatch:
     weights: Tensor  # (N,) by frequency
     teacher_words: Tensor | None = None  # (N, E) of length 1, or 0 where the teacher has none
     teacher_sentences: Tensor | None = None  # (S, E) of length 1
-    positives: Tensor | None = None  # (P, 2) a sentence and its copy
-    neighbors: Tensor | None = None  # (P, 2) sentences that follow each other
     contrasts: Tensor | None = None  # (P, 2) sentences with the same words that do not
 
     def to(self, device: torch.device) -> "SentenceBatch":

@@ -25,7 +25,6 @@ from elmo.inference.scoring import Evaluation, evaluate_text
 from elmo.model import Elmo
 from elmo.nn.bilm import BiLM
 from elmo.nn.build import build_bilm, to_tensors, weights_of
-from elmo.pretrain.contrastive import build_contrastive
 from elmo.pretrain.distillation import build_distillation
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.loop import Objective, StepReport, TrainState, build_optimizer, is_averaging, train_step
@@ -93,17 +92,6 @@ class Run:
                 processes,
                 start_from,
                 folder=folder,
-                num_updates=self.num_updates,
-                seed=settings.seed,
-            )
-        elif settings.contrastive is not None:
-            torch.manual_seed(settings.seed)
-            self._task = build_contrastive(
-                settings.contrastive,
-                corpus,
-                self.config,
-                processes,
-                start_from,
                 num_updates=self.num_updates,
                 seed=settings.seed,
             )

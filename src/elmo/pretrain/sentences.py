@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.components import SentenceHead as SentenceComponent
 from elmo.config import SentenceConfig
-from elmo.corpus.prepared import MARK, PreparedCorpus
+from elmo.corpus.prepared import PreparedCorpus
 from elmo.model import Elmo
 from elmo.nn.sentence_head import SentenceHead
 from elmo.pretrain.distributed import Processes
@@ -19,7 +18,6 @@ from elmo.pretrain.objectives import AuxiliaryObjective, Regression, SentenceBat
 from elmo.pretrain.stream import Ids
 from elmo.pretrain.teacher_cache import GROUP
 
-_TOKENS_COUNTED, _NEGATED_WORDS = 5_000_000, 60
 MARGIN = 0.8  # cosine above which a sentence and its contrast are pushed apart
 
 
@@ -102,13 +100,12 @@ class GroupOrder:
 
 
 class ContrastFinder:
-    """Finds and makes sentences that differ in the order of their words or by a negation, not in case alone."""
+    """Finds sentences that differ in the order of their words or by a negation, not in case alone."""
 
     def __init__(self, corpus: PreparedCorpus, negations: Iterable[str]) -> None:
         """`negations` are words in lower case."""
         words = [word.lower() for word in corpus.words(np.arange(corpus.num_distinct_words + 1))]
         numbers: dict[str, int] = {}
-        self._corpus = corpus
         self._folded = np.array([numbers.setdefault(word, len(numbers)) for word in words], dtype=np.int64)
         self._negations = np.array([numbers[word] for word in negations if word in numbers], dtype=np.int64)
 
@@ -124,26 +121,6 @@ class ContrastFinder:
                     pairs.append((other, number))
             by_words[bag].append((number, folded.tobytes()))
         return torch.tensor(pairs, dtype=torch.long).reshape(-1, 2)
-
-    def negate(self, sentence: Ids, random: np.random.Generator) -> Ids | None:
-        """Return a sentence without its negations, or with one before a word that often follows one, or None."""
-        folded = self._folded[sentence]
-        if (is_negation := np.isin(folded, self._negations)).any():
-            return sentence[~is_negation]
-        places = [place for place, word in enumerate(sentence.tolist()) if word in self._negated]
-        if not places:
-            return None
-        place = int(random.choice(places))
-        return np.insert(sentence, place, self._negated[int(sentence[place])])
-
-    @cached_property
-    def _negated(self) -> dict[int, int]:
-        """Return the words that most often follow a negation in the first shard, each with its negation."""
-        tokens = self._corpus.shard(0)[:_TOKENS_COUNTED].astype(np.int64)
-        places = np.flatnonzero(np.isin(self._folded[tokens[:-1]], self._negations))
-        pairs, counts = np.unique(np.stack([tokens[places + 1], tokens[places]]), axis=1, return_counts=True)
-        best = np.argsort(-counts)[:_NEGATED_WORDS]
-        return {int(word): int(negation) for word, negation in pairs[:, best[::-1]].T if word != MARK}
 
 
 def build_head(

@@ -91,37 +91,12 @@ class TeacherSettings:
 
 
 @dataclass(frozen=True)
-class ContrastiveSettings:
-    """Sentence vectors learned without a teacher, beside the language model."""
-
-    weight: float = 1.0  # of the contrastive loss, beside the loss per word of both directions
-    dim: int = 384  # of a sentence vector
-    batch_sentences: int = 256  # half of them copies of the others
-    temperature: float = 0.05  # of the softmax over cosines
-    dropout: float = 0.1  # of the vectors of words
-    neighbors: float = 0.3  # weight of finding the next sentence, beside that of finding the copy
-    contrast: float = 1.0  # weight of the margin to reordered and negated sentences
-    negations: tuple[str, ...] = ()  # words that negate a sentence, in lower case
-    every: int = 1  # updates from one batch to the next
-    max_words: int = 48  # of a sentence
-
-    def faults(self) -> list[str]:
-        """Return one phrase per invalid setting."""
-        found = list_not_positive(self, "weight", "dim", "batch_sentences", "temperature", "every", "max_words")
-        found += _list_negative(self, "neighbors", "contrast")
-        if not 0 <= self.dropout < 1:
-            found.append(f"dropout is {self.dropout}; it must be at least 0 and below 1")
-        return found
-
-
-@dataclass(frozen=True)
 class TrainSettings:
     """Everything that determines a training run, except the files it reads."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     teacher: TeacherSettings | None = None
-    contrastive: ContrastiveSettings | None = None
     num_rows: int = 128  # of the global batch, over all processes
     num_steps: int = 20  # words that a row reads in a window; gradients are truncated there
     windows_per_update: int = 1  # windows whose gradients are accumulated before the weights are updated

@@ -145,7 +145,7 @@ def resolve(settings: VectorSettings, model: Elmo) -> VectorSettings:
     if settings.unit == "sentences":
         pooling = model.choose_pooling(settings.pooling, cast("Layers | None", settings.layers))
     layers = settings.layers
-    if layers is None and pooling != "weighted":
+    if layers is None and pooling not in ("head", "weighted"):
         layers = "average" if settings.unit == "sentences" else default_layers(model)
     return replace(settings, pooling=pooling, layers=layers)
 
@@ -153,7 +153,8 @@ def resolve(settings: VectorSettings, model: Elmo) -> VectorSettings:
 def _describe(model: Elmo, inputs: Sequence[InputFile], settings: VectorSettings) -> dict[str, Any]:
     """Return the first part of the manifest: everything that decides the rest."""
     libraries = {name: version(name) for name in ["tokenizers", *_LIBRARIES[settings.file_format]]}
-    uses_context = settings.layers == "meaning" or settings.pooling == "weighted"
+    uses_context = settings.layers == "meaning" or settings.pooling in ("head", "weighted")
+    head = model.checkpoint().sentence if settings.pooling == "head" else None
     return {
         "format": VECTORS.format,
         "version": VECTORS.version,
@@ -161,6 +162,7 @@ def _describe(model: Elmo, inputs: Sequence[InputFile], settings: VectorSettings
         "model": {
             "content_hash": fingerprint(model),
             **({"context_hash": context_fingerprint(model)} if uses_context else {}),
+            **({"sentence_hash": head.content_hash()} if head is not None else {}),
             "precision": model.precision,
             "device": str(model.device).partition(":")[0],
         },

@@ -8,7 +8,7 @@ from elmo.errors import ConfigError
 Unit = Literal["words", "sentences", "spans"]
 FileFormat = Literal["npy", "parquet", "hdf5"]
 DType = Literal["float32", "float16", "int8"]
-Pooling = Literal["auto", "weighted", "mean", "max"]
+Pooling = Literal["auto", "head", "weighted", "mean", "max"]
 Split = Literal["lines", "sentences", "none"]
 
 FILE_ENDINGS = (".npz", ".npy", ".jsonl", ".h5", ".hdf5", ".parquet")  # of a single file

@@ -186,8 +186,9 @@ def encode(
     vectors: VectorOptions,
     pooling: Pooling = option(
         "--pooling",
-        "How the vectors of the words become one: their mean or max in --layers; weighted, where frequent words "
-        "count little, for models with a context layer; auto is weighted for those without --layers, else mean.",
+        "How the vectors of the words become one: their mean or max in --layers; head, for models with a sentence "
+        "head; weighted, where frequent words count little, for models with a context layer; auto is the first of "
+        "head and weighted that the model has, mean with --layers or without both.",
         "auto",
     ),
     normalize: bool = option("--normalize", "Scale each vector to length 1.", False),
