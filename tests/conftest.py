@@ -1,6 +1,7 @@
 """Tiny seeded models made in memory, and the folder of original vectors where it is present."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 # Products of tiny models are done before a second thread has woken up; on a busy machine it wakes up late.
@@ -35,10 +36,15 @@ def _keeps_int8(model: Elmo) -> bool:
     return False
 
 
-@pytest.fixture(autouse=True)
-def float32_for_unknown_models(monkeypatch) -> None:
-    """Let precision="auto" take float32 for models that are not packaged, so that vectors can be compared."""
-    monkeypatch.setattr(Elmo, "_keeps_int8", _keeps_int8)
+@pytest.fixture(autouse=True, scope="session")
+def float32_for_unknown_models() -> Iterator[None]:
+    """Let precision="auto" take float32 for models that are not packaged, so that vectors can be compared.
+
+    For the whole session, so that models which several tests share are opened in float32 too.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Elmo, "_keeps_int8", _keeps_int8)
+        yield
 
 
 @pytest.fixture(scope="session")

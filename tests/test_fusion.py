@@ -21,7 +21,7 @@ MONEY_BANK = "the [bank] of money and cash"
 OTHER_MONEY_BANK = "a loan to the [bank]"
 RIVER_BANK = "the river and the [bank] of mud"
 # Of the top layer with that of float32, in a network of six dimensions, where rounding is averaged least.
-LEAST_COSINES = {"float32": 0.99999, "bfloat16": 0.9995, "int8": 0.999}
+LEAST_COSINES = {"float32": 0.99999, "int8": 0.999}
 
 
 def test_meaning_is_the_top_layer_beside_the_context(fused_model):
@@ -179,14 +179,12 @@ def test_saving_and_opening_keeps_the_context_layer(fused_model, tmp_path):
         assert np.allclose(found, expected, atol=1e-5)
 
 
-def test_a_folder_without_one_is_of_the_first_version_and_with_one_of_the_second(
-    fused_model, tiny_model, tmp_path
-):
-    for model, version in ((tiny_model, 1), (fused_model, 2), (tiny_model, 1)):
+def test_saving_a_model_without_one_over_it_removes_its_files(fused_model, tiny_model, tmp_path):
+    for model in (tiny_model, fused_model, tiny_model):
         model.save_pretrained(tmp_path / "model")
-        header = json.loads((tmp_path / "model" / "config.json").read_text())
-        assert header["version"] == version
-        assert (tmp_path / "model" / "context.txt").exists() == (version == 2)
+        has_context = model.context is not None
+        assert (tmp_path / "model" / "context.txt").exists() == has_context
+        assert (tmp_path / "model" / "context.safetensors").exists() == has_context
 
 
 def test_damage_to_the_context_layer_is_found(fused_model, tmp_path):
@@ -198,7 +196,7 @@ def test_damage_to_the_context_layer_is_found(fused_model, tmp_path):
     changed[-10] ^= 64
     path.write_bytes(changed)
     opened = read_folder(folder)
-    with pytest.raises(CheckpointError, match=r"context.safetensors or context.txt is damaged"):
+    with pytest.raises(CheckpointError, match=r"context.safetensors.* is damaged"):
         check_content_hash(folder, content_hash(opened.weights), opened.context)
     path.write_bytes(whole[:100])
     with pytest.raises(CheckpointError, match="is not a complete safetensors file"):
@@ -208,7 +206,7 @@ def test_damage_to_the_context_layer_is_found(fused_model, tmp_path):
         read_folder(folder)
     path.write_bytes(whole)
     (folder / "context.txt").unlink()
-    with pytest.raises(CheckpointError, match=r"context.txt is missing"):
+    with pytest.raises(CheckpointError, match=r"context.txt (is missing|could not be read)"):
         read_folder(folder)
 
 
@@ -238,7 +236,7 @@ def test_tensors_that_do_not_fit_are_refused(fused_model):
         replace(layer, arrays={name: each for name, each in layer.arrays.items() if name != "weights"})
     with pytest.raises(CheckpointError, match=r"weights is float32"):
         replace(layer, arrays={**layer.arrays, "weights": np.ones(3, np.float32)})
-    with pytest.raises(CheckpointError, match="word_mean holds NaN or infinite values"):
+    with pytest.raises(CheckpointError, match="NaN or infinite values in word_mean"):
         replace(layer, arrays={**layer.arrays, "word_mean": np.full(6, np.nan, np.float32)})
     with pytest.raises(CheckpointError, match="lists 1 distinct words, but has"):
         replace(layer, words=("a",) * len(layer.words))

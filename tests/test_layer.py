@@ -213,7 +213,7 @@ def test_wrong_settings_are_refused(tiny_model, settings, message):
     ("sentences", "message"),
     [
         ("one sentence", "A layer takes a list of sentences or a batch; put the one sentence in a list."),
-        ([], "An empty list was given; give at least one sentence (an empty one is allowed)."),
+        ([], "The list of sentences is empty; a layer needs at least one, which may be []."),
         ([["a", 1]], "Sentence 0 has 1 of type int at word 1; every word must be a string."),
     ],
 )

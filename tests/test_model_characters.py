@@ -67,22 +67,15 @@ def test_batches_do_not_change_vectors_of_words(model):
         np.testing.assert_allclose(together, model.embed([alone])[0], atol=1e-5)
 
 
-def test_context_separates_the_meanings_of_a_word(model):
-    phone, other_phone, fruit = "他的[苹果]手机屏幕很新款", "[苹果]公司的电脑软件", "我的[苹果]水果很甜好吃"
-    near = model.similarity(phone, other_phone)
-    context = model._embedder.require_context()
-    around = [
-        context.read_spans(*pair)[0]
-        for pair in (
-            ([*"他的苹果手机屏幕很新款"], [(2, 4)]),
-            ([*"苹果公司的电脑软件"], [(0, 2)]),
-            ([*"我的苹果水果很甜好吃"], [(2, 4)]),
-        )
-    ]
-    assert around[0] @ around[1] > around[0] @ around[2] + 0.03  # the states of a random model mean nothing
-    found = compare_words(model, [phone, other_phone, fruit])
-    assert [each.word for each in found.words] == ["苹果"] * 3
-    assert found.cosines[0, 1] == pytest.approx(near, abs=1e-5)
+def test_meaning_separates_the_senses_of_a_word_that_the_random_top_layer_mixes(model):
+    phones = ["他[苹果]手机屏幕新款", "很新款的[苹果]电脑在公司"]
+    fruit = ["葡萄[苹果]果汁很甜", "香蕉和[苹果]好吃了"]
+    meaning, top = (model.similarity(phones + fruit, layers=layers) for layers in (None, "top"))
+    assert min(meaning[0, 1], meaning[2, 3]) > meaning[:2, 2:].max() + 0.3
+    assert min(top[0, 1], top[2, 3]) < top[:2, 2:].max()
+    compared = compare_words(model, phones + fruit)
+    assert [each.word for each in compared.words] == ["苹果"] * 4
+    np.testing.assert_allclose(compared.cosines, meaning, atol=1e-5)
 
 
 def test_traditional_text_has_the_vectors_of_simplified_text_and_keeps_its_words(model):
@@ -101,7 +94,7 @@ def test_saving_keeps_tokenization_and_aliases(model, tmp_path):
     np.testing.assert_allclose(opened.embed([WORDS])[0], model.embed([WORDS])[0], atol=1e-6)
     (tmp_path / "model" / "aliases.txt").write_text("蘋\n", encoding="utf-8")
     assert fingerprint(opened) == fingerprint(model) != fingerprint(make_without_aliases(model))
-    with pytest.raises(Exception, match="aliases.txt is damaged: a unit, a space and the unit to read instead"):
+    with pytest.raises(Exception, match="aliases.txt does not belong to the config.json"):
         Elmo.from_pretrained(tmp_path / "model")
 
 
@@ -139,18 +132,15 @@ def test_substitutes_of_a_word_are_runs_of_as_many_characters(model):
     assert every - others == {"苹果"}
 
 
-def test_the_beam_finds_the_best_run(model):
-    """With a beam as wide as the vocabulary the search is exhaustive; the usual one finds the same."""
+def test_the_beam_finds_one_of_the_best_runs(model, monkeypatch):
+    """With a beam as wide as the vocabulary squared the search is exhaustive."""
     from elmo.inference import substitution
 
-    few = model.substitutes("我的[苹果]手机", top_k=3)
-    width = substitution._BEAM
-    substitution._BEAM = 4000
-    try:
-        every = model.substitutes("我的[苹果]手机", top_k=3)
-    finally:
-        substitution._BEAM = width
-    assert few[0].word == every[0].word
+    by_beam = model.substitutes("我的[苹果]手机", top_k=3)
+    monkeypatch.setattr(substitution, "_BEAM", 4000)
+    every = [found.word for found in model.substitutes("我的[苹果]手机", top_k=800)]
+    assert len(every) > 600
+    assert {every.index(found.word) < 20 for found in by_beam} == {True}
 
 
 def test_scores_are_those_of_the_units(model):

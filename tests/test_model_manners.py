@@ -107,3 +107,54 @@ def test_tables_of_notebooks_escape_text():
     shown = html_table([["<S>", 1234, 0.5]], header=["a&b"], caption="<b>")
     assert "&lt;S&gt;" in shown and "a&amp;b" in shown and "<b>" not in shown
     assert "1,234" in shown and "0.500" in shown
+
+
+def test_calling_a_model_embeds_and_a_model_can_be_handled_like_a_torch_module(tiny_model):
+    np.testing.assert_array_equal(tiny_model("I went", layers="top"), tiny_model.embed("I went", layers="top"))
+    assert tiny_model.eval() is tiny_model.cpu() is tiny_model
+
+
+@pytest.mark.parametrize(
+    ("method", "keyword", "ours"),
+    [("embed", "layer", "layers="), ("encode", "normalize", "normalize_embeddings"),
+     ("similarity", "layer", "layers="), ("substitutes", "topn", "top_k"), ("score", "split", "split_on_spaces"),
+     ("most_similar", "topn", "top_k"), ("embed", "dtype", "precision")],
+)  # fmt: skip
+def test_keywords_of_other_libraries_are_answered_with_ours(tiny_model, method, keyword, ours):
+    with pytest.raises(TypeError, match=rf"Elmo.{method}\(\) has no argument '{keyword}'; use .*{ours}"):
+        getattr(tiny_model, method)("a [b]", **{keyword: 1})
+    with pytest.raises(TypeError, match="use precision="):
+        Elmo.from_pretrained("en-small", torch_dtype="float16")
+
+
+def test_a_flat_list_of_words_warns_where_it_was_written(tiny_model):
+    for call in (tiny_model.embed, tiny_model, tiny_model.encode):
+        with pytest.warns(UserWarning, match="3 sentences of one word each") as warned:
+            vectors = call(["the", "river", "bank"])
+        assert len(vectors) == 3 and warned[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [["the", "bank"], [["the", "river", "bank"]], ["the bank", "a river", "mud"], ["你好", "银行", "河"]],
+)
+def test_other_lists_do_not_warn(tiny_model, sentences):
+    tiny_model.embed(sentences)  # a warning is an error in these tests
+    tiny_model.encode(sentences)
+    tiny_model.similarity(["cat", "dog", "bird"])  # single words on purpose
+
+
+def test_most_similar_ranks_words_in_sentences_or_sentences(fused_model):
+    banks = ["the [bank] of mud and reeds", "a loan to the [bank]", "the [bank] of money"]
+    ranked = fused_model.most_similar("cash of the [bank] account", banks)
+    assert [text for text, _ in ranked][-1] == banks[0]
+    assert ranked[0][1] == pytest.approx(
+        fused_model.similarity("cash of the [bank] account", ranked[0][0]), abs=1e-5
+    )
+    texts = ["the boat and the reeds", "a loan of cash"]
+    assert fused_model.most_similar("the money account", texts, top_k=1)[0][0] == texts[1]
+    assert fused_model.most_similar("the money account", []) == []
+    with pytest.raises(InputError, match="mark one in every sentence"):
+        fused_model.most_similar("the [bank]", texts)
+    with pytest.raises(InputError, match="a list of strings"):
+        fused_model.most_similar("the bank", "a loan")

@@ -156,7 +156,7 @@ class ElmoLayer(nn.Module):
         if isinstance(sentences, str):
             raise InputError("A layer takes a list of sentences or a batch; put the one sentence in a list.")
         if not isinstance(sentences, CharBatch):
-            sentences = self.indexer.batch(read_sentences(sentences, self.indexer.tokenization))
+            sentences = self.indexer.batch(self._read(sentences))
         if self._tuned is None:
             states = run_frozen(self._model.runtime, sentences)
             device = self.mixes.device
@@ -166,6 +166,12 @@ class ElmoLayer(nn.Module):
         else:
             states = self._tuned.run(sentences)
         return self.mix(states)
+
+    def _read(self, sentences: Iterable[Sentence]) -> list[list[str]]:
+        words = read_sentences(sentences, self.indexer.tokenization)
+        if not words:
+            raise InputError("The list of sentences is empty; a layer needs at least one, which may be [].")
+        return words
 
     def to_elmo(self) -> Elmo:
         """Return the model with the weights this layer has now, ready for embed and save_pretrained."""

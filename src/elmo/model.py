@@ -30,15 +30,18 @@ from elmo.inference.scoring import SentenceScore, score_batches
 from elmo.inference.substitution import Substitute, find_run_substitutes, find_substitutes
 from elmo.inference.word_cache import DEFAULT_BYTES, CacheInfo
 from elmo.kernels.library import find_library
+from elmo.keywords import explain_keywords
 from elmo.progress import html_table, progress_bar
 from elmo.text.sentence_input import (
     Sentence,
     Tokenizer,
     WordIndex,
     as_plain,
+    find_marks,
     read_pointed,
     read_sentence,
     read_sentences,
+    warn_of_single_words,
 )
 from elmo.text.tokenize import Word
 from elmo.text.units import ScriptWatch, Tokenization
@@ -46,6 +49,7 @@ from elmo.text.vocabulary import is_punctuation
 
 Array = npt.NDArray[np.float32]
 SENTENCES_READ_AHEAD, WORDS_READ_AHEAD = 1024, 65536
+_CALLER = 4  # the stack level of who calls a method that explains its keywords
 
 
 class Elmo:
@@ -115,6 +119,7 @@ class Elmo:
         )
 
     @classmethod
+    @explain_keywords
     def from_pretrained(
         cls,
         source: str | Path | None = None,
@@ -211,6 +216,14 @@ class Elmo:
         self._open()
         return self
 
+    def cpu(self) -> Elmo:
+        """Move the model to the CPU and return it, as torch modules do."""
+        return self.to("cpu")
+
+    def eval(self) -> Elmo:
+        """Return the model unchanged: it has no dropout, and this method is for programs that call it."""
+        return self
+
     @property
     def dim(self) -> int:
         """2·D: the length of a word's vector in one layer."""
@@ -299,6 +312,7 @@ class Elmo:
         batch_size: int | None = ..., show_progress_bar: bool = ..., convert_to_numpy: bool = ...,
         convert_to_tensor: bool = ..., normalize_embeddings: bool = ...,
     ) -> Any: ...  # fmt: skip
+    @explain_keywords
     def embed(
         self,
         sentences: str | Iterable[Sentence],
@@ -324,6 +338,7 @@ class Elmo:
         the model's device, and `normalize_embeddings` scales each word's vector to length 1.
         """
         choice = self._embedder.choose(layers)
+        warn_of_single_words(sentences, stacklevel=_CALLER)
         words, single = self._read(sentences, split_on_spaces)
         arrays = self._embed(
             words, choice, normalize_embeddings, batch_size=batch_size, show_progress_bar=show_progress_bar
@@ -331,6 +346,8 @@ class Elmo:
         if convert_to_tensor or not convert_to_numpy:
             arrays = [self._to_tensor(array) for array in arrays]
         return arrays[0] if single else arrays
+
+    __call__ = embed
 
     @overload
     def embed_iter(
@@ -378,6 +395,7 @@ class Elmo:
         split_on_spaces: bool = ..., batch_size: int | None = ..., show_progress_bar: bool = ...,
         convert_to_numpy: bool = ..., convert_to_tensor: bool = ..., normalize_embeddings: bool = ...,
     ) -> Any: ...  # fmt: skip
+    @explain_keywords
     def encode(
         self,
         sentences: str | Iterable[Sentence],
@@ -406,6 +424,7 @@ class Elmo:
         chosen = self.choose_pooling(pooling, layers)
         choice = self._embedder.choose("average" if layers is None else layers)
         _check_batch_size(batch_size)
+        warn_of_single_words(sentences, stacklevel=_CALLER)
         words, single = self._read(sentences, split_on_spaces)
         with progress_bar(unit="sentences", num_bytes=sum(map(len, words)), shown=show_progress_bar) as advance:
             vectors = self._embedder.encode(words, chosen, choice, batch_size=batch_size, advance=advance)
@@ -447,6 +466,7 @@ class Elmo:
         self, sentence: Sequence[Sentence], spans: Sequence[Sequence[Span]], *, layers: Layers = ...,
         split_on_spaces: bool = ...,
     ) -> list[Array]: ...  # fmt: skip
+    @explain_keywords
     def embed_spans(
         self,
         sentence: Sentence | Sequence[Sentence],
@@ -494,6 +514,7 @@ class Elmo:
     def similarity(
         self, a: Any, b: Any = ..., *, layers: Layers | None = ..., split_on_spaces: bool = ...
     ) -> Array: ...
+    @explain_keywords
     def similarity(
         self,
         a: Any,
@@ -513,8 +534,7 @@ class Elmo:
         the cosines (N, M) of all pairs; without `b`, of `a` with itself.
         """
         if index_a is not None or index_b is not None or (isinstance(a, str) and isinstance(b, str)):
-            marked = [isinstance(one, str) and "[" in one and "]" in one for one in (a, b)]
-            if any(marked) or index_a is not None or index_b is not None:
+            if index_a is not None or index_b is not None or _is_marked(a) or _is_marked(b):
                 return self.compare(
                     a, b, index_a=index_a, index_b=index_b, layers=layers, split_on_spaces=split_on_spaces
                 ).cosine
@@ -538,8 +558,10 @@ class Elmo:
     def _vectors_of(self, sentences: Iterable[str], layers: Layers | None, split_on_spaces: bool) -> Array:
         """Return the vectors of marked words, or of sentences where none is marked."""
         texts = list(sentences)
-        if not texts or not any("[" in text and "]" in text for text in texts if isinstance(text, str)):
-            return self.encode(texts, layers=layers, split_on_spaces=split_on_spaces)
+        if not any(map(_is_marked, texts)):
+            words, _ = self._read(texts, split_on_spaces)
+            choice = self._embedder.choose("average" if layers is None else layers)
+            return self._embedder.encode(words, self._embedder.choose_pooling("auto", layers), choice)
         tokenizer = self._tokenizer(split_on_spaces)
         pointed = [read_pointed(text, None, tokenizer, name="index") for text in texts]
         choice = self._embedder.choose(self.meaning_layers if layers is None else layers)
@@ -547,6 +569,37 @@ class Elmo:
         self.scripts.check(words)
         arrays = self._embedder.embed_spans(words, [[span] for _, span in pointed], choice)
         return np.stack([array.reshape(-1) for array in arrays])
+
+    @explain_keywords
+    def most_similar(
+        self,
+        sentence: str,
+        candidates: Sequence[str],
+        *,
+        top_k: int = 10,
+        layers: Layers | None = None,
+        split_on_spaces: bool = False,
+    ) -> list[tuple[str, float]]:
+        """Return the `top_k` candidates that are most similar to a sentence, with their cosines, best first.
+
+        As in `similarity`: with a word marked in brackets, in the sentence and in each candidate, the words are
+        compared; without marks, the sentences.
+        """
+        if not isinstance(sentence, str) or isinstance(candidates, str):
+            raise InputError("most_similar takes one string and a list of strings to compare it with.")
+        if top_k < 1:
+            raise InputError(f"top_k is {top_k!r}; it must be a whole number of at least 1.")
+        texts = list(candidates)
+        for text in texts:
+            if _is_marked(text) != _is_marked(sentence):
+                raise InputError(
+                    f"Only one of {sentence!r:.60} and {text!r:.60} has a word in brackets; mark one in every "
+                    "sentence to compare words, or in none to compare sentences."
+                )
+        if not texts:
+            return []
+        cosines = self._compare_all([sentence], texts, layers, split_on_spaces)[0]
+        return [(texts[number], float(cosines[number])) for number in np.argsort(-cosines, kind="stable")[:top_k]]
 
     def compare(
         self,
@@ -590,6 +643,7 @@ class Elmo:
     ) -> SentenceScore: ...
     @overload
     def score(self, sentences: Iterable[Sentence], *, split_on_spaces: bool = ...) -> list[SentenceScore]: ...
+    @explain_keywords
     def score(
         self, sentences: str | Iterable[Sentence], *, split_on_spaces: bool = False
     ) -> SentenceScore | list[SentenceScore]:
@@ -603,6 +657,7 @@ class Elmo:
         scores = score_batches(self.runtime, self.vocabulary, tokens, self._embedder.pack(tokens))
         return scores[0] if single else scores
 
+    @explain_keywords
     def substitutes(
         self,
         sentence: Sentence,
@@ -758,6 +813,11 @@ def _is_text(values: Any) -> bool:
     if hasattr(values, "dtype"):
         return getattr(values.dtype, "kind", "f") in "OSU"
     return not (isinstance(values, Sequence) and len(values) and hasattr(values[0], "dtype"))
+
+
+def _is_marked(text: object) -> bool:
+    """Return whether a word of a sentence is in brackets; corner brackets are mostly quotation marks."""
+    return isinstance(text, str) and any(mark[0][0] != "「" for mark in find_marks(text))
 
 
 def _read_vectors(values: Any) -> Array:

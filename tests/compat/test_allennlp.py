@@ -15,6 +15,7 @@ from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo.checkpoint.source import OfficialModel
 from elmo.compat.allennlp import Elmo, batch_to_ids
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, WordConfig
+from elmo.device import run_frozen
 from elmo.model import Elmo as Model
 
 from .conftest import WORDS
@@ -131,7 +132,7 @@ def test_given_mixing_weights_are_used_and_not_learned(tiny_files, tiny_model: M
 def test_layer_norm_counts_the_boundaries(tiny_files, tiny_model: Model):
     module = Elmo(*tiny_files, 1, do_layer_norm=True).eval()
     output = module(batch_to_ids(WORDS))
-    states = tiny_model.runtime.run(tiny_model.indexer.batch(WORDS))
+    states = run_frozen(tiny_model.runtime, tiny_model.indexer.batch(WORDS))
     layers, real = states.layers.double().numpy(), states.mask.numpy()
     normed = []
     for layer in layers:

@@ -3,6 +3,7 @@
 import copy
 import io
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -10,6 +11,7 @@ from torch import nn
 from elmo import CheckpointError
 from elmo.compat.allennlp import Elmo, batch_to_ids
 from elmo.model import Elmo as Model
+from elmo.nn.build import to_tensors
 from tests.conftest import TINY_CONFIG
 
 from .conftest import WORDS
@@ -29,7 +31,7 @@ def saved_mixes(mixes=MIXES, prefix=""):
 
 def saved_bilm(model: Model, prefix=""):
     """The entries as AllenNLP 2.10.1 names, joins and signs them."""
-    ours = {name: tensor.clone() for name, tensor in model.bilm.state_dict().items()}
+    ours = to_tensors(model.checkpoint().weights)
     tokens, saved = "_token_embedder", {}
     saved[f"{tokens}._char_embedding_weights"] = ours["tokens.characters.embedding.weight"]
     for kind in ("weight", "bias"):
@@ -56,11 +58,12 @@ def saved_bilm(model: Model, prefix=""):
 def tuned_model() -> Model:
     """What the tiny model may have become by training: all its weights differ."""
     model = Model.from_config(TINY_CONFIG, seed=5)
-    with torch.no_grad():
-        for parameter in model.bilm.parameters():
-            parameter += 0.05 * torch.arange(parameter.numel()).reshape(parameter.shape).sin()
-        model.bilm.tokens.characters.embedding.weight[0] = 0
-    return model
+    weights = {
+        name: weight + 0.05 * np.sin(np.arange(weight.size, dtype=np.float32)).reshape(weight.shape)
+        for name, weight in model.checkpoint().weights.items()
+    }
+    weights["tokens.characters.embedding.weight"][0] = 0
+    return model.with_weights(weights)
 
 
 def mixed_by_hand(model: Model, number: int):

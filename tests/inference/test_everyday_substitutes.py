@@ -7,7 +7,7 @@ from elmo import Elmo
 PLACES = {
     "London", "England", "Havana", "Oslo", "Rome", "Bombay", "Vienna", "Manchester", "France", "Berlin", "Oxford",
     "Boston", "Lancashire", "Italy", "Germany", "Scotland", "Paris", "Madrid", "Moscow", "Bristol", "Budapest",
-    "Sydney", "Glasgow", "Philadelphia", "Brooklyn",
+    "Sydney", "Glasgow", "Philadelphia", "Brooklyn", "Brussels", "Strasbourg", "Toulouse", "Marseille",
 }  # fmt: skip
 ROOMS = {
     "room",
@@ -27,26 +27,26 @@ ROOMS = {
 # A sentence, the words that a person would accept, and how many of the best five must be among them.
 EVERYDAY = [
     ("He was born in [Paris] in 1902 .", PLACES, 5),
-    ("I went to the [bank] to deposit money .", ROOMS | {"store", "office", "shop", "banks"}, 3),
+    ("I went to the [bank] to deposit money .", ROOMS | {"office", "shop", "banks", "lender", "lenders"}, 2),
     ("I am [happy] to see you .", {"glad", "sorry", "sure", "afraid", "delighted", "obliged", "pleased"}, 4),
     (
         "She is a very [good] teacher .",
-        {"renowned", "successful", "talented", "young", "prominent", "gifted", "enthusiastic", "skilled"},
-        4,
+        {"excellent", "nice", "clever", "successful", "talented", "gifted", "enthusiastic", "skilled", "great"},
+        3,
     ),
     ("She has two [sons] .", {"daughters", "children", "sisters", "brothers", "years", "boys", "siblings"}, 4),
-    ("I have lived here for ten [years] .", {"months", "days", "minutes", "hours", "weeks", "centuries"}, 5),
+    ("I have lived here for ten [years] .", {"months", "days", "minutes", "hours", "weeks", "decades"}, 5),
     ("She studied [physics] at the university .",
-     {"theology", "medicine", "philosophy", "economics", "law", "mathematics", "chemistry", "education"}, 4),
+     {"theology", "medicine", "philosophy", "economics", "law", "mathematics", "chemistry", "science"}, 4),
     ("She speaks [French] and German .",
-     {"English", "Spanish", "Greek", "Arabic", "Italian", "German", "Russian", "Polish", "fluent"}, 4),
-    ("The old [man] sat by the fire .", {"woman", "gentleman", "lady", "men", "people", "fellow"}, 4),
-    ("The [film] was released in 2010 .", {"album", "song", "band", "show", "project", "video", "single"}, 4),
-    ("I opened the [window] .", ROOMS, 4),
+     {"English", "Spanish", "Greek", "Arabic", "Italian", "German", "Russian", "Polish", "Dutch"}, 3),
+    ("The old [man] sat by the fire .", {"woman", "gentleman", "lady", "men", "fellow", "boy", "girl"}, 4),
+    ("The [film] was released in 2010 .", {"movie", "screenplay", "documentary", "album", "song", "show"}, 3),
+    ("I opened the [window] .", ROOMS | {"doors", "doorway", "curtains"}, 4),
     # As people type them: without a period.
     ("I was born in [Paris]", PLACES | {"India", "Poland"}, 5),
-    ("My [mother] lives in London", {"family", "father", "wife", "brother", "husband", "daughter"}, 4),
-    ("They [won] the match on Sunday", {"played", "reached", "win", "finished", "entered", "lost", "held"}, 4),
+    ("My [mother] lives in London", {"father", "wife", "husband", "daughter", "sister", "grandmother"}, 4),
+    ("They [won] the match on Sunday", {"played", "reached", "win", "finished", "entered", "lost", "held"}, 2),
 ]  # fmt: skip
 
 

@@ -10,6 +10,8 @@ from elmo import Elmo, InputError
 from elmo.inference import softmax as softmax_module
 from elmo.inference.scoring import to_perplexity
 from elmo.inference.softmax import Softmax
+from elmo.nn.batch import encode_words
+from elmo.nn.build import load_bilm
 from tests.language_models import (
     VOCABULARY,
     expected_log_probabilities,
@@ -135,12 +137,13 @@ def test_carried_state_reads_on_row_by_row_without_the_last_boundary():
     assert not np.allclose(first.left_to_right, second.left_to_right, atol=1e-4)
     # The left-to-right state has read <S> and the words; reading "<S> words <S> words" at once is the same.
     batch = fresh.indexer.batch([words])
+    bilm = load_bilm(fresh.checkpoint())
     with torch.inference_mode():
-        vectors = fresh.bilm.tokens(batch.char_ids, None)[batch.word_index]
+        vectors = encode_words(bilm, batch)[torch.from_numpy(batch.word_index)]
         twice = torch.cat([vectors[:, :-1], vectors[:, :-1]], dim=1)
-        stack = fresh.bilm.left_to_right
+        stack = bilm.left_to_right
         outputs, _ = stack(twice, [twice.shape[1]], stack.zero_state(1))
-        expected = fresh.bilm.softmax(outputs[-1][0, len(words) + 1 :])
+        expected = bilm.softmax(outputs[-1][0, len(words) + 1 :])
     targets = [*expected_targets(words), VOCABULARY.index("</S>")]
     found = [*second.left_to_right, second.end]
     np.testing.assert_allclose(found, expected.numpy()[range(len(targets)), targets], atol=1e-5)
@@ -194,11 +197,14 @@ def test_a_vocabulary_without_special_words():
 @pytest.mark.parametrize(
     ("sentences", "message"),
     [
-        ([], "An empty list was given; give at least one sentence (an empty one is allowed)."),
         ([["a", 1]], "Sentence 0 has 1 of type int at word 1; every word must be a string."),
         (None, "The sentences are None; give a string or a list of sentences."),
     ],
 )
-def test_what_is_no_sentence(model, sentences, message):
+def test_what_is_no_sentence_is_refused(model, sentences, message):
     with refused(message):
         model.score(sentences)
+
+
+def test_no_sentences_have_no_scores(model):
+    assert model.score([]) == []

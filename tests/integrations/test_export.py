@@ -47,7 +47,7 @@ def test_the_documented_python_client_gives_the_vectors_of_embed(exported, model
 def test_the_documented_client_reads_chinese_text_as_the_model_does(tmp_path):
     from elmo.integrations.onnx import export_onnx
 
-    model = Elmo.from_pretrained("zh-small")
+    model = Elmo.from_pretrained("zh-small", precision="float32")
     export_onnx(model, tmp_path / "zh.onnx")
     names = {}
     exec(compile(CLIENTS["python"], str(PAGE), "exec"), names)

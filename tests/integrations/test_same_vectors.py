@@ -76,13 +76,13 @@ def through_sentence_transformers(folder):
     return [vectors[number, : len(words)] for number, words in enumerate(SENTENCES)]
 
 
-def through_flair(folder):
+def through_flair(folder, embedding_mode="average"):
     from flair.data import Sentence
 
     from elmo.integrations.flair import ElmoEmbeddings
 
     sentences = [Sentence(words) for words in SENTENCES]
-    ElmoEmbeddings(folder, embedding_mode="average").embed(sentences)
+    ElmoEmbeddings(folder, embedding_mode=embedding_mode).embed(sentences)
     return [np.stack([token.embedding.cpu().numpy() for token in sentence]) for sentence in sentences]
 
 
@@ -90,7 +90,7 @@ def through_onnx(folder):
     import onnxruntime
 
     from elmo.integrations.onnx import export_onnx
-    from elmo.text.batch import pad_sentences
+    from elmo.nn.batch import pad_sentences
 
     model = Elmo.from_pretrained(folder)
     export_onnx(model, folder / "model.onnx")
@@ -140,3 +140,20 @@ def test_the_vectors_of_other_sentences_are_other_vectors(model_folders):
     # What the comparison above would not notice: doors that answer the same whatever they are asked.
     arrays = Elmo.from_pretrained(model_folders["characters"]).embed(SENTENCES)
     assert np.abs(arrays[0][3] - arrays[3][0]).max() > 1e-3  # "the" in two sentences
+
+
+MEANING_DOORS = [
+    Door(through_featurizer, "sklearn"),
+    Door(through_spacy, "spacy"),
+    Door(lambda folder: through_flair(folder, embedding_mode="auto"), "flair"),
+]
+
+
+@pytest.mark.parametrize(
+    "door", [pytest.param(door, marks=needs(door.package), id=door.package) for door in MEANING_DOORS]
+)
+def test_a_model_with_a_context_layer_gives_meanings_through_every_door(door, fused_model, tmp_path):
+    fused_model.save_pretrained(tmp_path / "model")
+    expected = fused_model.embed(SENTENCES, layers="meaning")
+    for one, other in zip(expected, door.open(tmp_path / "model"), strict=True):
+        np.testing.assert_allclose(other, one, atol=door.tolerance)

@@ -47,7 +47,7 @@ def test_settings_survive_being_written_down(name):
 
 @pytest.mark.parametrize(("supported", "precision"), [(True, "bfloat16"), (False, "float32")])
 def test_an_automatic_precision_is_settled_when_settings_are_read(monkeypatch, supported, precision):
-    monkeypatch.setattr("elmo.inference.precision.is_supported", lambda name: supported)
+    monkeypatch.setattr("elmo.device.supports_bfloat16", lambda: supported)
     assert read_settings(preset="en-small").precision == precision
     assert read_settings(preset="en-small", changes={"precision": "float32"}).precision == "float32"
 

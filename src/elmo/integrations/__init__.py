@@ -23,7 +23,7 @@ def missing_package(package: str, extra: str) -> ImportError:
     )
 
 
-def open_shared(source: ModelSource, *, precision: str = "float32", device: str = "cpu") -> Elmo:
+def open_shared(source: ModelSource, *, precision: str = "auto", device: str = "cpu") -> Elmo:
     """Return a model for reading only: as long as somebody uses it, those who ask for the same one share it.
 
     A model that is to be changed must be opened with Elmo.from_pretrained instead.
@@ -70,7 +70,7 @@ def model_to_bytes(model: Elmo) -> bytes:
     return buffer.getvalue()
 
 
-def model_from_bytes(content: bytes, *, precision: str = "float32", device: str = "cpu") -> Elmo:
+def model_from_bytes(content: bytes, *, precision: str = "auto", device: str = "cpu") -> Elmo:
     """Open what model_to_bytes returned."""
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / "model.zip"

@@ -24,15 +24,16 @@ try:
 except ImportError as error:
     raise missing_package("flair", "flair") from error
 
-_MODES: dict[str, Layers] = {"all": "concat", "top": "top", "average": "average"}
+_MODES: dict[str, Layers] = {"auto": "auto", "all": "concat", "top": "top", "average": "average"}
 
 
 @register_embeddings
 class ElmoEmbeddings(TokenEmbeddings):
     """Vectors of a frozen biLM for flair's taggers and classifiers.
 
-    `embedding_mode`: "all" joins the layers, "top" takes the last one, "average" their mean. A saved tagger
-    carries the model along, so it loads where the model's folder is not.
+    `embedding_mode`: "auto" is that of `Elmo.embed`, "meaning" if the model has a context layer, else "average";
+    "all" joins the layers, "top" takes the last one, "average" their mean. A saved tagger carries the model along,
+    so it loads where the model's folder is not.
     """
 
     embeddings_name = "elmo.integrations.flair.ElmoEmbeddings"
@@ -42,9 +43,9 @@ class ElmoEmbeddings(TokenEmbeddings):
         model: ModelSource = None,
         options_file: str | Path | None = None,
         weight_file: str | Path | None = None,
-        embedding_mode: Literal["all", "top", "average"] = "all",
+        embedding_mode: Literal["auto", "all", "top", "average"] = "auto",
         *,
-        precision: str = "float32",
+        precision: str = "auto",
     ) -> None:
         """`weight_file` with the `options_file` beside it: a model in AllenNLP's files, instead of `model`."""
         if embedding_mode not in _MODES:
@@ -57,7 +58,6 @@ class ElmoEmbeddings(TokenEmbeddings):
             model = weight_file
         self.model = open_shared(model, precision=precision, device=str(flair.device))
         self.embedding_mode = embedding_mode
-        self.precision = precision
         self.name = f"elmo-{model if isinstance(model, str | Path) else 'default'}-{embedding_mode}"
         self.static_embeddings = True
         super().__init__()
@@ -80,7 +80,7 @@ class ElmoEmbeddings(TokenEmbeddings):
         return {
             "name": self.name,
             "embedding_mode": self.embedding_mode,
-            "precision": self.precision,
+            "precision": self.model.precision,
             "archive": model_to_bytes(self.model),
         }
 

@@ -33,8 +33,8 @@ class ElmoModule(Module):
 
     def __init__(self, model: ModelSource = None, *, dropout: float = 0.0, tune_bilm: bool = False) -> None:
         super().__init__()
-        # Never a shared model: this one may be trained.
-        self.model = model if isinstance(model, Elmo) else Elmo.from_pretrained(model)
+        # Never a shared model: this one may be trained. In float32, so that it is the same after saving.
+        self.model = model if isinstance(model, Elmo) else Elmo.from_pretrained(model, precision="float32")
         self.layer = ElmoLayer(self.model, dropout=dropout, tune_bilm=tune_bilm)
         self.tokenizer = self.model.tokenize
         self._boundaries = Boundaries.of(self.model.indexer)

@@ -74,7 +74,7 @@ class ElmoVectorizer(_Transformer):
         layers: Layers | None = None,
         normalize: bool = False,
         batch_size: int | None = None,
-        precision: str = "float32",
+        precision: str = "auto",
         device: str = "cpu",
     ) -> None:
         self.model = model
@@ -113,9 +113,9 @@ class ElmoFeaturizer(_Transformer):
         self,
         model: ModelSource = None,
         *,
-        layers: Layers = "average",
+        layers: Layers = "auto",
         batch_size: int | None = None,
-        precision: str = "float32",
+        precision: str = "auto",
         device: str = "cpu",
     ) -> None:
         self.model = model

@@ -127,7 +127,7 @@ class ElmoPipe(_LazyModel, Pipe):
 @Language.factory(
     "elmo",
     assigns=["doc.tensor"],
-    default_config={"model": None, "layers": "average", "precision": "float32", "device": "cpu"},
+    default_config={"model": None, "layers": "auto", "precision": "auto", "device": "cpu"},
 )
 def make_pipe(
     nlp: Language,
@@ -208,7 +208,7 @@ class ElmoShim(_LazyModel, Shim):
 def build_tok2vec(
     model: Union[str, None] = None,  # noqa: UP007
     layers: LayerSetting = "learned",
-    precision: str = "float32",
+    precision: str = "auto",
     device: str = "cpu",
 ) -> Model[list[Doc], list[Array]]:
     """Build the layer below a tagger, parser or NER: documents -> one vector per token. The model is frozen.

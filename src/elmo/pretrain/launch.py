@@ -28,6 +28,7 @@ from elmo.heap import reuse_large_blocks
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.metrics import METRICS_FILE, TrainingReport
 from elmo.pretrain.run import Run, Watcher, count_updates, lock_run
+from elmo.pretrain.saving import read_model
 from elmo.pretrain.settings import TrainSettings, change, read_settings
 from elmo.pretrain.teacher_cache import hash_corpus
 
@@ -222,7 +223,7 @@ def resume_run(
         )
     initial = None
     if checkpoints := list_checkpoints(folder):
-        initial = open_checkpoint(str(checkpoints[-1]))  # for its context layer; the weights are loaded below
+        initial = read_model(checkpoints[-1])  # for its context layer; the weights are loaded below
     elif record.start_from is not None:
         initial, _ = _open_initial(record.start_from, corpus)
     return _open_run(folder, record, corpus, initial, processes)

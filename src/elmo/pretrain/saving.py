@@ -19,7 +19,7 @@ import torch.distributed as dist
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import check_content_hash, read_folder, write_folder
 from elmo.checkpoint.source import CHECKPOINTS, checkpoint_folder, list_checkpoints
-from elmo.checkpoint.weights import Weights, content_hash
+from elmo.checkpoint.weights import content_hash
 from elmo.errors import CheckpointError
 from elmo.files.durable import remove
 from elmo.nn.bilm import BiLMState
@@ -91,7 +91,7 @@ def load_checkpoint(state: TrainState, folder: Path) -> None:
 
     The number of processes may be another one than when it was written: the rows are dealt again.
     """
-    weights = _read_weights(folder)
+    weights = read_model(folder).weights
     training = folder / TRAINING
     with _reading(training / PROGRESS_FILE):
         recorded = json.loads((training / PROGRESS_FILE).read_bytes())
@@ -130,13 +130,14 @@ def remove_old(run: Path, *, keep: int, best: str | None) -> None:
             shutil.rmtree(folder)
 
 
-def _read_weights(folder: Path) -> Weights:
+def read_model(folder: Path) -> Checkpoint:
+    """Return the model of a checkpoint; CheckpointError with what to do if it is damaged."""
     try:
-        weights = read_folder(folder).weights
-        check_content_hash(folder, content_hash(weights))
+        model = read_folder(folder)
+        check_content_hash(folder, content_hash(model.weights))
     except CheckpointError as error:
         raise _unusable(folder, f"cannot be used ({str(error).rstrip('.')})") from error
-    return weights
+    return model
 
 
 def _load(path: Path) -> Any:
