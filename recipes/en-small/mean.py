@@ -2,8 +2,8 @@
 
     python recipes/en-small/mean.py MODEL OTHER SHARE OUTPUT
 
-SHARE is that of MODEL. `elmo average` drops both components, because the layers they were made for change; here the
-head still fits (STS-B dev 79.8 instead of 79.4), and elmo fuse makes the context layer again.
+SHARE is that of MODEL. `elmo average` drops both components, because the layers they were made for change; here
+the head still fits (STS-B dev 79.8 instead of 79.4), and elmo fuse makes the context layer again.
 """
 
 import sys
