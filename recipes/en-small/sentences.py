@@ -2,13 +2,14 @@
 
     python recipes/en-small/sentences.py CORPUS OUTPUT --groups 100000 --tasks DATA/tasks
 
-CORPUS is a prepared corpus. A group holds neighbouring sentences or clauses of a text, or a sentence with a contrast:
-the noun phrases around its verb exchanged, or a negation inserted or removed. With --tasks, raw text of the training
-parts of sets whose licence allows it (SNLI, SQuAD, UD English EWT, WNUT 2017, SemEval-2010 task 8) is added. No labels
-are read. The output is for `elmo prepare --split lines --split-on-spaces`.
+CORPUS is a prepared corpus. A group holds neighbouring sentences or clauses of a text, or a sentence with a
+contrast: the noun phrases around its verb exchanged, or a negation inserted or removed. With --tasks, raw text of
+the training parts of sets whose licence allows it (SNLI, SQuAD, UD English EWT, WNUT 2017, SemEval-2010 task 8) is
+added. No labels are read. The output is for `elmo prepare --split lines --split-on-spaces`.
 """
 
 import argparse
+import itertools
 import json
 import random
 import re
@@ -23,8 +24,8 @@ from elmo.corpus.prepared import MARK, PreparedCorpus
 GROUP = 4
 SHORTEST, LONGEST = 4, 22  # words
 AUXILIARIES = {
-    "is", "are", "was", "were", "can", "could", "will", "would", "should", "may", "must", "has", "have", "had", "does",
-    "do", "did",
+    "is", "are", "was", "were", "can", "could", "will", "would", "should", "may", "must", "has", "have", "had",
+    "does", "do", "did",
 }  # fmt: skip
 DETERMINERS = {"the", "a", "an", "his", "her", "their", "its", "my", "our", "your", "some", "this", "that"}
 PREPOSITIONS = {"of", "in", "on", "at", "by", "with", "from", "to", "for", "and", "or", "than", "before", "after"}
@@ -61,7 +62,7 @@ def from_corpus(corpus: PreparedCorpus, num_groups: int, rng: random.Random) -> 
         for _ in range(max(1, len(bounds) // 12)):  # a few places of each block
             first = rng.randrange(len(bounds) - 1)
             chosen = bounds[first : first + GROUP + 1]
-            spans = zip(chosen, chosen[1:], strict=False)
+            spans = itertools.pairwise(chosen)
             sentences = [corpus.words(ids[mark + 1 : end]) for mark, end in spans]
             pieces = [piece for sentence in sentences for piece in shorten(sentence, rng)]
             group = complete(pieces[:GROUP], rng, contrasts=0.25)
@@ -115,7 +116,7 @@ def shorten(sentence: list[str], rng: random.Random) -> list[list[str]]:
         number for number, word in enumerate(sentence) if word in {",", ";", ":", "and", "but", "that", "which"}
     ]
     bounds = [-1, *ends, len(sentence)]
-    clauses = [sentence[start + 1 : end] for start, end in zip(bounds, bounds[1:], strict=False)]
+    clauses = [sentence[start + 1 : end] for start, end in itertools.pairwise(bounds)]
     clauses = [clause for clause in clauses if SHORTEST <= len(clause) <= LONGEST]
     return [rng.choice(clauses)] if clauses else [sentence[:LONGEST]]
 
