@@ -54,8 +54,8 @@ def test_a_tagger_learns_and_reloads_to_the_same_predictions(model, tmp_path):
     model.save_pretrained(tmp_path / "model")
     corpus = Corpus(train=read(80, 0), dev=read(20, 1), test=read(20, 2), sample_missing_splits=False)
     tagger = SequenceTagger(
-        embeddings=ElmoEmbeddings(str(tmp_path / "model")), tag_dictionary=corpus.make_label_dictionary("topic"),
-        tag_type="topic", hidden_size=32, use_crf=False,
+        embeddings=ElmoEmbeddings(str(tmp_path / "model"), embedding_mode="all"),
+        tag_dictionary=corpus.make_label_dictionary("topic"), tag_type="topic", hidden_size=32, use_crf=False,
     )  # fmt: skip
     before = tagger.evaluate(list(corpus.train), "topic").loss
     ModelTrainer(tagger, corpus).train(

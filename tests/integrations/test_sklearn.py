@@ -98,6 +98,7 @@ def test_a_pickle_refers_to_a_named_model_and_carries_a_given_one(vectorizer, mo
 
 
 def test_a_pickle_works_in_another_process(vectorizer, tmp_path):
+    vectorizer.set_params(precision="float32")
     path = tmp_path / "vectorizer.pickle"
     path.write_bytes(pickle.dumps(vectorizer.fit(TEXTS)))
     code = f"import pickle; print(pickle.load(open({str(path)!r}, 'rb')).transform(['the bank'])[0, :3].tolist())"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernels.driver import build_driver
+from tests.kernels.driver import Driver, build_driver
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 NUM_SEEDS = 400
@@ -28,10 +28,19 @@ def find_runtime(name):
     return path.strip()
 
 
-@pytest.mark.parametrize("precision", ["float32", "int8"])
-def test_no_kernel_touches_memory_it_does_not_own_or_does_undefined_things(tmp_path, monkeypatch, precision):
+@pytest.fixture(scope="module")
+def checked_folder(tmp_path_factory):
+    """A folder with the library and the driver under ASan and UBSan; compiling them takes longest."""
     find_runtime("libasan.so")
-    driver = build_driver(tmp_path, monkeypatch, MEMORY, "gcc")
+    folder = tmp_path_factory.mktemp("checked")
+    with pytest.MonkeyPatch.context() as patch:
+        build_driver(folder, patch, MEMORY, "gcc")
+    return folder
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_no_kernel_touches_memory_it_does_not_own_or_does_undefined_things(checked_folder, precision):
+    driver = Driver(checked_folder / "driver")
     for variant in driver.list_variants():
         assert driver.run(variant, precision, 0, NUM_SEEDS).count("seed") == NUM_SEEDS
 
@@ -46,9 +55,8 @@ def test_threads_do_not_race(tmp_path, monkeypatch):
         assert found == expected
 
 
-def test_the_kernel_tests_pass_under_the_address_sanitizer(tmp_path, monkeypatch):
+def test_the_kernel_tests_pass_under_the_address_sanitizer(checked_folder):
     runtimes = " ".join(find_runtime(name) for name in ("libasan.so", "libubsan.so"))
-    build_driver(tmp_path, monkeypatch, MEMORY, "gcc")
     tests = [str(path) for path in sorted(Path(__file__).parent.glob("test_*.py")) if path != Path(__file__)]
     options = ["-q", "-x", "-n", "0", "-p", "no:cacheprovider", "-k", "not process and not fork"]
     program = f"""
@@ -56,7 +64,7 @@ import sys
 from pathlib import Path
 import pytest
 from elmo.kernels import library
-library._PATH = Path({str(tmp_path / "libkernels.so")!r})
+library._PATH = Path({str(checked_folder / "libkernels.so")!r})
 assert library.find_library() is not None
 sys.exit(pytest.main({[*options, *tests]!r}))
 """
