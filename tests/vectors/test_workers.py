@@ -74,7 +74,7 @@ def test_a_killed_command_goes_on_to_the_same_folder(tiny_model, text_file, tmp_
     embed_files(tiny_model, [text_file], tmp_path / "whole", replace(SETTINGS, part_bytes=100))
     output = tmp_path / "out"
     command = [sys.executable, "-m", "elmo", "embed", text_file, "--output", output, "--model", tmp_path / "model"]
-    command += ["--part-bytes", "100", "--workers", str(num_workers)]
+    command += ["--part-bytes", "100", "--workers", str(num_workers), "--precision", "float32"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     num_kills = 0
     for wanted in (1, 5, 12):
