@@ -36,6 +36,9 @@ def _keeps_int8(model: Elmo) -> bool:
     return False
 
 
+KEEPS_INT8 = Elmo._keeps_int8  # as it is outside of tests
+
+
 @pytest.fixture(autouse=True, scope="session")
 def float32_for_unknown_models() -> Iterator[None]:
     """Let precision="auto" take float32 for models that are not packaged, so that vectors can be compared.

@@ -276,7 +276,7 @@ def test_pooling_is_weighted_only_where_no_layers_are_asked_for(fused_model, tin
         assert np.allclose(fused_model.encode(text, **given), same, atol=1e-6)
     with pytest.raises(InputError, match="pooling is 'weighted', which takes no layers"):
         fused_model.encode(text, pooling="weighted", layers="top")
-    with pytest.raises(InputError, match="pooling is 'sum'; choose auto, weighted, mean, max"):
+    with pytest.raises(InputError, match="pooling is 'sum'; choose auto, head, weighted, mean, max"):
         fused_model.encode(text, pooling="sum")
     assert not fused_model.encode([[], ["bank"]])[0].any()
 

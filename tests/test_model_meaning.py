@@ -57,7 +57,7 @@ def test_encode_splits_on_spaces_when_told(tiny_model):
 
 
 def test_an_unknown_pooling_is_refused(tiny_model):
-    with refused("pooling is 'sum'; choose auto, weighted, mean, max."):
+    with refused("pooling is 'sum'; choose auto, head, weighted, mean, max."):
         tiny_model.encode("a", pooling="sum")
 
 

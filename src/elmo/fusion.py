@@ -3,6 +3,7 @@
 Static vectors come from the corpus or from a file; what words outside their table mean is estimated from layer 0.
 """
 
+import logging
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -29,6 +30,8 @@ from elmo.corpus.static_vectors import (
 from elmo.errors import ConfigError, InputError
 from elmo.inference.context import ContextReader
 from elmo.model import Elmo
+
+logger = logging.getLogger(__name__)
 
 _RIDGE = 1e-3  # of the mean squared length of layer 0
 _SENTENCES = 20_000  # of the corpus, to find what all sentences share
@@ -170,8 +173,13 @@ def _fit_map(encoded: Float32, vectors: Float32) -> tuple[Float32, Float32]:
 
 
 def _with_context(model: Elmo, layer: ContextLayer) -> Elmo:
-    card = derived_card(model.checkpoint().card, "elmo fuse, which added a context layer")
-    checkpoint: Checkpoint = replace(model.checkpoint(), context=layer, card=card)
+    before = model.checkpoint()
+    card = derived_card(before.card, "elmo fuse, which added a context layer")
+    sentence = before.sentence
+    if sentence is not None and before.context is not None and before.context.config.dim != layer.config.dim:
+        logger.warning("The sentence head was trained with other static vectors, so the model loses it.")
+        sentence = None
+    checkpoint: Checkpoint = replace(before, context=layer, card=card, sentence=sentence)
     return Elmo(
         checkpoint,
         precision=model.precision,

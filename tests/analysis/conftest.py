@@ -17,14 +17,18 @@ SENTENCES = [
 ]
 
 
-@pytest.fixture(scope="session")
-def model() -> Elmo:
+def make_model() -> Elmo:
     """A random model with vectors of 64 values, so that 8 bits a value keep the order of neighbours."""
     config = ModelConfig(
         encoder=EncoderConfig(num_layers=2, cell_dim=64, output_dim=32),
         characters=CharacterConfig(filters=((1, 16), (2, 16), (3, 32)), embedding_dim=8, num_highways=1),
     )
     return Elmo.from_config(config, seed=1)
+
+
+@pytest.fixture(scope="session")
+def model() -> Elmo:
+    return make_model()
 
 
 @pytest.fixture

@@ -82,4 +82,4 @@ def test_rows_keep_their_place_past_the_read_ahead(run: Run, model_folder, tiny_
 
 def test_a_pooling_that_is_not_known(run: Run):
     message = run("encode", "--text", "I", "--pooling", "sum").message()
-    assert "--pooling" in message and "'sum' is not one of 'auto', 'weighted', 'mean', 'max'" in message
+    assert "--pooling" in message and "'sum' is not one of 'auto', 'head', 'weighted', 'mean', 'max'" in message

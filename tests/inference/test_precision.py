@@ -12,6 +12,7 @@ from elmo.inference import runtime
 from elmo.inference.layers import cosine
 from elmo.inference.precision import CHECK_SENTENCES, LEAST_COSINE, choose_precision, remember_check
 from elmo.kernels.library import find_library
+from tests.conftest import KEEPS_INT8
 
 
 def test_an_unknown_precision_is_refused(tiny_model):
@@ -47,7 +48,7 @@ def test_a_model_is_checked_once_per_machine(tmp_path):
 
 
 def test_auto_checks_other_models(tiny_model, monkeypatch, tmp_path):
-    monkeypatch.undo()  # of what keeps other tests in float32
+    monkeypatch.setattr(Elmo, "_keeps_int8", KEEPS_INT8)  # other tests stay in float32
     monkeypatch.setenv("ELMO_CACHE", str(tmp_path))
     if find_library() is None:
         pytest.skip("without kernels auto is float32")

@@ -27,7 +27,7 @@ def test_in_python(folder):
 
 def test_by_the_command(folder, capsys):
     arguments = ["--model-format", "tensorflow", "--split-on-spaces", "--state", "carry", "--json"]
-    assert main(["evaluate", str(folder), str(folder / "heldout.txt"), *arguments]) == 0
+    assert main(["evaluate", str(folder / "heldout.txt"), "--model", str(folder), *arguments]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["perplexity"] == pytest.approx(ORIGINAL, abs=TOLERANCE)
     assert found["num_predictions"] == 1571

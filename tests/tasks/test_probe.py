@@ -15,8 +15,14 @@ from elmo.tasks.linear_probe import (
 )
 from elmo.tasks.probes import Score, SenseMemory, _embed_targets, learn_mix
 from elmo.tasks.readers.datasets import read_first_senses
+from tests.analysis.conftest import make_model
 
 CONLLU = "{number}\t{word}\t_\t{tag}\t_\t{features}\t_\t_\t_\t_\n"
+
+
+@pytest.fixture(scope="module")
+def model():
+    return make_model()
 
 
 @pytest.fixture

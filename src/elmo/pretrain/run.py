@@ -196,8 +196,8 @@ class Run:
     def _train(self, watcher: Watcher, should_stop: Callable[[], bool]) -> bool:
         settings, state = self.settings, self.state
         state.objective.train()
-        metrics = MetricsWriter(self.folder, resumed_at=state.num_updates) if self.is_first else None
         batches, num_words = self._read_batches(), len(self.corpus.vocabulary)
+        metrics = MetricsWriter(self.folder, resumed_at=state.num_updates) if self.is_first else None
         try:
             while state.num_updates < self.num_updates:
                 report = train_step(state, batches, settings, num_updates=self.num_updates, num_words=num_words)

@@ -179,9 +179,7 @@ def _detect_dataset(ahead: Sequence[str], family: str) -> str | None:
         return "wsd" if ahead[0].lstrip().startswith("<") else None
     if family == "relations":
         return "semeval" if re.match(r'\d+\t"?.*<e1>', ahead[0]) else None
-    if family == "classification" and all(
-        re.match(r"\(\S+ +(\(.*|[^\s()]+)\)$", line.strip()) for line in ahead
-    ):
+    if family == "classification" and all(re.match(r"\(\S+ +(\(.*|[^\s()]+)\)$", line.strip()) for line in ahead):
         return "trees"
     return "trec" if family == "classification" and all(map(TREC_LINE.match, ahead)) else None
 
