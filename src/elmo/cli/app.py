@@ -30,6 +30,7 @@ COMMANDS = {
     "probe": "probe",
     "vocab": "models",
     "serve": "serve",
+    "page": "serve",
     "bench": "bench",
     "task train": "task",
     "task evaluate": "task",

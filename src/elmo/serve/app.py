@@ -40,6 +40,7 @@ _MEDIA_TYPES = {
     "js": "text/javascript; charset=utf-8",
     "json": "application/json",
     "svg": "image/svg+xml",
+    "wasm": "application/wasm",
 }
 _PAGE_HEADERS = {
     "Cache-Control": "no-cache",

@@ -1,7 +1,8 @@
-"""`elmo serve`: models behind HTTP, with a page to try them on."""
+"""`elmo serve` and `elmo page`: models behind HTTP with a page to try them on, and the page without a server."""
 
 import inspect
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 from elmo.cli import options
@@ -82,6 +83,39 @@ def serve(**given: Any) -> None:
 
     given = {name: value for name, value in given.items() if value is not None and value is not False}
     run(Settings(**given), announce)
+
+
+def page(
+    models: Annotated[
+        list[str] | None,
+        argument(
+            "MODEL",
+            "Models of the page, each also as NAME=MODEL; without any, en-small and zh-small.",
+            shown=False,
+        ),
+    ] = None,
+    *,
+    output: Annotated[Path, option("--output -o FOLDER", "Folder to write the page to.")],
+    local_files_only: options.LocalFilesOnly = False,
+) -> None:
+    """Write the page as plain files for any web host; the models run in the browser.
+
+    The folder contains the models in 8 bits. Paths in it are relative, and after the first visit the page works
+    without a network. A page written before is replaced.
+
+    \b
+    Examples:
+      elmo page --output site
+      python -m http.server --directory site
+    """
+    _check_packages()
+    from elmo.serve.page_folder import write_page
+    from elmo.serve.served import open_served
+    from elmo.serve.settings import Settings
+
+    settings = Settings(models=tuple(models or ()), local_files_only=local_files_only)
+    num_bytes = write_page(open_served(settings), output)
+    print(f"elmo: wrote {output}, {num_bytes / 1e6:.1f} MB; serve it with any web server", file=sys.stderr)
 
 
 def _check_packages() -> None:

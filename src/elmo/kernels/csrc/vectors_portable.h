@@ -34,6 +34,8 @@ ELMO_INLINE elmo_vint vi_set(int32_t x) { return (elmo_vint){x, x, x, x}; }
 ELMO_INLINE int vi_any(elmo_vint mask) {
 #if defined(__SSE2__)
     return _mm_movemask_epi8((__m128i)mask) != 0;
+#elif defined(__wasm_simd128__)
+    return wasm_v128_any_true((v128_t)mask);
 #else
     return (mask[0] | mask[1] | mask[2] | mask[3]) != 0;
 #endif
@@ -58,7 +60,12 @@ ELMO_INLINE elmo_vec v_sub(elmo_vec a, elmo_vec b) { return a - b; }
 ELMO_INLINE elmo_vec v_mul(elmo_vec a, elmo_vec b) { return a * b; }
 ELMO_INLINE elmo_vec v_div(elmo_vec a, elmo_vec b) { return a / b; }
 
-#if defined(__FP_FAST_FMAF)
+#if defined(__wasm_simd128__)
+/* It has no fused multiply-add, and an exact one by doubles would cost more than all the rest: the float32 results of
+ * a browser differ from those of processors by rounding. */
+ELMO_INLINE elmo_vec v_fma(elmo_vec a, elmo_vec b, elmo_vec c) { return a * b + c; }
+ELMO_INLINE elmo_vec v_fma_sum(elmo_vec a, elmo_vec b, elmo_vec c) { return a * b + c; }
+#elif defined(__FP_FAST_FMAF)
 ELMO_INLINE elmo_vec v_fma(elmo_vec a, elmo_vec b, elmo_vec c) {
     for (int lane = 0; lane < ELMO_LANES; lane++)
         c[lane] = __builtin_fmaf(a[lane], b[lane], c[lane]);
@@ -142,12 +149,14 @@ ELMO_INLINE elmo_vint vi_dot(elmo_vint sum, elmo_vint inputs, elmo_vint weights)
     return sum + (elmo_vint)_mm_add_epi32(even, odd);
 }
 #elif defined(__wasm_simd128__)
+/* The 16 weights of four outputs stand as inputs 0 and 1 of each output, then inputs 2 and 3 of each: elmo.js lays them
+ * out so, and no sum has to be shuffled. */
 ELMO_INLINE elmo_vint vi_dot(elmo_vint sum, elmo_vint inputs, elmo_vint weights) {
-    v128_t a = (v128_t)inputs, b = (v128_t)weights;
-    v128_t even_a = wasm_i16x8_shr(wasm_i16x8_shl(a, 8), 8), even_b = wasm_i16x8_shr(wasm_i16x8_shl(b, 8), 8);
-    v128_t even = wasm_i32x4_dot_i16x8(even_a, even_b);
-    v128_t odd = wasm_i32x4_dot_i16x8(wasm_i16x8_shr(a, 8), wasm_i16x8_shr(b, 8));
-    return sum + (elmo_vint)wasm_i32x4_add(even, odd);
+    v128_t wide = wasm_i16x8_extend_low_i8x16((v128_t)inputs);
+    v128_t first = wasm_i32x4_shuffle(wide, wide, 0, 0, 0, 0), last = wasm_i32x4_shuffle(wide, wide, 1, 1, 1, 1);
+    v128_t low = wasm_i32x4_dot_i16x8(first, wasm_i16x8_extend_low_i8x16((v128_t)weights));
+    v128_t high = wasm_i32x4_dot_i16x8(last, wasm_i16x8_extend_high_i8x16((v128_t)weights));
+    return sum + (elmo_vint)wasm_i32x4_add(low, high);
 }
 #else
 ELMO_INLINE elmo_vint vi_dot(elmo_vint sum, elmo_vint inputs, elmo_vint weights) {

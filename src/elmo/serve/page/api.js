@@ -1,4 +1,4 @@
-// Requests to the server this page came from; what goes wrong becomes one sentence.
+// Requests to the server this page came from, or to the models in the browser; what goes wrong becomes one sentence.
 import { say } from "./language.js";
 import { recall, remember } from "./storage.js";
 
@@ -14,12 +14,36 @@ export function needsKey() {
   return Boolean(recall(KEY, "sessionStorage"));
 }
 
+const modelsAddress = document.querySelector("meta[name=elmo-models]")?.content;
+
+// Whether there is no server: the page was written by `elmo page`, and elmo.js computes.
+export const isLocal = modelsAddress !== undefined;
+
 export async function ask(path, body, signal) {
+  if (isLocal) return askLocally(path, body, signal);
   for (;;) {
     const answer = await send(path, body, signal);
     if (answer.status !== 401) return read(answer);
     await askForKey();
   }
+}
+
+async function askLocally(path, body, signal) {
+  try {
+    const local = await import("./local.js");
+    const content = path === "models" ? await local.open(modelsAddress, showLoading) : await local.answer(path, body);
+    signal?.throwIfAborted();
+    return content;
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(error.name === "ElmoError" ? error.message : say("notLoaded"), { cause: error });
+  }
+}
+
+function showLoading(share) {
+  const bar = document.getElementById("loading");
+  bar.hidden = share >= 1;
+  bar.querySelector("progress").value = share;
 }
 
 async function send(path, body, signal) {

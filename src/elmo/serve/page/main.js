@@ -1,6 +1,6 @@
 // The page as a whole: what was typed is read by the server, what is pointed at is compared here.
 import { showAbout } from "./about.js";
-import { ask } from "./api.js";
+import { ask, isLocal } from "./api.js";
 import { drawComparison } from "./chart.js";
 import { byId, options } from "./dom.js";
 import { examplesFor, loadExamples } from "./examples.js";
@@ -87,6 +87,18 @@ function announceAlike(place, best) {
   if (list) announce(say("mostAlike", { word: textOf(place), list }));
 }
 
+// A visitor's sentences in a script that only another model knows are for that model.
+function followScript() {
+  if (state.isExample || state.sentences.some((text) => text.trim() && knows(model(), text))) return;
+  const better = served.models.find((other) => state.sentences.every((text) => knows(other, text)));
+  if (!better || better === model()) return;
+  state.model = better.name;
+  state.mapped = [];
+  byId("model").value = better.name;
+  drawExamples();
+  useModel();
+}
+
 async function read() {
   reading.abort();
   reading = new AbortController();
@@ -101,6 +113,7 @@ async function read() {
     showLists(model(), tell);
     return;
   }
+  followScript();
   showScriptNote();
   announce(say("reading"));
   try {
@@ -341,11 +354,12 @@ function listen() {
   };
   byId("theme").onclick = switchTheme;
   byId("share").onclick = share;
-  for (const [place, name] of TABS.entries()) {
+  for (const name of TABS) {
     byId(`tab-${name}`).onclick = () => chooseTab(name);
     byId(`tab-${name}`).onkeydown = ({ key }) => {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[key];
-      if (step) chooseTab(TABS[(place + step + TABS.length) % TABS.length]);
+      const shown = TABS.filter((other) => !byId(`tab-${other}`).hidden);
+      if (step) chooseTab(shown[(shown.indexOf(name) + step + shown.length) % shown.length]);
     };
   }
   window.addEventListener("hashchange", () => location.reload());
@@ -361,6 +375,8 @@ async function start() {
     tell(error);
     return;
   }
+  if (isLocal && state.tab === "tasks") state.tab = "meaning";
+  if (isLocal) for (const id of ["api-docs", "tab-tasks", "neighbors-card"]) byId(id).hidden = true;
   if (state.model === null) chooseModel();
   options(byId("model"), served.models.map(({ name }) => [name, name]), model().name);
   byId("model-choice").hidden = served.models.length < 2;

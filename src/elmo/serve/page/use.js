@@ -1,5 +1,5 @@
 // "Use this": the code that computes what is shown, in Python and with curl.
-import { needsKey, serverAddress } from "./api.js";
+import { isLocal, needsKey, serverAddress } from "./api.js";
 import { byId, make } from "./dom.js";
 import { say } from "./language.js";
 import { foundSenses } from "./map.js";
@@ -8,7 +8,8 @@ import { askedOfTask } from "./tasks.js";
 import { recall, remember } from "./storage.js";
 import { shares } from "./vectors.js";
 
-const KINDS = ["python", "curl"];
+const NAMES = { python: "Python", curl: "curl", javascript: "JavaScript" };
+const KINDS = ["python", isLocal ? "javascript" : "curl"];
 const CHOICE = "elmo-code";
 const SHOWN_SUBSTITUTES = 8;
 let model = null;
@@ -17,7 +18,7 @@ let shown = { python: "", curl: "" };
 export function showUse(given, comparison) {
   model = given;
   const views = { meaning: () => useMeaning(comparison), senses: useSenses, tasks: useTask };
-  shown = views[state.tab]();
+  shown = { ...views[state.tab](), javascript: useJavaScript(comparison) };
   const kind = KINDS.includes(recall(CHOICE)) ? recall(CHOICE) : "python";
   byId("use-kinds").replaceChildren(
     ...KINDS.map((name) =>
@@ -32,7 +33,7 @@ export function showUse(given, comparison) {
             showUse(model, comparison);
           },
         },
-        name === "python" ? "Python" : "curl",
+        NAMES[name],
       ),
     ),
   );
@@ -88,6 +89,20 @@ function useMeaning(comparison) {
     curl.push(request("substitutes", { sentence, ...(index ? { index: index[0] } : {}), top_k: SHOWN_SUBSTITUTES, model: model.name }));
   }
   return { python: python.join("\n"), curl: a.index || b.index ? curl.slice(1).join("\n\n") : curl.join("\n\n") };
+}
+
+// Of the page without a server, which has the module beside it.
+function useJavaScript(comparison) {
+  const lines = [
+    `import { Elmo } from ${JSON.stringify(`${serverAddress()}page/elmo.js`)};`,
+    "",
+    `const model = await Elmo.load(${JSON.stringify(serverAddress() + model.folder)});`,
+  ];
+  if (!comparison) return [...lines, `await model.embed(${JSON.stringify(state.sentences.filter((text) => text.trim()))});`].join("\n");
+  const [a, b] = state.marks.map(marked);
+  if (!a.index && !b.index) lines.push(`await model.similarity(${JSON.stringify(a.sentence)}, ${JSON.stringify(b.sentence)});`);
+  if (model.predicts_words && !a.index) lines.push(`await model.substitutes(${JSON.stringify(a.sentence)}, { topK: ${SHOWN_SUBSTITUTES} });`);
+  return lines.join("\n");
 }
 
 function useSenses() {

@@ -1,11 +1,9 @@
 // Layers of vectors as the server sends them -> mixes and cosines.
 
 export function decode(sentence) {
-  // shape [L+1, T, 2D], or [T, dimensions] of one kind of vectors; bytes of little-endian float32
-  const text = atob(sentence.vectors);
-  const bytes = Uint8Array.from(text, (character) => character.charCodeAt(0));
+  // shape [L+1, T, 2D], or [T, dimensions] of one kind of vectors; bytes of little-endian float32, or values
   const [numLayers, numWords, dim] = sentence.shape.length === 3 ? sentence.shape : [1, ...sentence.shape];
-  const values = new Float32Array(bytes.buffer);
+  const values = sentence.values ?? readFloats(sentence.vectors);
   const vector = (layer, word) => {
     const start = (layer * numWords + word) * dim;
     return values.subarray(start, start + dim);
@@ -13,6 +11,11 @@ export function decode(sentence) {
   return Array.from({ length: numWords }, (_, word) =>
     Array.from({ length: numLayers }, (_, layer) => vector(layer, word)),
   );
+}
+
+function readFloats(base64) {
+  const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+  return new Float32Array(bytes.buffer);
 }
 
 export function shares(weights) {

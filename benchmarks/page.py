@@ -1,0 +1,108 @@
+"""The page of `elmo page` in Chromium on a fresh profile: bytes, seconds, words per second in one thread.
+
+`python benchmarks/page.py [--folder FOLDER]`; it prints a table and one line of JSON. Words per second are also
+counted by the CPU time of the browser's tab, which other programs on the machine disturb less.
+"""
+
+import argparse
+import functools
+import http.server
+import json
+import shutil
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from invented_text import invent_text
+from playwright.sync_api import Page, sync_playwright
+
+from elmo.serve.page_folder import write_page
+from elmo.serve.served import open_served
+from elmo.serve.settings import Settings
+
+OWN = "She kept her savings in a bank near the harbour"
+MEASURE = """async ([folder, sentences, layers]) => {
+  const { Elmo } = await import(new URL("page/elmo.js", document.baseURI));
+  const model = await Elmo.load(folder);
+  await model.embed(sentences, { layers });  // compiles, and fills the cache of words
+  const start = performance.now();
+  const results = await model.embed(sentences, { layers });
+  return [results.reduce((sum, { words }) => sum + words.length, 0), (performance.now() - start) / 1000];
+}"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, help="a page that was written already")
+    parser.add_argument("--words", type=int, default=6000)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.folder or Path(temporary) / "site"
+        if arguments.folder is None:
+            write_page(open_served(Settings()), folder)
+        server, sent = serve(folder)
+        address = f"http://127.0.0.1:{server.server_address[1]}/"
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+            results = measure(browser.new_page(), address, sent, arguments.words)
+            browser.close()
+        server.shutdown()
+    for name, value in results.items():
+        print(f"{name:40} {value:>14,.2f}")
+    print(json.dumps(results))
+
+
+def serve(folder: Path) -> tuple[http.server.ThreadingHTTPServer, list[int]]:
+    """Return a server of a folder, and the list of the bytes of each file it has sent."""
+    sent: list[int] = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def send_header(self, keyword: str, value: str) -> None:
+            if keyword == "Content-Length":
+                sent.append(int(value))
+            super().send_header(keyword, value)
+
+    handler = functools.partial(Handler, directory=str(folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server, sent
+
+
+def measure(page: Page, address: str, sent: list[int], num_words: int) -> dict[str, float]:
+    """Return what was measured, by name."""
+    page.set_default_timeout(600_000)
+    results: dict[str, float] = {}
+    start = time.perf_counter()
+    page.goto(f"{address}#lang=en")
+    page.wait_for_selector("#pair-cosine")
+    results["seconds to the example"] = time.perf_counter() - start
+    results["megabytes until the example"] = sum(sent) / 1e6
+    page.fill("#sentence-0", OWN)
+    page.locator("#words-0 .word").nth(len(OWN.split()) - 1).wait_for()
+    results["seconds to the answer of an own sentence"] = time.perf_counter() - start
+    page.wait_for_timeout(2000)
+    results["megabytes, English"] = sum(sent) / 1e6
+    sentences = list(invent_text(num_words))
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable")
+    for layers in ("top", "meaning"):
+        before = cpu_seconds(session)
+        count, seconds = page.evaluate(MEASURE, ["models/en-small/", sentences, layers])
+        results[f"words per second, {layers}"] = count / seconds
+        # Both runs and the opening of the model: a lower bound.
+        results[f"words per CPU second, {layers}, at least"] = 2 * count / (cpu_seconds(session) - before)
+    return results
+
+
+def cpu_seconds(session: object) -> float:
+    """Return the CPU time of the tab's main thread."""
+    metrics = session.send("Performance.getMetrics")["metrics"]  # type: ignore[attr-defined]
+    return next(metric["value"] for metric in metrics if metric["name"] == "ThreadTime")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""Compile csrc/wasm.c into serve/page/elmo.wasm, which is checked in: `python src/elmo/kernels/build_wasm.py`.
+
+It needs clang and wasm-ld (Debian: clang, lld), nothing else. The file contains the hash of its sources; a test
+fails when they have changed since. Installing the package never compiles it.
+"""
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCES = Path(__file__).parent / "csrc"
+OUTPUT = Path(__file__).parents[1] / "serve" / "page" / "elmo.wasm"
+FLAGS = ("-O3", "-std=gnu11", "-ffp-contract=off", "-msimd128", "-mbulk-memory", "-Wall", "-Wextra")
+LINK_FLAGS = ("-nostdlib", "-Wl,--no-entry", "-Wl,--strip-all", "-Wl,-z,stack-size=262144")
+# There is no libc: what the kernels use of it are instructions.
+FUNCTIONS = ("-Dsqrtf=__builtin_sqrtf", "-Dfabsf=__builtin_fabsf")
+
+
+def source_hash() -> str:
+    """Return the hash of the C sources, as hatch_build.py computes it for the compiled library."""
+    digest: str = runpy.run_path(str(Path(__file__).parents[3] / "hatch_build.py"))["source_hash"](SOURCES)
+    return digest
+
+
+def build(output: Path = OUTPUT, compiler: str = "clang") -> None:
+    """Compile the kernels for WebAssembly; subprocess.CalledProcessError if that fails."""
+    command = [compiler, "--target=wasm32", *FLAGS, *FUNCTIONS, f'-DELMO_SOURCE_HASH="{source_hash()}"']
+    subprocess.run([*command, *LINK_FLAGS, str(SOURCES / "wasm.c"), "-o", str(output)], check=True)
+    output.chmod(0o644)
+
+
+if __name__ == "__main__":
+    build()
+    sys.stdout.write(f"{OUTPUT}: {OUTPUT.stat().st_size:,} bytes\n")

@@ -1,0 +1,31 @@
+// The service worker of the page without a server: after the first visit it works without a network.
+// `elmo page` writes it beside index.html, with the version and the files of the page; models are kept as they arrive.
+const VERSION = "{{version}}";
+const FILES = ["{{files}}"];
+
+self.addEventListener("install", (event) => {
+  const keep = async () => (await caches.open(VERSION)).addAll(FILES);
+  event.waitUntil(keep().then(() => self.skipWaiting()));
+});
+
+self.addEventListener("activate", (event) => {
+  const remove = async () => {
+    for (const name of await caches.keys()) if (name !== VERSION) await caches.delete(name);
+  };
+  event.waitUntil(remove().then(() => self.clients.claim()));
+});
+
+self.addEventListener("fetch", (event) => {
+  const { request } = event;
+  if (request.method !== "GET" || new URL(request.url).origin !== location.origin) return;
+  event.respondWith(answer(request));
+});
+
+async function answer(request) {
+  const cache = await caches.open(VERSION);
+  const kept = await cache.match(request, { ignoreSearch: true });
+  if (kept) return kept;
+  const response = await fetch(request);
+  if (response.status === 200) cache.put(request, response.clone()).catch(() => {}); // no room is no error
+  return response;
+}

@@ -1,0 +1,205 @@
+"""Models -> a folder of plain files: the page with the models in 8 bits, which needs no server.
+
+The page is that of `elmo serve`. elmo.js computes what the server would; the answers to the examples are computed
+here, so that they are shown before a model has arrived.
+"""
+
+import base64
+import gzip
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo.analysis import map_senses
+from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.folder import FORMAT_NAME, FORMAT_VERSION
+from elmo.checkpoint.tensors import Array, write_tensors
+from elmo.checkpoint.weights import StoredWeights, quantize
+from elmo.config import EncoderConfig
+from elmo.errors import InputError
+from elmo.files.durable import atomic_write, check_parent, remove
+from elmo.inference.layers import LayerName
+from elmo.model import Elmo
+from elmo.serve.served import Served, ServedModel
+from elmo.text.sentence_input import read_marked
+from elmo.text.vocabulary import format_lines
+
+INDEX, MODELS, ANSWERS, OFFLINE = "index.html", "models.json", "answers.json", "offline.js"
+SOFTMAX = "softmax.safetensors"
+NAMES = (INDEX, MODELS, ANSWERS, OFFLINE, "page", "models")  # in the folder; a folder with others is not replaced
+SHOWN_SUBSTITUTES = 8  # as in page/lists.js
+_SMALLEST_SCALE = 1e-30
+_PAGE_ONLY_FOR_SERVERS = ("docs.html", "docs.js", INDEX, OFFLINE)
+_POLICY = (
+    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src 'self' data:; base-uri 'none'; "
+    "form-action 'none'"
+)
+_SOFTMAX_NAMES = ("softmax.", "right_to_left_softmax.")
+
+
+def write_page(served: Served, output: Path) -> int:
+    """Write the page of some opened models to a folder and return its size in bytes.
+
+    InputError for a model that elmo.js cannot run, or if the folder has other files.
+    """
+    if output.is_dir() and (others := sorted(entry.name for entry in output.iterdir() if entry.name not in NAMES)):
+        raise InputError(f"{output} has other files than a page ({', '.join(others[:3])}); give a new folder.")
+    for model in served.models.values():
+        check_model(model.name, model.elmo)
+    check_parent(output)
+    with atomic_write(output) as folder:
+        folder.mkdir()
+        _write_all(served, folder)
+        num_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        if output.exists():
+            remove(output)
+    return num_bytes
+
+
+def check_model(name: str, elmo: Elmo) -> None:
+    """Raise InputError for a model that elmo.js cannot run."""
+    config = elmo.config
+    faults = []
+    if not isinstance(config.encoder, EncoderConfig):
+        faults.append("its encoder is a Transformer")
+    if config.characters is not None and (config.words is not None or config.characters.alphabet != "utf-8"):
+        faults.append("it reads characters in another way than the models trained here")
+    if not config.token_projection:
+        faults.append("it has no projection of tokens")
+    if faults:
+        raise InputError(f"{name} cannot run in a browser: {'; '.join(faults)}; serve it with `elmo serve`.")
+
+
+def _write_all(served: Served, folder: Path) -> None:
+    page = files("elmo.serve") / "page"
+    (folder / "page").mkdir()
+    for file in page.iterdir():
+        if file.is_file() and file.name not in _PAGE_ONLY_FOR_SERVERS:
+            (folder / "page" / file.name).write_bytes(file.read_bytes())
+    charset = '<meta charset="utf-8">'
+    head = [charset, f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">']
+    head.append(f'<meta name="elmo-models" content="{MODELS}">')
+    content = (page / INDEX).read_text(encoding="utf-8").replace(charset, "\n".join(head))
+    (folder / INDEX).write_text(content, encoding="utf-8")
+    entries = []
+    for model in served.models.values():
+        write_model(model.elmo.checkpoint(), folder / "models" / model.name)
+        entries.append({**model.describe(), "folder": f"models/{model.name}/", "precision": "int8"})
+    _write_json(folder / MODELS, {"models": entries, "tasks": [], "limits": {}})
+    examples = json.loads((page / "examples.json").read_text(encoding="utf-8"))
+    answers = {name: answer_examples(model, examples) for name, model in served.models.items()}
+    _write_json(folder / ANSWERS, answers)
+    paths = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    shell = ["./", *(path for path in paths if not path.startswith("models/") and path != INDEX)]
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.encode() + (folder / path).read_bytes())
+    script = (page / OFFLINE).read_text(encoding="utf-8").replace("{{version}}", digest.hexdigest()[:16])
+    (folder / OFFLINE).write_text(script.replace('["{{files}}"]', json.dumps(shell)), encoding="utf-8")
+
+
+def write_model(checkpoint: Checkpoint, folder: Path) -> dict[str, int]:
+    """Write a model folder for elmo.js and return the sizes of its files, which config.json lists.
+
+    Matrices are in 8 bits, rows with a scale, and the softmax is a file of its own; Python does not open it.
+    """
+    folder.mkdir(parents=True)
+    weights = checkpoint.weights
+    stored: Mapping[str, Array] = weights.stored if isinstance(weights, StoredWeights) else weights
+    network: dict[str, Array] = {}
+    softmax: dict[str, Array] = {}
+    for name, array in stored.items():
+        (softmax if name.startswith(_SOFTMAX_NAMES) else network).update(_shrink(name, array))
+    _write_arrays(folder / "weights.safetensors", network)
+    header: dict[str, Any] = {
+        "format": FORMAT_NAME, "version": FORMAT_VERSION, "origin": dict(checkpoint.origin),
+        "model": checkpoint.config.to_dict(),
+    }  # fmt: skip
+    if softmax:
+        _write_arrays(folder / SOFTMAX, softmax)
+    context, counts = checkpoint.context, checkpoint.word_counts
+    for name, component in (("context", context), ("sentence", checkpoint.sentence)):
+        if component is not None:
+            header[name] = {"settings": component.config.to_dict()}
+            exact = ("scales", "vectors")
+            arrays = {key: array if key in exact else _halve(array) for key, array in component.arrays.items()}
+            _write_arrays(folder / f"{name}.safetensors", arrays)
+    lists = {
+        "context.txt": None if context is None else context.words,
+        "vocabulary.txt": checkpoint.vocabulary,
+        "word_counts.txt": None if counts is None else map(str, counts),
+        "aliases.txt": [f"{token} {other}" for token, other in checkpoint.aliases.items()] or None,
+    }
+    for name, lines in lists.items():
+        if lines is not None:
+            # Not every web host compresses what it sends.
+            (folder / f"{name}.gz").write_bytes(gzip.compress(format_lines(lines), mtime=0))
+    sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+    _write_json(folder / "config.json", {**header, "files": sizes})
+    return sizes
+
+
+def _shrink(name: str, array: Array) -> dict[str, Array]:
+    """Return a weight in 8 bits with scales if it is a matrix that is multiplied, else in float16."""
+    if array.dtype == np.int8 or name.endswith(".scale"):
+        return {name: array}
+    if array.ndim == 2 and name.endswith("weight") and "embedding" not in name:
+        matrix, scales = quantize(np.asarray(array, dtype=np.float32), smallest=_SMALLEST_SCALE)
+        return {name: matrix, f"{name}.scale": scales}
+    return {name: _halve(array)}
+
+
+def _halve(array: Array) -> Array:
+    """Return float32 as float16, unless it has larger numbers."""
+    if array.dtype != np.float32 or np.abs(array).max(initial=0) > np.finfo(np.float16).max:
+        return array
+    return array.astype(np.float16)
+
+
+def _write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    types = {name: (array.dtype, array.shape) for name, array in arrays.items()}
+    write_tensors(path, types, arrays.__getitem__, {})
+
+
+def _write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
+
+
+def answer_examples(model: ServedModel, examples: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answers to the examples in a model's language, as page/local.js looks them up.
+
+    Vectors, in float16, are those of the first example: the others wait for the model.
+    """
+    elmo, language = model.elmo, (model.card["language"] or "en")[:2]
+    own = examples.get(language, {"compare": [], "senses": []})
+    answers: dict[str, Any] = {"embed": {}, "substitutes": {}, "senses": {}}
+    choices: list[LayerName] = ["all", "meaning"] if elmo.context is not None else ["all"]
+    for number, example in enumerate(own["compare"]):
+        for sentence in example["sentences"]:
+            text = sentence.replace("[", "").replace("]", "")
+            if number == 0:
+                words = [{"text": word.text, "start": word.start, "end": word.end} for word in elmo.tokenize(text)]
+                for layers in choices:
+                    answer = {"words": words, **_describe(elmo.embed(text, layers=layers))}
+                    answers["embed"].setdefault(layers, {})[text] = answer
+            if "[" in sentence and model.predicts_words:
+                _, (start, end) = read_marked(sentence, elmo.tokenization)
+                key = f"{text}\n{start}" if end == start + 1 else f"{sentence}\n"
+                fitting = elmo.substitutes(sentence, top_k=SHOWN_SUBSTITUTES)
+                answers["substitutes"][key] = [asdict(word) for word in fitting]
+    for example in own["senses"]:
+        senses = map_senses(elmo, example["sentences"], num_senses=example["num_senses"])
+        answers["senses"]["\n".join([*example["sentences"], str(example["num_senses"])])] = senses.to_dict()
+    return answers
+
+
+def _describe(array: npt.NDArray[np.float32]) -> dict[str, Any]:
+    content = np.ascontiguousarray(array, dtype="<f2")
+    return {"shape": list(array.shape), "half": base64.b64encode(content.data).decode("ascii")}

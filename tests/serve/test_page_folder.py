@@ -1,0 +1,112 @@
+"""`elmo page`: plain files with which a browser computes what a visitor types, from any web server.
+
+Needs Playwright and a Chromium of the system, or of ELMO_CHROMIUM.
+"""
+
+import functools
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
+
+from elmo import Elmo  # noqa: E402
+from elmo.cli.run import main  # noqa: E402
+from tests.serve.test_page import CHROMIUM, find_faults  # noqa: E402
+
+OWN, OTHER = "She kept her savings in a bank near the harbour", "The harbour bank was steep and muddy"
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is here")
+pytestmark = pytest.mark.slow
+SLOW = 120_000  # milliseconds, for busy machines
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    output = tmp_path_factory.mktemp("page") / "site"
+    assert main(["page", "--output", str(output)]) == 0
+    return output
+
+
+@pytest.fixture(scope="module")
+def address(folder) -> Iterator[str]:
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/"
+    server.shutdown()
+    thread.join()
+
+
+@pytest.fixture
+def page(address) -> Iterator[sync_api.Page]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        context = browser.new_context(locale="en-US", viewport={"width": 1280, "height": 900})
+        page = context.new_page()
+        page.set_default_timeout(SLOW)
+        faults, foreign = [], []
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+        page.on("request", lambda request: request.url.startswith(address) or foreign.append(request.url))
+        page.goto(address)
+        page.wait_for_selector("#pair-cosine")
+        yield page
+        assert not foreign
+        assert not faults
+        browser.close()
+
+
+def test_english_fits_into_28_megabytes(folder):
+    config = json.loads((folder / "models" / "en-small" / "config.json").read_text())
+    assert sum(config["files"].values()) < 28_000_000
+    assert not [path for path in folder.rglob("*.js") if 'from "/' in path.read_text()]
+
+
+def test_a_folder_with_other_files_is_not_replaced(tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("mine")
+    assert main(["page", "--output", str(tmp_path)]) == 2
+    assert "notes.txt" in capsys.readouterr().err
+
+
+@needs_chromium
+def test_a_visitors_sentence_is_answered_and_then_offline_too(page):
+    cosine = page.locator("#pair-cosine")
+    before = cosine.inner_text()
+    page.fill("#sentence-0", OWN)
+    sync_api.expect(page.locator("#words-0 .word")).to_have_count(9, timeout=SLOW)
+    page.fill("#sentence-1", OTHER)
+    sync_api.expect(page.locator("#words-1 .word")).to_have_count(7, timeout=SLOW)
+    sync_api.expect(cosine).not_to_have_text(before, timeout=SLOW)
+    expected = Elmo.from_pretrained(precision="int8").similarity(
+        OWN.replace("bank", "[bank]"), OTHER.replace("bank", "[bank]")
+    )
+    assert float(cosine.inner_text().replace("−", "-")) == pytest.approx(float(expected), abs=2e-3)
+    sync_api.expect(page.locator("#substitutes .bar-word").first).to_be_visible(timeout=SLOW)
+    page.context.set_offline(True)
+    page.reload()
+    sync_api.expect(page.locator("#words-0 .word")).to_have_count(9, timeout=SLOW)
+
+
+@needs_chromium
+def test_the_language_of_a_sentence_selects_the_model(page):
+    for _ in range(2):
+        page.locator(".entry button").first.click()
+    page.fill("#sentence-0", "她吃了一个红苹果")
+    sync_api.expect(page.locator("#model")).to_have_value("zh-small", timeout=SLOW)
+    sync_api.expect(page.locator("#words-0 .word").last).to_have_text("苹果", timeout=SLOW)
+
+
+@needs_chromium
+@pytest.mark.parametrize("tab", ["meaning", "senses"])
+def test_axe_finds_nothing_serious(page, tab):
+    page.click(f"#tab-{tab}")
+    sync_api.expect(page.locator("#pair-cosine" if tab == "meaning" else "#map svg")).to_be_visible(timeout=SLOW)
+    assert find_faults(page) == []
