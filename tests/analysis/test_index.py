@@ -134,7 +134,7 @@ def test_a_vectors_folder_is_read_and_not_embedded_again(model, texts, tmp_path,
     assert index.manifest.layers == whole.manifest.layers and index.num_occurrences == whole.num_occurrences
     one, other = (find_neighbors(model, QUERY, each, top_k=5) for each in (index, whole))
     assert cosines(one) == pytest.approx(cosines(other), abs=0.01)
-    assert [each.source for each in map(lambda n: n.occurrence.sentence, one.layers[0].neighbors)] == [
+    assert [each.source for each in (n.occurrence.sentence for n in one.layers[0].neighbors)] == [
         each.occurrence.sentence.source for each in other.layers[0].neighbors
     ]
     assert build_index(model, tmp_path / "index", [str(tmp_path / "vectors")]).manifest == index.manifest
