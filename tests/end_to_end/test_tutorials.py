@@ -1,4 +1,4 @@
-"""Tutorials of docs/: every block of every lesson runs in a folder of its own and prints what the page shows."""
+"""Tutorials of docs/: every block of every page runs in a folder of its own and prints what the page shows."""
 
 import importlib.util
 import re
@@ -6,7 +6,7 @@ import re
 import pytest
 
 from .doc_pages import BLOCK, DOCS
-from .tutorials import LESSONS, PAGES, Page, Step, is_shown, read_steps
+from .tutorials import PAGES, TUTORIALS, Page, Step, is_shown, read_steps
 
 NEEDS = {
     "tutorials/task": ["sklearn"],
@@ -33,7 +33,7 @@ def test_every_block_prints_what_the_page_shows(name, tmp_path, monkeypatch):
 
 def test_all_tutorials_are_run():
     pages = {page.stem for page in (DOCS / "tutorials").glob("*.md") if "." not in page.stem}
-    assert pages == {*LESSONS, "index"}
+    assert pages == {*TUTORIALS, "index"}
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -21,8 +21,8 @@ from elmo.cli import main
 
 from .doc_pages import BLOCK, DOCS
 
-LESSONS = ("vectors", "task", "model", "distil", "serve")
-PAGES = (*(f"tutorials/{name}" for name in LESSONS), "how-elmo-works", "index")
+TUTORIALS = ("vectors", "task", "model", "distil", "serve")
+PAGES = (*(f"tutorials/{name}" for name in TUTORIALS), "how-elmo-works", "index")
 TEST = re.compile(r"^<!-- test: (?P<code>.*?) -->$", re.MULTILINE | re.DOTALL)
 PORT = "8600"
 
