@@ -322,3 +322,9 @@ def test_static_vectors_of_a_file_take_the_place_of_the_corpus(tiny_model, topic
     for name in ("dim", "counting_window"):
         with pytest.raises(InputError, match=f"{name} is 3, but `vectors` are given, .*; leave {name} out"):
             fuse(tiny_model, topics_corpus, vectors=path, **{name: 3})
+
+
+def test_a_sentence_head_is_kept_with_its_static_vectors_only(topics_corpus):
+    model = Elmo.from_pretrained()
+    assert retune(model, share=0.5).checkpoint().sentence is not None
+    assert fuse(model, topics_corpus, dim=4).checkpoint().sentence is None

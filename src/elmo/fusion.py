@@ -33,6 +33,7 @@ from elmo.model import Elmo
 
 logger = logging.getLogger(__name__)
 
+_SAME_TABLE = 0.99  # mean cosine of the rows
 _RIDGE = 1e-3  # of the mean squared length of layer 0
 _SENTENCES = 20_000  # of the corpus, to find what all sentences share
 
@@ -172,11 +173,21 @@ def _fit_map(encoded: Float32, vectors: Float32) -> tuple[Float32, Float32]:
     return fitted.astype(np.float32), (target_center - center @ fitted).astype(np.float32)
 
 
+def _is_same_table(one: ContextLayer, other: ContextLayer) -> bool:
+    """Return whether two layers have the same static vectors, up to the rounding of a text file."""
+    if one.words != other.words or one.config.dim != other.config.dim:
+        return False
+    vectors = [np.asarray(layer.arrays["vectors"], dtype=np.float32) for layer in (one, other)]
+    lengths = [np.maximum(np.linalg.norm(rows, axis=1), 1) for rows in vectors]
+    cosines = np.einsum("vd,vd->v", *vectors) / (lengths[0] * lengths[1])
+    return bool(cosines.mean() > _SAME_TABLE)
+
+
 def _with_context(model: Elmo, layer: ContextLayer) -> Elmo:
     before = model.checkpoint()
     card = derived_card(before.card, "elmo fuse, which added a context layer")
     sentence = before.sentence
-    if sentence is not None and before.context is not None and before.context.config.dim != layer.config.dim:
+    if sentence is not None and before.context is not None and not _is_same_table(before.context, layer):
         logger.warning("The sentence head was trained with other static vectors, so the model loses it.")
         sentence = None
     checkpoint: Checkpoint = replace(before, context=layer, card=card, sentence=sentence)
