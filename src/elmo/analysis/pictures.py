@@ -41,12 +41,12 @@ def draw_training_curves(run: str | Path, output: str | Path) -> None:
         return [float(np.interp(line["update"], updates, words)) / scale for line in chosen]
 
     validated = [line for line in lines if line["kind"] == "validation"]
-    taught = [line for line in lines if line.get("teacher_cosine") is not None]
+    distilled = [line for line in lines if line.get("teacher_cosine") is not None]
     panels: list[Callable[[Axes], None]] = [lambda axes: _draw_losses(axes, trained, position(trained))]
     if validated:
         panels.append(lambda axes: _draw_perplexity(axes, validated, position(validated)))
-    if taught:
-        panels.append(lambda axes: _draw_teacher(axes, taught, position))
+    if distilled:
+        panels.append(lambda axes: _draw_teacher(axes, distilled, position))
     title = f"Training run {run.resolve().name}"
     with drawing(output, (8, 0.9 + 2.5 * len(panels)), [title]) as figure:
         axes = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
@@ -95,7 +95,7 @@ def _draw_teacher(
         own = [line for line in lines if line["kind"] == kind]
         words, cosines = position(own), [line["teacher_cosine"] for line in own]
         steps = np.diff(words)
-        if kind == "train" and len(steps):  # no line across updates without a lesson
+        if kind == "train" and len(steps):  # no line across updates without a distilled batch
             for place in np.flatnonzero(steps > 20 * max(float(np.median(steps)), 1e-9))[::-1].tolist():
                 words.insert(place + 1, words[place])
                 cosines.insert(place + 1, float("nan"))

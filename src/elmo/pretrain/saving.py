@@ -1,6 +1,7 @@
 """Checkpoints of a run: each is a model folder, with what training needs to resume in its `training/`.
 
-A checkpoint is written aside, synced and renamed, so it is complete or absent. Elmo.from_pretrained opens it.
+A checkpoint is written to a temporary folder, synced and renamed, so it is complete or absent.
+Elmo.from_pretrained opens it.
 """
 
 import io
@@ -53,7 +54,7 @@ def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
             remove(unfinished)
         try:
             write_folder(
-                model, folder, write_more=lambda aside: _write_training(aside / TRAINING, state, gathered)
+                model, folder, write_more=lambda temporary: _write_training(temporary / TRAINING, state, gathered)
             )
         except CheckpointError as error:
             raise CheckpointError(

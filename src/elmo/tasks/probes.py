@@ -130,9 +130,9 @@ def probe(
             report(0, num_words)
 
         if kind == "similarity":
-            taught = None if train is None else read_examples(train, "pairs", read)[0]
+            train_pairs = None if train is None else read_examples(train, "pairs", read)[0]
             tested = read_examples(test, "pairs", read)[0]
-            return probe_similarity(model, taught, tested, seeds=seeds, advance=advance)
+            return probe_similarity(model, train_pairs, tested, seeds=seeds, advance=advance)
         assert train is not None
         if kind == "senses":
             return probe_senses(
@@ -197,8 +197,8 @@ def probe_similarity(
     if not train:
         note = "The learned mix needs training pairs; give --train to see it."
         return ProbeResult("similarity", "correlation", tuple(rows), None, counts, (note,))
-    taught = _embed(model, train, advance)
-    mixes = [_learn_mix(taught, model.num_layers, seed) for seed in seeds]
+    embedded = _embed(model, train, advance)
+    mixes = [_learn_mix(embedded, model.num_layers, seed) for seed in seeds]
     by_seed = [score_numbers(tested.gold.tolist(), _cosines(tested, weights).tolist()) for weights in mixes]
     scores = {name: Score.of_seeds([found[name] for found in by_seed]) for name in _CORRELATIONS}
     rows.append(ProbeRow(MIX, scores))

@@ -185,18 +185,18 @@ class PartWriter:
         self._job, self._model = job, model
 
     def begin(self, part: Part, report: Report) -> Callable[[], PartRecord]:
-        """Write a part's files aside; return a function, to be called by any thread, that finishes the part."""
-        aside = Path(tempfile.mkdtemp(prefix=f"{part_stem(part.number)}-", dir=self._job.output / WORK))
+        """Write a part's files to a temporary folder; return a function, for any thread, that finishes the part."""
+        temporary = Path(tempfile.mkdtemp(prefix=f"{part_stem(part.number)}-", dir=self._job.output / WORK))
         try:
-            record = self._write_aside(part, aside, report)
+            record = self._write_temporary(part, temporary, report)
         except BaseException:
-            shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(temporary, ignore_errors=True)
             raise
-        return partial(self._finish, aside, record)
+        return partial(self._finish, temporary, record)
 
-    def _finish(self, aside: Path, record: PartRecord) -> PartRecord:
+    def _finish(self, temporary: Path, record: PartRecord) -> PartRecord:
         try:
-            paths = sorted(aside.iterdir())
+            paths = sorted(temporary.iterdir())
             files = tuple(map(WrittenFile.of, paths))
             for path in paths:
                 sync(path)
@@ -208,9 +208,9 @@ class PartWriter:
             sync(self._job.output)
             return record
         finally:
-            shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(temporary, ignore_errors=True)
 
-    def _write_aside(self, part: Part, aside: Path, report: Report) -> PartRecord:
+    def _write_temporary(self, part: Part, temporary: Path, report: Report) -> PartRecord:
         """Return the record without the files."""
         embedder = RowEmbedder(self._model, self._job.settings)
         first_index = part.entries[0].index
@@ -222,7 +222,7 @@ class PartWriter:
             reported_words, reported_bytes = embedder.num_words, num_bytes
 
         open_part = open_format(self._job.settings.file_format).write
-        stem = aside / part_stem(part.number)
+        stem = temporary / part_stem(part.number)
         # A block is written while the next one is computed.
         with open_part(stem, embedder.layout) as add, ThreadPoolExecutor(1) as writing:
             written: Future[None] | None = None
