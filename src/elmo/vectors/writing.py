@@ -185,7 +185,7 @@ class PartWriter:
         self._job, self._model = job, model
 
     def begin(self, part: Part, report: Report) -> Callable[[], PartRecord]:
-        """Write a part's files to a temporary folder; return a function, for any thread, that finishes the part."""
+        """Write a part's files to a temporary folder; return what finishes the part, for any thread to call."""
         temporary = Path(tempfile.mkdtemp(prefix=f"{part_stem(part.number)}-", dir=self._job.output / WORK))
         try:
             record = self._write_temporary(part, temporary, report)
