@@ -98,7 +98,7 @@ def page(
     output: Annotated[Path, option("--output -o FOLDER", "Folder to write the page to.")],
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:
-    """Write the page as plain files for any web host; the models run in the browser.
+    """Write the page as plain files; the models run in the browser.
 
     The folder contains the models in 8 bits. Paths in it are relative, and after the first visit the page works
     without a network. A page written before is replaced.
