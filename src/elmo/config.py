@@ -158,6 +158,7 @@ class TokenizationConfig:
     # mean of its units' vectors.
     units: Literal["words", "characters"] = "words"
     scripts: tuple[Script, ...] = ("Han",)  # in text, each letter of these scripts is one unit
+    split_on_spaces: bool = False  # words are what spaces separate: the model was trained on segmented text
 
     def faults(self) -> list[str]:
         """Return the faults of these settings, one phrase each."""
@@ -166,11 +167,14 @@ class TokenizationConfig:
             found.append(f"scripts has {', '.join(self.scripts)}; each may be listed once")
         if self.units == "characters" and not self.scripts:
             found.append("scripts is empty, but units is 'characters'; name the scripts whose letters are units")
+        if self.units == "characters" and self.split_on_spaces:
+            found.append("split_on_spaces is true, but units is 'characters'; choose one of them")
         return found
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object that from_dict reads."""
-        return {"units": self.units, "scripts": list(self.scripts)}
+        values = {"units": self.units, "scripts": list(self.scripts)}
+        return {**values, "split_on_spaces": True} if self.split_on_spaces else values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "TokenizationConfig":

@@ -77,6 +77,8 @@ def settings_for(model: Elmo, reading: TextSettings | None = None) -> TextSettin
     """Return how a model's texts are read: with the model's own tokenization."""
     reading = reading or TextSettings()
     tokenization = model.tokenization.config
+    if tokenization.split_on_spaces:
+        return dataclasses.replace(reading, split_on_spaces=True)
     if reading.split_on_spaces or tokenization.units == "words":
         return reading
     return dataclasses.replace(reading, characters=tokenization.scripts)

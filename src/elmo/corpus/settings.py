@@ -54,7 +54,9 @@ class TextSettings:
     @property
     def tokenization(self) -> TokenizationConfig:
         """How the words are split, as a model's configuration has it."""
-        return TokenizationConfig("characters", self.characters) if self.characters else TokenizationConfig()
+        if self.characters:
+            return TokenizationConfig("characters", self.characters)
+        return TokenizationConfig(split_on_spaces=self.split_on_spaces)
 
 
 @dataclass(frozen=True)

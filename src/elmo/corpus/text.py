@@ -241,7 +241,7 @@ def cut_sentences(part: PartText, settings: TextSettings) -> Iterator[tuple[str,
 
 def cut_words(sentence: str, settings: TextSettings) -> Iterator[list[str]]:
     """Yield the words of a sentence, in one list unless it is huge."""
-    split = Tokenization(settings.tokenization).tokenizer(on_spaces=settings.split_on_spaces)
+    split = Tokenization(settings.tokenization)
     if sentence.isspace():
         return
     start = 0

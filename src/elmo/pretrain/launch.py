@@ -181,7 +181,8 @@ def start_run(
     if start_from is not None:
         initial, softmax = _open_initial(start_from, opened)
         settings = replace(settings, model=replace(initial.config, softmax=None), share_softmax=softmax.shared)
-    settings = _make_absolute(replace(settings, model=_add_tokenization(settings.model, opened)))
+    config = _add_tokenization(settings.model, opened, is_new=initial is None)
+    settings = _make_absolute(replace(settings, model=config))
     record = RunRecord(
         corpus=str(Path(corpus).resolve()),
         corpus_hash=hash_corpus(opened),
@@ -362,10 +363,14 @@ def _make_absolute(settings: TrainSettings) -> TrainSettings:
     return replace(settings, teacher=teacher)
 
 
-def _add_tokenization(config: ModelConfig, corpus: PreparedCorpus) -> ModelConfig:
-    """Return the configuration with the tokenization of the corpus; ConfigError if it states another one."""
-    own = TokenizationConfig()
-    if scripts := corpus.manifest["settings"].get("characters"):
+def _add_tokenization(config: ModelConfig, corpus: PreparedCorpus, *, is_new: bool) -> ModelConfig:
+    """Return the configuration with the tokenization of the corpus; ConfigError if it states another one.
+
+    Only a new model splits text on spaces because its corpus does; one that is trained further keeps its way.
+    """
+    prepared = corpus.manifest["settings"]
+    own = TokenizationConfig(split_on_spaces=is_new and prepared["split_on_spaces"])
+    if scripts := prepared.get("characters"):
         own = TokenizationConfig("characters", tuple(scripts))
     stated = config.tokenization
     if stated == TokenizationConfig():
@@ -375,6 +380,11 @@ def _add_tokenization(config: ModelConfig, corpus: PreparedCorpus) -> ModelConfi
             f"model.tokenization.scripts is {', '.join(stated.scripts)}, but the corpus {corpus.folder} was "
             f"prepared with {', '.join(own.scripts)}; leave the setting out, or prepare the corpus again with "
             "--characters."
+        )
+    if stated.split_on_spaces and not prepared["split_on_spaces"]:
+        raise ConfigError(
+            f"The model splits text on spaces, but the corpus {corpus.folder} was prepared without "
+            "--split-on-spaces; prepare it again with that option."
         )
     return config
 

@@ -242,7 +242,9 @@ class ReadSettings:
         return Tokenization(TokenizationConfig(scripts=self.scripts)).tokenizer(on_spaces=on_spaces)
 
     def with_tokenization(self, of_model: TokenizationConfig) -> "ReadSettings":
-        """Return settings that split texts as a model does; a model of words changes nothing."""
+        """Return settings that split texts as a model does: into letters of its scripts, or on spaces."""
+        if of_model.split_on_spaces:
+            return dataclasses.replace(self, split_on_spaces=True)
         return self if of_model.units == "words" else dataclasses.replace(self, scripts=of_model.scripts)
 
     @classmethod

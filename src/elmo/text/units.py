@@ -54,7 +54,7 @@ class Tokenization:
 
     def __call__(self, text: str) -> list[Word]:
         """Return the words of a text with their offsets; in scripts without spaces they are units."""
-        return tokenize(text, self.config.scripts)
+        return split_on_spaces(text) if self.config.split_on_spaces else tokenize(text, self.config.scripts)
 
     def tokenizer(self, *, on_spaces: bool = False) -> Tokenizer:
         """Return what splits texts into words: this, or at spaces alone."""
@@ -81,7 +81,7 @@ class Tokenization:
         return written
 
     def _is_alone(self, character: str) -> bool:
-        return script_of(character) in self.config.scripts
+        return not self.config.split_on_spaces and script_of(character) in self.config.scripts
 
     def _split(self, word: str) -> tuple[str, ...]:
         found = self._known.get(word)
