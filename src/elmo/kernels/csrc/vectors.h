@@ -37,3 +37,16 @@ void *memset(void *to, int value, size_t num);
 #endif
 /* Where an instruction takes unsigned inputs, 128 is added to them, and taken off the sums again. */
 #define ELMO_ZERO_POINT (ELMO_UNSIGNED_INPUTS ? ELMO_INPUT_LEVELS + 1 : 0)
+
+#if !defined(ELMO_WIDE_INPUTS) /* of a row in 8 bits, as they are packed: bytes, four of which are multiplied at once */
+typedef uint8_t elmo_input;
+typedef elmo_vint elmo_inputs, elmo_weight;
+#define ELMO_IN_REGISTER(value) ((void)0)
+ELMO_INLINE elmo_weight vi_load_weights(const int8_t *p) { return vi_load(p); }
+ELMO_INLINE void v_store_inputs(elmo_input *p, elmo_vec v) { v_store_bytes(p, v); }
+ELMO_INLINE elmo_inputs vi_load_inputs(const elmo_input *p) {
+    int32_t four;
+    memcpy(&four, p, 4);
+    return vi_set(four);
+}
+#endif

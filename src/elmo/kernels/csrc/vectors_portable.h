@@ -105,8 +105,13 @@ ELMO_INLINE elmo_vec v_fma(elmo_vec a, elmo_vec b, elmo_vec c) {
 }
 #endif
 ELMO_INLINE elmo_vec v_fnma(elmo_vec a, elmo_vec b, elmo_vec c) { return v_fma(-a, b, c); }
+#if defined(__wasm_simd128__) /* pmin(b, a) = a < b ? a : b */
+ELMO_INLINE elmo_vec v_min(elmo_vec a, elmo_vec b) { return (elmo_vec)wasm_f32x4_pmin((v128_t)b, (v128_t)a); }
+ELMO_INLINE elmo_vec v_max(elmo_vec a, elmo_vec b) { return (elmo_vec)wasm_f32x4_pmax((v128_t)b, (v128_t)a); }
+#else
 ELMO_INLINE elmo_vec v_min(elmo_vec a, elmo_vec b) { return v_select(a < b, a, b); }
 ELMO_INLINE elmo_vec v_max(elmo_vec a, elmo_vec b) { return v_select(a > b, a, b); }
+#endif
 
 #define ELMO_MAGIC 12582912.0f /* 1.5 * 2^23: what is added to it loses its fraction */
 ELMO_INLINE elmo_vec v_round(elmo_vec a) { return (a + ELMO_MAGIC) - ELMO_MAGIC; } /* |a| < 2^22 */
@@ -114,7 +119,7 @@ ELMO_INLINE elmo_vint v_whole(elmo_vec a) { /* as int32, for |a| < 2^22; any num
     return (elmo_vint)((elmo_vuint)(a + ELMO_MAGIC) - (elmo_vuint)v_set(ELMO_MAGIC));
 }
 ELMO_INLINE elmo_vec v_times_power_of_two(elmo_vec x, elmo_vec n) { /* -126 <= n <= 127 */
-    return x * (elmo_vec)(((elmo_vuint)v_whole(n) + 127) << 23);
+    return x * (elmo_vec)(((elmo_vuint)(n + ELMO_MAGIC) << 23) + (127u << 23)); /* the sum ends in the bits of n */
 }
 ELMO_INLINE elmo_vec v_where_greater(elmo_vec a, elmo_vec b, elmo_vec yes, elmo_vec no) {
     return v_select(a > b, yes, no);
@@ -140,6 +145,13 @@ ELMO_INLINE void v_store_bytes(uint8_t *p, elmo_vec v) { /* the lowest 8 bits of
         p[lane] = (uint8_t)whole[lane];
 }
 
+#if defined(__wasm_simd128__)
+ELMO_INLINE void v_store_inputs(int16_t *p, elmo_vec v) {
+    elmo_vint whole = v_whole(v);
+    wasm_v128_store64_lane(p, wasm_i16x8_narrow_i32x4((v128_t)whole, (v128_t)whole), 0);
+}
+#endif
+
 /* Bytes of even and of odd places, widened to 16 bits, whose products are summed in pairs. */
 #if defined(__SSE2__)
 ELMO_INLINE elmo_vint vi_dot(elmo_vint sum, elmo_vint inputs, elmo_vint weights) {
@@ -150,12 +162,24 @@ ELMO_INLINE elmo_vint vi_dot(elmo_vint sum, elmo_vint inputs, elmo_vint weights)
 }
 #elif defined(__wasm_simd128__)
 /* The 16 weights of four outputs stand as inputs 0 and 1 of each output, then inputs 2 and 3 of each: elmo.js lays them
- * out so, and no sum has to be shuffled. */
-ELMO_INLINE elmo_vint vi_dot(elmo_vint sum, elmo_vint inputs, elmo_vint weights) {
-    v128_t wide = wasm_i16x8_extend_low_i8x16((v128_t)inputs);
-    v128_t first = wasm_i32x4_shuffle(wide, wide, 0, 0, 0, 0), last = wasm_i32x4_shuffle(wide, wide, 1, 1, 1, 1);
-    v128_t low = wasm_i32x4_dot_i16x8(first, wasm_i16x8_extend_low_i8x16((v128_t)weights));
-    v128_t high = wasm_i32x4_dot_i16x8(last, wasm_i16x8_extend_high_i8x16((v128_t)weights));
+ * out so, and no sum has to be shuffled. Inputs are packed in 16 bits, as they are multiplied. */
+#define ELMO_WIDE_INPUTS
+typedef int16_t elmo_input;
+typedef struct {
+    v128_t first, last; /* two inputs each, four times */
+} elmo_inputs;
+typedef elmo_inputs elmo_weight; /* two inputs each of four outputs */
+/* Computed here and not later: else clang delays half of the sums, and the registers do not suffice. */
+#define ELMO_IN_REGISTER(value) __asm__ volatile("" : "+r"(value))
+ELMO_INLINE elmo_inputs vi_load_inputs(const elmo_input *p) {
+    return (elmo_inputs){wasm_v128_load32_splat(p), wasm_v128_load32_splat(p + 2)};
+}
+ELMO_INLINE elmo_weight vi_load_weights(const int8_t *p) {
+    return (elmo_weight){wasm_i16x8_load8x8(p), wasm_i16x8_load8x8(p + 8)};
+}
+ELMO_INLINE elmo_vint vi_dot(elmo_vint sum, elmo_inputs inputs, elmo_weight weights) {
+    v128_t low = wasm_i32x4_dot_i16x8(inputs.first, weights.first);
+    v128_t high = wasm_i32x4_dot_i16x8(inputs.last, weights.last);
     return sum + (elmo_vint)wasm_i32x4_add(low, high);
 }
 #else
