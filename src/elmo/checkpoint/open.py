@@ -116,10 +116,10 @@ def _open_archive(path: Path) -> Location:
         )
     for name in names:
         member = PurePosixPath(name.replace("\\", "/"))
-        if member.is_absolute() or ".." in member.parts or re.match(r"[A-Za-z]:", name):
+        if not member.parts or member.is_absolute() or ".." in member.parts or re.match(r"[A-Za-z]:", name):
             raise CheckpointError(
-                f"{path} has a member {name!r} that would leave its folder; no published model has one, so the "
-                "archive was not opened."
+                f"{path} has a member {name!r}, which is no path inside the archive; no published model has one, "
+                "so the archive was not opened."
             )
     root: Location = zipfile.Path(archive)
     found, waiting = [], [root]

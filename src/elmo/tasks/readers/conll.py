@@ -36,10 +36,10 @@ class ConllReader(Reader):
         rows = [line for line in lines.peek(1000) if self._may_be_row(line)]
         if not rows:
             raise InputError(f"{lines.name} has no words; a file in CoNLL form was expected, one word per line.")
-        row = next((line for line in rows if is_conllu or not _MAYBE_COMMENT.match(line)), rows[0])
-        self._has_tabs = "\t" in row
-        self.num_columns = len(self._cut(row))
-        self._ahead = [self._cut(line) for line in rows if is_conllu or not _MAYBE_COMMENT.match(line)]
+        sure = [line for line in rows if is_conllu or not _MAYBE_COMMENT.match(line)] or rows
+        self._has_tabs = "\t" in sure[0]
+        self._ahead = [self._cut(line) for line in sure]
+        self.num_columns = len(self._ahead[0])
         self._word = self._index(columns.get("word", "form" if is_conllu else self._guess_word()), "word")
         self._tag = self._index(columns.get("tag", "upos" if is_conllu else self._guess_tag()), "tag")
         self.columns = {"word": str(self._word + 1), "tag": str(self._tag + 1)}
@@ -157,7 +157,7 @@ class ConllReader(Reader):
 
     def _index(self, name: str, role: str) -> int:
         if self._is_conllu and name.lower() in CONLLU_NAMES:
-            return CONLLU_NAMES.index(name.lower())
+            name = str(CONLLU_NAMES.index(name.lower()) + 1)
         if not name.isdecimal() or not int(name):
             known = f", or one of {', '.join(CONLLU_NAMES)}" if self._is_conllu else ""
             raise InputError(f"--column {role}={name} is not the number of a column, from 1{known}.")
