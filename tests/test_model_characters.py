@@ -164,19 +164,13 @@ def test_layers_average_the_characters_of_words_with_and_without_gradients(model
     assert tuned.bilm.tokens.words.weight.grad.abs().sum() > 0
 
 
-def test_neighbors_of_a_word_are_words_of_as_many_characters(model, tmp_path):
+def test_neighbors_of_a_word_of_several_characters_in_text(model, tmp_path):
     file = tmp_path / "text.txt"
     file.write_text("他的苹果手机屏幕很新款。\n我的苹果水果很甜好吃。\n我的葡萄水果很甜。\n", encoding="utf-8")
     query = "[苹果]公司的电脑软件"
     same = find_neighbors(model, query, [str(file)], words="same", top_k=5).layers[0].neighbors
     assert [each.occurrence.word for each in same] == ["苹果", "苹果"]
     assert "手机" in same[0].occurrence.sentence.text and same[0].cosine > same[1].cosine
-    found = find_neighbors(model, query, [str(file)], top_k=20).layers[0].neighbors
-    assert all(len(each.occurrence.word) == 2 and "。" not in each.occurrence.word for each in found)
-    for one in found:  # of runs that overlap only the nearest is listed
-        for other in found:
-            if one is not other and one.occurrence.sentence == other.occurrence.sentence:
-                assert abs(one.occurrence.start - other.occurrence.start) >= 2
     given = find_neighbors(model, ["苹果", "公司", "的", "电脑"], [str(file)], index=0, words="same", top_k=5)
     assert given.query.word == "苹果" and len(given.layers[0].neighbors) == 2
 
@@ -192,10 +186,29 @@ def test_an_index_of_characters_finds_words(model, tmp_path):
     assert [each.occurrence.word for each in searched.layers[0].neighbors] == ["苹果"] * 5
     for one, other in zip(searched.layers[0].neighbors, scanned.layers[0].neighbors, strict=True):
         assert one.cosine == pytest.approx(other.cosine, abs=1e-5)
-    others = find_neighbors(model, query, index, words="other", top_k=5).layers[0].neighbors
-    assert len(others) == 5 and "苹果" not in [each.occurrence.word for each in others]
     num_written = file.read_text(encoding="utf-8").count("苹果")
     assert find_occurrences(index, "苹果", max_occurrences=10**6).num_found == num_written
+
+
+# Sentences as jieba and a reader segment them.
+SEGMENTED = [
+    "政府 向 国外 巨额 银团 贷款", "系统 自动 进行 匹配", "他 在 银行 存款", "公司 的 债务 很 多", "市场 上 的 商品 价格 上涨",
+    "她 用 现金 付款", "投资 基金 的 收益 下降", "小河 两岸 开满 鲜花", "老师 在 教室 讲课", "股票 交易 所 昨天 休市",
+]  # fmt: skip
+
+
+def test_neighbors_of_a_word_are_words_not_fragments(tmp_path):
+    pytest.importorskip("faiss")
+    model = Elmo.from_pretrained("zh-small")
+    file = tmp_path / "text.txt"
+    file.write_text("".join(f"{line.replace(' ', '')}。\n" for line in SEGMENTED), encoding="utf-8")
+    words = {word for line in SEGMENTED for word in line.split()}
+    for corpus in ([str(file)], build_index(model, tmp_path / "index", [str(file)])):
+        others = find_neighbors(model, "他去[银行]贷款买房", corpus, words="other", top_k=8).layers[0].neighbors
+        assert len(others) == 8 and {each.occurrence.word for each in others} <= words
+        places = [(each.occurrence.sentence.number, each.occurrence.start) for each in others]
+        assert not any((number, start + 1) in places for number, start in places)  # none overlap
+        assert {each.occurrence.word for each in others[:4]} & {"贷款", "存款", "债务", "付款", "投资", "基金"}
 
 
 def test_senses_of_a_word_of_several_characters(model, tmp_path):

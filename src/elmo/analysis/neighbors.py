@@ -17,6 +17,7 @@ from elmo.analysis.layers import (
     LayerKey,
     choose_layers,
     embed_layers,
+    embed_occurrences,
     name_layer,
     normalize,
     settings_for,
@@ -28,10 +29,10 @@ from elmo.analysis.occurrences import (
     Occurrence,
     TextSettings,
     find_runs,
-    is_same_word,
     read_query,
     reading_corpus,
 )
+from elmo.analysis.segmentation import Cohesion, is_function_word, measure_cohesion
 from elmo.errors import InputError
 from elmo.model import Elmo
 from elmo.progress import html_table
@@ -42,9 +43,9 @@ Match: TypeAlias = Literal["any", "same", "other"]
 _SENTENCES_AT_ONCE = 256
 # A sentence that is in the corpus several times is returned once, so more are searched for than are wanted.
 _SEARCH_FACTOR = 3
-# With an index, a word of several letters is compared in this many sentences that have it, and in those of this
-# many letters per neighbour.
-_SAME_WORD, _LETTERS_SEARCHED = 2000, 30
+# A word of several characters is compared with this many candidates for each neighbour, which the mean of their
+# characters chooses (in an index, single characters), and in an index with this many occurrences of the same word.
+_CANDIDATES, _SAME_WORD = 30, 2000
 
 
 class Neighbor(NamedTuple):
@@ -137,32 +138,44 @@ def find_neighbors(
     query = read_query(
         sentence, index, tokenization=model.tokenization, on_spaces=reading is not None and reading.split_on_spaces
     )
-    is_phrase = query.end - query.start > 1
-    has_runs = is_phrase and model.tokenization.reads_characters
-    if words != "any" and is_phrase and not has_runs:
+    length = query.end - query.start
+    has_runs = length > 1 and model.tokenization.reads_characters
+    if words != "any" and length > 1 and not has_runs:
         raise InputError(f"{query.word!r} is several words, but words={words!r} compares single ones; mark one.")
     vectors = embed_query(model, query, (0, *keys))
-    scan_type = _RunScan if has_runs else _Scan
     if isinstance(corpus, CorpusIndex):
-        found = search_index(corpus, query, vectors, words=words, corpus_filter=corpus_filter, top_k=top_k)
+        neighbors = search_index(corpus, query, vectors, words=words, corpus_filter=corpus_filter, top_k=top_k)
         if not has_runs:
-            return found
-        # The index has the vectors of single letters; those of words are compared in the sentences it finds.
-        scan = scan_type(query, vectors, words=words, top_k=top_k)
-        scan.read(model, iter(_find_candidates(corpus, query, vectors, words, corpus_filter, top_k)))
-        own = query.sentence.words[query.start : query.end]
-        static = tuple(each for each in found.static if each.word not in own)
-        return replace(found, layers=scan.result().layers, static=static)
-    scan = scan_type(query, vectors, words=words, top_k=top_k)
-    with reading_corpus(corpus, settings_for(model, reading), corpus_filter, progress=progress) as sentences:
-        scan.read(model, sentences)
-    return scan.result()
+            return neighbors
+        # The index has the vectors of single characters; the words that have one near to the query are candidates.
+        candidates = _find_candidates(corpus, query, vectors, words, corpus_filter, top_k)
+        static = tuple(each for each in neighbors.static if each.word not in _run_of(query))
+        neighbors = replace(neighbors, static=static)
+    else:
+        scan_k, scanned = top_k, vectors
+        if has_runs:
+            scan_k, scanned = _CANDIDATES * top_k, _pool_query(model, query, (0, *keys))
+        scan = _Scan(query, scanned, words=words, top_k=scan_k, length=length if has_runs else 1)
+        with reading_corpus(corpus, settings_for(model, reading), corpus_filter, progress=progress) as sentences:
+            scan.read(model, sentences)
+        neighbors = scan.result()
+        if not has_runs:
+            return neighbors
+        candidates = {layer.layer: [each.occurrence for each in layer.neighbors] for layer in neighbors.layers}
+        neighbors = replace(neighbors, static=neighbors.static[:top_k])
+    return replace(neighbors, layers=_rank_runs(model, query, vectors, candidates, top_k))
 
 
 def embed_query(model: Elmo, query: Occurrence, keys: Sequence[LayerKey]) -> dict[LayerKey, Array]:
     """Return the query's vector of length 1 in each layer."""
     words, span = query.sentence.words, (query.start, query.end)
     return {key: normalize(model.embed_spans([words], [[span]], layers=key)[0][0]) for key in keys}
+
+
+def _pool_query(model: Elmo, query: Occurrence, keys: Sequence[LayerKey]) -> dict[LayerKey, Array]:
+    """Return the mean of the query's characters in each layer, of length 1."""
+    (vectors,) = embed_layers(model, [query.sentence.words], keys)
+    return {key: normalize(vectors[key][query.start : query.end].mean(axis=0)) for key in keys}
 
 
 def _find_candidates(
@@ -172,17 +185,67 @@ def _find_candidates(
     words: Match,
     corpus_filter: CorpusFilter | None,
     top_k: int,
-) -> list[CorpusSentence]:
-    """Return sentences of an index that have the query's word, or letters near to it."""
-    same = corpus.find_occurrences(query.word, max_occurrences=_SAME_WORD, corpus_filter=corpus_filter)
-    found = same.occurrences if words != "other" else []
-    if words != "same":
-        for key in (key for key in vectors if key != 0):
-            nearest = corpus.search(
-                vectors[key], key, word=query.word, corpus_filter=corpus_filter, top_k=_LETTERS_SEARCHED * top_k
-            )
-            found += (occurrence for occurrence, _ in nearest)
-    return list({(each.sentence.source, each.sentence.number): each.sentence for each in found}.values())
+) -> dict[LayerKey, list[Occurrence]]:
+    """Return, for each layer, runs as long as the query in an index: the same word, or near characters."""
+    length, run = query.end - query.start, _run_of(query)
+    same = corpus.find_occurrences(query.word, max_occurrences=_SAME_WORD, corpus_filter=corpus_filter).occurrences
+    candidates = {}
+    for key in vectors:
+        if key == 0:
+            continue
+        runs = {_place(each): each for each in same}
+        if words != "same":
+            for character, _ in corpus.search(
+                vectors[key], key, word=query.word, corpus_filter=corpus_filter, top_k=_CANDIDATES * top_k
+            ):
+                sentence, last = character.sentence, len(character.sentence.offsets) - length
+                for start in range(max(0, character.start - length + 1), min(character.start, last) + 1):
+                    each = Occurrence(sentence, start, start + length)
+                    runs.setdefault(_place(each), each)
+        if words == "other":
+            runs = {place: each for place, each in runs.items() if not find_runs(_run_of(each), run)}
+        runs.pop(_place(query), None)
+        candidates[key] = list(runs.values())
+    return candidates
+
+
+def _rank_runs(
+    model: Elmo,
+    query: Occurrence,
+    vectors: Mapping[LayerKey, Array],
+    candidates: Mapping[LayerKey, Sequence[Occurrence]],
+    top_k: int,
+) -> tuple[LayerNeighbors, ...]:
+    """Return the nearest candidates that are words; of those that overlap, the nearest."""
+    run = _run_of(query)
+    function_words = is_function_word(run)
+    cohesions: dict[tuple[str, ...], Cohesion] = {}
+    layers = []
+    for key, occurrences in candidates.items():
+        cosines = normalize(embed_occurrences(model, occurrences, key)) @ vectors[key]
+        nearest: list[Neighbor] = []
+        taken: set[tuple[tuple[str, ...], int]] = set()
+        for row in np.argsort(-cosines, kind="stable").tolist():
+            occurrence = occurrences[row]
+            words = tuple(occurrence.sentence.words)
+            places = {(words, place) for place in range(occurrence.start, occurrence.end)}
+            if taken & places:
+                continue
+            if not find_runs(_run_of(occurrence), run):
+                if words not in cohesions:
+                    cohesions[words] = measure_cohesion(model, [words])[0]
+                if not cohesions[words].is_word(occurrence.start, occurrence.end, function_words=function_words):
+                    continue
+            taken |= places
+            nearest.append(Neighbor(occurrence, float(cosines[row])))
+            if len(nearest) == top_k:
+                break
+        layers.append(LayerNeighbors(key, tuple(nearest)))
+    return tuple(layers)
+
+
+def _run_of(occurrence: Occurrence) -> list[str]:
+    return occurrence.sentence.words[occurrence.start : occurrence.end]
 
 
 def search_index(
@@ -216,10 +279,16 @@ def _place(occurrence: Occurrence) -> tuple[tuple[str, ...], int]:
 
 
 class _Scan:
-    """The best occurrences of the sentences read so far, each sentence once."""
+    """The best occurrences of the sentences read so far, each sentence once.
 
-    def __init__(self, query: Occurrence, vectors: Mapping[LayerKey, Array], *, words: Match, top_k: int) -> None:
+    With a `length` above 1, runs of as many words are compared, by the mean of their vectors.
+    """
+
+    def __init__(
+        self, query: Occurrence, vectors: Mapping[LayerKey, Array], *, words: Match, top_k: int, length: int = 1
+    ) -> None:
         self._query, self._vectors, self._words, self._top_k = query, vectors, words, top_k
+        self._length = length
         # Heaps with the worst on top; of equal cosines the earlier one, with the higher number, is better.
         self._best: dict[LayerKey, list[tuple[float, int, Occurrence]]] = {key: [] for key in vectors if key != 0}
         self._static: dict[str, float] = {}
@@ -232,13 +301,10 @@ class _Scan:
         while window := list(itertools.islice(sentences, _SENTENCES_AT_ONCE)):
             self._compare_static(model, window)
             chosen = [sentence for sentence in window if self._places(sentence.words)]
-            self._compare_all(model, chosen)
+            embedded = embed_layers(model, [sentence.words for sentence in chosen], list(self._best))
+            for sentence, vectors in zip(chosen, embedded, strict=True):
+                self._compare(sentence, vectors)
             self._num_occurrences += sum(len(sentence.offsets) for sentence in window)
-
-    def _compare_all(self, model: Elmo, sentences: Sequence[CorpusSentence]) -> None:
-        embedded = embed_layers(model, [sentence.words for sentence in sentences], list(self._best))
-        for sentence, vectors in zip(sentences, embedded, strict=True):
-            self._compare(sentence, vectors)
 
     def result(self) -> Neighbors:
         layers = tuple(
@@ -250,11 +316,14 @@ class _Scan:
         return Neighbors(self._query, layers, static, self._num_occurrences)
 
     def _places(self, words: Sequence[str]) -> list[int]:
-        return [
-            place
-            for place, word in enumerate(words)
-            if self._words == "any" or is_same_word(word, self._query.word) == (self._words == "same")
-        ]
+        run = _run_of(self._query) if self._length > 1 else [self._query.word]
+        if self._words == "same":
+            return find_runs(words, run)
+        same = set(find_runs(words, run)) if self._words == "other" else set()
+        places = [place for place in range(len(words) - self._length + 1) if place not in same]
+        if self._length == 1:
+            return places
+        return [place for place in places if not any(map(is_punctuation, words[place : place + self._length]))]
 
     def _compare(self, sentence: CorpusSentence, vectors: Mapping[LayerKey, Array]) -> None:
         words = tuple(sentence.words)
@@ -262,10 +331,11 @@ class _Scan:
         if not places:
             return
         for key, best in self._best.items():
-            cosines = normalize(vectors[key][places]) @ self._vectors[key]
+            pooled = sum(vectors[key][np.array(places) + number] for number in range(self._length))
+            cosines = normalize(np.asarray(pooled)) @ self._vectors[key]
             for row in np.argsort(-cosines, kind="stable")[: self._top_k].tolist():
                 place = places[row]
-                if not self._keep(best, float(cosines[row]), Occurrence(sentence, place, place + 1)):
+                if not self._keep(best, float(cosines[row]), Occurrence(sentence, place, place + self._length)):
                     break
                 self._seen.add((words, place))
 
@@ -287,66 +357,3 @@ class _Scan:
         if new:
             cosines = normalize(model.embed([new], layers=0)[0]) @ self._vectors[0]
             self._static.update(zip(new, cosines.tolist(), strict=True))
-
-
-class _RunScan(_Scan):
-    """The same for a word of several letters, of a model that reads letters: runs of as many are compared.
-
-    Of runs that overlap, the nearest counts. A run is read as one word, as a caller could give it.
-    """
-
-    def _places(self, words: Sequence[str]) -> list[int]:
-        length = self._query.end - self._query.start
-        same = set(find_runs(words, self._query.sentence.words[self._query.start : self._query.end]))
-        if self._words == "same":
-            return sorted(same)
-        return [
-            place
-            for place in range(len(words) - length + 1)
-            if not any(map(is_punctuation, words[place : place + length]))
-            and (self._words == "any" or place not in same)
-        ]
-
-    def _compare_all(self, model: Elmo, sentences: Sequence[CorpusSentence]) -> None:
-        for sentence in sentences:
-            words = tuple(sentence.words)
-            places = [place for place in self._places(words) if (words, place) not in self._seen]
-            if not places:
-                continue
-            found = self._embed_runs(model, words, places)
-            for key, best in self._best.items():
-                taken: list[int] = []
-                cosines = normalize(found[key]) @ self._vectors[key]
-                for row in np.argsort(-cosines, kind="stable").tolist():
-                    place, length = places[row], self._query.end - self._query.start
-                    if any(abs(place - other) < length for other in taken):
-                        continue
-                    if not self._keep(best, float(cosines[row]), Occurrence(sentence, place, place + length)):
-                        break
-                    taken.append(place)
-                    self._seen.add((words, place))
-
-    def _embed_runs(self, model: Elmo, words: Sequence[str], places: Sequence[int]) -> dict[LayerKey, Array]:
-        """Return the vectors (n, dimensions) of the runs that begin at some places."""
-        length = self._query.end - self._query.start
-        # Runs that do not overlap are embedded together.
-        versions: dict[int, list[int]] = {}
-        for row, place in enumerate(places):
-            versions.setdefault(place % length, []).append(row)
-        segmented: list[list[str]] = []
-        where: list[tuple[int, int, int]] = []  # row, version and place in it
-        for rows in versions.values():
-            merged: list[str] = []
-            at = 0
-            for row in rows:
-                merged += words[at : places[row]]
-                where.append((row, len(segmented), len(merged)))
-                merged.append(model.tokenization.join(words[places[row] : places[row] + length]))
-                at = places[row] + length
-            segmented.append([*merged, *words[at:]])
-        embedded = embed_layers(model, segmented, list(self._best))
-        found = {}
-        for key in self._best:
-            rows_of_key = [embedded[version][key][at] for _, version, at in sorted(where)]
-            found[key] = np.stack(rows_of_key)
-        return found

@@ -6,7 +6,7 @@ with the number of its point, so that no line has to lead from one to the other.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -15,6 +15,7 @@ import numpy as np
 
 from elmo.analysis.layers import Array, LayerKey, choose_layer, embed_occurrences, name_layer, normalize
 from elmo.analysis.occurrences import Occurrence, is_same_word, read_query
+from elmo.analysis.segmentation import Cohesion, measure_cohesion
 from elmo.analysis.senses import find_clusters, reduce, require_sklearn
 from elmo.analysis.style import COLOURS, GREY, MARKERS, SOFT_INK, check_output, drawing, place_labels
 from elmo.errors import InputError
@@ -25,14 +26,13 @@ from elmo.text.units import script_of
 Projection: TypeAlias = Literal["pca", "tsne"]
 OTHERS = "others"
 ONE_SENSE = "all occurrences"
-_CLOSE = 2.0  # tie of two characters above which they may be a word: e² times as likely together as apart
+_LONGEST_HAN_WORD = 3  # characters
 _WINDOW = 6  # words on each side of an occurrence that may name its sense
 _TYPICAL_WORDS = 3
 _CONTEXT_WORDS = 5
 _LONGEST_LINE = 58  # characters
 _LINE_INCHES = 0.185
-# Chinese characters that say little about the sense of a word beside them.
-_HAN_STOP = frozenset("的了是在和与我你他她它们这那有不也都就很还着过把被个一上下里中去来到说又从为以之其给")
+_HAN_STOP = frozenset("们有不个一去来到说过为")  # Chinese characters of words that say little about a sense
 
 
 @dataclass(frozen=True)
@@ -192,8 +192,9 @@ def name_senses(
     num_senses = max(numbers) + 1
     if num_senses == 1:
         return [()]
-    ties = _tie_characters(occurrences, model)
-    near = [Counter(dict.fromkeys(_list_near(*each), 1)) for each in zip(occurrences, ties, strict=True)]
+    sentences = [each.sentence.words for each in occurrences]
+    cohesions = measure_cohesion(model, sentences)
+    near = [Counter(dict.fromkeys(_list_near(*each), 1)) for each in zip(occurrences, cohesions, strict=True)]
     found: list[tuple[str, ...]] = []
     for sense in range(num_senses):
         own = sum((words for words, each in zip(near, numbers, strict=True) if each == sense), Counter())
@@ -322,59 +323,29 @@ def draw_occurrence_map(
             place_labels(axes, shown_points, texts, [colour for _, colour in numbered])
 
 
-def _tie_characters(occurrences: Sequence[Occurrence], model: Elmo | None) -> list[dict[int, float]]:
-    """Return, for each occurrence, how much the characters at n and n + 1 of its sentence predict each other.
-
-    It is the log probability of each given the other's side, less that of each by itself, by the language model of
-    single characters; nothing without such a model.
-    """
-    if model is None or not model.tokenization.reads_characters or model.config.softmax is None:
-        return [{}] * len(occurrences)
-    assert model.vocabulary is not None
-    firsts = [max(0, each.start - _WINDOW - 1) for each in occurrences]
-    windows = [
-        list(each.sentence.words[first : each.end + _WINDOW + 1])
-        for each, first in zip(occurrences, firsts, strict=True)
-    ]
-    found: list[dict[int, float]] = []
-    for first, window, score in zip(firsts, windows, model.score(windows), strict=True):
-        units = model.tokenization.read(window).units
-        if len(units) != len(window):  # words of several characters are known already
-            found.append({})
-            continue
-        alone = model.vocabulary.log_frequencies()[model.vocabulary.encode(units)]
-        ties = (score.left_to_right - alone)[1:] + (score.right_to_left - alone)[:-1]
-        found.append(dict(enumerate(ties.tolist(), start=first)))
-    return found
-
-
-def _list_near(occurrence: Occurrence, ties: Mapping[int, float]) -> Iterator[str]:
-    """Yield the content words around an occurrence; of Chinese, which has no spaces, pairs of characters.
-
-    With `ties`, only pairs that are closer to each other than to the characters beside them.
-    """
+def _list_near(occurrence: Occurrence, cohesion: Cohesion) -> Iterator[str]:
+    """Yield the content words around an occurrence; in Chinese, which has no spaces, runs that are words."""
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     words, start, end = occurrence.sentence.words, occurrence.start, occurrence.end
+    longest = _LONGEST_HAN_WORD if cohesion.is_known else 2
     for first, last in ((max(0, start - _WINDOW), start), (end, min(len(words), end + _WINDOW))):
         for place in range(first, last):
             word = words[place]
-            folded = word.casefold()
             if len(word) == 1 and script_of(word) == "Han":
-                following = words[place + 1] if place + 1 < last else ""
-                beside = max(_CLOSE, ties.get(place - 1, -math.inf), ties.get(place + 1, -math.inf))
-                is_word = (
-                    len(following) == 1 and script_of(following) == "Han" and ties.get(place, math.inf) > beside
-                )
-                if is_word and not {word, following} & _HAN_STOP:
-                    yield word + following
+                for length in range(2, min(longest, last - place) + 1):
+                    run = words[place : place + length]
+                    if not all(len(each) == 1 and script_of(each) == "Han" for each in run):
+                        break
+                    if not set(run) & _HAN_STOP and cohesion.is_word(place, place + length):
+                        yield "".join(run)
             elif (
                 len(word) > 1
                 and word[0].isalpha()
                 and not is_same_word(word, occurrence.word)
-                and folded not in ENGLISH_STOP_WORDS
+                and word.casefold() not in ENGLISH_STOP_WORDS
             ):
-                yield folded
+                yield word.casefold()
 
 
 def _choose_contexts(points: Array, groups: Sequence[str], group: str, num_contexts: int) -> list[int]:
