@@ -9,7 +9,7 @@ import yaml
 import elmo
 from elmo import __version__
 from elmo.checkpoint.derived import license_of
-from elmo.checkpoint.download import cache_folder
+from elmo.checkpoint.location import cache_folder
 from elmo.checkpoint.source import installed_models
 from elmo.cli import main
 from elmo.tasks.layer_store import default_cache_folder

@@ -19,7 +19,7 @@ def draw_weights(config: ModelConfig, *, seed: int) -> dict[str, npt.NDArray[np.
 
 
 def _draw(
-    name: str, shape: tuple[int, ...], config: ModelConfig, generator: np.random.Generator
+    name: str, shape: tuple[int, ...], config: ModelConfig, generator: "np.random.Generator"
 ) -> npt.NDArray[np.float64]:
     *_, part, last = name.split(".")
     if last == "bias":

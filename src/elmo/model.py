@@ -13,10 +13,9 @@ import numpy.typing as npt
 
 from elmo.build import draw_weights
 from elmo.checkpoint.checkpoint import Checkpoint, fingerprint
-from elmo.checkpoint.download import cache_folder
 from elmo.checkpoint.folder import write_folder
 from elmo.checkpoint.formats.hdf5 import write_hdf5
-from elmo.checkpoint.location import as_path
+from elmo.checkpoint.location import as_path, cache_folder
 from elmo.checkpoint.open import Format, open_checkpoint
 from elmo.checkpoint.source import DEFAULT_MODEL, MODELS_FOLDER, installed_models, models_by_script, push_folder
 from elmo.checkpoint.weights import Storage

@@ -35,7 +35,9 @@ def test_a_distribution_adds_a_model_by_an_entry_point(fresh, monkeypatch, tmp_p
         importlib.metadata.EntryPoint("somebody", "elmo_of_somebody", source.ENTRY_POINTS),
         importlib.metadata.EntryPoint("absent", "elmo_of_nobody", source.ENTRY_POINTS),
     ]
-    monkeypatch.setattr(source, "entry_points", lambda group: entries if group == "elmo.models" else [])
+    monkeypatch.setattr(
+        importlib.metadata, "entry_points", lambda group: entries if group == "elmo.models" else []
+    )
     assert Elmo.from_pretrained("somebody").config == tiny_model.config
     assert "absent" not in source.installed_models()
     assert "elmo_of_somebody" not in sys.modules  # the package is found, not run

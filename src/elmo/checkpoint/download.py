@@ -22,6 +22,7 @@ from urllib.request import Request, urlopen
 
 from filelock import FileLock
 
+from elmo.checkpoint.location import cache_folder
 from elmo.errors import CheckpointError
 from elmo.files.durable import replace_file, sha256_of
 
@@ -39,14 +40,6 @@ class _BrokenTransferError(Exception):
 
 class _NoServerError(_BrokenTransferError):
     """No server answered at all: worth another attempt only if it answered a moment ago."""
-
-
-def cache_folder() -> Path:
-    """Return the one cache root: `$ELMO_CACHE`, or `modern-elmo` in `$XDG_CACHE_HOME` or `~/.cache`."""
-    if chosen := os.environ.get("ELMO_CACHE"):
-        return Path(chosen).expanduser()
-    caches = os.environ.get("XDG_CACHE_HOME")
-    return (Path(caches) if caches else Path.home() / ".cache") / "modern-elmo"
 
 
 def fetch_url(

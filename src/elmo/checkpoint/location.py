@@ -27,6 +27,14 @@ _ALWAYS_ALLOWED_BYTES, _MAX_EXPANSION = 64 << 20, 20
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, KeyError, ValueError, RuntimeError)
 
 
+def cache_folder() -> Path:
+    """Return the one cache root: `$ELMO_CACHE`, or `modern-elmo` in `$XDG_CACHE_HOME` or `~/.cache`."""
+    if chosen := os.environ.get("ELMO_CACHE"):
+        return Path(chosen).expanduser()
+    caches = os.environ.get("XDG_CACHE_HOME")
+    return (Path(caches) if caches else Path.home() / ".cache") / "modern-elmo"
+
+
 def as_path(given: object, what: str) -> Path:
     """Return the path that the argument `what` names, with `~` expanded."""
     if not isinstance(given, str | Path):

@@ -13,14 +13,12 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from elmo.checkpoint.download import cache_folder, fetch_url
 from elmo.checkpoint.folder import CARD_FILE, FILES
 from elmo.checkpoint.formats.bilm import read_options
-from elmo.checkpoint.location import HDF5_SUFFIXES, as_path, read_json, unreadable
+from elmo.checkpoint.location import HDF5_SUFFIXES, as_path, cache_folder, read_json, unreadable
 from elmo.config import EncoderConfig
 from elmo.errors import CheckpointError, first_line
 from elmo.files.durable import current_folder
@@ -66,6 +64,8 @@ def installed_models() -> dict[str, Path]:
 
     An entry point whose package is missing or damaged is left out.
     """
+    from importlib.metadata import entry_points  # here, because it takes as long to import as this module
+
     found = {}
     for entry in entry_points(group=ENTRY_POINTS):
         try:
@@ -86,7 +86,11 @@ def list_models() -> list[str]:
 def models_by_script() -> dict[str, str]:
     """Return the name of an installed model for each script that one was made for: those of the packaged ones."""
     named = {"Han": "zh-small", "Latin": "en-small"}
-    return {script: name for script, name in named.items() if name in installed_models()}
+    return {script: name for script, name in named.items() if _is_packaged(name) or name in installed_models()}
+
+
+def _is_packaged(name: str) -> bool:
+    return (MODELS_FOLDER / name / "config.json").is_file()
 
 
 def choose_model(texts: Iterable[str]) -> str | None:
@@ -226,6 +230,8 @@ def fetch_official(alias: str, *, cache: Path | None = None, local_files_only: b
         near = difflib.get_close_matches(alias, OFFICIAL, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise CheckpointError(f"No official model is called {alias!r}; {hint}known: {', '.join(OFFICIAL)}.")
+    from elmo.checkpoint.download import fetch_url  # here, because http.client and filelock load slowly
+
     model = OFFICIAL[alias]
     cache = cache_folder() if cache is None else cache
     base = (os.environ.get("ELMO_MIRROR") or BASE_ADDRESS).rstrip("/") + "/"

@@ -4,8 +4,7 @@ Both sides go into one sum, so a clue on the left and one on the right meet. A n
 near, and related to the word in the middle. Only words are read here, never states of the language model.
 """
 
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ Array = npt.NDArray[np.float32]
 EncodeWords = Callable[[list[str]], Array]  # distinct words -> their vectors in layer 0, (n, D)
 Span = tuple[int, int]  # a half-open range
 _WORDS_AT_ONCE = 64  # whose neighbours are weighted together; bounds the work and memory of long sentences
-_CACHED_WORDS = 200_000
+_MOST_ESTIMATED = 20_000
 _ROWS_AT_ONCE = 4096  # of the table, expanded to float32
 NO_ROW = -1
 _TINY = np.finfo(np.float32).tiny
@@ -31,12 +30,12 @@ class StaticTable:
         self.config = layer.config
         self._encode_words = encode_words
         self.arrays = {name: np.asarray(tensor) for name, tensor in layer.arrays.items()}
+        self._estimated: dict[str, tuple[npt.NDArray[np.int8], np.float32]] = {}  # of words outside the table
         self._keys = {word: row for row, word in enumerate(layer.words)}
-        self._rows: dict[str, int] = {}  # of words as they are spelled in texts
 
     def look_up(self, words: list[str]) -> tuple[Array, Array]:
         """Return the vectors (U, d) and the weights (U,) of distinct words."""
-        tokens = self.look_up_tokens(words, np.array(self.find_rows(words), dtype=np.int64))
+        tokens = self.look_up_tokens(words, self.find_rows(words))
         vectors: Array = tokens.vectors * tokens.scales[:, None]
         return vectors, tokens.weights
 
@@ -45,16 +44,28 @@ class StaticTable:
         arrays, chosen = self.arrays, np.maximum(rows, 0)
         vectors, scales, weights = (arrays[name][chosen] for name in ("vectors", "scales", "weights"))
         if len(unknown := np.flatnonzero(rows == NO_ROW)):
-            encoded = self._encode_words([words[number] for number in unknown.tolist()])
-            # Without BLAS, whose rounding depends on how many words are multiplied together.
-            estimated = np.einsum("ud,de->ue", encoded, arrays["unknown_map"]) + arrays["unknown_bias"]
-            vectors[unknown], scales[unknown] = quantize_rows(normalize(estimated))
+            vectors[unknown], scales[unknown] = self._estimate([words[number] for number in unknown.tolist()])
             weights[unknown] = self.config.unknown_weight
         return Tokens(vectors, scales, weights)
 
+    def _estimate(self, words: list[str]) -> tuple[npt.NDArray[np.int8], Array]:
+        """Return the vectors in 8 bits and the scales of words outside the table, estimated from layer 0."""
+        estimated = self._estimated
+        missing = [word for word in words if word not in estimated]
+        if missing:
+            if len(estimated) + len(missing) > _MOST_ESTIMATED:
+                estimated, missing = {}, words
+            encoded = self._encode_words(missing)
+            # Without BLAS, whose rounding depends on how many words are multiplied together.
+            rows = np.einsum("ud,de->ue", encoded, self.arrays["unknown_map"]) + self.arrays["unknown_bias"]
+            estimated.update(zip(missing, zip(*quantize_rows(normalize(rows)), strict=True), strict=True))
+            self._estimated = estimated
+        vectors, scales = zip(*map(estimated.__getitem__, words), strict=True)
+        return np.stack(vectors), np.array(scales)
+
     def look_up_known(self, words: list[str]) -> tuple[Array, Array]:
         """Return the vectors (T, d) and the weights (T,) of words, with zeros for words outside the table."""
-        rows = np.array(self.find_rows(words), dtype=np.int64)
+        rows = self.find_rows(words)
         is_known, chosen, arrays = rows != NO_ROW, np.maximum(rows, 0), self.arrays
         scales = np.where(is_known, arrays["scales"][chosen], np.float32(0))
         weights: Array = np.where(is_known, arrays["weights"][chosen], np.float32(self.config.unknown_weight))
@@ -80,18 +91,12 @@ class StaticTable:
         """Return the centred vectors (U, D) of distinct words in layer 0, of length 1."""
         return normalize(self._encode_words(words) - self.arrays["word_mean"])
 
-    def find_rows(self, words: list[str]) -> list[int]:
-        """Return the rows of words in the table, -1 for others; spellings that were met are cached."""
-        cached = self._rows
-        if len(cached) >= _CACHED_WORDS:
-            cached = self._rows = {}
-        rows = list(map(cached.get, words))
-        if None in rows:
-            for word, row in zip(words, rows, strict=True):
-                if row is None:
-                    cached[word] = self._keys.get(word.lower() if self.config.lowercase else word, NO_ROW)
-            rows = list(map(cached.get, words))
-        return cast(list[int], rows)
+    def find_rows(self, words: Iterable[str]) -> npt.NDArray[np.int64]:
+        """Return the row of each word in the table, -1 for a word that is not there."""
+        find = self._keys.get
+        if self.config.lowercase:
+            return np.array([find(word.lower(), NO_ROW) for word in words], dtype=np.int64)
+        return np.array([find(word, NO_ROW) for word in words], dtype=np.int64)
 
 
 class ContextReader:

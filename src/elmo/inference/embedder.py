@@ -49,7 +49,8 @@ class Embedder:
         sentence: SentenceHead | None = None,
     ) -> None:
         self.runtime, self._config, self._indexer = runtime, config, indexer
-        self._head = None if sentence is None else SentenceEncoder(sentence.arrays)
+        self._sentence = sentence
+        self._head: SentenceEncoder | None = None  # made at its first use
         self._context: ContextReader | None = None
         self._meaning: Meaning | None = None
         if context is not None:
@@ -92,15 +93,15 @@ class Embedder:
 
     def sentence_shape(self, pooling: ChosenPooling, choice: LayerChoice) -> tuple[int, ...]:
         """Return the shape of one sentence's vector."""
-        if pooling == "head" and self._head is not None:
-            return (self._head.dim,)
+        if pooling == "head" and self._sentence is not None:
+            return (self._sentence.config.dim,)
         return (self.require_context().sentence_dim,) if pooling == "weighted" else self.word_shape(choice)
 
     def choose_pooling(self, pooling: Pooling, layers: Layers | None) -> ChosenPooling:
         """Return the pooling to use if this one is asked for; InputError if it cannot be used."""
         if pooling not in get_args(Pooling):
             raise InputError(f"pooling is {pooling!r}; choose {', '.join(get_args(Pooling))}.")
-        if pooling == "head" and self._head is None:
+        if pooling == "head" and self._sentence is None:
             raise InputError(
                 "pooling is 'head', but this model has no sentence head; train one with elmo train --teacher, or "
                 "choose 'mean' or 'max'."
@@ -115,7 +116,7 @@ class Embedder:
             return pooling
         if layers is not None:
             return "mean"
-        return "head" if self._head is not None else "mean" if self._context is None else "weighted"
+        return "head" if self._sentence is not None else "mean" if self._context is None else "weighted"
 
     def pack(self, sentences: Sequence[Sequence[str]], batch_size: int | None = None) -> Iterable[CharBatch]:
         """Return batches of sentences of similar length."""
@@ -206,8 +207,9 @@ class Embedder:
         self, sentences: Sequence[Sequence[str]], batch_size: int | None, advance: Callable[[int, int], None]
     ) -> Array:
         """Return the vectors of the sentence head, which was trained on tokens, not on words of several tokens."""
-        head, choice = self._head, self.choose("all")
-        assert head is not None
+        assert self._sentence is not None
+        head, choice = self._head or SentenceEncoder(self._sentence.arrays), self.choose("all")
+        self._head = head
         tokens = [self._indexer.tokenization.read(words).units for words in sentences]
         vectors = np.zeros((len(tokens), head.dim), dtype=np.float32)
         for batch in self.pack(tokens, batch_size):

@@ -68,19 +68,20 @@ class BidirectionalEncoder:
     """Both directions of a language model of LSTMs."""
 
     def __init__(self, config: EncoderConfig, weights: Mapping[str, Any], workers: Workers, *, int8: bool) -> None:
-        sides = [
-            functools.partial(pack_stack, read_layers(config, weights, side), residual=config.residual, int8=int8)
-            for side in ("left_to_right", "right_to_left")
-        ]
-        self._stacks: Sequence[Stack] = workers.run(sides)
+
+        def pack(side: str) -> Stack:
+            return pack_stack(read_layers(config, weights, side), residual=config.residual, int8=int8)
+
+        self._stacks: Sequence[Stack] = workers.run(
+            [functools.partial(pack, side) for side in ("left_to_right", "right_to_left")]
+        )
         first, second = self._stacks
         self._compiled: tuple[CompiledStack, CompiledStack] | None = None
         if isinstance(first, CompiledStack) and isinstance(second, CompiledStack) and first.library.has_helper:
             self._compiled = first, second
         self._words_at_once = min(WORDS_AT_ONCE, first.words_at_once)
-        self._num_weights = sum(
-            weight.size for name, weight in weights.items() if name.startswith("left_to_right.layers.")
-        )
+        products_per_cell = 8 * config.output_dim + config.projected * config.output_dim
+        self._num_weights = config.num_layers * config.cell_dim * products_per_cell
         self._workers = workers
 
     def zero_state(self, num_rows: int) -> EncoderState:

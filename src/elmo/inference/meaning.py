@@ -25,7 +25,7 @@ from elmo.kernels.meaning import (
     quantize_rows,
 )
 from elmo.text.batch import CharBatch
-from elmo.text.vocabulary import Vocabulary, is_punctuation
+from elmo.text.vocabulary import Vocabulary
 
 Array = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
@@ -88,7 +88,7 @@ class Meaning:
         places, counts = _locate(batch, spans)
         positions = batch.word_index[batch.mask]
         words = [key if isinstance(key, str) else "" for key in batch.keys]
-        rows = np.array(self._table.find_rows(words), dtype=np.int64)
+        rows = self._table.find_rows(words)
         tokens = self._table.look_up_tokens(words, rows)
         tokens.weights[:2] = 0  # boundaries
         queries = positions[places[:, 2]]
@@ -220,16 +220,13 @@ def _add_phrases(tokens: Tokens, phrases: Sequence[Ids]) -> Tokens:
 
 def _gather_candidates(table: StaticTable, vocabulary: Vocabulary, softmaxes: Softmaxes) -> Candidates:
     """Return the frequent words of the vocabulary that the table has, each in its most frequent spelling."""
-    frequencies = vocabulary.log_frequencies()
-    special = {vocabulary.begin, vocabulary.end, vocabulary.unknown}
-    rows = table.find_rows(list(vocabulary.words))
-    ids: dict[int, int] = {}
-    for number in np.argsort(-frequencies, kind="stable").tolist():
-        word, row = vocabulary.words[number], rows[number]
-        if row != NO_ROW and row not in ids and word not in special and not is_punctuation(word):
-            ids[row] = number
-    chosen = np.array(sorted(ids)[:NUM_CANDIDATE_WORDS], dtype=np.int64)
-    words = np.array([ids[row] for row in chosen.tolist()], dtype=np.int64)
+    frequencies, rows = vocabulary.log_frequencies(), table.find_rows(vocabulary.words)
+    is_usable = rows != NO_ROW
+    is_usable[vocabulary.punctuation_ids] = is_usable[vocabulary.special_ids] = False
+    order = np.argsort(-frequencies, kind="stable")
+    order = order[is_usable[order]]
+    chosen, first = np.unique(rows[order], return_index=True)
+    chosen, words = chosen[:NUM_CANDIDATE_WORDS], order[first[:NUM_CANDIDATE_WORDS]]
     left_to_right, right_to_left = softmaxes
     if left_to_right is right_to_left and left_to_right.scales is not None:
         softmax, scales = left_to_right.weight[words], left_to_right.scales[words]

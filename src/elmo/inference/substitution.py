@@ -91,7 +91,7 @@ def find_substitutes(
 
 def _relate(table: StaticTable, vocabulary: Vocabulary, words: Sequence[str]) -> npt.NDArray[np.float64]:
     """Return the cosine (V,) of the vocabulary's words to the mean of some; -1 for words outside the table."""
-    rows = np.array(table.find_rows(list(vocabulary.words)), dtype=np.int64)
+    rows = table.find_rows(vocabulary.words)
     return np.where(rows == NO_ROW, -1.0, table.cosines(words)[rows].astype(np.float64))
 
 

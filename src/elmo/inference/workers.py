@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from elmo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 ResultT = TypeVar("ResultT")
 
@@ -45,10 +47,12 @@ class Workers:
         pool = self._open_pool()
         return [future.result() for future in [pool.submit(task) for task in tasks]]
 
-    def _open_pool(self) -> ThreadPoolExecutor:
+    def _open_pool(self) -> "ThreadPoolExecutor":
         process = os.getpid()
         pool = self._pools.get(process)
         if pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
             made = ThreadPoolExecutor(self.num_threads, thread_name_prefix="elmo")
             pool = self._pools.setdefault(process, made)  # atomic: no lock that a fork could find held
             if pool is not made:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from filelock import FileLock, Timeout
 
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
-from elmo.checkpoint.download import cache_folder
+from elmo.checkpoint.location import cache_folder
 from elmo.errors import InputError
 from elmo.files.durable import sync
 from elmo.model import Elmo

@@ -68,6 +68,12 @@ class Vocabulary:
         """Return the ids of words that attach to the word before them, such as 's."""
         return self._find("clitics", is_clitic)
 
+    @property
+    def special_ids(self) -> npt.NDArray[np.int64]:
+        """Return the ids of the begin, end and unknown words, as far as they are listed."""
+        special = (self.begin, self.end, self.unknown)
+        return np.array([self._ids[word] for word in special if word in self._ids], dtype=np.int64)
+
     def _find(self, name: str, matches: Callable[[str], bool]) -> npt.NDArray[np.int64]:
         # Not a cached_property: before Python 3.12 its lock can be held by another thread when a process forks.
         ids = self._matching.get(name)
@@ -96,7 +102,7 @@ class Vocabulary:
 
 def is_punctuation(word: str) -> bool:
     """Return whether a word has no letter or digit of any script, such as . and --."""
-    return not any(character.isalnum() for character in word)
+    return not (word.isalnum() or any(map(str.isalnum, word)))
 
 
 def is_clitic(word: str) -> bool:
