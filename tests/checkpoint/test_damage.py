@@ -118,9 +118,7 @@ def test_cached_word_vectors_are_a_table(hdf5_folder, tmp_path, shape):
         file["embedding"] = np.zeros(shape, np.float32)
     with pytest.raises(CheckpointError) as caught:
         open_checkpoint(hdf5_folder, token_embeddings=tmp_path / "cache.hdf5")
-    assert f"cache.hdf5 has an 'embedding' of shape {shape}; one vector per word was expected." in str(
-        caught.value
-    )
+    assert f"cache.hdf5 has an 'embedding' of shape {shape}; one vector of" in str(caught.value)
 
 
 def test_a_folder_in_place_of_a_file_is_said_to_be_one(hdf5_folder, elmo_folder, tmp_path):

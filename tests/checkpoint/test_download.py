@@ -1,12 +1,9 @@
 import hashlib
-import io
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,14 +16,11 @@ from .file_server import FileServer
 
 CONTENT = bytes(range(256)) * 2000  # several blocks of reading
 OTHER = CONTENT[::-1]
-NETWORK_ADVICE = (
-    "; check the network and try again (what arrived is kept and resumed), or give the path of a local copy."
-)
 
 
 @pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "_PAUSES_SECONDS", (0.0,) * len(download._PAUSES_SECONDS))
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 10_000)  # what a broken connection loses
 
 
 @pytest.fixture
@@ -47,8 +41,8 @@ def message_of(url: str, cache: Path, **options: object) -> str:
 
 
 def files_in(cache: Path) -> set[str]:
-    """What the cache holds besides its locks."""
-    return {path.name for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock"}
+    """What the cache holds besides its locks and records."""
+    return {path.name for path in cache.rglob("*") if path.is_file() and path.parent.name != "checksums"}
 
 
 def start_process(code: str, *arguments: object) -> subprocess.Popen[str]:
@@ -88,12 +82,7 @@ def test_a_file_is_downloaded_once(server: FileServer, url: str, tmp_path: Path)
     assert path.name == "weights.hdf5"
     assert fetch_url(url, cache=tmp_path) == path
     assert len(server.requests) == 1
-    assert files_in(tmp_path) == {"weights.hdf5", "checksums.json"}
-
-
-def test_the_default_cache_is_used(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "mine"))
-    assert fetch_url(url).is_relative_to(tmp_path / "mine")
+    assert files_in(tmp_path) == {"weights.hdf5"}
 
 
 def test_addresses_with_the_same_file_name_do_not_collide(server: FileServer, tmp_path: Path) -> None:
@@ -114,11 +103,10 @@ def test_a_folder_brings_files_together(server: FileServer, tmp_path: Path) -> N
     ("path", "name"),
     [
         ("/", "file"),
-        ("/%2E%2E", "file"),
         ("/a b/мо дель.zip", "мо_дель.zip"),
         ("/" + "ж" * 300 + ".gz", "ж" * 98 + ".gz"),
     ],
-    ids=["none", "parent folder", "foreign letters", "too long"],
+    ids=["none", "foreign letters", "too long"],
 )
 def test_file_names_are_safe_and_readable(server: FileServer, tmp_path: Path, path: str, name: str) -> None:
     sent = path.replace(" ", "%20").encode().decode("latin-1")
@@ -142,68 +130,37 @@ def test_a_body_without_length_is_taken_to_its_end(server: FileServer, url: str,
 # Broken connections
 
 
-@pytest.mark.parametrize("validator", ["ETag", "Last-Modified"])
-def test_a_broken_download_is_continued(server: FileServer, url: str, tmp_path: Path, validator: str) -> None:
-    server.validator = validator
-    # More breaks than tries in a row: each one that brings something new starts the count again.
-    server.break_after = [70_000] * 7
+def test_a_broken_download_is_resumed(server: FileServer, url: str, tmp_path: Path) -> None:
+    server.break_after = [70_000, 100_000]
     assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
-    assert server.ranges == [None] + [f"bytes={70_000 * n}-" for n in range(1, 8)]
+    assert server.ranges == [None, "bytes=70000-", "bytes=170000-"]
 
 
-def test_a_server_that_ignores_range_starts_again(server: FileServer, url: str, tmp_path: Path) -> None:
-    server.honours_range = False
-    server.break_after = [70_000, 60_000]
-    assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
-    assert server.ranges == [None, "bytes=70000-", "bytes=60000-"]
-
-
-@pytest.mark.parametrize("validator", ["weak", None])
-def test_without_a_validator_nothing_is_joined(
-    server: FileServer, url: str, tmp_path: Path, validator: str | None
-) -> None:
-    server.validator = validator
+def test_without_an_etag_nothing_is_joined(server: FileServer, url: str, tmp_path: Path) -> None:
+    server.sends_etag = False
     server.break_after = [70_000]
     assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
     assert server.ranges == [None, None]
 
 
-@pytest.mark.parametrize("honours_if_range", [True, False])
-@pytest.mark.parametrize("changed", [OTHER, OTHER[:-5], OTHER + b"longer", OTHER[:1000]])
+@pytest.mark.parametrize("changed", [OTHER, OTHER[:-5], OTHER[:1000]])
 def test_a_changed_file_is_not_joined_to_the_old_beginning(
-    server: FileServer, url: str, tmp_path: Path, changed: bytes, honours_if_range: bool
+    server: FileServer, url: str, tmp_path: Path, changed: bytes
 ) -> None:
-    server.break_after = [70_000] + [0] * len(download._PAUSES_SECONDS)
-    message_of(url, tmp_path)
+    server.break_after = [70_000, 0]
+    assert f"{url} cannot be downloaded (" in message_of(url, tmp_path)
     server.files["/models/weights.hdf5"] = changed
-    server.honours_if_range = honours_if_range
     assert fetch_url(url, cache=tmp_path).read_bytes() == changed
 
 
-def test_a_part_that_was_not_asked_for_is_not_joined(server: FileServer, url: str, tmp_path: Path) -> None:
-    server.honours_start = False
-    server.break_after = [70_000]
-    assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
-    assert server.ranges == [None, "bytes=70000-", None]
-
-
-def test_a_server_that_stays_broken_is_given_up(server: FileServer, url: str, tmp_path: Path) -> None:
-    tries = len(download._PAUSES_SECONDS)
-    server.break_after = [70_000] + [0] * tries
-    message = f"{url} cannot be downloaded: the connection broke off after 70000 of {len(CONTENT)} bytes"
-    assert message_of(url, tmp_path) == message + NETWORK_ADVICE
-    assert len(server.requests) == 1 + tries
-    assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
-    assert server.ranges[-1] == "bytes=70000-"
-
-
-def test_a_server_that_always_breaks_at_the_same_byte_is_given_up(
+def test_a_server_that_ignores_the_range_is_given_up_or_starts_again(
     server: FileServer, url: str, tmp_path: Path
 ) -> None:
     server.honours_range = False
-    server.break_after = [70_000] * 100
-    assert "broke off after 70000" in message_of(url, tmp_path)
-    assert len(server.requests) == 2 + len(download._PAUSES_SECONDS) - 1
+    server.break_after = [70_000]
+    assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
+    server.break_after = [70_000, 70_000]
+    assert "cannot be downloaded" in message_of(url, tmp_path / "other")
 
 
 def test_a_killed_process_is_continued_by_the_next(server: FileServer, url: str, tmp_path: Path) -> None:
@@ -212,10 +169,6 @@ def test_a_killed_process_is_continued_by_the_next(server: FileServer, url: str,
     code += "print(fetch_url(sys.argv[1], cache=Path(sys.argv[2])))"
     first = start_process(code, url, tmp_path)
     assert server.stalled.wait(60)
-    kept = 200_000 // download._READ_BYTES * download._READ_BYTES
-    while sum(path.stat().st_size for path in tmp_path.rglob("*.partial")) < kept:
-        assert first.poll() is None
-        time.sleep(0.005)
     first.send_signal(signal.SIGKILL)
     first.communicate()
     assert first.returncode == -signal.SIGKILL
@@ -223,21 +176,7 @@ def test_a_killed_process_is_continued_by_the_next(server: FileServer, url: str,
     server.released.set()
 
     assert Path(finish(start_process(code, url, tmp_path))).read_bytes() == CONTENT
-    assert server.ranges == [None, f"bytes={kept}-"]
-    assert files_in(tmp_path) == {"weights.hdf5", "checksums.json"}
-
-
-def test_a_process_killed_after_the_last_byte_needs_no_network(
-    server: FileServer, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def die(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(download, "_accept", die)
-        fetch_url(url, cache=tmp_path)
-    assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
-    assert len(server.requests) == 1
+    assert files_in(tmp_path) == {"weights.hdf5"}
 
 
 def test_two_processes_share_one_download(server: FileServer, url: str, tmp_path: Path) -> None:
@@ -248,7 +187,7 @@ def test_two_processes_share_one_download(server: FileServer, url: str, tmp_path
         from elmo.checkpoint import download
         lock = download.FileLock
         def announce(path):
-            if path.parent.name == "locks":
+            if path.parent.name == "checksums":
                 print("waiting", flush=True)
             return lock(path)
         download.FileLock = announce
@@ -268,56 +207,27 @@ def test_two_processes_share_one_download(server: FileServer, url: str, tmp_path
 # Servers that refuse, and no server
 
 
-@pytest.mark.parametrize(("status", "reason"), [(404, "Not Found"), (403, "Forbidden")])
-def test_a_refusal_is_said_at_once(server: FileServer, url: str, tmp_path: Path, status: int, reason: str) -> None:
+@pytest.mark.parametrize("status", [404, 403, 503])
+def test_a_refusal_is_said(server: FileServer, url: str, tmp_path: Path, status: int) -> None:
     server.statuses["/models/weights.hdf5"] = status
-    assert message_of(url, tmp_path) == (
-        f"{url} cannot be downloaded: the server answered HTTP {status} {reason}; check the address, or give"
-        " the path of a local copy."
-    )
-    assert len(server.requests) == 1
+    assert f"{url} cannot be downloaded ({status} " in message_of(url, tmp_path)
     assert files_in(tmp_path) == set()
 
 
-def test_a_failing_server_is_tried_again(server: FileServer, url: str, tmp_path: Path) -> None:
-    server.statuses["/models/weights.hdf5"] = 503
-    message = f"{url} cannot be downloaded: the server answered HTTP 503 Service Unavailable"
-    assert message_of(url, tmp_path) == message + NETWORK_ADVICE
-    assert len(server.requests) == 1 + len(download._PAUSES_SECONDS)
-
-
-def test_a_refused_connection_is_said_at_once(tmp_path: Path) -> None:
+def test_a_refused_connection_is_said(tmp_path: Path) -> None:
     with FileServer() as gone:
         url = gone.address + "/weights.hdf5"
-    message = message_of(url, tmp_path)
-    assert message.startswith(f"{url} cannot be downloaded: no connection (")
-    assert message.endswith("Connection refused)" + NETWORK_ADVICE)
-
-
-def test_an_unknown_host_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(*_: object, **__: object) -> None:
-        raise socket.gaierror(-2, "Name or service not known")
-
-    monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    assert message_of("https://nowhere.invalid/x.json", tmp_path) == (
-        "https://nowhere.invalid/x.json cannot be downloaded: no connection ([Errno -2] Name or service not"
-        " known)" + NETWORK_ADVICE
-    )
+    assert f"{url} cannot be downloaded (" in message_of(url, tmp_path)
 
 
 @pytest.mark.parametrize("address", ["ftp://host/x", "file:///etc/hosts", "http:///x", "small"])
 def test_only_web_addresses_are_fetched(tmp_path: Path, address: str) -> None:
-    assert message_of(address, tmp_path) == (
-        f"{address!r} is not an address that can be downloaded; expected http://… or https://…, or give a"
-        " local path."
-    )
+    assert f"{address!r} is not an http:// or https:// address" in message_of(address, tmp_path)
 
 
 def test_a_malformed_address_is_named(tmp_path: Path) -> None:
     message = message_of("http://[::1/x", tmp_path)
     assert message == "'http://[::1/x' is not an address (Invalid IPv6 URL); give one, or a local path."
-    message = message_of("http://host:port/x", tmp_path)
-    assert message.startswith("'http://host:port/x' is not an address (")
 
 
 def test_a_cache_that_cannot_be_written_is_named(server: FileServer, url: str, tmp_path: Path) -> None:
@@ -334,9 +244,8 @@ def test_a_cache_that_cannot_be_written_is_named(server: FileServer, url: str, t
 
 def test_local_files_only_makes_no_request(server: FileServer, url: str, tmp_path: Path) -> None:
     target = tmp_path / "models" / "weights.hdf5"
-    assert message_of(url, tmp_path, folder="models", local_files_only=True) == (
-        f"{url} is not in the cache ({target} does not exist) and local_files_only forbids downloading it;"
-        " allow the download once, or give the path of a local copy."
+    assert "local_files_only forbids downloading" in message_of(
+        url, tmp_path, folder="models", local_files_only=True
     )
     assert server.requests == []
     fetch_url(url, cache=tmp_path, folder="models")
@@ -349,12 +258,10 @@ def test_a_file_copied_in_by_hand_is_checked_and_recorded(url: str, tmp_path: Pa
     target.parent.mkdir()
     target.write_bytes(b"<html>")
     options = {"folder": "models", "local_files_only": True, "check": refuse_html}
-    assert message_of(url, tmp_path, **options) == (
-        f"{target} is not the expected file: it is HTML; delete it to download it again."
-    )
+    assert f"{target} is not the expected file: it is HTML;" in message_of(url, tmp_path, **options)
     target.write_bytes(CONTENT)
     assert fetch_url(url, cache=tmp_path, **options) == target
-    assert recorded(tmp_path) == {"models/weights.hdf5": sha256(CONTENT)}
+    assert record_of(tmp_path)["sha256"] == sha256(CONTENT)
 
 
 # What is accepted
@@ -365,17 +272,15 @@ def refuse_html(path: Path) -> None:
         raise CheckpointError("it is HTML.")
 
 
-def recorded(cache: Path) -> dict[str, str]:
-    entries = json.loads((cache / "checksums.json").read_text())
-    return {key: entry["sha256"] for key, entry in entries.items()}
+def record_of(cache: Path) -> dict[str, object]:
+    (path,) = (cache / "checksums").glob("*.json")
+    return json.loads(path.read_text())
 
 
 def test_a_wrong_file_is_refused_and_nothing_is_kept(server: FileServer, url: str, tmp_path: Path) -> None:
     server.files["/models/weights.hdf5"] = b"<html>Log in to the network</html>"
-    assert message_of(url, tmp_path, check=refuse_html) == (
-        f"{url} did not send the expected file: it is HTML; nothing was kept: look at the address in a"
-        " browser, or give the path of a local copy."
-    )
+    message = message_of(url, tmp_path, check=refuse_html)
+    assert f"{url} did not send the expected file: it is HTML; nothing was kept" in message
     assert files_in(tmp_path) == set()
     server.files["/models/weights.hdf5"] = CONTENT
     assert fetch_url(url, cache=tmp_path, check=refuse_html).read_bytes() == CONTENT
@@ -385,21 +290,13 @@ def test_another_file_at_the_second_download_is_refused(server: FileServer, url:
     path = fetch_url(url, cache=tmp_path, folder="models")
     path.unlink()
     server.files["/models/weights.hdf5"] = OTHER
-    assert message_of(url, tmp_path, folder="models") == (
-        f"{url} now sends a file with sha256 {sha256(OTHER)}, but its first download had sha256"
-        f" {sha256(CONTENT)}; nothing was kept: if the new file is the one you want, remove the entry"
-        f" 'models/weights.hdf5' from {tmp_path / 'checksums.json'} and try again, otherwise give the path of a"
-        " local copy."
-    )
-    assert files_in(tmp_path) == {"checksums.json"}
-    (tmp_path / "checksums.json").write_text("{}")
+    message = message_of(url, tmp_path, folder="models")
+    assert f"{url} now sends a file with sha256 {sha256(OTHER)}" in message and sha256(CONTENT) in message
+    assert files_in(tmp_path) == set()
+    (record,) = (tmp_path / "checksums").glob("*.json")
+    assert f"delete {record} and try again" in message
+    record.unlink()
     assert fetch_url(url, cache=tmp_path, folder="models").read_bytes() == OTHER
-
-
-def test_the_same_file_may_be_downloaded_again(server: FileServer, url: str, tmp_path: Path) -> None:
-    fetch_url(url, cache=tmp_path).unlink()
-    assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
-    assert len(server.requests) == 2
 
 
 def test_an_untouched_file_is_not_hashed_again(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -421,10 +318,7 @@ def test_a_changed_cached_file_is_an_error(url: str, tmp_path: Path, changed: by
     path = fetch_url(url, cache=tmp_path)
     path.write_bytes(changed)
     os.utime(path, ns=(1, 1))
-    assert message_of(url, tmp_path) == (
-        f"{path} has a checksum mismatch: its sha256 is {sha256(changed)}, but {sha256(CONTENT)} was recorded "
-        "when it was downloaded; delete it to download it again."
-    )
+    assert f"{path} has a checksum mismatch: its sha256 is {sha256(changed)}" in message_of(url, tmp_path)
 
 
 def test_a_read_only_cache_can_be_used(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -437,37 +331,10 @@ def test_a_read_only_cache_can_be_used(url: str, tmp_path: Path, monkeypatch: py
     assert fetch_url(url, cache=tmp_path) == path
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"a": 1}', '{"a": {"sha": "x"}}'])
-def test_a_damaged_record_is_named(url: str, tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ["{", "[]", '{"a": 1}'])
+def test_a_file_with_a_damaged_record_is_hashed_again(url: str, tmp_path: Path, text: str) -> None:
     fetch_url(url, cache=tmp_path)
-    (tmp_path / "checksums.json").write_text(text)
-    message = message_of(url, tmp_path)
-    assert message.startswith(f"{tmp_path / 'checksums.json'} is not a list of checksums (")
-    assert message.endswith("); delete it, and the cached files are hashed again.")
-
-
-# What is shown
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_progress_is_shown_on_a_terminal_only(
-    server: FileServer,
-    url: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    fetch_url(url, cache=tmp_path / "a")
-    assert capfd.readouterr() == ("", "")
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("COLUMNS", "120")
-    server.break_after = [70_000]
-    fetch_url(url, cache=tmp_path / "b")
-    assert "weights.hdf5" in terminal.getvalue()
-    assert "512.0/512.0 kB" in terminal.getvalue()
-    assert capfd.readouterr().out == ""
+    (record,) = (tmp_path / "checksums").glob("*.json")
+    record.write_text(text)
+    assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
+    assert record_of(tmp_path)["sha256"] == sha256(CONTENT)

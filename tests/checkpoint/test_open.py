@@ -185,13 +185,13 @@ def test_an_archive_without_a_model_says_so(tmp_path):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("", "The model is '', which names no file or folder; give its path"),
-        ("a\0b", r"The model is 'a\\x00b', which names no file or folder"),
-        (3, "The model is 3; a path was expected, as a string or a Path"),
-        (b"model", "The model is b'model'; a path was expected"),
+        ("", "The model is ''; give the path of a file or folder"),
+        ("a\0b", r"The model is 'a\\x00b'; give the path"),
+        (3, "The model is 3; give the path"),
+        (b"model", "The model is b'model'; give the path"),
         (
             "~nobody-of-that-name/x",
-            "The model is '~nobody-of-that-name/x', but the home folder of that user is unknown; give",
+            "The model is '~nobody-of-that-name/x', but Could not determine home directory",
         ),
         ("x" * 5000, "x could not be read: File name too long"),
     ],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmo import Elmo
-from elmo.vectors.single_file import vectors_to_json
+from elmo.vectors.formats import vectors_to_json
 from tests.cli.conftest import Run
 
 # A slash and a duplicate broke AllenNLP's files, U+2028 breaks str.splitlines, NUL breaks numpy's strings.

@@ -117,7 +117,7 @@ def test_ctrl_c_is_one_line_and_the_command_goes_on_later(tmp_path):
         command, env={**os.environ, "PYTHONPATH": str(SOURCE)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     deadline = time.monotonic() + 60
-    while not (output / ".preparing" / "parts").exists():
+    while not (output / ".preparing" / "plan.json").exists():
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.01)
     time.sleep(0.5)  # the workers are at it; the answer is the same if they are not yet

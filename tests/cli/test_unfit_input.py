@@ -20,7 +20,7 @@ def test_a_pdf_is_refused_by_every_command(run, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "paper.txt").write_bytes(b"%PDF-1.7\nSome words\n")
     message = run(*["paper.txt" if part == "FILE" else part for part in command]).message()
-    assert message == "paper.txt is a PDF document, not text; extract its text first, for example with pdftotext."
+    assert message == "paper.txt is a PDF document, not text; convert it to plain text first."
     assert [path.name for path in tmp_path.iterdir() if path.name != "corpus"] == ["paper.txt"]
 
 

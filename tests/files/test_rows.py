@@ -38,11 +38,10 @@ def test_a_json_array_gives_each_object_with_its_line():
     ("text", "message"),
     [
         ('{"a": 1}', "x.json, line 1: a JSON array of objects was expected."),
-        ('[{"a": 1},\n', "x.json, line 2: the array ends without its ]; the file seems to be truncated."),
         ("[\n5]", "x.json, line 2, holds 5; a JSON object was expected."),
-        ('[{"a": 1}\n {"a": 2}]', "x.json, line 2: '{\"a\": 2}]' between two objects of the array; a comma"),
-        ('[{"a": 1}]\n{"a": 2}', "x.json, line 2: '{\"a\": 2}' follows the end of the array; put all objects"),
-        ('[{"a": }]', "x.json, line 1, is not JSON (Expecting value)."),
+        ('[{"a": 1}\n {"a": 2}]', "x.json, line 2, is not a JSON array ("),
+        ('[{"a": 1}]\n{"a": 2}', "x.json, line 2, is not a JSON array ("),
+        ("[" * 100_000, "x.json, line 1, is not a JSON array ("),
     ],
 )
 def test_a_broken_array_names_file_and_line(text, message):

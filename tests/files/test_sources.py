@@ -12,14 +12,10 @@ from elmo import InputError
 from elmo.files.sources import InputFile, Lines, expand_pattern, find_sources, read_lines, refuse_binary
 
 KINDS = [
-    ("a.pdf", b"%PDF-1.7\nplain words", "is a PDF document, not text; extract its text first, for example with"),
+    ("a.pdf", b"%PDF-1.7\nplain words", "is a PDF document, not text; convert it to plain text first."),
     ("a.txt", b"%PDF-1.7\nplain words", "is a PDF document, not text"),
-    ("a.docx", b"PK\x03\x04rest", "is a Word document, not text; save it as plain text or CSV first."),
-    ("a.xlsx", b"PK\x03\x04rest", "is an Excel table, not text"),
-    ("a.zip", b"PK\x03\x04rest", "is a zip archive, not text; unpack it first."),
-    ("a.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "is an old Office document, not text"),
-    ("a.png", b"\x89PNG\r\n\x1a\n", "is a PNG image, not text; only text can be read."),
-    ("a.jpg", b"\xff\xd8\xff\xe0", "is a JPEG image, not text"),
+    ("a.docx", b"PK\x03\x04rest", "is a zip archive or an Office document, not text"),
+    ("a.png", b"\x89PNG\r\n\x1a\n", "is a PNG image, not text"),
 ]
 
 
@@ -96,7 +92,6 @@ def test_an_input_that_changes_is_noticed(tmp_path):
     read = []
     whole = InputFile.of(source, read.append)
     assert sum(read) == 3 and whole.to_dict()["sha256"] == hashlib.sha256(b"one").hexdigest()
-    whole.check_unchanged()
+    assert not whole.is_changed()
     path.write_text("longer")
-    with pytest.raises(InputError, match=r"a.txt was changed while it was read; run the same command again"):
-        whole.check_unchanged()
+    assert whole.is_changed()

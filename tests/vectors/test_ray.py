@@ -56,7 +56,7 @@ def test_two_ray_workers_write_the_same_folder(tiny_model, text_file, tmp_path, 
         engine="ray",
         workers=2,
         threads=2,
-        progress=lambda progress: words.append(progress.num_words),
+        progress=lambda num_words, num_bytes: words.append(num_words),
     )
     assert sum(words) == vectors.manifest.values["counts"]["num_words"]
     assert read_all(tmp_path / "out") == read_all(tmp_path / "whole")
@@ -66,8 +66,8 @@ def test_a_ray_worker_killed_midway_is_replaced(tiny_model, text_file, tmp_path,
     embed_files(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
     killed = []
 
-    def kill_one(progress):
-        if progress.num_words and not killed:
+    def kill_one(num_words, num_bytes):
+        if num_words and not killed:
             killed.append(worker_processes()[0])
             os.kill(killed[0], signal.SIGKILL)
 

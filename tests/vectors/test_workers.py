@@ -35,8 +35,8 @@ def test_two_processes_and_a_killed_one_write_the_same_folder(tiny_model, text_f
     embed_files(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
     killed = []
 
-    def kill_one(progress):
-        if progress.num_words and not killed:
+    def kill_one(num_words, num_bytes):
+        if num_words and not killed:
             killed.append(workers()[0])
             os.kill(killed[0], signal.SIGKILL)
 
@@ -48,7 +48,7 @@ def test_two_processes_and_a_killed_one_write_the_same_folder(tiny_model, text_f
 
 @pytest.mark.slow
 def test_a_part_whose_workers_always_die_ends_the_job(tiny_model, text_file, tmp_path, workers):
-    def kill_all(progress):
+    def kill_all(num_words, num_bytes):
         for process in workers():
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)

@@ -44,7 +44,7 @@ from elmo.progress import Advance, progress_bar
 from elmo.text.sentence_input import Sentence
 from elmo.text.units import Tokenization
 from elmo.vectors.embed import embed_files
-from elmo.vectors.folder import is_vector_folder
+from elmo.vectors.folder import VECTORS
 from elmo.vectors.formats import VectorRow
 from elmo.vectors.reading import Vectors, open_folder
 from elmo.vectors.settings import VectorSettings
@@ -342,7 +342,7 @@ def build_index(
     """
     require_faiss()
     folder = Path(folder)
-    folders = [name for name in names if is_vector_folder(Path(name))]
+    folders = [name for name in names if VECTORS.is_described(Path(name))]
     sources = find_corpus([name for name in names if name not in folders]) if len(folders) < len(names) else []
     opened = [_open_vectors(name, model) for name in folders]
     keys = tuple(key for key in choose_layers(layers, model) if key != 0)

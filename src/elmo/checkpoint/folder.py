@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from elmo.checkpoint.checkpoint import Checkpoint, check_weights
 from elmo.checkpoint.components import ContextLayer, SentenceHead
@@ -82,25 +82,23 @@ def read_folder(folder: Location) -> Checkpoint:
     origin = header.get("origin", {})
     if not isinstance(origin, dict) or not all(isinstance(value, str) for value in origin.values()):
         raise CheckpointError(f"{path} has the origin {origin!r:.80}; an object of strings was expected.")
-    lists = _Lists(folder, header)
     try:
-        context = _read_context(folder, header.get("context"), lists)
-        sentence = _read_sentence(folder, header.get("sentence"))
+        context, sentence = _read_context(folder, header), _read_sentence(folder, header)
     except (OverflowError, RecursionError) as error:
         raise CheckpointError(f"{path} has an impossible setting: {error}.") from error
-    table = config.words or config.softmax
-    vocabulary = lists.read(VOCABULARY_FILE, table.num_words if table else MAX_LIST_ENTRIES)
+    table, characters = config.words or config.softmax, config.characters
+    vocabulary = _read_list(folder, header, VOCABULARY_FILE, table.num_words if table else MAX_LIST_ENTRIES)
     return Checkpoint(
         config=config,
         weights=weights,
         vocabulary=vocabulary,
-        characters=lists.read(CHARACTERS_FILE, config.characters.num_characters if config.characters else 0),
+        characters=_read_list(folder, header, CHARACTERS_FILE, characters.num_characters if characters else 0),
         origin=origin,
-        word_counts=_read_counts(lists, folder / COUNTS_FILE, len(vocabulary or ())),
+        word_counts=_read_counts(folder, header, len(vocabulary or ())),
         card=read_card(folder / CARD_FILE),
         storage=weights.storage,
         context=context,
-        aliases=_read_aliases(lists, folder / ALIASES_FILE),
+        aliases=_read_aliases(folder, header),
         sentence=sentence,
     )
 
@@ -171,58 +169,58 @@ def write_json(path: Path, value: object) -> None:
     replace_file(path, f"{json.dumps(value, indent=2, ensure_ascii=False)}\n".encode())
 
 
-class _Lists:
-    """The text files of a model folder, one entry per line, checked against the hashes in config.json."""
-
-    def __init__(self, folder: Location, header: Mapping[str, Any]) -> None:
-        self._folder = folder
-        self._hashes: Any = None  # unknown, in folders of earlier versions
-        if header["version"] >= _HASHED_LISTS_VERSION:
-            self._hashes = header.get("lists")
-            if not isinstance(self._hashes, dict):
-                raise CheckpointError(
-                    f"{folder / CONFIG_FILE} has the lists {self._hashes!r:.80}; an object with the hash of each "
-                    "was expected."
-                )
-
-    def read(self, name: str, max_entries: int, max_entry_bytes: int = MAX_ENTRY_BYTES) -> tuple[str, ...] | None:
-        """Return the entries of a list, or None if the model has none; CheckpointError if there are too many."""
-        path = self._folder / name
-        if not (path.is_file() if self._hashes is None else name in self._hashes):
-            return None
-        entries, sha256 = read_lines(path, max_entries=max_entries, max_entry_bytes=max_entry_bytes)
-        if self._hashes is not None and sha256 != self._hashes[name]:
-            raise CheckpointError(
-                f"{path} does not belong to the {CONFIG_FILE} beside it (its SHA-256 is {sha256}, but "
-                f"{self._hashes[name]} was recorded); save or copy the model again."
-            )
-        return tuple(entries)
-
-
-def _read_component(folder: Location, name: str, header: Any, file_name: str) -> tuple[Any, dict[str, Array]]:
-    """Return the settings and the arrays of a component."""
-    if not isinstance(header, dict) or set(header) != {"content_hash", "settings"}:
+def _read_list(
+    folder: Location,
+    header: Mapping[str, Any],
+    name: str,
+    max_entries: int,
+    max_entry_bytes: int = MAX_ENTRY_BYTES,
+) -> tuple[str, ...] | None:
+    """Return the entries of a text file, one per line, or None if the model has none; check the recorded hash."""
+    path, hashes = folder / name, cast(Any, header.get("lists"))
+    is_hashed = header["version"] >= _HASHED_LISTS_VERSION
+    if is_hashed and not isinstance(hashes, dict):
         raise CheckpointError(
-            f"{folder / CONFIG_FILE} has the {name} {header!r:.80}; its settings and content_hash were expected."
+            f"{folder / CONFIG_FILE} has the lists {hashes!r:.80}; an object with the hash of each was expected."
         )
-    return header["settings"], _read_arrays(folder / file_name, header["content_hash"])
-
-
-def _read_context(folder: Location, header: Any, lists: _Lists) -> ContextLayer | None:
-    if header is None:
+    if not (name in hashes if is_hashed else path.is_file()):
         return None
-    settings, arrays = _read_component(folder, "context", header, CONTEXT_FILE)
+    entries, sha256 = read_lines(path, max_entries=max_entries, max_entry_bytes=max_entry_bytes)
+    if is_hashed and sha256 != hashes[name]:
+        raise CheckpointError(
+            f"{path} does not belong to the {CONFIG_FILE} beside it (its SHA-256 is {sha256}, but "
+            f"{hashes[name]} was recorded); save or copy the model again."
+        )
+    return tuple(entries)
+
+
+def _read_component(
+    folder: Location, header: Mapping[str, Any], name: str, file_name: str
+) -> tuple[Any, dict[str, Array]]:
+    """Return the settings and the arrays of a component."""
+    described = header[name]
+    if not isinstance(described, dict) or set(described) != {"content_hash", "settings"}:
+        raise CheckpointError(
+            f"{folder / CONFIG_FILE} has the {name} {described!r:.80}; settings and content_hash were expected."
+        )
+    return described["settings"], _read_arrays(folder / file_name, described["content_hash"])
+
+
+def _read_context(folder: Location, header: Mapping[str, Any]) -> ContextLayer | None:
+    if header.get("context") is None:
+        return None
+    settings, arrays = _read_component(folder, header, "context", CONTEXT_FILE)
     config = ContextConfig.from_dict(settings)
-    words = lists.read(CONTEXT_WORDS_FILE, len(arrays.get("scales", ())))
+    words = _read_list(folder, header, CONTEXT_WORDS_FILE, len(arrays.get("scales", ())))
     if words is None:
         raise CheckpointError(f"{folder / CONTEXT_WORDS_FILE} is missing; save or copy the model again.")
     return ContextLayer(config, words, arrays)
 
 
-def _read_sentence(folder: Location, header: Any) -> SentenceHead | None:
-    if header is None:
+def _read_sentence(folder: Location, header: Mapping[str, Any]) -> SentenceHead | None:
+    if header.get("sentence") is None:
         return None
-    settings, arrays = _read_component(folder, "sentence", header, SENTENCE_FILE)
+    settings, arrays = _read_component(folder, header, "sentence", SENTENCE_FILE)
     return SentenceHead(SentenceConfig.from_dict(settings), arrays)
 
 
@@ -236,22 +234,24 @@ def _read_arrays(path: Location, expected_hash: object) -> dict[str, Array]:
     return arrays
 
 
-def _read_counts(lists: _Lists, path: Location, num_words: int) -> tuple[int, ...] | None:
-    lines = lists.read(path.name, num_words, _MAX_COUNT_DIGITS + 2)
+def _read_counts(folder: Location, header: Mapping[str, Any], num_words: int) -> tuple[int, ...] | None:
+    lines = _read_list(folder, header, COUNTS_FILE, num_words, _MAX_COUNT_DIGITS + 2)
     if lines is None:
         return None
-    if not all(line.isascii() and line.isdigit() and len(line) <= _MAX_COUNT_DIGITS for line in lines):
-        raise CheckpointError(f"{path} is damaged: one whole number per line was expected; get the model again.")
+    if not all(line.isdecimal() and line.isascii() and len(line) <= _MAX_COUNT_DIGITS for line in lines):
+        raise CheckpointError(
+            f"{folder / COUNTS_FILE} is damaged: each line must be a number; get the model again."
+        )
     return tuple(map(int, lines))
 
 
-def _read_aliases(lists: _Lists, path: Location) -> dict[str, str]:
+def _read_aliases(folder: Location, header: Mapping[str, Any]) -> dict[str, str]:
     """Return the pairs of a list whose lines are a token, a space and the token to use instead."""
-    pairs = [line.split(" ") for line in lists.read(path.name, _MAX_ALIASES) or ()]
+    pairs = [line.split(" ") for line in _read_list(folder, header, ALIASES_FILE, _MAX_ALIASES) or ()]
     if not all(len(pair) == 2 and all(pair) for pair in pairs):
         raise CheckpointError(
-            f"{path} is damaged: a token, a space and the token to use instead were expected on each line; get "
-            "the model again."
+            f"{folder / ALIASES_FILE} is damaged: each line must be a token, a space and the token to use "
+            "instead; get the model again."
         )
     return dict(pairs)
 
@@ -278,14 +278,14 @@ def _write_files(checkpoint: Checkpoint, folder: Path, storage: Storage) -> None
         "model": checkpoint.config.to_dict(),
         "lists": {},
     }
-    _write_arrays(stored, folder / WEIGHTS_FILE, weights_hash)
+    write_tensors(folder / WEIGHTS_FILE, stored, {"content_hash": weights_hash})
     context, counts = checkpoint.context, checkpoint.word_counts
     components = {"context": (context, CONTEXT_FILE), "sentence": (checkpoint.sentence, SENTENCE_FILE)}
     for name, (component, file_name) in components.items():
         if component is not None:
             component_hash = component.content_hash()
             header[name] = {"content_hash": component_hash, "settings": component.config.to_dict()}
-            _write_arrays(component.arrays, folder / file_name, component_hash)
+            write_tensors(folder / file_name, component.arrays, {"content_hash": component_hash})
     for name, entries in (
         (CONTEXT_WORDS_FILE, None if context is None else context.words),
         (VOCABULARY_FILE, checkpoint.vocabulary),
@@ -298,8 +298,3 @@ def _write_files(checkpoint: Checkpoint, folder: Path, storage: Storage) -> None
             header["lists"][name] = hashlib.sha256(content).hexdigest()
             (folder / name).write_bytes(content)
     write_json(folder / CONFIG_FILE, header)
-
-
-def _write_arrays(arrays: Mapping[str, Array], path: Path, recorded_hash: str) -> None:
-    types = {name: (array.dtype, array.shape) for name, array in arrays.items()}
-    write_tensors(path, types, arrays.__getitem__, {"content_hash": recorded_hash})

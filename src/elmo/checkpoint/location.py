@@ -35,18 +35,14 @@ def cache_folder() -> Path:
     return (Path(caches) if caches else Path.home() / ".cache") / "modern-elmo"
 
 
-def as_path(given: object, what: str) -> Path:
+def as_path(value: object, what: str) -> Path:
     """Return the path that the argument `what` names, with `~` expanded."""
-    if not isinstance(given, str | Path):
-        raise CheckpointError(f"{what} is {given!r:.80}; a path was expected, as a string or a Path.")
-    if given == "" or "\0" in str(given):
-        raise CheckpointError(f"{what} is {given!r:.80}, which names no file or folder; give its path.")
     try:
-        return Path(given).expanduser()
+        if isinstance(value, str | Path) and value != "" and "\0" not in str(value):
+            return Path(value).expanduser()
     except RuntimeError as error:
-        raise CheckpointError(
-            f"{what} is {str(given)!r}, but the home folder of that user is unknown; give the whole path."
-        ) from error
+        raise CheckpointError(f"{what} is {str(value)!r}, but {error}; give the whole path.") from error
+    raise CheckpointError(f"{what} is {value!r:.80}; give the path of a file or folder, as a string or a Path.")
 
 
 def parent_of(path: Location) -> Location:

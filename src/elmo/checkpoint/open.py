@@ -122,19 +122,19 @@ def _open_archive(path: Path) -> Location:
                 "so the archive was not opened."
             )
     root: Location = zipfile.Path(archive)
-    found, waiting = [], [root]
+    models, waiting = [], [root]
     while waiting:
         folder = waiting.pop()
         if recognize(folder):
-            found.append(folder)
+            models.append(folder)
         else:
             waiting += [entry for entry in list_folder(folder) if entry.is_dir() and entry.name != _NOT_OURS]
-    if len(found) > 1:
-        names = [folder.name for folder in sorted(found, key=str)]
+    if len(models) > 1:
+        names = [folder.name for folder in sorted(models, key=str)]
         raise CheckpointError(
             f"{path} holds several models ({' and '.join(names[:3])}); unpack it and give the path of one."
         )
-    return found[0] if found else root
+    return models[0] if models else root
 
 
 def _read(path: Location, format: Format | None, token_embeddings: Path | None) -> Checkpoint:

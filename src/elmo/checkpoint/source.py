@@ -5,7 +5,6 @@ The environment variable ELMO_MIRROR replaces the address of the four models tha
 hub only model files are transferred: a training state or a corpus beside them is not.
 """
 
-import difflib
 import functools
 import importlib.util
 import json
@@ -14,12 +13,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from elmo.checkpoint.folder import CARD_FILE, FILES
-from elmo.checkpoint.formats.bilm import read_options
 from elmo.checkpoint.location import HDF5_SUFFIXES, as_path, cache_folder, read_json, unreadable
-from elmo.config import EncoderConfig
 from elmo.errors import CheckpointError, first_line
 from elmo.files.durable import current_folder
 from elmo.text.units import main_script
@@ -35,16 +31,12 @@ _FILE_SUFFIXES = (*HDF5_SUFFIXES, ".zip", ".json", ".index")
 RUN_FILE, BEST_FILE, CHECKPOINTS = "run.json", "best.json", "checkpoints"
 _CHECKPOINT_NAME = re.compile(r"update-\d{8,}")
 BASE_ADDRESS = "https://allennlp.s3.amazonaws.com/models/elmo/"
-# Hosts and paths under which the same storage bucket has been quoted over the years.
-_KNOWN_BASES = (
-    "allennlp.s3.amazonaws.com/models/elmo/",
-    "allennlp.s3-us-west-2.amazonaws.com/models/elmo/",
-    "allennlp.s3.us-west-2.amazonaws.com/models/elmo/",
-    "s3-us-west-2.amazonaws.com/allennlp/models/elmo/",
-    "s3.us-west-2.amazonaws.com/allennlp/models/elmo/",
-    "s3.amazonaws.com/allennlp/models/elmo/",
+# The forms in which the same storage bucket has been quoted over the years.
+_PUBLISHED_ADDRESS = re.compile(
+    r"https?://(?:allennlp\.s3(?:[.-]us-west-2)?\.amazonaws\.com|s3(?:[.-]us-west-2)?\.amazonaws\.com/allennlp)"
+    r"/models/elmo/(?P<path>[^?#]+)"
 )
-_TFHUB_PATHS = tuple(f"/google/elmo/{version}" for version in (1, 2, 3))
+_TFHUB_ADDRESS = re.compile(r"https?://(?:www\.)?tfhub\.dev/google/elmo/[123]/?(?:\?.*)?")
 
 # Matched against the whole path inside the repository.
 MODEL_FILES = (
@@ -66,16 +58,16 @@ def installed_models() -> dict[str, Path]:
     """
     from importlib.metadata import entry_points  # here, because it takes as long to import as this module
 
-    found = {}
+    folders = {}
     for entry in entry_points(group=ENTRY_POINTS):
         try:
             spec = importlib.util.find_spec(entry.value)
         except (ImportError, ValueError):
             spec = None
         for folder in spec.submodule_search_locations or () if spec is not None else ():
-            found[entry.name] = Path(folder)
+            folders[entry.name] = Path(folder)
     embedded = sorted(MODELS_FOLDER.iterdir()) if MODELS_FOLDER.is_dir() else []
-    return {**found, **{folder.name: folder for folder in embedded if (folder / "config.json").is_file()}}
+    return {**folders, **{folder.name: folder for folder in embedded if (folder / "config.json").is_file()}}
 
 
 def list_models() -> list[str]:
@@ -142,12 +134,12 @@ def _may_be_on_hub(name: str) -> bool:
 
 def best_checkpoint(run: Path) -> Path:
     """Return the checkpoint that is recorded as best (by validation perplexity), or the last if none is."""
-    found = list_checkpoints(run)
-    if (best := read_best(run)) is not None and run / CHECKPOINTS / best[1] in found:
+    checkpoints = list_checkpoints(run)
+    if (best := read_best(run)) is not None and run / CHECKPOINTS / best[1] in checkpoints:
         return run / CHECKPOINTS / best[1]
-    if not found:
+    if not checkpoints:
         raise CheckpointError(f"The training run in {run} has no checkpoint yet; wait for the first one.")
-    return found[-1]
+    return checkpoints[-1]
 
 
 def list_checkpoints(run: Path) -> list[Path]:
@@ -185,24 +177,6 @@ class OfficialModel:
 
     alias: str
     stem: str
-    cell_dim: int
-    output_dim: int
-    num_highways: int
-    num_layers: int = 2
-
-    def check_options(self, path: Path) -> None:
-        """Raise CheckpointError unless `path` holds the options of this very model."""
-        check_json(path)
-        config = read_options(read_json(path), "it")
-        assert isinstance(config.encoder, EncoderConfig)
-        for name, value, expected in (
-            ("lstm.n_layers", config.encoder.num_layers, self.num_layers),
-            ("lstm.dim", config.encoder.cell_dim, self.cell_dim),
-            ("lstm.projection_dim", config.encoder.output_dim, self.output_dim),
-            ("char_cnn.n_highway", config.characters and config.characters.num_highways, self.num_highways),
-        ):
-            if value != expected:
-                raise CheckpointError(f"it has {name} {value}, but the model {self.alias!r} has {expected}")
 
     @property
     def options_path(self) -> str:
@@ -215,28 +189,23 @@ class OfficialModel:
         return f"{self.stem}/elmo_{self.stem}_weights.hdf5"
 
 
-_OFFICIAL = (
-    OfficialModel("small", "2x1024_128_2048cnn_1xhighway", 1024, 128, 1),
-    OfficialModel("medium", "2x2048_256_2048cnn_1xhighway", 2048, 256, 1),
-    OfficialModel("original", "2x4096_512_2048cnn_2xhighway", 4096, 512, 2),
-    OfficialModel("original-5.5b", "2x4096_512_2048cnn_2xhighway_5.5B", 4096, 512, 2),
-)
-OFFICIAL = {model.alias: model for model in _OFFICIAL}
+_STEMS = {
+    "small": "2x1024_128_2048cnn_1xhighway",
+    "medium": "2x2048_256_2048cnn_1xhighway",
+    "original": "2x4096_512_2048cnn_2xhighway",
+    "original-5.5b": "2x4096_512_2048cnn_2xhighway_5.5B",
+}
+OFFICIAL = {alias: OfficialModel(alias, stem) for alias, stem in _STEMS.items()}
 
 
 def fetch_official(alias: str, *, cache: Path | None = None, local_files_only: bool = False) -> Path:
     """Download an official model unless the cache has it, and return the folder with its two files."""
-    if alias not in OFFICIAL:
-        near = difflib.get_close_matches(alias, OFFICIAL, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise CheckpointError(f"No official model is called {alias!r}; {hint}known: {', '.join(OFFICIAL)}.")
-    from elmo.checkpoint.download import fetch_url  # here, because http.client and filelock load slowly
+    from elmo.checkpoint.download import fetch_url  # here, because filelock loads slowly
 
-    model = OFFICIAL[alias]
-    cache = cache_folder() if cache is None else cache
+    model, cache = OFFICIAL[alias], cache_folder() if cache is None else cache
     base = (os.environ.get("ELMO_MIRROR") or BASE_ADDRESS).rstrip("/") + "/"
     # The small file first: a wrong address shows before hundreds of megabytes are on their way.
-    for path, check in ((model.options_path, model.check_options), (model.weights_path, check_hdf5)):
+    for path, check in ((model.options_path, check_json), (model.weights_path, check_hdf5)):
         folder = f"official/{alias}"
         fetch_url(base + path, cache=cache, folder=folder, local_files_only=local_files_only, check=check)
     return cache / "official" / alias
@@ -244,19 +213,11 @@ def fetch_official(alias: str, *, cache: Path | None = None, local_files_only: b
 
 def official_alias_of(url: str) -> str | None:
     """Return the official model that a public address of its options, weights or TF-Hub page belongs to."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return None
-    if parts.scheme not in ("http", "https"):
-        return None
-    host = (parts.hostname or "").removeprefix("www.")
-    if host == "tfhub.dev":
-        # The TensorFlow module has the weights of the original model.
-        return "original" if parts.path.rstrip("/") in _TFHUB_PATHS else None
-    for model in OFFICIAL.values():
-        for path in (model.options_path, model.weights_path):
-            if host + parts.path in {base + path for base in _KNOWN_BASES}:
+    if _TFHUB_ADDRESS.fullmatch(url):
+        return "original"  # the TensorFlow module has the weights of the original model
+    if published := _PUBLISHED_ADDRESS.fullmatch(url):
+        for model in OFFICIAL.values():
+            if published["path"] in (model.options_path, model.weights_path):
                 return model.alias
     return None
 
@@ -272,11 +233,11 @@ def check_hdf5(path: Path) -> None:
 def check_json(path: Path) -> None:
     """Raise CheckpointError unless `path` holds one JSON object."""
     try:
-        value = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"it is not JSON but begins with {_beginning(path)!r}") from error
-    if not isinstance(value, dict):
-        raise CheckpointError(f"it is a JSON {type(value).__name__}, not an object")
+        if isinstance(json.loads(path.read_bytes()), dict):
+            return
+    except (ValueError, RecursionError):
+        pass
+    raise CheckpointError(f"it is not a JSON object but begins with {_beginning(path)!r}")
 
 
 def _beginning(path: Path) -> str:
@@ -367,33 +328,23 @@ def _explain_download(repo_id: str, revision: str | None, local_files_only: bool
         return f"{name} does not exist or is private; check the name, or log in with `hf auth login`."
     if isinstance(error, errors.RevisionNotFoundError):
         return f"{name} has no revision {revision!r}; check the name of the branch, tag or commit."
-    if isinstance(error, errors.LocalEntryNotFoundError):
-        if local_files_only:
-            return (
-                f"{name} is not (or not completely) in the cache and local_files_only forbids downloading it; "
-                "allow the download once, or give a local folder."
-            )
+    if local_files_only and isinstance(error, errors.LocalEntryNotFoundError):
         return (
-            f"{name} is not (or not completely) in the cache and the hub gave no usable answer "
-            f"({first_line(error.__cause__ or error)}); check the network, or give a local folder."
+            f"{name} is not (or not completely) in the cache and local_files_only forbids downloading it; allow "
+            "the download once, or give a local folder."
         )
-    reason = first_line(error)
+    reason = first_line(error.__cause__ or error)
     return f"{name} cannot be downloaded ({reason}); check the network and try again, or give a local folder."
 
 
 def _explain_upload(folder: Path, repo_id: str, error: Exception) -> str:
-    from huggingface_hub import errors
-
-    response = error.response if isinstance(error, errors.HfHubHTTPError) else None
-    status = None if response is None else response.status_code
-    if isinstance(error, errors.HFValidationError):
-        return f"{repo_id!r} is not a hub repository name; expected 'owner/model'."
+    status = getattr(getattr(error, "response", None), "status_code", None)
     if status in (401, 403):
         return (
             f"The hub does not let you write to {repo_id!r} (HTTP {status}); log in with `hf auth login` or give "
             "a token with write access."
         )
     return (
-        f"{folder} cannot be uploaded to the hub repository {repo_id!r} ({first_line(error)}); check the network "
-        "and try again."
+        f"{folder} cannot be uploaded to the hub repository {repo_id!r} ({first_line(error)}); check its name "
+        "('owner/model') and the network, and try again."
     )

@@ -6,7 +6,7 @@ Opening a file reads its header only; the numbers are loaded by the system when 
 import json
 import math
 import mmap
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,30 +73,19 @@ def _view(content: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...]) -> 
     return array if array.flags.aligned else array.copy()
 
 
-def write_tensors(
-    path: Path,
-    types: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]],
-    load: Callable[[str], Array],
-    metadata: Mapping[str, str],
-) -> None:
-    """Write the arrays that `load` returns by name; `types` has the dtype and shape of each.
-
-    No more than one array is in memory at a time.
-    """
+def write_tensors(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
+    """Write arrays by name, in the order of the safetensors library: wide numbers first, so all are aligned."""
     header: dict[str, Any] = {_METADATA: dict(metadata)}
-    # As the safetensors library orders them: wide numbers first, so that all are aligned when they are mapped.
-    names = sorted(types, key=lambda name: (-types[name][0].itemsize, name))
+    names = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
     end = 0
     for name in names:
-        dtype, shape = types[name]
-        begin, end = end, end + dtype.itemsize * math.prod(shape)
-        header[name] = {"dtype": _NAMES[dtype], "shape": list(shape), "data_offsets": [begin, end]}
+        array = arrays[name]
+        begin, end = end, end + array.nbytes
+        header[name] = {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     with path.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for name in names:
-            array = np.ascontiguousarray(load(name))
-            assert (array.dtype, array.shape) == types[name], name
-            if array.size:
-                file.write(array.data.cast("B"))
+            if arrays[name].size:
+                file.write(np.ascontiguousarray(arrays[name]).data.cast("B"))

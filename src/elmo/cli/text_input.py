@@ -5,9 +5,9 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from elmo.corpus.rows import Columns, Row, open_rows
 from elmo.errors import InputError
 from elmo.files.sources import ALL_KINDS, STDIN, BrokenRow, Kind, Source, check_text, describe_file, expand_pattern
-from elmo.vectors.rows import Columns, Row, open_rows
 
 _ADVICE = "a sentence that looks like the name of a file goes after --text"
 _PATH_LIKE = re.compile(

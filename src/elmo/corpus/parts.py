@@ -71,13 +71,13 @@ class ShardRecord:
 
 def part_folder(parts: Path, number: int) -> Path:
     """Return the folder of a part."""
-    return parts / f"{number:05d}"
+    return parts / f"part-{number:05d}"
 
 
-def read_part_record(parts: Path, number: int, identity: str) -> PartRecord | None:
+def read_part_record(folder: Path, identity: str) -> PartRecord | None:
     """Return the record of a finished part, or None if there is none, or one made of something else."""
     try:
-        record = PartRecord(**(read_json(part_folder(parts, number) / RECORD) or {}))
+        record = PartRecord(**(read_json(folder / RECORD) or {}))
     except TypeError:
         return None
     return record if record.identity == identity else None
@@ -279,10 +279,10 @@ def write_targets(merged: Path, folder: Path, vocabulary: Sequence[str]) -> tupl
         nonlocal num_unknown
         num_done = 0
         with (merged / WORDS).open("rb") as lines:
-            while found := [ids.get(line[:-1], unknown) for line in islice(lines, _WORDS_AT_ONCE)]:
-                targets = np.array(found, dtype=np.uint32)
-                num_unknown += int(counts[num_done : num_done + len(found)][targets == unknown].sum())
-                num_done += len(found)
+            while word_targets := [ids.get(line[:-1], unknown) for line in islice(lines, _WORDS_AT_ONCE)]:
+                targets = np.array(word_targets, dtype=np.uint32)
+                num_unknown += int(counts[num_done : num_done + len(word_targets)][targets == unknown].sum())
+                num_done += len(word_targets)
                 yield targets
 
     record = write_npy(folder / TARGETS, "<u4", len(counts) + 1, _first_then(begin, look_up()))

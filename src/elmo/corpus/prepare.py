@@ -4,49 +4,35 @@ Parts are finished one by one and kept, so the same call resumes where another o
 written last. The result does not depend on the number of workers. Nothing is trained here.
 """
 
-import shutil
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from elmo.config import Script
 from elmo.corpus import parts
 from elmo.corpus.parts import PartRecord, ShardRecord
-from elmo.corpus.prepared import CORPUS, OWN_NAMES, PARTS, VOCABULARY, PreparedCorpus, WordTable
+from elmo.corpus.prepared import CORPUS, VOCABULARY, PreparedCorpus, WordTable
 from elmo.corpus.settings import DEFAULT_VOCABULARY_SIZE, SPECIAL_WORDS, PrepareSettings, Split, read_vocabulary
 from elmo.corpus.text import PartText, cut_parts
 from elmo.errors import InputError
-from elmo.files.durable import disk_full_reported, remove, sync, write_file
+from elmo.files.durable import disk_full_reported, sync, write_file
 from elmo.files.sources import STDIN, InputFile, check_outside, copy_stdin, find_sources
-from elmo.files.work_folder import MANIFEST, run_parts, write_manifest
+from elmo.files.work_folder import identify, run_parts
 from elmo.files.workers import Call, Workers, count_cores
-from elmo.progress import StatusBar, describe
+from elmo.progress import progress_bar
 from elmo.text.vocabulary import format_lines
 from elmo.version import __version__
 
 _MOST_WORKERS_BY_DEFAULT = 8  # so that all of them together stay below 2 GiB
-Stage = Literal["hashing", "reading", "merging", "writing"]
-# The share of the time that each stage takes, measured on 78 million words.
-_SHARES: dict[Stage, float] = {"hashing": 0.005, "reading": 0.95, "merging": 0.035, "writing": 0.01}
 _BAR_UNITS = 1000  # the bar counts thousandths of the work, because the size of compressed text is not known
-
-
-@dataclass(frozen=True)
-class PrepareProgress:
-    """The state of one run; what an earlier run finished counts as nothing to do."""
-
-    stage: Stage
-    num_words: int  # tokenized in this run
-    fraction: float  # of the work of this run, 0 to 1
-
-
-ProgressCallback: TypeAlias = Callable[[PrepareProgress], None]
+# How many of those each stage takes, measured on 78 million words.
+_HASHING, _READING, _MERGING, _WRITING = 5, 950, 35, 10
 
 
 def prepare(
@@ -83,26 +69,23 @@ def prepare(
         vocabulary=None if vocabulary is None else Path(vocabulary),
     )
     names = [files] if isinstance(files, str | Path) else files
-    started = time.monotonic()
-    with StatusBar(_BAR_UNITS, shown=progress) as bar:
-
-        def show(done: PrepareProgress) -> None:
-            units, seconds = int(done.fraction * _BAR_UNITS), max(1e-9, time.monotonic() - started)
-            bar.show(units, describe(done.num_words, "words", seconds, units, _BAR_UNITS))
-
-        return prepare_corpus(names, output, settings, show, workers=workers, force=force)
+    return prepare_corpus(names, output, settings, workers=workers, force=force, progress=progress)
 
 
 def prepare_corpus(
     files: Sequence[str | Path],
     output: str | Path,
     settings: PrepareSettings | None = None,
-    progress: ProgressCallback = lambda progress: None,
     *,
     workers: int | None = None,
     force: bool = False,
+    progress: bool | Callable[[int, int], None] = False,
 ) -> PreparedCorpus:
-    """Prepare text as `prepare` does, from settings; `progress` is called now and then, by several threads."""
+    """Prepare text as `prepare` does, from settings.
+
+    `progress` may be a function that is called by several threads, with the thousandths of the work and the
+    number of words that were done since the last call.
+    """
     settings, output = settings or PrepareSettings(), Path(output)
     num_workers = min(count_cores(), _MOST_WORKERS_BY_DEFAULT) if workers is None else workers
     if num_workers < 1:
@@ -112,10 +95,13 @@ def prepare_corpus(
     sources = find_sources([str(name) for name in files], output / CORPUS.work / "stdin.txt")
     read = [source.path for source in sources if source.name != STDIN]
     check_outside(read if settings.vocabulary is None else [*read, Path(settings.vocabulary)], output)
-    meter = _Meter(progress)
-    with disk_full_reported(output), CORPUS.locked(output):
+    with ExitStack() as stack:
+        advance = stack.enter_context(progress_bar(unit="words", num_bytes=_BAR_UNITS, shown=progress is True))
+        meter = _Meter(progress if callable(progress) else advance)
+        stack.enter_context(disk_full_reported(output))
+        stack.enter_context(CORPUS.locked(output))
         copy_stdin(sources)
-        meter.begin("hashing", sum(source.path.stat().st_size for source in sources))
+        meter.begin(_HASHING, sum(source.path.stat().st_size for source in sources))
         inputs = [InputFile.of(source, lambda size: meter.advance(0, size)) for source in sources]
         # The first part of the manifest: everything that decides the rest.
         libraries = {name: version(name) for name in ("tokenizers", "sentencex")}
@@ -126,50 +112,32 @@ def prepare_corpus(
             "settings": settings.to_dict(),
             "inputs": [file.to_dict() for file in inputs],
         }
-        if not force and (manifest := CORPUS.read_manifest(output)) is not None:
-            CORPUS.check_same(output, manifest, description)
-        else:
-            # Remove what an unfinished run, or a corpus to be replaced, left behind.
-            (output / MANIFEST).unlink(missing_ok=True)
-            sync(output)
-            for name in OWN_NAMES:
-                remove(output / name)
-            if force:
-                remove(output / CORPUS.work / PARTS)
-            with Workers(num_workers) as pool:
-                _write_corpus(inputs, output, settings, description, pool, meter)
+        if CORPUS.begin(output, description, force=force):
+            pool = stack.enter_context(Workers(num_workers))
+            _write_corpus(inputs, output, settings, description, pool, meter)
         return PreparedCorpus.open(output)
 
 
 class _Meter:
-    """Adds up what is done, stage by stage; workers report from several threads."""
+    """Turns the units of each stage into thousandths of the whole work; workers report from several threads."""
 
-    def __init__(self, callback: ProgressCallback) -> None:
-        self._callback = callback
+    def __init__(self, advance: Callable[[int, int], None]) -> None:
+        self._advance = advance
         self._lock = threading.Lock()
-        self._stage: Stage = "hashing"
-        self._before = 0.0
-        self._total = self._done = self._num_words = 0
+        self._before = self._share = self._total = self._done = self._reported = 0
 
-    def begin(self, stage: Stage, total: int) -> None:
-        """Enter a stage with `total` units of work."""
+    def begin(self, share: int, total: int) -> None:
+        """Enter a stage with `total` units of work, which takes `share` thousandths of the time."""
         with self._lock:
-            self._stage, self._total, self._done = stage, total, 0
-            stages = list(_SHARES)
-            self._before = sum(_SHARES[each] for each in stages[: stages.index(stage)])
-            self._report()
+            self._before, self._share, self._total, self._done = self._before + self._share, share, total, 0
 
     def advance(self, num_words: int, units: int) -> None:
         """Count what was done since the last call."""
         with self._lock:
-            self._num_words += num_words
             self._done += units
-            self._report()
-
-    def _report(self) -> None:
-        share = min(1.0, self._done / self._total) if self._total else 0.0
-        fraction = self._before + _SHARES[self._stage] * share
-        self._callback(PrepareProgress(self._stage, self._num_words, min(1.0, fraction)))
+            done = self._before + self._share * min(self._done, self._total) // max(1, self._total)
+            self._advance(done - self._reported, num_words)
+            self._reported = done
 
 
 def _write_corpus(
@@ -182,27 +150,28 @@ def _write_corpus(
 ) -> None:
     """Write everything, from the parts of the text to the manifest."""
     work = output / CORPUS.work
-    records = _write_parts(inputs, work / PARTS, settings, CORPUS.identify(description), workers, meter)
+    records = _write_parts(inputs, work, settings, identify(description), workers, meter)
     num_words = sum(record.num_words for record in records)
     num_sentences = sum(record.num_sentences for record in records)
     if not num_words:
         raise InputError("There are no words in the input; name files that contain text.")
 
-    meter.begin("merging", sum(record.num_distinct_words for record in records))
-    folders = [parts.part_folder(work / PARTS, record.number) for record in records]
+    CORPUS.clear(output)  # what an unfinished run left behind
+    meter.begin(_MERGING, sum(record.num_distinct_words for record in records))
+    folders = [parts.part_folder(work, record.number) for record in records]
     merged = parts.merge_all(folders, work / "merged", workers, meter.advance)
     files = parts.write_words(merged, output, num_sentences)
     vocabulary = choose_vocabulary(output, settings)
     files[VOCABULARY] = write_file(output / VOCABULARY, [format_lines(vocabulary)])
     files[parts.TARGETS], num_unknown = parts.write_targets(merged, output, vocabulary)
 
-    meter.begin("writing", num_words + num_sentences)
+    meter.begin(_WRITING, num_words + num_sentences)
     (output / parts.SHARDS).mkdir()
     filled = [record.number for record in records if record.num_words]
-    places = (work / PARTS, work / "merged", len(records), output)
+    places = (work, work / "merged", len(records), output)
     calls: list[Call] = [(parts.write_shard, (shard, part, *places)) for shard, part in enumerate(filled)]
-    found: Iterator[ShardRecord] = workers.run(calls, meter.advance)
-    shards = sorted(found, key=lambda shard: shard.number)
+    written: Iterator[ShardRecord] = workers.run(calls, meter.advance)
+    shards = sorted(written, key=lambda shard: shard.number)
     for folder in (output / parts.SHARDS, output):
         sync(folder)
     counts = {
@@ -221,34 +190,31 @@ def _write_corpus(
         "files": {name: asdict(record) for name, record in sorted(files.items())},
         "shards": [asdict(shard) for shard in shards],
     }
-    write_manifest(output, manifest)
+    CORPUS.finish(output, manifest)
 
 
 def _write_parts(
     inputs: Sequence[InputFile],
-    folder: Path,
+    work: Path,
     settings: PrepareSettings,
     identity: str,
     workers: Workers,
     meter: _Meter,
 ) -> list[PartRecord]:
     """Tokenize all text that no earlier run has; return the records of all parts in order."""
-    folder.mkdir(exist_ok=True)
-    finished = {}
-    for entry in folder.iterdir():
-        if not entry.name.isdigit():
-            shutil.rmtree(entry, ignore_errors=True)  # a part that was not finished
-        elif record := parts.read_part_record(folder, int(entry.name), identity):
-            finished[record.number] = record
+    folders = work.glob("part-*")
+    finished = {
+        record.number: record for folder in folders if (record := parts.read_part_record(folder, identity))
+    }
     num_finished_bytes = sum(record.input_bytes for record in finished.values())
-    meter.begin("reading", sum(file.num_bytes for file in inputs) - num_finished_bytes)
+    meter.begin(_READING, sum(file.num_bytes for file in inputs) - num_finished_bytes)
 
     def compute(missing: Iterator[PartText]) -> Iterator[PartRecord]:
-        calls: Iterator[Call] = ((parts.write_part, (text, settings, folder, identity)) for text in missing)
+        calls: Iterator[Call] = ((parts.write_part, (text, settings, work, identity)) for text in missing)
         return workers.run(calls, meter.advance)
 
     texts = cut_parts([file.source for file in inputs], settings, settings.shard_bytes)
-    return run_parts(texts, lambda text: finished.get(text.number), compute, inputs)
+    return run_parts(texts, lambda text: finished.get(text.number), compute, inputs, work)
 
 
 def choose_vocabulary(folder: Path, settings: PrepareSettings) -> list[str]:
@@ -260,13 +226,9 @@ def choose_vocabulary(folder: Path, settings: PrepareSettings) -> list[str]:
     if settings.vocabulary is not None:
         return read_vocabulary(settings.vocabulary)
     counts = np.load(folder / parts.TOTALS, mmap_mode="r")
-    if settings.min_count is not None:
-        size = None
-        rows = parts.most_frequent(counts, min_count=settings.min_count)
-    else:
-        size = settings.vocabulary_size or DEFAULT_VOCABULARY_SIZE
-        # Enough rows, even if some words of the text are spelled like the special ones.
-        rows = parts.most_frequent(counts, size=size)
+    size = None if settings.min_count is not None else settings.vocabulary_size or DEFAULT_VOCABULARY_SIZE
+    # `size` rows are enough, even if some words of the text are spelled like the special ones.
+    rows = parts.most_frequent(counts, size=size, min_count=settings.min_count or 1)
     words = [word for word in WordTable(folder).words(rows) if word not in SPECIAL_WORDS]
     if not words:
         raise InputError(f"No word occurs {settings.min_count} times; choose a lower min_count.")

@@ -1,5 +1,6 @@
 """A prepared corpus, opened: `manifest.json` says what must be there, everything else is memory-mapped."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from elmo.text.characters import Ids, Utf8Alphabet
 from elmo.text.vocabulary import parse_lines
 
 VOCABULARY = "vocabulary.txt"
-PARTS = "parts"
 MARK = 0  # the id before each sentence
 _ID_BYTES = 4
 _COUNTS = (
@@ -25,7 +25,6 @@ _COUNTS = (
     "vocabulary_size",
 )
 _FILES = (VOCABULARY, BYTES, OFFSETS, TOTALS, TARGETS)
-OWN_NAMES = (SHARDS, *_FILES)
 
 
 def _is_valid(manifest: dict[str, Any]) -> bool:
@@ -42,26 +41,15 @@ def _is_valid(manifest: dict[str, Any]) -> bool:
     )
 
 
-def _list_own(folder: Path) -> tuple[str, ...]:
-    """Return the names of a corpus's files; only a manifest or unfinished work make them ours."""
-    return OWN_NAMES if CORPUS.is_described(folder) or (folder / CORPUS.work).is_dir() else ()
-
-
-def _has_progress(folder: Path) -> bool:
-    # Finished parts, and files that would seem foreign without the work folder.
-    parts = (folder / CORPUS.work / PARTS).glob("[0-9]*")
-    return any(parts) or any((folder / name).exists() for name in OWN_NAMES)
-
-
 CORPUS = FolderKind(
     noun="a prepared corpus",
     format="modern-elmo-corpus",
     version=1,
     work=".preparing",
     repair="prepare the corpus again with --force",
+    own=re.compile("|".join(map(re.escape, (SHARDS, *_FILES)))),
     is_valid=_is_valid,
-    list_own=_list_own,
-    has_progress=_has_progress,
+    list_files=lambda manifest: _list_files(manifest),
 )
 
 
@@ -183,12 +171,12 @@ class PreparedCorpus:
 
     def blocks(self) -> npt.NDArray[np.int64]:
         """Return the shard, start and stop of each block, shape (n, 3); all start at a mark and none is empty."""
-        found = []
+        blocks = []
         for number, record in enumerate(self.manifest["shards"]):
             starts = np.load(self.folder / starts_name(number))
             stops = np.append(starts[1:], record["num_tokens"])
-            found.append(np.stack([np.full_like(starts, number), starts, stops], axis=1))
-        return np.concatenate(found)
+            blocks.append(np.stack([np.full_like(starts, number), starts, stops], axis=1))
+        return np.concatenate(blocks)
 
 
 def _list_files(manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -30,26 +30,26 @@ class TextSettings:
             raise ConfigError(f"Invalid settings to read text: {'; '.join(faults)}.")
 
     def _find_faults(self) -> list[str]:
-        found = []
+        faults = []
         if self.split not in get_args(Split):
-            found.append(f"split is {self.split!r}; it must be one of {', '.join(get_args(Split))}")
+            faults.append(f"split is {self.split!r}; it must be one of {', '.join(get_args(Split))}")
         elif self.language is not None and self.split != "sentences":
-            found.append(f"language is {self.language!r}, but it is used only if split is sentences")
+            faults.append(f"language is {self.language!r}, but it is used only if split is sentences")
         if self.language is not None:
             try:
                 split_sentences("", language=self.language)
             except InputError as error:
-                found.append(str(error).rstrip("."))
+                faults.append(str(error).rstrip("."))
         for script in self.characters:
             if script not in get_args(Script):
-                found.append(f"characters has {script!r}; choose among {', '.join(get_args(Script))}")
+                faults.append(f"characters has {script!r}; choose among {', '.join(get_args(Script))}")
         if self.characters and self.split_on_spaces:
-            found.append(
+            faults.append(
                 "characters and split_on_spaces were given together; each decides the units, so choose one"
             )
         if not self.field:
-            found.append("field is empty; name the column that holds the text")
-        return found
+            faults.append("field is empty; name the column that holds the text")
+        return faults
 
     @property
     def tokenization(self) -> TokenizationConfig:
@@ -73,22 +73,24 @@ class PrepareSettings(TextSettings):
             raise ConfigError(f"Invalid prepare settings: {'; '.join(faults)}.")
 
     def _find_vocabulary_faults(self) -> list[str]:
-        found = []
-        given = [
+        faults = []
+        deciding = [
             name for name in ("vocabulary_size", "min_count", "vocabulary") if getattr(self, name) is not None
         ]
-        if len(given) > 1:
-            found.append(f"{' and '.join(given)} were given together; each decides the vocabulary, so choose one")
+        if len(deciding) > 1:
+            faults.append(
+                f"{' and '.join(deciding)} were given together; each decides the vocabulary, so choose one"
+            )
         if self.vocabulary_size is not None and self.vocabulary_size <= len(SPECIAL_WORDS):
-            found.append(
+            faults.append(
                 f"vocabulary_size is {self.vocabulary_size}; it must be above {len(SPECIAL_WORDS)}, "
                 f"the number of special words ({', '.join(SPECIAL_WORDS)})"
             )
         for name in ("min_count", "shard_bytes"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                found.append(f"{name} is {value}; it must be above 0")
-        return found
+                faults.append(f"{name} is {value}; it must be above 0")
+        return faults
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of a manifest: defaults filled in, the vocabulary file by its content."""

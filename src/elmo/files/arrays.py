@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 Array: TypeAlias = npt.NDArray[Any]
-_HDF5_ROWS_AT_ONCE = 1024
 
 
 def write_npy(path: Path, dtype: str, length: int, arrays: Iterable[Array]) -> FileRecord:
@@ -95,29 +94,6 @@ def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
     return archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True)
 
 
-@contextmanager
-def growing_dataset(
-    file: Any, name: str, row_shape: tuple[int, ...], dtype: Any
-) -> Iterator[Callable[[Any], None]]:
-    """Yield a function that appends a row to a dataset of an HDF5 file; many rows are written at a time."""
-    rows: list[Any] = []
-    dataset = file.create_dataset(name, (0, *row_shape), dtype, maxshape=(None, *row_shape), chunks=True)
-
-    def flush() -> None:
-        if rows:
-            dataset.resize(len(dataset) + len(rows), axis=0)
-            dataset[-len(rows) :] = rows
-            rows.clear()
-
-    def add(row: Any) -> None:
-        rows.append(row)
-        if len(rows) == _HDF5_ROWS_AT_ONCE:
-            flush()
-
-    yield add
-    flush()
-
-
 def add_dataset(group: Any, name: str, array: Array) -> None:
     """Write an array to an HDF5 file or group, under a name without slashes.
 
@@ -127,8 +103,8 @@ def add_dataset(group: Any, name: str, array: Array) -> None:
 
     settings = h5p.create(h5p.DATASET_CREATE)
     settings.set_obj_track_times(False)
-    kind = h5t.py_create(array.dtype, logical=True)
-    dataset = h5d.create(group.id, name.encode(), kind, h5s.create_simple(array.shape), settings)
+    dtype = h5t.py_create(array.dtype, logical=True)
+    dataset = h5d.create(group.id, name.encode(), dtype, h5s.create_simple(array.shape), settings)
     if array.size:
         dataset.write(h5s.ALL, h5s.ALL, np.ascontiguousarray(array))
 

@@ -99,16 +99,14 @@ def replacing_folder(folder: Path, names: Collection[str]) -> Iterator[Path]:
     process is killed in between, the next one that writes to the folder finishes its work.
     """
     folder = folder.resolve()
-    _remove_abandoned(folder)
+    _remove_abandoned(folder.parent, _temporary_names_of(folder.name))
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(folder) as temporary:
             temporary.mkdir()
             yield temporary
         return
-    for entry in folder.iterdir():
-        if is_leftover(entry.name) and _is_abandoned(entry):
-            remove(entry)
+    _remove_abandoned(folder, _LEFTOVER)
     with _temporary_folder(folder, "") as temporary:
         yield temporary
         removed = [name for name in names if not (temporary / name).exists()]
@@ -165,7 +163,7 @@ def output_file(path: Path) -> Iterator[Path]:
         raise InputError(f"{path} is not a regular file; give the name of a file to write.")
     target = path.resolve()  # of a link, the file it points to is replaced
     check_parent(target)
-    _remove_abandoned(target)
+    _remove_abandoned(target.parent, _temporary_names_of(target.name))
     with atomic_write(target) as temporary:
         yield temporary
 
@@ -185,70 +183,53 @@ def _temporary_folder(parent: Path, name: str) -> Iterator[Path]:
     while True:
         folder = parent / _temporary_name(name)
         folder.mkdir()
-        lock = _lock(folder, wait=True)
-        if folder.exists():
-            break
-        _unlock(lock)  # another process took it for abandoned before it was locked
-    try:
-        yield folder
-    finally:
-        remove(folder)
-        _unlock(lock)
+        with _locked(folder):
+            if folder.exists():  # otherwise another process took it for abandoned before it was locked
+                try:
+                    yield folder
+                finally:
+                    remove(folder)
+                return
 
 
 def _temporary_name(name: str) -> str:
     return f".{name}.saving-{os.urandom(6).hex()}" if name else f".saving-{os.urandom(6).hex()}"
 
 
-def _remove_abandoned(target: Path) -> None:
-    """Remove what killed processes left beside `target` while they were writing it."""
-    if not target.parent.is_dir():
-        return
-    pattern = re.compile(rf"\.+{re.escape(target.name)}(\.saving-[0-9a-f-]+)+")
-    for entry in target.parent.iterdir():
-        if pattern.fullmatch(entry.name) and _is_abandoned(entry):
-            remove(entry)
+def _remove_abandoned(folder: Path, pattern: re.Pattern[str]) -> None:
+    """Remove what killed processes left in a folder while they were writing, by its names."""
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        if pattern.fullmatch(entry.name):
+            with _locked(entry, wait=False) as is_locked:
+                if is_locked:
+                    remove(entry)
 
 
-def _is_abandoned(path: Path) -> bool:
-    """Return whether no living process holds the lock of a temporary folder.
+def _temporary_names_of(name: str) -> re.Pattern[str]:
+    return re.compile(rf"\.+{re.escape(name)}(\.saving-[0-9a-f-]+)+")
+
+
+@contextmanager
+def _locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Lock a folder or a file, until the process ends at the latest; yield whether that was possible.
 
     Process ids decide nothing: in containers every process has the same one. Where files cannot be locked, nothing
     is taken for abandoned.
     """
-    lock = _lock(path, wait=False)
-    _unlock(lock)
-    return lock is not None
-
-
-def _lock(path: Path, *, wait: bool) -> int | None:
-    """Lock a folder or a file until it is unlocked or the process ends; None if that is not possible."""
+    descriptor = None
     try:
         import fcntl
 
         descriptor = os.open(path, os.O_RDONLY)
-    except (ImportError, OSError):
-        return None
-    try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor
-
-
-def _unlock(descriptor: int | None) -> None:
-    if descriptor is not None:
-        os.close(descriptor)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    lock = _lock(folder, wait=True)
+        is_locked = True
+    except (ImportError, OSError):
+        is_locked = False
     try:
-        yield
+        yield is_locked
     finally:
-        _unlock(lock)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def is_leftover(name: str) -> bool:

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import IO, Any, BinaryIO, TypeAlias, cast
 
 from elmo.errors import InputError
+from elmo.extras import require
 from elmo.files.sources import (
     CONVERT_ADVICE,
     BrokenRow,
@@ -22,13 +23,12 @@ from elmo.files.sources import (
     Source,
     damage_reported,
     decompress,
-    import_extra,
 )
 
 LONGEST_ROW_BYTES = 16 << 20  # what is tokenized at once must fit into memory several times over
 QUOTING_ADVICE = "a quote that opens a cell must close it, and a quote inside such a cell is written twice"
 _PARQUET_ROWS_AT_ONCE = 256
-_SPACE = re.compile(r"\s*")
+_BETWEEN_OBJECTS = re.compile(r"[\s,]*")
 # Some programs end a line at these too; JSON escapes the control characters itself.
 _LINE_SEPARATORS = {ord(character): f"\\u{ord(character):04x}" for character in "\x85\u2028\u2029"}
 
@@ -92,91 +92,53 @@ def _read_object(number: int, line: str) -> Record | BrokenRow:
 
 
 def read_json_array(text: str, name: str) -> Iterator[Record]:
-    """Yield the objects of a JSON array one by one; InputError names the file and the line of a fault."""
-    decoder = json.JSONDecoder()
-    at, line = 0, 1
-
-    def skip_space(start: int) -> None:
-        nonlocal at, line
-        match = _SPACE.match(text, start)
-        end = match.end() if match else start
-        line += text.count("\n", at, end)
-        at = end
-
-    skip_space(0)
-    if text[at : at + 1] != "[":
+    """Yield the objects of a JSON array; InputError names the file and the line of a fault."""
+    try:
+        objects = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        line, reason = getattr(error, "lineno", 1), getattr(error, "msg", str(error))
+        raise InputError(f"{Place(name, line)}, is not a JSON array ({reason}).") from error
+    if not isinstance(objects, list):
         raise InputError(f"{Place(name, 1)}: a JSON array of objects was expected.")
-    skip_space(at + 1)
-    is_open = text[at : at + 1] != "]"
-    while is_open:
-        place = Place(name, line)
-        if at == len(text):
-            raise InputError(f"{place}: the array ends without its ]; the file seems to be truncated.")
-        try:
-            fields, end = decoder.raw_decode(text, at)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{place}, is not JSON ({error.msg}).") from error
+    decoder = json.JSONDecoder()
+    at, line = text.index("[") + 1, 1 + text.count("\n", 0, text.index("["))
+    for fields in objects:
+        start = _BETWEEN_OBJECTS.match(text, at).end()  # type: ignore[union-attr]
+        line += text.count("\n", at, start)
         if not isinstance(fields, dict):
-            raise InputError(f"{place}, holds {json.dumps(fields):.40}; a JSON object was expected.")
+            raise InputError(f"{Place(name, line)}, holds {json.dumps(fields):.40}; a JSON object was expected.")
         yield Record(line, fields)
-        skip_space(end)
-        is_open = text[at : at + 1] != "]"
-        if is_open and at < len(text) and text[at] != ",":
-            found = text[at : at + 20]
-            raise InputError(
-                f"{Place(name, line)}: {found!r} between two objects of the array; a comma was expected."
-            )
-        if is_open:
-            skip_space(at + 1)
-    skip_space(at + 1)
-    if at < len(text):
-        raise InputError(
-            f"{Place(name, line)}: {text[at : at + 20]!r} follows the end of the array; put all objects into one "
-            "array, or write one object per line (.jsonl)."
-        )
+        at = decoder.raw_decode(text, start)[1]
+        line += text.count("\n", start, at)
 
 
 # --- CSV and TSV
 
 
-class SeparatedRows:
-    """The rows of a table of separated values as lists of cells; `first_line` is where the last row began.
-
-    Tab-separated cells are taken as they are, quotes included. Others may be quoted, and then a quote that is not
-    closed raises csv.Error where csv itself would take the following rows for the rest of the cell.
-    """
-
-    def __init__(self, lines: Iterable[str], delimiter: str, *, quoted: bool) -> None:
-        csv.field_size_limit(LONGEST_ROW_BYTES)  # a setting of the whole process, the same in every use
-        if quoted:
-            self._reader = csv.reader(lines, delimiter=delimiter, strict=True)
-        else:
-            self._reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
-        self.first_line = 0
-
-    def __iter__(self) -> Iterator[list[str]]:
-        return self
-
-    def __next__(self) -> list[str]:
-        self.first_line = self._reader.line_num + 1
-        return next(self._reader)
-
-
 def read_cells(
     lines: Iterable[str], delimiter: str, *, quoted: bool
 ) -> Iterator[tuple[int, list[str]] | BrokenRow]:
-    """Yield the first line and the cells of each row that is not empty; `lines` have their line ends."""
-    rows = SeparatedRows(lines, delimiter, quoted=quoted)
+    """Yield the first line and the cells of each row that is not empty; `lines` have their line ends.
+
+    Tab-separated cells are taken as they are, quotes included. Others may be quoted, and then a quote that is not
+    closed breaks its row, where csv by itself would take the following rows for the rest of the cell.
+    """
+    csv.field_size_limit(LONGEST_ROW_BYTES)  # a setting of the whole process, the same in every use
+    if quoted:
+        rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    else:
+        rows = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
     while True:
+        first_line = rows.line_num + 1
         try:
             cells = next(rows)
         except StopIteration:
             return
         except csv.Error as error:
-            yield BrokenRow(rows.first_line, f"is not a row of a table ({error}): {QUOTING_ADVICE}")
+            yield BrokenRow(first_line, f"is not a row of a table ({error}): {QUOTING_ADVICE}")
         else:
             if cells:
-                yield rows.first_line, cells
+                yield first_line, cells
 
 
 # --- Parquet
@@ -192,10 +154,10 @@ class ParquetTable:
 
     def check_column(self, name: str, *, or_words: bool = False) -> None:
         """Raise InputError if a column holds no text (nor lists of words)."""
-        kind = self._opened.schema_arrow.field(name).type
-        if not _is_text(kind) and not (or_words and _is_word_list(kind)):
+        arrow_type = self._opened.schema_arrow.field(name).type
+        if not _is_text(arrow_type) and not (or_words and _is_word_list(arrow_type)):
             wanted = "text or lists of words" if or_words else "text"
-            raise InputError(f"{self._source.name}, column {name!r}, holds {kind}, not {wanted}.")
+            raise InputError(f"{self._source.name}, column {name!r}, holds {arrow_type}, not {wanted}.")
 
     def read(self, columns: Sequence[str]) -> Records:
         """Yield the rows, numbered from 1, with some of their columns."""
@@ -221,7 +183,7 @@ class ParquetTable:
 @contextmanager
 def open_parquet(source: Source) -> Iterator[ParquetTable]:
     """Open a Parquet file, compressed as a whole or not."""
-    import_extra("pyarrow", source.name)
+    require("pyarrow", "data", source.name)
     parquet = import_module("pyarrow.parquet")
     with ExitStack() as stack:
         opened: IO[bytes] = stack.enter_context(source.path.open("rb"))
@@ -234,14 +196,14 @@ def open_parquet(source: Source) -> Iterator[ParquetTable]:
         yield ParquetTable(source, table)
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(arrow_type: Any) -> bool:
     types = import_module("pyarrow.types")
-    if types.is_dictionary(kind):
-        return _is_text(kind.value_type)
-    return bool(types.is_string(kind) or types.is_large_string(kind) or kind == "string_view")
+    if types.is_dictionary(arrow_type):
+        return _is_text(arrow_type.value_type)
+    return bool(types.is_string(arrow_type) or types.is_large_string(arrow_type) or arrow_type == "string_view")
 
 
-def _is_word_list(kind: Any) -> bool:
+def _is_word_list(arrow_type: Any) -> bool:
     types = import_module("pyarrow.types")
-    is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-    return bool(is_list and _is_text(kind.value_type))
+    is_list = types.is_list(arrow_type) or types.is_large_list(arrow_type) or types.is_fixed_size_list(arrow_type)
+    return bool(is_list and _is_text(arrow_type.value_type))

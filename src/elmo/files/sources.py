@@ -34,31 +34,16 @@ CONVERT_ADVICE = "convert the text first, for example with iconv"
 _BUFFER_BYTES = 1 << 20
 _ZSTD_BYTES = 1 << 17  # little, because it may unpack to a thousand times as much
 
-_ZIP_KINDS = {
-    ".docx": "a Word document", ".xlsx": "an Excel table", ".pptx": "a PowerPoint presentation",
-    ".odt": "an OpenDocument text", ".ods": "an OpenDocument table", ".epub": "an EPUB book",
+# First bytes of files that are not text, and what they are.
+_SIGNATURES = {
+    b"%PDF-": "a PDF document", b"{\\rtf": "a Rich Text document", b"\xd0\xcf\x11\xe0": "an old Office document",
+    b"PK\x03\x04": "a zip archive or an Office document", b"Rar!\x1a\x07": "a RAR archive",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive", b"\x89PNG\r\n": "a PNG image", b"\xff\xd8\xff": "a JPEG image",
+    b"GIF8": "a GIF image", b"II*\x00": "a TIFF image", b"MM\x00*": "a TIFF image", b"RIFF": "audio or video",
+    b"ID3": "an MP3 file", b"OggS": "an Ogg file", b"\x7fELF": "a program", b"SQLite format 3": "a database",
+    b"\x89HDF\r\n": "an HDF5 file",
 }  # fmt: skip
-# First bytes, what such a file is, and how to get text out of it.
-_SIGNATURES = (
-    (b"%PDF-", "a PDF document", "extract its text first, for example with pdftotext"),
-    (b"{\\rtf", "a Rich Text document", "save it as plain text first"),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document", "save it as plain text first"),
-    (b"PK\x03\x04", "a zip archive", "unpack it first"),
-    (b"Rar!\x1a\x07", "a RAR archive", "unpack it first"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it first"),
-    (b"\x89PNG\r\n\x1a\n", "a PNG image", "only text can be read"),
-    (b"\xff\xd8\xff", "a JPEG image", "only text can be read"),
-    (b"GIF8", "a GIF image", "only text can be read"),
-    (b"II*\x00", "a TIFF image", "only text can be read"),
-    (b"MM\x00*", "a TIFF image", "only text can be read"),
-    (b"RIFF", "an audio, video or WebP file", "only text can be read"),
-    (b"ID3", "an MP3 file", "only text can be read"),
-    (b"OggS", "an Ogg file", "only text can be read"),
-    (b"\x7fELF", "a program", "only text can be read"),
-    (b"SQLite format 3\x00", "an SQLite database", "export its text first"),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", "only text can be read"),
-)
-_LONGEST_SIGNATURE = max(len(signature) for signature, *_ in _SIGNATURES)
+_LONGEST_SIGNATURE = max(map(len, _SIGNATURES))
 
 
 @dataclass(frozen=True)
@@ -120,16 +105,15 @@ class InputFile:
         stat = source.path.stat()
         return cls(source, stat.st_size, stat.st_mtime_ns, sha256_of(source.path, advance))
 
-    def check_unchanged(self) -> None:
-        """Raise InputError if the file was written to since."""
+    def is_changed(self) -> bool:
+        """Return whether the file was written to since."""
         stat = self.source.path.stat()
-        if (stat.st_size, stat.st_mtime_ns) != (self.num_bytes, self.modified_nanoseconds):
-            raise InputError(f"{self.source.name} was changed while it was read; run the same command again.")
+        return (stat.st_size, stat.st_mtime_ns) != (self.num_bytes, self.modified_nanoseconds)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of a manifest."""
-        kind = ".".join(filter(None, (self.source.kind, self.source.compression)))
-        return {"name": self.source.name, "format": kind, "num_bytes": self.num_bytes, "sha256": self.sha256}
+        format = ".".join(filter(None, (self.source.kind, self.source.compression)))
+        return {"name": self.source.name, "format": format, "num_bytes": self.num_bytes, "sha256": self.sha256}
 
 
 # --- names -> files
@@ -172,10 +156,10 @@ def expand_pattern(name: str, *, advice: str = "") -> Iterable[str]:
     if name == STDIN or Path(name).exists() or not glob.has_magic(name):
         return [name]
     # Path.glob would change how a name is spelled, and accepts no pattern that begins at the root.
-    found = sorted(path for path in glob.glob(name, recursive=True) if Path(path).is_file())  # noqa: PTH207
-    if not found:
+    paths = sorted(path for path in glob.glob(name, recursive=True) if Path(path).is_file())  # noqa: PTH207
+    if not paths:
         raise InputError(f"No file matches {name!r}{f'; {advice}' if advice else ''}.")
-    return found
+    return paths
 
 
 def describe_file(name: str, kinds: Sequence[Kind], other_kind: Kind | None = None, *, advice: str = "") -> Source:
@@ -195,8 +179,9 @@ def describe_file(name: str, kinds: Sequence[Kind], other_kind: Kind | None = No
     if kind not in kinds and other_kind is not None:
         kind = other_kind
     if kind not in kinds:
-        known = ", ".join(f".{each}" for each in kinds)
-        packed = ", ".join(f".{each}" for each in get_args(Compression))
+        known, packed = (
+            ", ".join(f".{ending}" for ending in endings) for endings in (kinds, get_args(Compression))
+        )
         raise InputError(
             f"{name} cannot be read here by its ending; use one of {known}, optionally with one of {packed}."
         )
@@ -216,11 +201,9 @@ def refuse_binary(path: Path, name: str) -> None:
         return  # looking into a pipe would consume it
     with path.open("rb") as file:
         start = file.read(_LONGEST_SIGNATURE)
-    for signature, what, advice in _SIGNATURES:
+    for signature, what in _SIGNATURES.items():
         if start.startswith(signature):
-            if signature == b"PK\x03\x04" and path.suffix.lower() in _ZIP_KINDS:
-                what, advice = _ZIP_KINDS[path.suffix.lower()], "save it as plain text or CSV first"
-            raise InputError(f"{name} is {what}, not text; {advice}.")
+            raise InputError(f"{name} is {what}, not text; convert it to plain text first.")
 
 
 def check_outside(paths: Iterable[Path], output: Path) -> None:
@@ -288,7 +271,7 @@ class _ZstdReader(io.RawIOBase):
     """Frames one after another; unlike zstandard's own reader, a truncated one is an error, not an end."""
 
     def __init__(self, packed: BinaryIO) -> None:
-        zstandard = import_extra("zstandard", packed.name)
+        zstandard = require("zstandard", "data", packed.name)
         self._packed, self._error = packed, zstandard.ZstdError
         # Archives made with --long have windows of up to 2 GiB.
         self._new_frame = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj
@@ -317,11 +300,6 @@ class _ZstdReader(io.RawIOBase):
         buffer[:size] = self._unpacked[:size]
         self._unpacked = self._unpacked[size:]
         return size
-
-
-def import_extra(module: str, name: str) -> Any:
-    """Import a library that only some files need; `name` is the file."""
-    return require(module, "data", name)
 
 
 @contextmanager

@@ -1,12 +1,15 @@
-"""A resumable folder: whose it is, its lock, the parts finished so far, its manifest, and whether it is complete.
+"""A folder of parts that grows: whose it is, its lock, the parts finished so far, its manifest.
 
 A sink (a corpus, a folder of vectors) describes everything that decides its content: settings, versions, inputs.
-Work in progress is kept in a hidden folder inside the output; the manifest is written last and makes the output
-complete. The same call resumes after a kill, because finished parts are recognized by the description's hash.
+While it works, there is a hidden folder inside the output, with the description (plan.json) and a record of each
+finished part, named part-*; the manifest is written last and makes the output complete. The same call resumes
+after a kill, because finished parts are recognized by the description's hash.
 """
 
 import hashlib
 import json
+import logging
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,12 +18,16 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from elmo.errors import InputError
-from elmo.files.durable import is_leftover, remove_leftovers, replace_file, sha256_of, take_lock
+from elmo.files.durable import is_leftover, remove, remove_leftovers, replace_file, sha256_of, sync, take_lock
 from elmo.files.sources import InputFile
 
+logger = logging.getLogger(__name__)
 MANIFEST = "manifest.json"
-_WORK_LOCK = "lock"
+_PLAN, _LOCK = "plan.json", "lock"
+_OTHER_INPUTS = "its input files are not those given now"
+_COPIES = "stdin"  # begins the names of copies of standard input in the work folder
 Description = Mapping[str, Any]
+FileRecords = Mapping[str, Mapping[str, Any]]  # num_bytes and sha256 of each file by its name inside the folder
 
 
 @dataclass(frozen=True)
@@ -32,9 +39,9 @@ class FolderKind:
     version: int
     work: str  # the hidden folder of the work in progress; removed at the end
     repair: str  # what to do about a damaged folder
+    own: re.Pattern[str]  # names that the sink gives to its files in the folder
     is_valid: Callable[[dict[str, Any]], bool]  # whether a manifest states everything that is read of it
-    list_own: Callable[[Path], Iterable[str]]  # names of the sink's own files in a folder, apart from the manifest
-    has_progress: Callable[[Path], bool]  # whether the work folder holds anything worth keeping
+    list_files: Callable[[dict[str, Any]], FileRecords]  # all files of a manifest
 
     @contextmanager
     def locked(self, output: Path) -> Iterator[None]:
@@ -48,32 +55,48 @@ class FolderKind:
         work = output / self.work
         work.mkdir(parents=True, exist_ok=True)
         lock = take_lock(
-            work / _WORK_LOCK, f"Another run is writing to {output}; wait for it or choose another folder."
+            work / _LOCK, f"Another run is writing to {output}; wait for it or choose another folder."
         )
         try:
             remove_leftovers(output)
             yield
         finally:
             lock.release()
-            if (output / MANIFEST).exists() or not self.has_progress(output):
+            # Without the work folder, files of an unfinished run would seem foreign.
+            has_progress = any(work.glob("part-*")) or any(self._list_own(output))
+            if (output / MANIFEST).exists() or not has_progress:
                 shutil.rmtree(work, ignore_errors=True)
             if is_new and not any(output.iterdir()):
                 output.rmdir()
 
+    def _list_own(self, output: Path) -> list[Path]:
+        return sorted(entry for entry in output.iterdir() if self.own.fullmatch(entry.name))
+
     def _list_foreign(self, output: Path) -> list[str]:
+        """Return the names of files that are not ours: only a manifest or unfinished work make a name ours."""
         if not output.is_dir():
             return []
-        own = {self.work, *self.list_own(output)}
+        others = {entry.name for entry in output.iterdir() if not is_leftover(entry.name)} - {self.work}
         if self.is_described(output):
-            own.add(MANIFEST)
-        return sorted(
-            entry.name for entry in output.iterdir() if entry.name not in own and not is_leftover(entry.name)
-        )
+            others -= {MANIFEST, *(entry.name for entry in self._list_own(output))}
+            manifest = read_json(output / MANIFEST) or {}
+            if not self._is_begun(output) and self._is_valid(manifest):
+                files = {Path(name).parts[0] for name in self.list_files(manifest)}
+                others |= {entry.name for entry in self._list_own(output)} - files
+        return sorted(others)
+
+    def _is_begun(self, folder: Path) -> bool:
+        return (folder / self.work / _PLAN).is_file()
 
     def is_described(self, folder: Path) -> bool:
-        """Return whether a folder has a manifest of this kind, damaged or not."""
-        values = read_json(folder / MANIFEST)
-        return values is not None and values.get("format") == self.format
+        """Return whether a folder is of this kind, finished or not, damaged or not."""
+        return self._is_begun(folder) or (read_json(folder / MANIFEST) or {}).get("format") == self.format
+
+    def _is_valid(self, manifest: dict[str, Any]) -> bool:
+        try:
+            return self.is_valid(manifest)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return False
 
     def read_manifest(self, folder: Path) -> dict[str, Any] | None:
         """Return the manifest of a finished folder, or None; InputError if it is damaged or of another kind."""
@@ -88,44 +111,82 @@ class FolderKind:
                 f"{path} has version {manifest.get('version')!r} of the format, but this program reads version "
                 f"{self.version}; use another version of modern-elmo, or {self.repair}."
             )
-        if not _checks(self.is_valid, manifest):
+        if not self._is_valid(manifest):
             raise InputError(
                 f"{path} is damaged: something that every manifest states is missing or has another type; "
                 f"{self.repair}."
             )
         return manifest
 
-    def check_same(self, output: Path, found: Description, wanted: Description) -> None:
-        """Raise InputError if a folder was begun with other settings, versions or inputs, naming what differs."""
-        if differences := list(self._find_differences(found, wanted)):
-            raise InputError(
-                f"{output} holds {self.noun} made differently ({'; '.join(differences)}); choose another folder, "
-                "or use --force to replace it."
-            )
+    def begin(self, output: Path, description: Description, *, force: bool) -> bool:
+        """Return whether there is work to do; if so, write the plan, and remove what nobody needs.
 
-    def _find_differences(self, found: Description, wanted: Description) -> Iterator[str]:
-        found, wanted = self._normalize(found), self._normalize(wanted)
-        for group, prefix in (("settings", ""), ("made_with", ""), ("model", "the model's ")):
-            old, new = found.get(group, {}), wanted.get(group, {})
-            for name in sorted(old.keys() | new.keys()):
-                if old.get(name) != new.get(name):
-                    was, now = json.dumps(old.get(name)), json.dumps(new.get(name))
-                    yield f"{prefix}{name} was {was} and is now {now}"
-        files, new_files = found["inputs"], wanted["inputs"]
-        if files != new_files:
-            yield f"its {len(files)} input files are not the {len(new_files)} given now"
+        Raises InputError if the folder was begun with another description, unless `force` is true or only the
+        inputs of unfinished work changed. A finished folder whose files are missing or have another size is made
+        again.
+        """
+        work, manifest = output / self.work, None
+        if not force:
+            manifest = None if self._is_begun(output) else self.read_manifest(output)
+            begun = manifest or read_json(work / _PLAN)
+            differences = [] if begun is None else _find_differences(begun, description)
+            if differences and (manifest is not None or differences != [_OTHER_INPUTS]):
+                raise InputError(
+                    f"{output} holds {self.noun} made differently ({'; '.join(differences)}); choose another "
+                    "folder, or use --force to replace it."
+                )
+        if manifest is not None:
+            faults = find_damage(output, self.list_files(manifest), checksums=False)
+            if not faults:
+                return False
+            logger.warning("%s is damaged (%s), so it is made again.", output, "; ".join(faults[:3]))
+        replace_file(work / _PLAN, f"{json.dumps(description, indent=1)}\n".encode())
+        (output / MANIFEST).unlink(missing_ok=True)  # first: no manifest without its files
+        sync(output)
+        is_fresh = force or manifest is not None
+        if is_fresh:
+            self.clear(output)
+        for entry in work.iterdir():
+            is_record = entry.name.startswith("part-") and not is_fresh
+            if entry.name not in (_PLAN, _LOCK) and not entry.name.startswith(_COPIES) and not is_record:
+                remove(entry)
+        return True
 
-    def identify(self, description: Description) -> str:
-        """Return the hash of what decides the content, the inputs by what they hold, not by their names."""
-        content = json.dumps(self._normalize(description), sort_keys=True)
-        return hashlib.sha256(content.encode()).hexdigest()
+    def clear(self, output: Path, keep: Iterable[str] = ()) -> None:
+        """Remove the sink's files except some."""
+        for entry in self._list_own(output):
+            if entry.name not in keep:
+                remove(entry)
+        sync(output)
 
-    def _normalize(self, description: Description) -> dict[str, Any]:
-        """Return what decides the content: inputs by checksum; of our own versions, only that of the format."""
-        made_with = dict(description.get("made_with", {}))
-        made_with.pop("modern-elmo", None)
-        inputs = [(file["format"], file.get("sha256")) for file in description["inputs"]]
-        return {**description, "made_with": made_with, "inputs": inputs}
+    def finish(self, output: Path, manifest: dict[str, Any]) -> None:
+        """Write the manifest, which makes a folder complete."""
+        self.clear(output, {Path(name).parts[0] for name in self.list_files(manifest)})
+        replace_file(output / MANIFEST, f"{json.dumps(manifest, indent=1)}\n".encode())
+
+
+def identify(description: Description) -> str:
+    """Return the hash of what decides the content, the inputs by what they hold, not by their names."""
+    return hashlib.sha256(json.dumps(_normalize(description), sort_keys=True).encode()).hexdigest()
+
+
+def _normalize(description: Description) -> dict[str, Any]:
+    """Return what decides the content: inputs by checksum; of our own versions, only that of the format."""
+    made_with = dict(description.get("made_with", {}))
+    made_with.pop("modern-elmo", None)
+    inputs = [(file["format"], file.get("sha256")) for file in description["inputs"]]
+    return {**description, "made_with": made_with, "inputs": inputs}
+
+
+def _find_differences(begun: Description, wanted: Description) -> list[str]:
+    begun, wanted, differences = _normalize(begun), _normalize(wanted), []
+    for group, prefix in (("settings", ""), ("made_with", ""), ("model", "the model's ")):
+        old, new = begun.get(group, {}), wanted.get(group, {})
+        for name in sorted(old.keys() | new.keys()):
+            if old.get(name) != new.get(name):
+                was, now = json.dumps(old.get(name)), json.dumps(new.get(name))
+                differences.append(f"{prefix}{name} was {was} and is now {now}")
+    return differences if begun["inputs"] == wanted["inputs"] else [*differences, _OTHER_INPUTS]
 
 
 class PartRecord(Protocol):
@@ -146,10 +207,12 @@ def run_parts(
     find_record: Callable[[_Part], _Record | None],
     compute: Callable[[Iterator[_Part]], Iterable[_Record]],
     inputs: Sequence[InputFile],
+    work: Path,
 ) -> list[_Record]:
     """Compute the parts that no earlier run finished, and return the records of all in order.
 
-    `compute` returns records in any order. Raises InputError if an input changed in the meantime.
+    `compute` returns records in any order. If an input changed in the meantime, the finished parts are removed
+    from the folder `work`, and InputError is raised.
     """
     records: dict[int, _Record] = {}
 
@@ -163,13 +226,11 @@ def run_parts(
     for record in compute(list_missing()):
         records[record.number] = record
     for file in inputs:
-        file.check_unchanged()
+        if file.is_changed():
+            for entry in work.glob("part-*"):
+                remove(entry)
+            raise InputError(f"{file.source.name} was changed while it was read; run the same command again.")
     return [records[number] for number in range(len(records))]
-
-
-def write_manifest(folder: Path, manifest: Description) -> None:
-    """Write the manifest, which makes a folder complete."""
-    replace_file(folder / MANIFEST, f"{json.dumps(manifest, indent=1)}\n".encode())
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
@@ -181,13 +242,6 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return values if isinstance(values, dict) else None
 
 
-def _checks(is_valid: Callable[[dict[str, Any]], bool], manifest: dict[str, Any]) -> bool:
-    try:
-        return is_valid(manifest)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return False
-
-
 def is_file_record(record: Mapping[str, Any]) -> bool:
     """Return whether an entry of a manifest has the size and the checksum of a file."""
     return type(record["num_bytes"]) is int and isinstance(record["sha256"], str)
@@ -195,7 +249,7 @@ def is_file_record(record: Mapping[str, Any]) -> bool:
 
 def find_damage(
     folder: Path,
-    files: Mapping[str, Mapping[str, Any]],
+    files: FileRecords,
     *,
     checksums: bool | Callable[[str], bool],
     advance: Callable[[int], None] = lambda num_bytes: None,

@@ -124,12 +124,12 @@ class _Worker:
     """One process at the other end of two pipes."""
 
     def __init__(self) -> None:
-        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
         self._process = subprocess.Popen(
             [sys.executable, "-c", _START, *sys.path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._complaints,
+            stderr=self._stderr,
             start_new_session=True,  # Ctrl-C reaches this process alone, which then ends its workers
         )
 
@@ -140,10 +140,10 @@ class _Worker:
             pickle.dump(call, sent, pickle.HIGHEST_PROTOCOL)
             sent.flush()
             while True:
-                kind, value = pickle.load(received)
-                if kind == "report":
+                message, value = pickle.load(received)
+                if message == "report":
                     report(*value)
-                elif kind == "result":
+                elif message == "result":
                     return value
                 else:
                     raise value
@@ -152,17 +152,17 @@ class _Worker:
 
     def _describe_death(self) -> str:
         code = self._process.wait()
-        self._complaints.seek(0)
-        complaint = self._complaints.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
+        self._stderr.seek(0)
+        last_line = self._stderr.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
         if code >= 0:
-            return f"exit code {code}" + (f": {complaint}" if complaint else "")
+            return f"exit code {code}" + (f": {last_line}" if last_line else "")
         reason = ", perhaps because memory ran out" if -code == signal.SIGKILL else ""
         return f"killed by {signal.Signals(-code).name}{reason}"
 
     def close(self) -> None:
         self._process.kill()
         self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self._complaints):
+        for pipe in (self._process.stdin, self._process.stdout, self._stderr):
             assert pipe is not None
             try:
                 pipe.close()
@@ -182,8 +182,8 @@ def serve() -> None:
     sent = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
-    def send(kind: str, value: Any) -> None:
-        pickle.dump((kind, value), sent, pickle.HIGHEST_PROTOCOL)
+    def send(message: str, value: Any) -> None:
+        pickle.dump((message, value), sent, pickle.HIGHEST_PROTOCOL)
         sent.flush()
 
     while True:
@@ -211,7 +211,7 @@ class RayWorkers:
     """
 
     def __init__(self, address: str | None) -> None:
-        self._ray, self._address = _import_ray(), address
+        self._ray, self._address = require("ray", "ray", "The engine ray"), address
         self._is_ours = False
 
     def __enter__(self) -> "RayWorkers":
@@ -243,7 +243,7 @@ class RayWorkers:
         running: dict[Any, Any] = {}
         try:
             while True:
-                for worker in [each for each in workers if each not in running.values()]:
+                for worker in [worker for worker in workers if worker not in running.values()]:
                     if (call := next(waiting, None)) is not None:
                         running[worker.work.remote(call)] = worker
                 if not running:
@@ -285,13 +285,9 @@ class _RayWorker:
         return result, (sum(first for first, _ in reports), sum(second for _, second in reports))
 
 
-def _import_ray() -> Any:
-    return require("ray", "ray", "The engine ray")
-
-
 def check_cluster(address: str | None) -> None:
     """Raise an error if Ray is missing, or nobody listens at the address; Ray would wait for minutes."""
-    if _import_ray().is_initialized():
+    if require("ray", "ray", "The engine ray").is_initialized():
         return
     place = re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", address or "")
     if place is not None:

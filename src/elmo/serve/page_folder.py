@@ -164,8 +164,7 @@ def _halve(array: Array) -> Array:
 
 
 def _write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    types = {name: (array.dtype, array.shape) for name, array in arrays.items()}
-    write_tensors(path, types, arrays.__getitem__, {})
+    write_tensors(path, arrays, {})
 
 
 def _write_json(path: Path, content: Any) -> None:

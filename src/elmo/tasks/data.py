@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from elmo.errors import InputError
+from elmo.extras import require
 from elmo.files.durable import replace_file
 from elmo.files.sources import STDIN, expand_pattern
 from elmo.tasks.settings import Records, Source, TaskInputs
@@ -121,10 +122,8 @@ def read_folders(name: str, encoding: str) -> Records:
 
 def read_parquet(name: str) -> Records:
     """Read a Parquet file."""
-    from elmo.files.sources import import_extra
-
     try:
-        rows = import_extra("pyarrow.parquet", name).read_table(name).to_pylist()
+        rows = require("pyarrow.parquet", "data", name).read_table(name).to_pylist()
     except (OSError, ValueError) as error:
         raise InputError(f"{name} could not be read as Parquet: {error}.") from error
     return _to_records(rows, name)

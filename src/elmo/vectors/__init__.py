@@ -1,8 +1,8 @@
 """Text files of any size -> folders of vectors that survive a crash, and back.
 
-1. `rows` reads files of any format row by row and cuts them into parts, a fixed function of the input.
-2. `writing` computes the vectors of a part and writes its files (`formats`) to a temporary folder; then there is
-   a record, then the files get their names. A finished part is never computed again.
+1. elmo.corpus.rows reads files of any format row by row and cuts them into parts, a fixed function of the input.
+2. `writing` computes the vectors of a part and writes its files (`formats`) to a temporary folder; then the files
+   get their names, then there is a record. A finished part is never computed again.
 3. `embed` runs all of this and writes the manifest last. `reading` opens the folder, `folder` verifies it.
 """
 

@@ -7,11 +7,11 @@ from typing import Literal, cast
 import numpy as np
 import numpy.typing as npt
 
+from elmo.corpus.rows import Entry, Row
 from elmo.files.sources import BrokenRow
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
 from elmo.vectors.formats import Arrays, Block, Layout, Span
-from elmo.vectors.rows import Entry, Row
 from elmo.vectors.settings import DType, VectorSettings
 
 _LARGEST_INT8 = 127

@@ -1,64 +1,46 @@
-"""Text files, settings and a model -> a folder of vectors; `elmo embed` and `elmo encode` with a folder are this.
+"""Text files, settings and a model -> a folder of vectors, or one file: `elmo embed` and `elmo encode`.
 
-The same call resumes where another one was stopped. The result depends neither on that nor on the workers.
+For a folder, the same call resumes where another one was stopped. The result depends neither on that nor on the
+workers.
 """
 
-import logging
+import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
+from elmo.corpus.rows import Columns, Entry, Part, RowStream, cut_rows, find_inputs
 from elmo.errors import InputError
-from elmo.files.durable import disk_full_reported, replace_file
+from elmo.files.durable import disk_full_reported, output_file, replace_file
 from elmo.files.rows import to_json
 from elmo.files.sources import STDIN, InputFile, Kind, Source, check_outside, copy_stdin
-from elmo.files.work_folder import run_parts, write_manifest
+from elmo.files.work_folder import identify, run_parts
 from elmo.files.workers import Report
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
 from elmo.progress import progress_bar
-from elmo.vectors.blocks import default_layers, is_on_cpu, make_layout
+from elmo.vectors.blocks import RowEmbedder, default_layers, is_on_cpu, make_layout
 from elmo.vectors.folder import (
     REJECTS,
     VECTORS,
     PartRecord,
-    WrittenFile,
-    begin,
-    check_same_job,
-    describe_part,
-    find_faults,
     list_rejects,
-    read_manifest,
     read_part_record,
     read_part_records,
 )
-from elmo.vectors.formats import open_format
+from elmo.vectors.formats import FILE_WRITERS, Add, Layout, line_writer, open_format
 from elmo.vectors.reading import Vectors, open_folder
-from elmo.vectors.rows import Columns, Part, RowStream, cut_parts, find_inputs
 from elmo.vectors.settings import Pooling, VectorSettings
-from elmo.vectors.writing import Engine, PartJob
+from elmo.vectors.writing import Engine, PartJob, describe_file
 from elmo.version import __version__
 
-logger = logging.getLogger(__name__)
 _LIBRARIES = {"parquet": ["pyarrow"], "npy": ["numpy"], "hdf5": ["h5py"]}
 _SUMS = ("num_rows", "num_written", "num_without_span", "num_words", "num_vectors")
-
-
-@dataclass(frozen=True)
-class EmbedProgress:
-    """What was done since the last call; what an earlier run finished counts as nothing to do."""
-
-    num_words: int
-    num_bytes: int  # of the input
-    left_bytes: int  # of the input, when this run began
-
-
-ProgressCallback = Callable[[EmbedProgress], None]
 
 
 def embed_files(
@@ -74,7 +56,7 @@ def embed_files(
     engine: Literal["local", "ray"] = "local",
     address: str | None = None,
     force: bool = False,
-    progress: bool | ProgressCallback = False,
+    progress: bool | Callable[[int, int], None] = False,
 ) -> Vectors:
     """Write the vectors of files, patterns such as `texts/*.jsonl.gz`, or standard input (-), and open them.
 
@@ -82,7 +64,7 @@ def embed_files(
     together. `engine="ray"`: workers of the Ray cluster at `address`, by default one per two of its cores.
     `on_error`: stop at a broken row, or list it in rejects.jsonl. A folder that holds the result already is opened
     as it is, or computed again if a file is missing or has another size; other vectors are refused unless `force`
-    is true. `progress` shows a bar, or is called before the work and after each step.
+    is true. `progress` shows a bar, or is called with the numbers of words and of bytes that each step has done.
     Raises InputError or ConfigError for what the caller can fix.
     """
     settings, output = resolve(settings or VectorSettings(), model), Path(output)
@@ -99,12 +81,10 @@ def embed_files(
     with disk_full_reported(output), VECTORS.locked(output):
         inputs = open_inputs(sources)
         description = _describe(model, inputs, settings)
-        if not force:
-            check_same_job(output, description)
-        if force or not _is_finished(output):
-            begin(output, description, replace=force or read_manifest(output) is not None)
-            identity = VECTORS.identify(description)
-            job = PartJob(output.resolve(), settings, identity, tuple(sources), on_error == "stop")
+        if VECTORS.begin(output, description, force=force):
+            job = PartJob(
+                output.resolve(), settings, identify(description), tuple(sources), stops=on_error == "stop"
+            )
             _run(job, inputs, description, chosen, model, progress)
     return open_folder(output)
 
@@ -124,17 +104,16 @@ def open_inputs(sources: Sequence[Source]) -> list[InputFile]:
 
 
 @contextmanager
-def _reporting(progress: bool | ProgressCallback, left_bytes: int) -> Iterator[Report]:
+def _reporting(progress: bool | Report, left_bytes: int) -> Iterator[Report]:
     """Yield the function that words and bytes are reported to, by several threads."""
     lock = threading.Lock()
     with progress_bar(unit="words", num_bytes=left_bytes, prints=False, shown=progress is True) as advance:
 
         def report(num_words: int, num_bytes: int) -> None:
             with lock:
+                advance(num_bytes, num_words)
                 if callable(progress):
-                    progress(EmbedProgress(num_words, num_bytes, left_bytes))
-                else:
-                    advance(num_bytes, num_words)
+                    progress(num_words, num_bytes)
 
         yield report
 
@@ -172,26 +151,15 @@ def _describe(model: Elmo, inputs: Sequence[InputFile], settings: VectorSettings
     }
 
 
-def _is_finished(output: Path) -> bool:
-    """Return whether the folder is complete; a damaged one is reported, because it is computed again."""
-    manifest = read_manifest(output)
-    if manifest is None:
-        return False
-    if faults := find_faults(output, manifest, checksums=False):
-        logger.warning("%s is damaged (%s), so its vectors are computed again.", output, "; ".join(faults[:3]))
-    return not faults
-
-
 def _run(
     job: PartJob,
     inputs: Sequence[InputFile],
     description: dict[str, Any],
     engine: Engine,
     model: Elmo,
-    progress: bool | ProgressCallback,
+    progress: bool | Report,
 ) -> None:
-    settings = job.settings
-    stream = RowStream(job.inputs, columns_of(settings))
+    stream = RowStream(job.inputs, columns_of(job.settings))
     finished = (record for record in read_part_records(job.output) if record.identity == job.identity)
     left_bytes = sum(file.num_bytes for file in inputs) - sum(record.input_bytes for record in finished)
 
@@ -200,10 +168,16 @@ def _run(
         job.check(list_rejects(part.entries) if record is None else record.rejects)
         return record
 
-    parts = cut_parts(stream, settings.part_bytes)
+    parts = cut_rows(stream, job.settings.part_bytes)
     with _reporting(progress, left_bytes) as report:
         report(0, 0)
-        records = run_parts(parts, find_record, lambda missing: engine.run(missing, job, model, report), inputs)
+        records = run_parts(
+            parts,
+            find_record,
+            lambda missing: engine.run(missing, job, model, report),
+            inputs,
+            job.output / VECTORS.work,
+        )
     _finish(job, description, records, stream.num_rows)
 
 
@@ -211,23 +185,15 @@ def _finish(
     job: PartJob, description: dict[str, Any], records: Sequence[PartRecord], rows_of_files: Sequence[int]
 ) -> None:
     """Write the list of rejected rows and the manifest."""
-    rejects = [reject for record in records for reject in record.rejects]
-    rejected = None
+    rejects, rejected = [reject for record in records for reject in record.rejects], None
     if rejects:
-        lines = (
-            to_json(
-                {
-                    "index": reject.index,
-                    "input": job.inputs[reject.source].name,
-                    job.inputs[reject.source].unit: reject.number,
-                    "reason": reject.reason,
-                }
-            )
-            for reject in rejects
-        )
-        path = job.output / REJECTS
-        replace_file(path, "".join(f"{line}\n" for line in lines).encode())
-        rejected = asdict(WrittenFile.of(path))
+        lines = []
+        for reject in rejects:
+            source = job.inputs[reject["source"]]
+            row = {"index": reject["index"], "input": source.name, source.unit: reject["number"]}
+            lines.append(f"{to_json({**row, 'reason': reject['reason']})}\n")
+        replace_file(job.output / REJECTS, "".join(lines).encode())
+        rejected = describe_file(job.output / REJECTS)
     counts = {name: sum(getattr(record, name) for record in records) for name in _SUMS}
     described = zip(description["inputs"], rows_of_files, strict=True)
     manifest = {
@@ -235,6 +201,38 @@ def _finish(
         "inputs": [{**file, "num_rows": num_rows} for file, num_rows in described],
         "counts": {**counts, "num_rejected": len(rejects)},
         "rejects": rejected,
-        "parts": [describe_part(record) for record in records],
+        "parts": [record.describe() for record in records],
     }
-    write_manifest(job.output, manifest)
+    VECTORS.finish(job.output, manifest)
+
+
+def write_file(
+    model: Elmo,
+    entries: Iterable[Entry],
+    path: Path | None,
+    settings: VectorSettings,
+    advance: Callable[[int], None] = lambda num_rows: None,
+) -> tuple[int, int]:
+    """Write the vectors of rows to one file, whose ending says its format, or as JSON lines to standard output.
+
+    Return the numbers of rows and words. Raises InputError for a row that cannot be read. `advance` is called with
+    the number of rows of each block.
+    """
+    embedder, num_rows = RowEmbedder(model, settings), 0
+    with _open_output(path, embedder.layout) as add:
+        for block in embedder.blocks(entries):
+            add(block)
+            num_rows += len(block.indexes)
+            advance(len(block.indexes))
+        for entry in embedder.broken:
+            raise InputError(f"Row {entry.index + 1:,} {entry.row.reason}.")  # type: ignore[union-attr]
+    return num_rows, embedder.num_words
+
+
+@contextmanager
+def _open_output(path: Path | None, layout: Layout) -> Iterator[Add]:
+    if path is None:
+        yield line_writer(sys.stdout.buffer, layout)
+        return
+    with output_file(path) as temporary, FILE_WRITERS[path.suffix.lower()](temporary, layout) as add:
+        yield add

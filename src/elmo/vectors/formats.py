@@ -1,25 +1,28 @@
-"""How rows and their vectors are stored on the disk: blocks of rows are added, any row can be read back.
+"""How rows and their vectors are stored on the disk: blocks of rows are added, so memory does not grow.
 
-npy: memory-mapped files of all vectors and of where those of each row begin, and the rows without their vectors
-as JSON lines. parquet: one file, one row per sentence, its vectors an Arrow list of vectors of a fixed size. hdf5:
-one file, one array per row, named by its index in the input, and the rows without their vectors in the dataset
-`rows`. `single_file` writes the last two as files of their own.
+Parts of a folder, of which any row can be read back: npy, memory-mapped files of all vectors and of where those of
+each row begin, and the rows without their vectors as JSON lines; parquet, one row per sentence, its vectors an
+Arrow list of vectors of a fixed size; hdf5, one array per row, named by its index in the input, and the rows
+without their vectors in the dataset `rows`. Single files: the last two, .jsonl, .npz and .npy.
 """
 
 import json
+import shutil
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from elmo.errors import InputError
 from elmo.extras import require
-from elmo.files.arrays import add_dataset, growing_dataset, growing_npy, open_hdf5_output
+from elmo.files.arrays import add_dataset, growing_npy, open_hdf5_output, open_member, writing_archive
 from elmo.files.rows import to_json
 from elmo.vectors.settings import DType, FileFormat, Unit
 
@@ -60,8 +63,8 @@ class Layout:
     @property
     def arrays(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         """The numpy type and the shape of what is stored of each vector: itself and, for int8, its scale."""
-        kind = {"float32": "<f4", "float16": "<f2", "int8": "|i1"}[self.dtype]
-        stored = {"vectors": (kind, self.vector_shape)}
+        dtype = {"float32": "<f4", "float16": "<f2", "int8": "|i1"}[self.dtype]
+        stored = {"vectors": (dtype, self.vector_shape)}
         return stored if self.dtype != "int8" else {**stored, "scales": ("<f4", self.vector_shape[:-1])}
 
 
@@ -90,13 +93,7 @@ class PartReader(ABC):
     def read(self, position: int) -> VectorRow:
         """Return the row at a position in the part, from 0."""
         row, stored = self._read(position)
-        vectors = stored["vectors"]
-        if "scales" in stored:
-            vectors = vectors.astype(np.float32) * stored["scales"][..., None]
-        if self.layout.unit == "sentences":
-            vectors = vectors[0]
-        elif self.layout.unit == "words" and vectors.ndim == 3:
-            vectors = vectors.transpose(1, 0, 2)  # all layers, as Elmo.embed returns them
+        vectors = _restore(stored, self.layout)
         spans = [(start, end) for start, end in row["spans"]] if "spans" in row else None
         return VectorRow(row["index"], row["id"], row["words"], spans, vectors, row.get("text"))
 
@@ -111,6 +108,16 @@ class PartReader(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close the files."""
+
+
+def _restore(stored: Arrays, layout: Layout) -> Array:
+    """Return the vectors of a row as Elmo.embed, encode or embed_spans return them; int8 as float32."""
+    vectors = stored["vectors"]
+    if "scales" in stored:
+        vectors = vectors.astype(np.float32) * stored["scales"][..., None]
+    if layout.unit == "sentences":
+        vectors = vectors[0]
+    return vectors.transpose(1, 0, 2) if layout.unit == "words" and vectors.ndim == 3 else vectors
 
 
 class PartFormat(NamedTuple):
@@ -163,9 +170,9 @@ def _write_npy(stem: Path, layout: Layout) -> Iterator[Add]:
     with ExitStack() as stack:
         rows = stack.enter_context(_file_at(stem, _ROWS).open("wb"))
         add_arrays = {}
-        for name, (kind, shape) in layout.arrays.items():
+        for name, (dtype, shape) in layout.arrays.items():
             file = stack.enter_context(_file_at(stem, f".{name}.npy").open("wb"))
-            add_arrays[name] = stack.enter_context(growing_npy(file, kind, shape))
+            add_arrays[name] = stack.enter_context(growing_npy(file, dtype, shape))
         counts = [0]
 
         def add(block: Block) -> None:
@@ -211,8 +218,8 @@ def write_hdf5(path: Path, layout: Layout) -> Iterator[Add]:
     """Yield a function that adds blocks to an HDF5 file."""
     import h5py
 
-    text = h5py.string_dtype("utf-8")
-    with open_hdf5_output(path) as (file, check), growing_dataset(file, "rows", (), text) as add_row:
+    with open_hdf5_output(path) as (file, check):
+        rows = file.create_dataset("rows", (0,), h5py.string_dtype("utf-8"), maxshape=(None,), chunks=True)
 
         def add(block: Block) -> None:
             start = 0
@@ -223,8 +230,8 @@ def write_hdf5(path: Path, layout: Layout) -> Iterator[Add]:
                     group = file if name == "vectors" else file.require_group(name)
                     add_dataset(group, str(index), array[place])
                 start += count
-            for line in _list_rows(block):
-                add_row(line)
+            rows.resize(len(rows) + len(block.indexes), axis=0)
+            rows[-len(block.indexes) :] = list(_list_rows(block))
             check()
 
         yield add
@@ -274,10 +281,12 @@ def _make_schema(layout: Layout) -> Any:
     if layout.unit == "spans":
         columns.append(("spans", arrow.list_(arrow.list_(arrow.int32(), 2))))
     for name, (dtype, shape) in layout.arrays.items():
-        kind = arrow.from_numpy_dtype(np.dtype(dtype))
+        values_type = arrow.from_numpy_dtype(np.dtype(dtype))
         for size in reversed(shape):
-            kind = arrow.list_(kind, size)
-        columns.append((_column_name(name, layout), kind if layout.unit == "sentences" else arrow.list_(kind)))
+            values_type = arrow.list_(values_type, size)
+        if layout.unit != "sentences":
+            values_type = arrow.list_(values_type)
+        columns.append((_column_name(name, layout), values_type))
     return arrow.schema(columns)
 
 
@@ -374,3 +383,103 @@ def open_format(name: FileFormat) -> PartFormat:
     if name == "parquet":
         _import_pyarrow()
     return _FORMATS[name]
+
+
+# --- single files
+
+
+def _list_vectors(block: Block, layout: Layout) -> Iterator[Array]:
+    """Yield the vectors of each row."""
+    start = 0
+    for count in block.counts:
+        yield _restore({name: array[start : start + count] for name, array in block.arrays.items()}, layout)
+        start += count
+
+
+def line_writer(file: IO[bytes], layout: Layout) -> Add:
+    """Return the function that adds blocks to a stream of JSON lines."""
+    name = "vector" if layout.unit == "sentences" else "vectors"
+
+    def add(block: Block) -> None:
+        for place, array in enumerate(_list_vectors(block, layout)):
+            row: dict[str, Any] = {"index": block.indexes[place], "words": block.words[place]}
+            if block.ids[place] is not None:
+                row["id"] = block.ids[place]
+            if block.spans is not None:
+                row["spans"] = block.spans[place]
+            file.write(f'{to_json(row)[:-1]}, "{name}": {vectors_to_json(array)}}}\n'.encode())
+
+    return add
+
+
+def vectors_to_json(array: Array) -> str:
+    """Return the nested lists of an array, each number with the nine digits that identify a float32."""
+    if array.ndim > 1:
+        return f"[{', '.join(vectors_to_json(row) for row in array)}]"
+    return f"[{', '.join(map('{:.9g}'.format, array.tolist()))}]"
+
+
+@contextmanager
+def _write_jsonl(path: Path, layout: Layout) -> Iterator[Add]:
+    with path.open("wb") as file:
+        yield line_writer(file, layout)
+
+
+@contextmanager
+def _write_npz(path: Path, layout: Layout) -> Iterator[Add]:
+    """Write one array per row, named by its number, and `words`; or `vectors`, one row per sentence."""
+    is_flat, num_rows = layout.unit == "sentences", 0
+    rest_type = ("<f4", layout.vector_shape) if is_flat else ("|u1", ())
+    with writing_archive(path) as archive, tempfile.TemporaryFile(dir=path.parent) as rest:
+        with growing_npy(rest, *rest_type) as add_rows:
+
+            def add(block: Block) -> None:
+                nonlocal num_rows
+                for words, array in zip(block.words, _list_vectors(block, layout), strict=True):
+                    if is_flat:
+                        add_rows(array[None])
+                        continue
+                    with open_member(archive, str(num_rows)) as member:
+                        np.lib.format.write_array(member, array, allow_pickle=False)
+                    # numpy's arrays of text drop a NUL at the end of a word and pad every word to the longest.
+                    add_rows(np.frombuffer(f"{to_json(words)}\n".encode(), np.uint8))
+                    num_rows += 1
+
+            yield add
+        rest.seek(0)
+        # The header at the beginning of a member cannot be changed, so the finished array is copied into it.
+        with open_member(archive, "vectors" if is_flat else "words") as member:
+            shutil.copyfileobj(rest, member)
+
+
+@contextmanager
+def _write_one_npy(path: Path, layout: Layout) -> Iterator[Add]:
+    """Write the array of one sentence, or one row per sentence."""
+    num_rows = 0
+    with path.open("wb") as file:
+        if layout.unit == "sentences":
+            with growing_npy(file, "<f4", layout.vector_shape) as add_rows:
+                yield lambda block: add_rows(np.stack(list(_list_vectors(block, layout))))
+            return
+
+        def add(block: Block) -> None:
+            nonlocal num_rows
+            num_rows += len(block.indexes)
+            if num_rows > 1:
+                raise InputError(_ONE_ARRAY.format("several sentences"))
+            np.save(file, next(_list_vectors(block, layout)), allow_pickle=False)
+
+        yield add
+        if not num_rows:
+            raise InputError(_ONE_ARRAY.format("no sentence"))
+
+
+_ONE_ARRAY = "An .npy file holds one array, the words of one sentence, but {} came; write .npz, .h5 or .jsonl."
+FILE_WRITERS: dict[str, Callable[[Path, Layout], AbstractContextManager[Add]]] = {
+    ".jsonl": _write_jsonl,
+    ".npz": _write_npz,
+    ".npy": _write_one_npy,
+    ".h5": write_hdf5,
+    ".hdf5": write_hdf5,
+    ".parquet": write_parquet,
+}

@@ -3,13 +3,13 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from elmo.corpus.settings import Split
 from elmo.errors import ConfigError
 
 Unit = Literal["words", "sentences", "spans"]
 FileFormat = Literal["npy", "parquet", "hdf5"]
 DType = Literal["float32", "float16", "int8"]
 Pooling = Literal["auto", "head", "weighted", "mean", "max"]
-Split = Literal["lines", "sentences", "none"]
 
 FILE_ENDINGS = (".npz", ".npy", ".jsonl", ".h5", ".hdf5", ".parquet")  # of a single file
 DEFAULT_PART_BYTES = 1 << 20
@@ -43,9 +43,9 @@ class VectorSettings:
     def __post_init__(self) -> None:
         choices = {"unit": Unit, "file_format": FileFormat, "dtype": DType, "pooling": Pooling, "split": Split}
         faults = [
-            f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(get_args(kind))}"
-            for name, kind in choices.items()
-            if getattr(self, name) not in get_args(kind)
+            f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(get_args(choice))}"
+            for name, choice in choices.items()
+            if getattr(self, name) not in get_args(choice)
         ]
         for name in ("part_bytes", "max_words"):
             value = getattr(self, name)

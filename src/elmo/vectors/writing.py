@@ -12,17 +12,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from elmo.corpus.rows import Part
 from elmo.errors import InputError
-from elmo.files.durable import sync
+from elmo.files.durable import sha256_of, sync
 from elmo.files.sources import BrokenRow, Source
 from elmo.files.workers import Call, RayWorkers, Report, Workers, check_cluster, count_cores
 from elmo.model import Elmo
 from elmo.vectors.blocks import RowEmbedder, is_on_cpu
-from elmo.vectors.folder import WORK, PartRecord, Reject, WrittenFile, list_rejects, write_part_record
+from elmo.vectors.folder import WORK, PartRecord, Reject, list_rejects, write_part_record
 from elmo.vectors.formats import open_format, part_stem
-from elmo.vectors.rows import Part
 from elmo.vectors.settings import VectorSettings
 
 # One core per direction: every matrix multiplication then uses one thread, and its result does not depend on how
@@ -44,9 +44,9 @@ class PartJob:
     def check(self, rejects: Iterable[Reject]) -> None:
         """Raise InputError for the first broken row, if the job stops there."""
         for reject in rejects if self.stops else ():
-            source = self.inputs[reject.source]
-            reason = f"{reject.reason}; --on-error reject skips such rows"
-            raise BrokenRow(reject.number, reason).to_error(source.label, source.unit)
+            source = self.inputs[reject["source"]]
+            reason = f"{reject['reason']}; --on-error reject skips such rows"
+            raise BrokenRow(reject["number"], reason).to_error(source.label, source.unit)
 
 
 @dataclass(frozen=True)
@@ -178,6 +178,11 @@ def share_threads(
     return workers, max(1, min(THREADS_PER_WORKER, (threads or num_cores) // workers))
 
 
+def describe_file(path: Path) -> dict[str, Any]:
+    """Return the name, size and checksum of a file."""
+    return {"name": path.name, "num_bytes": path.stat().st_size, "sha256": sha256_of(path)}
+
+
 class PartWriter:
     """Writes parts of one job with one model."""
 
@@ -186,9 +191,9 @@ class PartWriter:
 
     def begin(self, part: Part, report: Report) -> Callable[[], PartRecord]:
         """Write a part's files to a temporary folder; return what finishes the part, for any thread to call."""
-        temporary = Path(tempfile.mkdtemp(prefix=f"{part_stem(part.number)}-", dir=self._job.output / WORK))
+        temporary = Path(tempfile.mkdtemp(prefix=".writing-", dir=self._job.output / WORK))
         try:
-            record = self._write_temporary(part, temporary, report)
+            record = self._write(part, temporary, report)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
@@ -197,20 +202,17 @@ class PartWriter:
     def _finish(self, temporary: Path, record: PartRecord) -> PartRecord:
         try:
             paths = sorted(temporary.iterdir())
-            files = tuple(map(WrittenFile.of, paths))
+            record = replace(record, files=list(map(describe_file, paths)))
             for path in paths:
                 sync(path)
-            # The record first: a file in the folder is known as ours from the moment it is there.
-            record = replace(record, files=files)
-            write_part_record(self._job.output, record)
-            for path in paths:
                 path.replace(self._job.output / path.name)
             sync(self._job.output)
+            write_part_record(self._job.output, record)
             return record
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
-    def _write_temporary(self, part: Part, temporary: Path, report: Report) -> PartRecord:
+    def _write(self, part: Part, temporary: Path, report: Report) -> PartRecord:
         """Return the record without the files."""
         embedder = RowEmbedder(self._model, self._job.settings)
         first_index = part.entries[0].index
@@ -249,7 +251,6 @@ class PartWriter:
             num_words=embedder.num_words,
             num_vectors=num_vectors,
             input_bytes=part.input_bytes,
-            input_sha256=part.sha256,
-            files=(),
             rejects=rejects,
+            files=[],
         )

@@ -162,13 +162,10 @@ def _read_token_cache(path: Location, dim: int) -> Array:
         if TOKEN_CACHE_KEY not in file:
             raise CheckpointError(f"{path} has no dataset '{TOKEN_CACHE_KEY}'; it holds no cached word vectors.")
         table = file.read_array(TOKEN_CACHE_KEY)
-    if table.ndim != 2:
+    if table.ndim != 2 or table.shape[1] != dim:
         raise CheckpointError(
-            f"{path} has an '{TOKEN_CACHE_KEY}' of shape {table.shape}; one vector per word was expected."
-        )
-    if table.shape[1] != dim:
-        raise CheckpointError(
-            f"{path} has vectors of {table.shape[1]} dimensions; the words of this model have {dim}."
+            f"{path} has an '{TOKEN_CACHE_KEY}' of shape {table.shape}; one vector of {dim} dimensions per word "
+            "was expected."
         )
     return table
 
@@ -205,10 +202,10 @@ class Hdf5File:
         with _reraise_as_damaged(self._path):
             entry = self._file[name]
             if not isinstance(entry, h5py.Dataset) or entry.shape is None or entry.dtype.kind not in "fiu":
-                kind = f"values of type {entry.dtype}" if isinstance(entry, h5py.Dataset) else "a group"
+                content = f"values of type {entry.dtype}" if isinstance(entry, h5py.Dataset) else "a group"
                 raise CheckpointError(
-                    f"{self._path} has {kind} under {name!r}; an array of numbers was expected, so it is damaged "
-                    "or comes from another program."
+                    f"{self._path} has {content} under {name!r}; an array of numbers was expected, so it is "
+                    "damaged or comes from another program."
                 )
             if entry.external or entry.is_virtual:
                 raise CheckpointError(

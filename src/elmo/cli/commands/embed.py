@@ -8,11 +8,12 @@ from elmo.cli import options
 from elmo.cli.command import option
 from elmo.cli.options import ModelOptions
 from elmo.cli.run import resumable
+from elmo.corpus.settings import Split
 from elmo.errors import InputError
 from elmo.files.sources import STDIN, Kind
 from elmo.files.work_folder import MANIFEST
 from elmo.progress import progress_bar
-from elmo.vectors.settings import FILE_ENDINGS, DType, FileFormat, Pooling, Split, Unit, VectorSettings
+from elmo.vectors.settings import FILE_ENDINGS, DType, FileFormat, Pooling, Unit, VectorSettings
 
 
 @dataclass(frozen=True)
@@ -84,9 +85,8 @@ class VectorOptions(ModelOptions):
         import dataclasses
 
         from elmo.cli.text_input import TextInput
-        from elmo.vectors.embed import columns_of, resolve
-        from elmo.vectors.rows import Entry
-        from elmo.vectors.single_file import write_file
+        from elmo.corpus.rows import Entry
+        from elmo.vectors.embed import columns_of, resolve, write_file
 
         source = TextInput(
             self.inputs, self.text, output=path, kind=self.input_format, columns=columns_of(settings)

@@ -39,9 +39,9 @@ def info(
       elmo info tagger
     """
     if model is not None and files.format is None and Path(model).is_dir():
-        from elmo.vectors.folder import is_vector_folder
+        from elmo.vectors.folder import VECTORS
 
-        if is_vector_folder(Path(model)):
+        if VECTORS.is_described(Path(model)):
             vectors = _describe_vectors(Path(model), checksums=checksums)
             print(to_json(vectors) if json else align_facts(_vector_facts(vectors)))
             return
@@ -191,7 +191,7 @@ def _describe_vectors(folder: Path, *, checksums: bool) -> dict[str, Any]:
         raise InputError(
             f"{folder} is not finished: {num_parts:,} parts are there; run the command that started it again."
         )
-    num_bytes = sum(file.num_bytes for file in manifest.files())
+    num_bytes = sum(file["num_bytes"] for file in manifest.files.values())
     with progress_bar(unit="files", num_bytes=num_bytes) as advance:
         verify(folder, manifest, lambda size: advance(size, 0), checksums=checksums)
     names = ("format", "version", "made_with", "model", "settings", "vector_shape", "counts")

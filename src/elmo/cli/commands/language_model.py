@@ -47,7 +47,7 @@ def score(
       elmo score "I went to the bank" --by-word
     """
     from elmo.cli.text_input import TextInput, text_of
-    from elmo.vectors.rows import Columns
+    from elmo.corpus.rows import Columns
 
     source = TextInput(inputs, text, columns=Columns(column))
     elmo = model.open(texts=source.texts, state=state)

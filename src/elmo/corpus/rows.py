@@ -1,10 +1,9 @@
-"""Files of any kind -> sentences, numbered through all files -> parts, cut by the size of the text alone.
+"""Files of any kind -> rows of text, numbered through all files -> parts, cut by the size of the text alone.
 
-A sentence is a text or its words, an id and spans; a row that cannot be read is a BrokenRow with its reason. The
-parts are the same in every run, for any number of workers.
+A row is a text or its words, an id and spans; one that cannot be read is a BrokenRow with its reason. The parts
+are the same in every run, for any number of workers.
 """
 
-import hashlib
 import itertools
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -14,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
+from elmo.corpus.settings import Split
 from elmo.errors import InputError
 from elmo.files.rows import (
     LONGEST_ROW_BYTES,
@@ -41,7 +41,6 @@ from elmo.files.sources import (
     too_long,
 )
 from elmo.text.tokenize import split_sentences
-from elmo.vectors.settings import Split
 
 CONTENT_COLUMNS = ("text", "sentence", "tokens", "words")  # looked for in this order
 ID_COLUMN = "id"
@@ -56,28 +55,23 @@ class Columns:
     spans: str | None = None
     split: Split = "lines"
     language: str | None = None
+    words: bool = True  # the content may be a list of words instead of a text
+    longest: int = LONGEST_ROW_BYTES
 
-    def find_content(self, names: Collection[str]) -> str | None:
-        """Return the column of the text or the words among `names`, or None."""
+    def find(self, names: Collection[str]) -> tuple[str, str | None]:
+        """Return the columns of the content and of the ids among `names`; ValueError says what is missing."""
         wanted = CONTENT_COLUMNS if self.content is None else (self.content,)
-        return next((name for name in wanted if name in names), None)
-
-    def find_id(self, names: Collection[str]) -> str | None:
-        """Return the column of the ids among `names`, or None."""
-        wanted = ID_COLUMN if self.id is None else self.id
-        return wanted if wanted in names else None
-
-    def describe_missing(self, names: Collection[str]) -> str | None:
-        """Return the reason why a table with the columns `names` cannot be read, or None if it can."""
-        if self.find_content(names) is None:
+        content = next((name for name in wanted if name in names), None)
+        if content is None:
             if self.content is not None:
-                return describe_missing(self.content, names)
+                raise ValueError(describe_missing(self.content, names))
             usual = ", ".join(CONTENT_COLUMNS)
-            return f"has no column with one of the usual names ({usual}){describe_names(names)}"
+            raise ValueError(f"has no column with one of the usual names ({usual}){describe_names(names)}")
         for option, name in (("--id-column", self.id), ("--spans", self.spans)):
             if name is not None and name not in names:
-                return describe_missing(name, names, option)
-        return None
+                raise ValueError(describe_missing(name, names, option))
+        id_column = ID_COLUMN if self.id is None else self.id
+        return content, id_column if id_column in names else None
 
 
 @dataclass(frozen=True)
@@ -97,9 +91,8 @@ class Row:
     @property
     def num_bytes(self) -> int:
         """The approximate size of its text, the same in every run."""
-        if isinstance(self.content, str):
-            return len(self.content.encode()) + 1
-        return sum(len(word.encode()) + 1 for word in self.content) + 1
+        words = [self.content] if isinstance(self.content, str) else [*self.content, ""]
+        return sum(len(word.encode()) + 1 for word in words)
 
 
 Rows: TypeAlias = Iterator[Row | BrokenRow]
@@ -121,7 +114,6 @@ class Part:
     number: int
     entries: tuple[Entry, ...]
     input_bytes: int  # its share of the input files
-    sha256: str  # of what was read
 
 
 class RowStream:
@@ -150,28 +142,18 @@ class RowStream:
             self._bytes_before += source.path.stat().st_size
 
 
-def cut_parts(stream: RowStream, part_bytes: int) -> Iterator[Part]:
+def cut_rows(stream: RowStream, part_bytes: int) -> Iterator[Part]:
     """Read all rows and yield them in parts of at least `part_bytes` of text, except for the last one."""
-    number = bytes_before = 0
-    for entries, digest in _collect(stream, part_bytes):
-        yield Part(number, tuple(entries), stream.bytes_read - bytes_before, digest)
-        bytes_before, number = stream.bytes_read, number + 1
-
-
-def _collect(stream: RowStream, part_bytes: int) -> Iterator[tuple[list[Entry], str]]:
     entries: list[Entry] = []
-    size, digest = 0, hashlib.sha256()
+    number = size = bytes_before = 0
     for entry in stream:
-        row = entry.row
-        held = row.reason if isinstance(row, BrokenRow) else (row.content, row.id, row.spans)
         entries.append(entry)
-        size += len(row.reason) if isinstance(row, BrokenRow) else row.num_bytes
-        digest.update(f"{entry.index} {entry.source} {row.number} {held!r}\n".encode("utf-8", "surrogatepass"))
+        size += len(entry.row.reason) if isinstance(entry.row, BrokenRow) else entry.row.num_bytes
         if size >= part_bytes:
-            yield entries, digest.hexdigest()
-            entries, size, digest = [], 0, hashlib.sha256()
+            yield Part(number, tuple(entries), stream.bytes_read - bytes_before)
+            number, bytes_before, size, entries = number + 1, stream.bytes_read, 0, []
     if entries:
-        yield entries, digest.hexdigest()
+        yield Part(number, tuple(entries), stream.bytes_read - bytes_before)
 
 
 def find_inputs(names: Sequence[str], stdin_copy: Path, *, kind: Kind | None = None) -> list[Source]:
@@ -185,29 +167,28 @@ def find_inputs(names: Sequence[str], stdin_copy: Path, *, kind: Kind | None = N
 def open_rows(source: Source, columns: Columns) -> Iterator[tuple[Rows, Callable[[], int]]]:
     """Yield the rows of one file, and a function that returns how many bytes of it were read so far."""
     if source.name == STDIN and not source.path.is_file():
-        yield split_rows(read_rows(open_stdin(), source, columns), source, columns), int
-        return
-    if source.kind == "parquet":
+        yield _split_rows(_read_rows(open_stdin(), source, columns), source, columns), int
+    elif source.kind == "parquet":
         with open_parquet(source) as table:
-            content = _check_columns(source, table.names, columns)
-            table.check_column(content, or_words=True)
-            wanted = [content, columns.find_id(table.names), columns.spans]
-            records = table.read([name for name in wanted if name is not None])
-            made = (_read_record(record, columns) for record in records)
-            yield split_rows(made, source, columns), table.bytes_read
-        return
-    with open_stream(source) as (stream, bytes_read):
-        rows = _report_damage(source, read_rows(stream, source, columns))
-        yield split_rows(rows, source, columns), bytes_read
+            content, id_column = _check_columns(source, table.names, columns)
+            table.check_column(content, or_words=columns.words)
+            wanted = [name for name in (content, id_column, columns.spans) if name is not None]
+            records = table.read(wanted)
+            rows = _split_rows((_make_row(record, columns) for record in records), source, columns)
+            yield rows, table.bytes_read
+    else:
+        with open_stream(source) as (stream, bytes_read):
+            rows = _split_rows(_report_damage(source, _read_rows(stream, source, columns)), source, columns)
+            yield rows, bytes_read
 
 
-def split_rows(rows: Rows, source: Source, columns: Columns) -> Rows:
+def _split_rows(rows: Rows, source: Source, columns: Columns) -> Rows:
     """Return rows of one sentence each, or documents of plain text as one row, as `columns.split` says."""
     if columns.split == "none" and source.kind == "txt":
-        return _join_documents(rows)
+        return _join_documents(rows, columns.longest)
     if columns.split != "sentences":
         return rows
-    return (part for row in rows for part in _split_row(row, columns.language or "en"))
+    return (sentence for row in rows for sentence in _split_row(row, columns.language or "en"))
 
 
 def _split_row(row: Row | BrokenRow, language: str) -> Rows:
@@ -218,30 +199,34 @@ def _split_row(row: Row | BrokenRow, language: str) -> Rows:
         yield replace(row, content=sentence)
 
 
-def _join_documents(rows: Rows) -> Rows:
+def _join_documents(rows: Rows, longest: int) -> Rows:
     lines: list[Row] = []
+    num_bytes = 0
     for row in itertools.chain(rows, [None]):
         if isinstance(row, Row) and isinstance(row.content, str) and row.content.strip():
-            lines.append(row)
+            if num_bytes <= longest:
+                lines.append(row)
+            num_bytes += row.num_bytes
             continue
         if lines:
-            yield replace(lines[0], content="\n".join(str(line.content) for line in lines))
-        lines = []
+            joined = replace(lines[0], content="\n".join(str(line.content) for line in lines))
+            yield joined if num_bytes <= longest else too_long(joined.number, longest)
+        lines, num_bytes = [], 0
         if isinstance(row, BrokenRow):
             yield row
 
 
-def read_rows(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
+def _read_rows(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
     """Return the rows of a stream of uncompressed bytes, of any kind but Parquet."""
-    lines = partial(read_lines, stream, longest=LONGEST_ROW_BYTES)
-    if source.kind == "jsonl":
-        return (_read_record(record, columns) for record in read_json_lines(lines()))
-    if source.kind == "conllu":
-        return _read_conllu(lines())
     if source.kind in ("csv", "tsv"):
         return _read_separated(stream, source, columns)
+    lines = read_lines(stream, longest=columns.longest)
+    if source.kind == "jsonl":
+        return (_make_row(record, columns) for record in read_json_lines(lines))
+    if source.kind == "conllu":
+        return _read_conllu(lines)
     return (
-        line if isinstance(line, BrokenRow) else Row(number, line) for number, line in enumerate(lines(), start=1)
+        line if isinstance(line, BrokenRow) else Row(number, line) for number, line in enumerate(lines, start=1)
     )
 
 
@@ -253,20 +238,19 @@ def _report_damage(source: Source, rows: Rows) -> Rows:
             yield row
 
 
-def _check_columns(source: Source, names: Collection[str], columns: Columns) -> str:
-    """Return the column of the content; InputError if a column is missing."""
-    if missing := columns.describe_missing(names):
-        raise InputError(f"{source.name} {missing}.")
+def _check_columns(source: Source, names: Collection[str], columns: Columns) -> tuple[str, str | None]:
+    """Return the columns of the content and of the ids; InputError if a column is missing or there twice."""
     if len(set(names)) != len(names):
         raise InputError(f"{source.name} has two columns of one name in {list(names)!r:.80}; rename one of them.")
-    content = columns.find_content(names)
-    assert content is not None
-    return content
+    try:
+        return columns.find(names)
+    except ValueError as missing:
+        raise InputError(f"{source.name} {missing}.") from missing
 
 
 def _read_separated(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
     # Bytes that are not text come through as surrogates, so that they break only their own row.
-    content = iter(partial(stream.readline, LONGEST_ROW_BYTES), b"")
+    content = iter(partial(stream.readline, columns.longest), b"")
     lines = (line.decode("utf-8", "surrogateescape") for line in content)
     is_tsv = source.kind == "tsv"
     header: list[str] | None = None
@@ -277,7 +261,7 @@ def _read_separated(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
             header = [row[1][0].removeprefix(BYTE_ORDER_MARK), *row[1][1:]]
             _check_columns(source, header, columns)
         else:
-            yield _read_record(_name_cells(header, *row), columns)
+            yield _make_row(_name_cells(header, *row), columns)
 
 
 def _name_cells(header: list[str], number: int, cells: list[str]) -> Record | BrokenRow:
@@ -292,39 +276,36 @@ def _name_cells(header: list[str], number: int, cells: list[str]) -> Record | Br
     return Record(number, dict(zip(header, cells, strict=True)))
 
 
-def _read_record(record: Record | BrokenRow, columns: Columns) -> Row | BrokenRow:
+def _make_row(record: Record | BrokenRow, columns: Columns) -> Row | BrokenRow:
     """Make a row of named values, each of which may be anything."""
     if isinstance(record, BrokenRow):
         return record
     try:
-        return _make_row(record, columns)
+        row = _read_fields(record, columns)
     except ValueError as reason:
         return BrokenRow(record.number, str(reason))
+    return row if row.num_bytes <= columns.longest else too_long(record.number, columns.longest)
 
 
-def _make_row(record: Record, columns: Columns) -> Row:
+def _read_fields(record: Record, columns: Columns) -> Row:
     """Return the row; ValueError with the reason why there is none."""
     fields = record.fields
-    if missing := columns.describe_missing(fields.keys()):
-        raise ValueError(missing)
-    content_name, id_name = columns.find_content(fields), columns.find_id(fields)
-    assert content_name is not None
+    content_name, id_name = columns.find(fields)
     content = "" if fields[content_name] is None else fields[content_name]
-    if isinstance(content, list):
+    if isinstance(content, list) and columns.words:
         if not all(isinstance(word, str) for word in content):
             raise ValueError(f"has {content!r:.40} in {content_name!r}; every word must be a string")
     elif not isinstance(content, str):
-        raise ValueError(f"has {content!r:.40} in {content_name!r}; text or a list of words was expected")
-    given_id = None if id_name is None else fields[id_name]
-    if isinstance(given_id, float | list | dict | bool):
-        raise ValueError(f"has {given_id!r:.40} in {id_name!r}; a text or a whole number was expected")
+        wanted = "text or a list of words" if columns.words else "text"
+        raise ValueError(f"has {content!r:.40} in {content_name!r}; {wanted} was expected")
+    row_id = None if id_name is None else fields[id_name]
+    if isinstance(row_id, float | list | dict | bool):
+        raise ValueError(f"has {row_id!r:.40} in {id_name!r}; a text or a whole number was expected")
     spans = None if columns.spans is None else _read_spans(fields[columns.spans], columns.spans)
-    row = Row(record.number, content, None if given_id is None else str(given_id), spans)
+    row = Row(record.number, content, None if row_id is None else str(row_id), spans)
     for text in [row.id or "", *([content] if isinstance(content, str) else content)]:
         if reason := describe_surrogate(text):
             raise ValueError(reason)
-    if row.num_bytes > LONGEST_ROW_BYTES:
-        raise ValueError(too_long(record.number, LONGEST_ROW_BYTES).reason)
     return row
 
 
@@ -344,14 +325,12 @@ def _read_spans(value: Any, column: str) -> list[tuple[int, int]]:
 def _read_conllu(lines: Iterator[str | BrokenRow]) -> Rows:
     """Yield the words of each sentence, numbered by its first line, without multiword tokens and empty nodes."""
     sentence: list[tuple[int, str | BrokenRow]] = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(itertools.chain(lines, [""]), start=1):
         if isinstance(line, BrokenRow) or line.strip():
             sentence.append((number, line))
         elif sentence:
             yield _read_sentence(sentence)
             sentence = []
-    if sentence:
-        yield _read_sentence(sentence)
 
 
 def _read_sentence(lines: list[tuple[int, str | BrokenRow]]) -> Row | BrokenRow:
@@ -360,16 +339,14 @@ def _read_sentence(lines: list[tuple[int, str | BrokenRow]]) -> Row | BrokenRow:
     for number, line in lines:
         if isinstance(line, BrokenRow):
             return BrokenRow(first, f"begins a sentence whose line {number} {line.reason}")
+        fields = line.split("\t")
         if line.startswith("#"):
             name, _, value = line[1:].partition("=")
-            if name.strip() == "sent_id":
-                sentence_id = value.strip()
-            continue
-        fields = line.split("\t")
-        if len(fields) != 10:
+            sentence_id = value.strip() if name.strip() == "sent_id" else sentence_id
+        elif len(fields) != 10:
             return BrokenRow(
                 first, f"begins a sentence whose line {number} has {len(fields)} tab-separated columns, not 10"
             )
-        if fields[0].isdigit():
+        elif fields[0].isdigit():
             words.append(fields[1])
     return Row(first, words, sentence_id)
