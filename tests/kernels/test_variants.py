@@ -1,11 +1,14 @@
-"""The same bits from every instruction set: x86 variants here, 64-bit ARM in qemu."""
+"""The same bits from every instruction set: x86 variants here, 64-bit ARM in qemu; Windows is only built."""
 
 import platform
 import shutil
+import subprocess
+from pathlib import Path
 
+import hatch_build
 import pytest
 
-from tests.kernels.driver import build_driver
+from tests.kernels.driver import SOURCES, build_driver
 
 pytestmark = pytest.mark.slow
 NUM_SEEDS = 300
@@ -72,3 +75,20 @@ def test_a_plain_arm_processor_runs_neon(arm):
     assert arm.list_variants(runner=plain) == ["neon", "portable"]
     expected = arm.run("neon", "int8", 0, 50, runner=(*QEMU, "-cpu", "max"))
     assert arm.run("neon", "int8", 0, 50, runner=plain) == expected
+
+
+def test_the_library_for_windows_compiles_and_links(tmp_path, monkeypatch):
+    gcc = "x86_64-w64-mingw32-gcc"  # its headers and libraries; the compiler is clang, which aligns the stack for AVX
+    missing = [program for program in ("clang", gcc) if shutil.which(program) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    libraries = Path(
+        subprocess.run([gcc, "-print-libgcc-file-name"], capture_output=True, text=True).stdout
+    ).parent
+    monkeypatch.setenv("CC", f"clang --target=x86_64-w64-mingw32 -Qunused-arguments -L{libraries}")
+    library = tmp_path / "_native.dll"
+    hatch_build.compile_library(SOURCES, library, hatch_build.STRICT, "x86_64")
+    content = library.read_bytes()
+    assert content[:2] == b"MZ"
+    for variant in ("portable", *hatch_build.X86_VARIANTS):
+        assert f"elmo_read_{variant}".encode() in content

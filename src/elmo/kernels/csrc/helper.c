@@ -21,8 +21,8 @@ void elmo_run_both(elmo_task task, void *first, void *second, int64_t alone) {
 #include <stdatomic.h>
 #include <time.h>
 
-#define SPIN_NANOSECONDS 100000
-#define SPINS_PER_LOOK 32 /* at the clock */
+#define ELMO_SPIN_NANOSECONDS 100000
+#define ELMO_SPINS_PER_LOOK 32 /* at the clock */
 
 enum { FREE, POSTED, TAKEN, DONE };
 
@@ -60,9 +60,9 @@ static void wake_sleepers(void) {
 /* Wait until the state is `wanted`: spin, then sleep. With `until_woken`, being woken starts the spinning again. */
 static void wait_for(int wanted, int until_woken) {
     for (;;) {
-        int64_t end = read_clock() + SPIN_NANOSECONDS;
+        int64_t end = read_clock() + ELMO_SPIN_NANOSECONDS;
         do
-            for (int spin = 0; spin < SPINS_PER_LOOK; spin++) {
+            for (int spin = 0; spin < ELMO_SPINS_PER_LOOK; spin++) {
                 if (atomic_load_explicit(&state, memory_order_acquire) == wanted)
                     return;
                 pause_briefly();

@@ -2,6 +2,9 @@
 #include "kernels.h"
 
 #include <stddef.h>
+#if defined(ELMO_X86)
+#include <cpuid.h>
+#endif
 #if defined(ELMO_ARM) && defined(__linux__)
 #include <sys/auxv.h>
 #endif
@@ -18,9 +21,12 @@ const char *elmo_source_hash(void) { return ELMO_SOURCE_HASH; }
 
 static const char *const variants[] = {"avx512vnni", "avx512", "avx2", "portable", NULL};
 
-static int has_avx2(void) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+static int has_f16c(void) { /* __builtin_cpu_supports knows it in newer compilers only */
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
 }
+
+static int has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c(); }
 
 static int has_avx512(void) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
