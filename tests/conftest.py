@@ -1,6 +1,9 @@
 """Tiny seeded models made in memory, and the folder of original vectors where it is present."""
 
+import importlib.util
 import os
+import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +20,24 @@ TINY_CONFIG = ModelConfig(
     encoder=EncoderConfig(num_layers=2, cell_dim=12, output_dim=6),
     characters=CharacterConfig(filters=((1, 3), (2, 4), (3, 5)), embedding_dim=4, num_highways=1),
 )
+
+
+# What tests may need of the system, by the name in their mark `needs`; Windows and partly macOS have not all of it.
+_HAS = {
+    "resource": sys.platform != "win32" and importlib.util.find_spec("resource") is not None,
+    "fork": hasattr(os, "fork"),
+    "mkfifo": hasattr(os, "mkfifo"),
+    "SIGKILL": hasattr(signal, "SIGKILL"),
+    "/proc": sys.platform == "linux",
+}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose system lacks what it needs."""
+    for name in (name for mark in item.iter_markers("needs") for name in mark.args):
+        if not _HAS[name]:
+            pytest.skip(f"this system has no {name}")
 
 
 def list_variants() -> list[str]:

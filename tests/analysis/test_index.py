@@ -297,6 +297,7 @@ def test_a_build_removes_nothing_that_only_looks_like_a_segment(model, texts, tm
     assert (index.folder / "segment-notes").exists()
 
 
+@pytest.mark.needs("fork")
 def test_an_index_without_words_yet_is_reported(model, texts, tmp_path, monkeypatch):
     monkeypatch.setattr(building, "embed_files", lambda *all, **options: os._exit(0))
     if (child := os.fork()) == 0:
@@ -348,8 +349,10 @@ def test_a_manifest_that_no_index_has_is_told(index, changes):
         CorpusIndex(index.folder)
 
 
+@pytest.mark.needs("resource")
 def test_a_full_disk_is_told_when_vectors_are_written(tmp_path):
-    resource = pytest.importorskip("resource")
+    import resource
+
     vectors = normalize(np.random.default_rng(0).standard_normal((500, 16)).astype(np.float32))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (5000, limits[1]))  # a full disk that any user can make

@@ -163,6 +163,7 @@ def test_a_server_that_ignores_the_range_is_given_up_or_starts_again(
     assert "cannot be downloaded" in message_of(url, tmp_path / "other")
 
 
+@pytest.mark.needs("SIGKILL")
 def test_a_killed_process_is_continued_by_the_next(server: FileServer, url: str, tmp_path: Path) -> None:
     server.stall_after = 200_000
     code = "import sys; from pathlib import Path; from elmo.checkpoint.download import fetch_url\n"

@@ -4,7 +4,6 @@ import gzip
 import io
 import json
 import os
-import resource
 import zipfile
 
 import h5py
@@ -16,6 +15,7 @@ from elmo import CheckpointError, ConfigError
 from elmo.checkpoint.open import open_checkpoint
 from tests.checkpoint import bilm_files, manylangs_files
 
+pytestmark = pytest.mark.needs("resource", "/proc")
 WORDS = ["<S>", "</S>", "<UNK>", "the"]
 GIB = 2**30
 
@@ -23,6 +23,8 @@ GIB = 2**30
 @pytest.fixture(autouse=True)
 def little_memory():
     """Fail with MemoryError where a hostile file would take gigabytes."""
+    import resource
+
     limits = resource.getrlimit(resource.RLIMIT_AS)
     with open("/proc/self/statm") as file:  # noqa: PTH123
         used = int(file.read().split()[0]) * resource.getpagesize()
@@ -204,11 +206,13 @@ def test_settings_of_many_megabytes_are_refused(elmo_folder):
 
 
 @pytest.mark.parametrize("name", ["model", "model.hdf5", "model.zip"])
+@pytest.mark.needs("mkfifo")
 def test_a_pipe_is_no_model_and_is_not_waited_for(tmp_path, name):
     os.mkfifo(tmp_path / name)
     assert "is a pipe or a device; a file was expected" in refusal(tmp_path / name)
 
 
+@pytest.mark.needs("mkfifo")
 def test_a_pipe_in_a_model_folder_is_not_waited_for(hdf5_folder):
     (hdf5_folder / "weights.hdf5").unlink()
     os.mkfifo(hdf5_folder / "weights.hdf5")

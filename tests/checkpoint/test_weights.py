@@ -138,6 +138,7 @@ def _model_with(name):
     "name", ["README.md", "vocabulary.txt", "word_counts.txt", "aliases.txt", "context.txt", "config.json",
              "weights.safetensors", "context.safetensors"]
 )  # fmt: skip
+@pytest.mark.needs("resource")
 def test_no_file_is_read_beyond_what_the_configuration_implies(tmp_path, name):
     folder = tmp_path / "model"
     folder.mkdir()

@@ -109,6 +109,7 @@ def test_the_bar_counts_words(text, tmp_path, monkeypatch):
     assert "14 words, " in sys.stderr.getvalue() and "left" in sys.stderr.getvalue()
 
 
+@pytest.mark.needs("SIGKILL")
 def test_ctrl_c_is_one_line_and_the_command_goes_on_later(tmp_path):
     path, output = tmp_path / "text.txt", tmp_path / "out"
     path.write_text("The cat sat on the mat, and the dog saw it.\n" * 500_000)

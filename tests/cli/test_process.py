@@ -51,6 +51,7 @@ def test_a_mistake_is_one_line_and_code_2(tmp_path):
     assert done.stderr.startswith("elmo: ") and done.stderr.count("\n") == 1
 
 
+@pytest.mark.needs("SIGKILL")
 def test_ctrl_c_leaves_no_file(model_folder, tmp_path):
     output = tmp_path / "vectors.npz"
     process = subprocess.Popen(

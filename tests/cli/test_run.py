@@ -66,10 +66,12 @@ def test_help_names_every_format(run: Run):
 @pytest.mark.parametrize("ending", [".npz", ".jsonl", ".h5"])
 @pytest.mark.parametrize("command", ["embed", "encode"])
 @pytest.mark.parametrize("limit_bytes", [100, 20_000])
+@pytest.mark.needs("resource")
 def test_a_full_disk_is_one_line_and_leaves_no_file(
     run: Run, model_folder, tmp_path, command, ending, limit_bytes
 ):
-    resource = pytest.importorskip("resource")
+    import resource
+
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     sentences = b"I went to the bank\n" * 1100
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limits[1]))  # a full disk that any user can make

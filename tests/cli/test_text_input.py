@@ -118,6 +118,7 @@ def test_an_output_of_a_dash_is_standard_output(run: Run, model_folder):
     assert run("embed", "--text", "I", "-m", model_folder, "-o", "-").out.startswith('{"index": 0')
 
 
+@pytest.mark.needs("/proc")
 def test_a_pipe_is_read_like_a_file(run: Run, model_folder, tmp_path):
     reading, writing = os.pipe()
     os.write(writing, b"one\ntwo\n")

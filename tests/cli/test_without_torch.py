@@ -83,6 +83,7 @@ def test_reading_commands_work(folder, arguments):
         assert json.loads(done.stdout)
 
 
+@pytest.mark.needs("SIGKILL")
 def test_a_server_answers(tmp_path):
     pytest.importorskip("fastapi", reason="the extra modern-elmo[serve] is not installed")
     arguments = [sys.executable, "-c", PROGRAM, "serve", "en-small", "--port", "0"]

@@ -235,6 +235,7 @@ def test_killed_runs_are_continued_to_the_same_result(tmp_path):
     assert corpus.num_words == 12_000 * 21
 
 
+@pytest.mark.needs("SIGKILL")
 def test_ctrl_c_leaves_what_can_be_continued(tmp_path):
     path = write_text(tmp_path, make_text(12_000))
     process = start_program(tmp_path, path, tmp_path / "out")
@@ -260,6 +261,7 @@ def refuse(report) -> None:
     raise InputError("not this line")
 
 
+@pytest.mark.needs("SIGKILL")
 def test_a_worker_that_dies_is_reported_with_its_cause():
     for call, message in (
         (

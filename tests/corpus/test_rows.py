@@ -156,6 +156,7 @@ def test_packed_files_and_patterns(tmp_path):
         read(cut)
 
 
+@pytest.mark.needs("/proc")
 def test_a_pipe_is_refused(tmp_path):
     import os
 

@@ -65,6 +65,7 @@ def use_vectors(folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file_format", ["parquet", "npy", "hdf5"])
+@pytest.mark.needs("fork")
 def test_vectors(texts, tmp_path, file_format):
     embed_files(
         make_language_model(), [texts], tmp_path / "v", VectorSettings(part_bytes=800, file_format=file_format)
@@ -74,6 +75,7 @@ def test_vectors(texts, tmp_path, file_format):
 
 
 @pytest.mark.slow
+@pytest.mark.needs("fork")
 def test_index(texts, tmp_path):
     model = make_language_model()
     build_index(model, tmp_path / "index", [str(texts)], segment_size=150)

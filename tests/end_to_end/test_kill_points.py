@@ -79,9 +79,8 @@ def scenario_of(name, inputs):
     ["prepare", "train", "embed", "embed npy", "embed --force", "task train", "task train --tune",
      "task train --compare", "neighbors --build"],
 )  # fmt: skip
+@pytest.mark.needs("fork")
 def test_every_point_of_a_kill_ends_as_if_nothing_had_happened(inputs, tmp_path, name):
-    if not hasattr(os, "fork"):
-        pytest.skip("this system has no fork, which trials begin with")
     (tmp_path / "scenario.json").write_text(json.dumps(scenario_of(name, inputs)))
     done = subprocess.run(
         [sys.executable, "-m", "tests.end_to_end.kill_points", str(tmp_path / "scenario.json")],

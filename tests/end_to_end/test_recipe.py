@@ -49,6 +49,7 @@ def finish(process):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here to run the recipe")
+@pytest.mark.needs("SIGKILL")
 def test_the_recipe_makes_a_model_and_resumes_after_a_kill(tmp_path):
     (tmp_path / "text.txt").write_text(make_text(0, 2000))
     (tmp_path / "valid.txt").write_text(make_text(1, 40))
@@ -75,6 +76,7 @@ def test_the_recipe_makes_a_model_and_resumes_after_a_kill(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here to run the recipe")
+@pytest.mark.needs("SIGKILL")
 def test_the_recipe_learns_from_a_teacher_and_keeps_the_last_checkpoint(tmp_path):
     transformers = pytest.importorskip("transformers", reason="the extra distill is not installed")
     (tmp_path / "text.txt").write_text(make_text(0, 2000))

@@ -19,7 +19,7 @@ from elmo.config import ContextConfig
 from tests.files.kills import kill_everywhere
 from tests.language_models import VOCABULARY, make_language_model
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.needs("fork")]
 ALL_FILES = (*FILES, CARD_FILE, *hdf5.FILES)
 CARD = "---\nlicense: mit\n---\n# A model\n"
 

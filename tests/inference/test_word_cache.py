@@ -1,6 +1,5 @@
 """Words that were seen before: one key, one row; the same vectors as without a cache, whatever came between."""
 
-import os
 import subprocess
 import sys
 import threading
@@ -225,8 +224,8 @@ os._exit(0)
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.parametrize(("name", "num_forks"), [("tiny", 200), ("default", 30)])
+@pytest.mark.needs("fork")
 def test_a_fork_while_other_threads_embed_does_not_hang(name, num_forks):
     done = subprocess.run(
         [sys.executable, "-c", FORKS, name, str(num_forks)], capture_output=True, text=True, timeout=250

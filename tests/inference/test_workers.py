@@ -2,7 +2,6 @@
 
 import multiprocessing
 import re
-import sys
 import threading
 
 import pytest
@@ -33,8 +32,8 @@ def test_the_error_of_a_task_reaches_the_caller():
         Workers(2).run([lambda: 1, lambda: 1 / 0])
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no forks")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.needs("fork")
 def test_a_forked_process_has_workers_of_its_own(tiny_model):
     expected = tiny_model.embed("the cat sat").sum()
     context = multiprocessing.get_context("fork")

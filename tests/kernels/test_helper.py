@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -91,7 +90,7 @@ def test_many_threads_may_call_at_once(stacks):
     assert all(map(np.array_equal, found, expected))
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.needs("fork")
 def test_a_forked_process_starts_a_helper_of_its_own(stacks):
     words, places = draw(5, DIM), np.array([0, 3, 1, 4])
     expected, _ = read_both(stacks, words, places)
@@ -103,8 +102,8 @@ def test_a_forked_process_starts_a_helper_of_its_own(stacks):
     assert np.array_equal(read_both(stacks, words, places)[0], expected)
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
 @pytest.mark.parametrize(("num_threads", "expected"), [(1, 0), (2, 1)])
+@pytest.mark.needs("/proc")
 def test_a_model_on_one_thread_starts_no_helper(num_threads, expected):
     program = f"""
 import os

@@ -78,7 +78,7 @@ def _embed(queue, model):
     queue.put([array.tolist() for array in model.embed(SENTENCES)])
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", [pytest.param("fork", marks=pytest.mark.needs("fork")), "spawn"])
 def test_forked_and_spawned_processes_give_the_same_vectors(method, own_model):
     expected = [array.tolist() for array in own_model.embed(SENTENCES)]
     context = multiprocessing.get_context(method)

@@ -1,7 +1,6 @@
 """What goes wrong while training: one sentence, exit code 2, and the last good checkpoint resumes exactly."""
 
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -182,7 +181,10 @@ def test_a_full_disk_ends_a_run_that_resumes_when_there_is_room(namespaces, stop
 
 
 @pytest.mark.slow
+@pytest.mark.needs("resource")
 def test_a_file_that_may_not_grow_ends_a_run_that_resumes_later(stopped, whole, capsys):
+    import resource
+
     training = list_checkpoints(stopped)[0] / "training"
     limit = (training / "optimizer.pt").stat().st_size - 1000
     completed = subprocess.run(

@@ -36,6 +36,7 @@ def finish(process):
     return out
 
 
+@pytest.mark.needs("SIGKILL")
 def test_a_run_killed_at_any_moment_resumes_with_the_same_losses(corpus_folder, tmp_path):
     settings = [*SETTINGS, "--set", "max_updates=160", "--set", "checkpoint_every=20"]
     finish(start(corpus_folder, "-o", tmp_path / "whole", *settings))
@@ -50,6 +51,7 @@ def test_a_run_killed_at_any_moment_resumes_with_the_same_losses(corpus_folder, 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.needs("SIGKILL")
 def test_a_run_that_receives_a_signal_saves_first(corpus_folder, tmp_path, number):
     settings = [*SETTINGS, "--set", "max_updates=1000000", "--set", "checkpoint_every=1000000"]
     process = start(corpus_folder, "-o", tmp_path / "run", *settings)
@@ -64,6 +66,7 @@ def test_a_run_that_receives_a_signal_saves_first(corpus_folder, tmp_path, numbe
 
 
 @pytest.mark.slow
+@pytest.mark.needs("SIGKILL")
 def test_processes_that_receive_a_signal_save_first(corpus_folder, tmp_path):
     settings = [*SETTINGS, "--set", "max_updates=100000", "--set", "checkpoint_every=100000"]
     process = start(corpus_folder, "-o", tmp_path / "run", *settings, launcher=TWO_PROCESSES)
@@ -120,6 +123,7 @@ def test_processes_average_weights_and_what_the_optimizer_knows(tmp_path):
     assert out.split("\n")[:2] == ["3.5 0.2 1.0"] * 2  # exp_avg: a tenth of 1 and of 3
 
 
+@pytest.mark.needs("SIGKILL")
 def test_processes_that_average_weights_now_and_then_resume_exactly(corpus_folder, tmp_path):
     changes = ("max_updates=30", "average_every=4", "checkpoint_every=1000", "validate_every=1000", "dropout=0")
     settings = [*SETTINGS, *(argument for change in changes for argument in ("--set", change))]

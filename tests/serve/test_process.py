@@ -47,6 +47,7 @@ def is_fine(server: Process) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("/proc")
 def test_bad_clients_do_not_hurt_the_others(language_folder, language_model):
     with start_process(language_folder, "--max-seconds", "8", "--queue-requests", "8") as server:
         url = f"{server.address}v1/embeddings"
@@ -105,6 +106,7 @@ def test_bad_clients_do_not_hurt_the_others(language_folder, language_model):
 
 
 @pytest.mark.slow
+@pytest.mark.needs("SIGKILL")
 def test_sigterm_finishes_what_is_being_answered(language_folder):
     with start_process(language_folder) as server:
         body = json.dumps({"input": ["the bank went to the river " * 20] * 300}).encode()
@@ -128,6 +130,7 @@ def test_sigterm_finishes_what_is_being_answered(language_folder):
             httpx.get(f"{server.address}healthz")
 
 
+@pytest.mark.needs("SIGKILL")
 def test_sigterm_answers_what_was_sent_before_it(language_folder):
     """Clients connect and send while the process is paused, so it finds their requests and the signal together."""
     request = post(b'{"input": "a bank"}')
@@ -152,6 +155,7 @@ def test_sigterm_answers_what_was_sent_before_it(language_folder):
 
 
 @pytest.mark.slow
+@pytest.mark.needs("SIGKILL")
 def test_sigterm_ends_a_server_that_still_computes_what_nobody_waits_for(language_folder):
     large = ("--max-words", "3000000", "--queue-words", "3000000", "--max-sentence-words", "3000000")
     with start_process(language_folder, *large, "--max-body-bytes", "20000000", "--max-seconds", "2") as server:
@@ -171,6 +175,7 @@ def status_of(server: Process, sent: bytes) -> bytes:
         return b""
 
 
+@pytest.mark.needs("/proc")
 def test_heads_are_bounded(language_folder):
     start = b"GET /models HTTP/1.1\r\nHost: localhost\r\n"
     with start_process(language_folder) as server:
@@ -190,6 +195,7 @@ def test_heads_are_bounded(language_folder):
         assert is_fine(server)
 
 
+@pytest.mark.needs("/proc")
 def test_a_response_that_is_not_read_is_dropped(language_folder):
     body = json.dumps({"sentences": ["the bank " * 40] * 800, "layers": "all"}).encode()  # 30 MB
     with start_process(language_folder, "--max-seconds", "3") as server, connect(server) as slow_reader:
@@ -218,6 +224,7 @@ def test_idle_connections_are_closed_for_new_ones_and_when_their_time_is_up(lang
 
 
 @pytest.mark.slow
+@pytest.mark.needs("SIGKILL")
 def test_several_workers_serve_together_and_count_together(language_folder):
     with start_process(language_folder, "--workers", "2") as server:
         for _ in range(20):

@@ -58,6 +58,7 @@ def kill(run, inputs, settings):
 
 
 @pytest.mark.parametrize("stop", [interrupt, pytest.param(kill, marks=pytest.mark.slow)])
+@pytest.mark.needs("SIGKILL")
 def test_a_run_that_was_stopped_and_goes_on_gives_the_same_scores(train_toy, toy_inputs, tmp_path, stop):
     _, whole = train_toy("tagging", name="whole", **DROPOUT)
     inputs, settings = toy_inputs("tagging"), small("tagging", **DROPOUT)

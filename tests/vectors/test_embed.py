@@ -268,8 +268,10 @@ def test_layers_that_the_model_has_not_leave_no_folder(tiny_model, text_file, tm
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.needs("resource")
 def test_a_full_disk_stops_and_goes_on(tiny_model, text_file, tmp_path):
-    resource = pytest.importorskip("resource")
+    import resource
+
     embed_files(tiny_model, [text_file], tmp_path / "whole", replace(SETTINGS, part_bytes=1500))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (5000, limits[1]))  # a full disk that any user can make

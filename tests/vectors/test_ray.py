@@ -62,6 +62,7 @@ def test_two_ray_workers_write_the_same_folder(tiny_model, text_file, tmp_path, 
     assert read_all(tmp_path / "out") == read_all(tmp_path / "whole")
 
 
+@pytest.mark.needs("SIGKILL")
 def test_a_ray_worker_killed_midway_is_replaced(tiny_model, text_file, tmp_path, cluster):
     embed_files(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
     killed = []

@@ -31,6 +31,7 @@ def workers(monkeypatch):
     return lambda: [worker._process.pid for pool in started for worker in pool._started]
 
 
+@pytest.mark.needs("SIGKILL")
 def test_two_processes_and_a_killed_one_write_the_same_folder(tiny_model, text_file, tmp_path, workers, caplog):
     embed_files(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
     killed = []
@@ -47,6 +48,7 @@ def test_two_processes_and_a_killed_one_write_the_same_folder(tiny_model, text_f
 
 
 @pytest.mark.slow
+@pytest.mark.needs("SIGKILL")
 def test_a_part_whose_workers_always_die_ends_the_job(tiny_model, text_file, tmp_path, workers):
     def kill_all(num_words, num_bytes):
         for process in workers():
@@ -68,6 +70,7 @@ def test_a_part_whose_workers_always_die_ends_the_job(tiny_model, text_file, tmp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.needs("SIGKILL")
 def test_a_killed_command_goes_on_to_the_same_folder(tiny_model, text_file, tmp_path, num_workers):
     tiny_model.save_pretrained(tmp_path / "model")
     text_file.write_text(text_file.read_text() * 20)  # so much that nobody is done before the last kill
