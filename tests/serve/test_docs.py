@@ -5,7 +5,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from elmo.serve.metrics import Metrics
+from elmo.serve.middleware import Metrics
 from elmo.serve.settings import Settings
 
 ROOT = Path(__file__).parents[2]

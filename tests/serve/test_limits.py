@@ -12,7 +12,7 @@ from elmo.errors import ConfigError, InputError
 from elmo.serve import batching
 from elmo.serve.app import create_app
 from elmo.serve.batching import Batcher, Work
-from elmo.serve.metrics import Metrics
+from elmo.serve.middleware import Metrics
 from elmo.serve.served import Served, ServedModel
 from elmo.serve.settings import Settings
 from elmo.tasks import load
@@ -27,8 +27,8 @@ from tests.serve.conftest import serving
             {"input": ["a", "b", "c"]},
             "input has 3 entries, but at most 2 are accepted",
         ),
-        ({"max_words": 4}, {"input": ["a b c", "d e"]}, "input has 5 words or more, but at most 4"),
-        ({"max_words": 4}, {"input": "a,b,c"}, "input has 5 words or more, but at most 4"),
+        ({"max_words": 4}, {"input": ["a b c", "d e"]}, "input has 5 words, but at most 4"),
+        ({"max_words": 4}, {"input": "a,b,c"}, "input has 5 words, but at most 4"),
         ({"max_sentence_words": 3}, {"input": ["a b", "a b c d"]}, "input has a sentence of 4 words"),
         ({"max_body_bytes": 20}, {"input": "twenty letters or more"}, "The body is longer than 20 bytes"),
         ({"max_values": 20}, {"input": ["a", "b"]}, "The response would have 24 numbers, but at most 20 are sent"),
@@ -47,8 +47,8 @@ def test_too_much_is_refused(language_model, limit, asked, message):
         ({"max_sentence_words": 5}, [["a"] * 6], "items has a sentence of 6 words, but at most 5"),
         ({"max_sentence_words": 5}, [[""] * 6], "items has a sentence of 6 words, but at most 5"),
         ({"max_sentence_words": 5}, ["a b c d e f"], "items has a sentence of 6 words, but at most 5"),
-        ({"max_words": 5}, [["", ""]] * 3, "items has 6 words or more, but at most 5"),
-        ({"max_words": 5}, ["a,b,c,d"], "items has 7 words or more, but at most 5"),
+        ({"max_words": 5}, [["", ""]] * 3, "items has 6 words, but at most 5"),
+        ({"max_words": 5}, ["a,b,c,d"], "items has 7 words, but at most 5"),
     ],
 )
 def test_words_of_a_list_count_for_a_task(language_model, tagger, limits, items, message):

@@ -43,7 +43,7 @@ def test_embeddings_are_weighted_and_have_their_own_size(fused_client, fused):
     answer = fused_client.post("/v1/embeddings", json={"input": "the bank", "dimensions": dim}).json()
     np.testing.assert_allclose(answer["data"][0]["embedding"], fused.encode("the bank"), atol=1e-5)
     refused = fused_client.post("/v1/embeddings", json={"input": "the bank", "dimensions": dim + 1})
-    assert f"have {dim} dimensions" in refused.json()["error"]["message"]
+    assert f"has {dim}" in refused.json()["error"]["message"]
 
 
 def test_models_say_whether_they_have_a_context_layer(fused_client, client):

@@ -522,7 +522,7 @@ def test_a_chinese_model_is_shown_in_chinese_words(browser, chinese_address):
     page = context.new_page()
     page.goto(chinese_address)
     page.wait_for_selector("#pair-cosine")
-    assert "语言模型" in page.inner_text("#about") and page.get_attribute("#card-text p", "lang") == "zh"
+    assert "语言模型" in page.inner_text("#about")
     examples = json.loads((files("elmo.serve") / "page" / "examples.json").read_text(encoding="utf-8"))
     first, second = examples["zh"]["compare"][0]["sentences"][:2]
     expected = ask(chinese_address, "similarity", sentence_a=first, sentence_b=second)["cosine"]

@@ -223,20 +223,6 @@ def test_idle_connections_are_closed_for_new_ones_and_when_their_time_is_up(lang
         assert is_fine(server)
 
 
-@pytest.mark.slow
-@pytest.mark.needs("SIGKILL")
-def test_several_workers_serve_together_and_count_together(language_folder):
-    with start_process(language_folder, "--workers", "2") as server:
-        for _ in range(20):
-            assert is_fine(server)
-        expected = 'elmo_requests_total{route="/v1/embeddings",status="200"} 20.0'
-        deadline = time.monotonic() + 60  # each process writes its counts when it has sent the answer
-        while expected not in (text := httpx.get(f"{server.address}metrics", timeout=60).text):
-            assert time.monotonic() < deadline, text
-            time.sleep(0.1)
-        server.stop()
-
-
 def test_what_cannot_be_served_is_reported_in_one_line(language_folder, tmp_path, capsys):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -4,8 +4,7 @@ import pytest
 
 from elmo import Elmo
 from elmo.analysis import map_senses
-from elmo.serve.card import describe_card
-from elmo.serve.served import public_source
+from elmo.serve.served import describe_card, public_source
 
 BANKS = ["money in the [bank]", "the [bank] of the river", "I went to the [bank]", "a river [bank]"]
 CARD = """---
@@ -54,28 +53,16 @@ def test_requests_that_cannot_be_answered(client, body, status, message):
 def test_the_card_says_what_a_model_is(language_folder, tmp_path):
     Elmo.from_pretrained(language_folder).save_pretrained(tmp_path / "model")
     (tmp_path / "model" / "README.md").write_text(CARD, encoding="utf-8")
-    model = Elmo.from_pretrained(tmp_path / "model")
-    card = describe_card(model)
+    card = describe_card(Elmo.from_pretrained(tmp_path / "model"))
     assert (card["language"], card["license"]) == ("en", "cc-by-sa-3.0")
-    assert card["summary"] == "A small model of English."
-    assert card["summary_zh"] is None
-    chinese = "\n\n一个小的\n英文模型。\n"
-    (tmp_path / "model" / "README.md").write_text(CARD + chinese, encoding="utf-8")
-    both = describe_card(Elmo.from_pretrained(tmp_path / "model"))
-    assert both["summary"] == card["summary"] and both["summary_zh"] == "一个小的英文模型。"
 
 
 def test_a_model_without_a_card_is_described_by_its_configuration(client, language_model):
     (entry,) = client.get("/models").json()["models"]
     card = entry["card"]
-    assert (card["summary"], card["license"], entry["source"]) == (None, None, None)
+    assert (card["license"], entry["source"]) == (None, None)
     assert (card["reads"], card["language"]) == ("characters", "en")
     assert card["num_words"] == len(language_model.vocabulary.words)
-
-
-def test_the_default_model_has_a_card_in_both_languages():
-    card = describe_card(Elmo.from_pretrained())
-    assert card["summary"] and card["summary_zh"] and card["license"] and card["language"] == "en"
 
 
 def test_paths_are_not_published(tmp_path):

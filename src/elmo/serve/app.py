@@ -8,7 +8,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Security
 from fastapi.security import HTTPBearer
@@ -17,31 +17,22 @@ from starlette.responses import Response
 
 from elmo.heap import return_free_memory
 from elmo.serve import routes, schemas
-from elmo.serve.access import CheckAccess
 from elmo.serve.batching import Batcher
 from elmo.serve.errors import JsonResponse, Problem, add_error_handlers, describe_errors
-from elmo.serve.limits import LimitRequests
-from elmo.serve.metrics import CountRequests, Metrics
+from elmo.serve.middleware import CheckAccess, CountRequests, LimitRequests, Metrics
 from elmo.serve.requests import Service, ServiceOf
 from elmo.serve.served import Served, open_served
 from elmo.serve.settings import Settings
 from elmo.version import __version__
-
-if TYPE_CHECKING:
-    from elmo.tasks import Task
 
 _ABOUT = "Contextual word vectors from bidirectional language models. Errors are {error: {code, message, field}}."
 _LIMITS = ("max_body_bytes", "max_sentences", "max_words", "max_sentence_words", "max_values", "max_seconds")
 # GET of these paths and of the page needs no key; everything else does.
 PUBLIC_PATHS = ("/health", "/healthz", "/readyz", "/openapi.json")
 _MEDIA_TYPES = {
-    "html": "text/html; charset=utf-8",
-    "css": "text/css; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
-    "json": "application/json",
-    "svg": "image/svg+xml",
-    "wasm": "application/wasm",
-}
+    "html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8",
+    "json": "application/json", "svg": "image/svg+xml", "wasm": "application/wasm",
+}  # fmt: skip
 _PAGE_HEADERS = {
     "Cache-Control": "no-cache",
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -77,21 +68,16 @@ def create_app(settings: Settings | None = None, served: Served | None = None) -
     add_error_handlers(app)
     # The last one added is the first to see a request.
     app.add_middleware(LimitRequests, settings=settings)
+    hosts = frozenset(map(str.lower, (*settings.allowed_hosts, settings.host, socket.gethostname())))
     app.add_middleware(
-        CheckAccess,
-        metrics=metrics,
-        key=None if key is None else key.encode("ascii"),
-        hosts=frozenset(map(str.lower, (*settings.allowed_hosts, settings.host, socket.gethostname()))),
-        origins=settings.cors_origins,
-        public=(*PUBLIC_PATHS, *page_paths),
-    )
+        CheckAccess, metrics=metrics, key=None if key is None else key.encode("ascii"), hosts=hosts,
+        origins=settings.cors_origins, public=(*PUBLIC_PATHS, *page_paths),
+    )  # fmt: skip
     if settings.cors_origins:
         app.add_middleware(
-            CORSMiddleware,
-            allow_origins=list(settings.cors_origins),
-            allow_methods=["GET", "POST"],
+            CORSMiddleware, allow_origins=list(settings.cors_origins), allow_methods=["GET", "POST"],
             allow_headers=["authorization", "content-type", "x-api-key"],
-        )
+        )  # fmt: skip
     app.add_middleware(CountRequests, metrics=metrics)
     for model in service.served.models.values():
         metrics.watch_cache(model.name, lambda elmo=model.elmo: elmo.cache_info().hit_rate)  # type: ignore[misc]
@@ -103,13 +89,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     service: Service = app.state.service
     settings = service.settings
     service.batcher = Batcher(
-        service.metrics,
-        batch_words=settings.batch_words,
-        wait_seconds=settings.batch_wait_ms / 1000,
+        service.metrics, batch_words=settings.batch_words, wait_seconds=settings.batch_wait_ms / 1000,
         queue_words=settings.queue_words + 2 * settings.max_sentences,  # boundaries count too
-        queue_requests=settings.queue_requests,
-        when_idle=return_free_memory,
-    )
+        queue_requests=settings.queue_requests, when_idle=return_free_memory,
+    )  # fmt: skip
     yield
     await service.batcher.close()
 
@@ -117,33 +100,31 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 @models_router.get("/models", response_model=schemas.ModelsResponse)
 async def list_served(service: ServiceOf) -> JsonResponse:
     """Return the models and tasks that are served, and the limits of a request."""
-    return JsonResponse(
-        schemas.ModelsResponse(
-            models=[model.describe() for model in service.served.models.values()],
-            tasks=_describe_tasks(service),
-            limits={name: getattr(service.settings, name) for name in _LIMITS},
-        )
-    )
+    models = [model.describe() for model in service.served.models.values()]
+    limits = {name: getattr(service.settings, name) for name in _LIMITS}
+    return JsonResponse({"models": models, "tasks": service.served.describe_tasks(), "limits": limits})
 
 
-@models_router.get("/tasks", response_model=schemas.TasksResponse)
+@models_router.get("/tasks", response_model=dict[str, list[schemas.TaskEntry]])
 async def list_tasks(service: ServiceOf) -> JsonResponse:
     """Return the trained tasks that are served."""
-    return JsonResponse(schemas.TasksResponse(tasks=_describe_tasks(service)))
+    return JsonResponse({"tasks": service.served.describe_tasks()})
 
 
-@models_router.get("/v1/models", response_model=schemas.OpenAIModels)
+@models_router.get("/v1/models", response_model=dict[str, Any])
 async def list_models(service: ServiceOf) -> JsonResponse:
     """Return the models in OpenAI's shape."""
-    return JsonResponse(
-        schemas.OpenAIModels(object="list", data=[_describe_model(name) for name in service.served.models])
-    )
+    return JsonResponse({"object": "list", "data": [_describe_model(name) for name in service.served.models]})
 
 
-@models_router.get("/v1/models/{name:path}", response_model=schemas.OpenAIModel, responses=describe_errors(404))
+@models_router.get("/v1/models/{name:path}", response_model=dict[str, Any], responses=describe_errors(404))
 async def describe_model(name: str, service: ServiceOf) -> JsonResponse:
     """Return one model in OpenAI's shape."""
     return JsonResponse(_describe_model(service.served.model(name).name))
+
+
+def _describe_model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "elmo"}
 
 
 @models_router.get("/metrics", response_class=Response)
@@ -170,33 +151,17 @@ async def check_readiness(service: ServiceOf) -> JsonResponse:
     return JsonResponse({"status": "ready"})
 
 
-def _describe_model(name: str) -> schemas.OpenAIModel:
-    return schemas.OpenAIModel(id=name, object="model", created=0, owned_by="elmo")
-
-
-def _describe_tasks(service: Service) -> list[schemas.TaskEntry]:
-    return [
-        schemas.TaskEntry(name=name, family=task.family, labels=_list_labels(task))
-        for name, task in service.served.tasks.items()
-    ]
-
-
-def _list_labels(task: "Task") -> list[str]:
-    labels = task.description.labels
-    return labels.get("tags") or labels.get("labels") or []
-
-
 def _add_page(app: FastAPI) -> list[str]:
     """Add the page and return its paths; the files are read now: no request opens one."""
     folder = files("elmo.serve") / "page"
     contents = {f"/page/{file.name}": file.read_bytes() for file in folder.iterdir() if file.is_file()}
     contents |= {"/": contents["/page/index.html"], "/docs": contents["/page/docs.html"]}
-    tags = {path: f'"{hashlib.sha256(content).hexdigest()[:16]}"' for path, content in contents.items()}
 
     async def send_file(request: Request) -> Response:
         path = request.scope["route"].path
-        headers = {**_PAGE_HEADERS, "ETag": tags[path]}
-        if request.headers.get("if-none-match") == tags[path]:
+        tag = f'"{hashlib.sha256(contents[path]).hexdigest()[:16]}"'
+        headers = {**_PAGE_HEADERS, "ETag": tag}
+        if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
         media_type = _MEDIA_TYPES[path.rpartition(".")[2] if "." in path else "html"]
         return Response(contents[path], media_type=media_type, headers=headers)

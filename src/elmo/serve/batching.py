@@ -6,7 +6,6 @@ The queue is bounded in words and in requests. A long request is split, so that 
 
 import asyncio
 import contextlib
-import math
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from elmo.serve.errors import Problem
-from elmo.serve.metrics import Metrics
+from elmo.serve.middleware import Metrics
 
 Words = Sequence[str]
 # The part of a batch that one request may fill while others wait.
@@ -50,22 +49,15 @@ class Batcher:
     """The queue of requests and the thread that computes them; used from the event loop's thread."""
 
     def __init__(
-        self,
-        metrics: Metrics,
-        *,
-        batch_words: int,
-        wait_seconds: float,
-        queue_words: int,
-        queue_requests: int,
+        self, metrics: Metrics, *, batch_words: int, wait_seconds: float, queue_words: int, queue_requests: int,
         when_idle: Callable[[], None] = lambda: None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`when_idle` is called in the computing thread after some seconds without requests."""
         self._metrics, self._when_idle = metrics, when_idle
         self._batch_words, self._wait_seconds = batch_words, wait_seconds
         self._queue_words, self._queue_requests = queue_words, queue_requests
         self._waiting: dict[_Job, int] = {}  # in order of arrival, with the words left of each
         self._num_words = 0
-        self._words_per_second = 0.0
         self._is_closing = False
         self._changed = threading.Condition()
         self._loop = asyncio.get_running_loop()
@@ -90,11 +82,10 @@ class Batcher:
                 raise _refuse("stopping", "The server is stopping; try another server, or again later.", 5)
             if self._num_words + num_words > self._queue_words or len(self._waiting) >= self._queue_requests:
                 self._metrics.refused.labels("queue_full").inc()
-                raise _refuse(
-                    "overloaded",
-                    f"{self._num_words} words of {len(self._waiting)} requests are in the queue; try again later.",
-                    self._expected_seconds(),
+                message = (
+                    f"{self._num_words} words of {len(self._waiting)} requests are in the queue; try again later."
                 )
+                raise _refuse("overloaded", message, 1)
             job = _Job(work, sentences, self._loop.create_future(), time.monotonic())
             self._waiting[job] = num_words
             self._count(num_words)
@@ -123,19 +114,13 @@ class Batcher:
         self._metrics.waiting_words.set(self._num_words)
         self._metrics.waiting_requests.set(len(self._waiting))
 
-    def _expected_seconds(self) -> int:
-        rate = self._words_per_second
-        return max(1, min(60, math.ceil(self._num_words / rate))) if rate else 1
-
     def _run(self) -> None:
         while parts := self._take():
             start = time.monotonic()
             num_words = sum(_weigh(sentence) for part in parts for sentence in part.sentences)
             done = list(self._compute(parts))
-            elapsed = time.monotonic() - start
-            rate = num_words / max(elapsed, 1e-6)
-            self._words_per_second = 0.8 * self._words_per_second + 0.2 * rate if self._words_per_second else rate
-            self._metrics.observe_batch(sum(len(part.sentences) for part in parts), num_words, elapsed)
+            num_sentences = sum(len(part.sentences) for part in parts)
+            self._metrics.observe_batch(num_sentences, num_words, time.monotonic() - start)
             with contextlib.suppress(RuntimeError):  # the loop has ended: nobody needs these results
                 self._loop.call_soon_threadsafe(_deliver, done)
 
@@ -209,23 +194,19 @@ def _weigh(sentence: Words) -> int:
 
 
 def _compute_together(parts: list[_Part]) -> list[tuple[_Part, Sequence[Any]]]:
-    results = parts[0].job.work.compute([sentence for part in parts for sentence in part.sentences])
-    found, start = [], 0
-    for part in parts:
-        found.append((part, results[start : start + len(part.sentences)]))
-        start += len(part.sentences)
-    return found
+    results = iter(parts[0].job.work.compute([sentence for part in parts for sentence in part.sentences]))
+    return [(part, [next(results) for _ in part.sentences]) for part in parts]
 
 
 def _deliver(done: list[tuple[_Part, Sequence[Any] | Exception]]) -> None:
-    for part, found in done:
+    for part, results in done:
         answer = part.job.answer
         if answer.done():
             continue
-        if isinstance(found, Exception):
-            answer.set_exception(found)
+        if isinstance(results, Exception):
+            answer.set_exception(results)
             continue
-        part.job.results.extend(found)
+        part.job.results.extend(results)
         if len(part.job.results) == len(part.job.sentences):
             answer.set_result(part.job.results)
 

@@ -42,14 +42,9 @@ class Problem(HTTPException):
     """A refused request: its status, a code for programs, a sentence for people, and the field at fault."""
 
     def __init__(
-        self,
-        status: int,
-        code: str,
-        message: str,
-        *,
-        field: str | None = None,
+        self, status: int, code: str, message: str, *, field: str | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(status, message, headers)
         self.code, self.field = code, field
 

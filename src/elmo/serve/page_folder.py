@@ -9,7 +9,7 @@ import gzip
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from elmo.analysis import map_senses
 from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.components import ContextLayer
 from elmo.checkpoint.folder import FORMAT_NAME, FORMAT_VERSION
 from elmo.checkpoint.tensors import Array, write_tensors
 from elmo.checkpoint.weights import StoredWeights, quantize
@@ -34,6 +35,7 @@ from elmo.text.vocabulary import format_lines
 INDEX, MODELS, ANSWERS, OFFLINE = "index.html", "models.json", "answers.json", "offline.js"
 SOFTMAX = "softmax.safetensors"
 NAMES = (INDEX, MODELS, ANSWERS, OFFLINE, "page", "models")  # in the folder; a folder with others is not replaced
+PAGE_WORDS = 15_000  # with more, visitors load more, and meanings are hardly better
 SHOWN_SUBSTITUTES = 8  # as in page/lists.js
 _SMALLEST_SCALE = 1e-30
 _PAGE_ONLY_FOR_SERVERS = ("docs.html", "docs.js", INDEX, OFFLINE)
@@ -44,15 +46,16 @@ _POLICY = (
 _SOFTMAX_NAMES = ("softmax.", "right_to_left_softmax.")
 
 
-def write_page(served: Served, output: Path) -> int:
-    """Write the page of some opened models to a folder and return its size in bytes.
+def write_page(served: Served, output: Path, num_words: int = PAGE_WORDS) -> int:
+    """Write the page of some opened models, shortened to their `num_words` most frequent words, to a folder.
 
-    InputError for a model that elmo.js cannot run, or if the folder has other files.
+    Returns its size in bytes. InputError for a model that elmo.js cannot run, or if the folder has other files.
     """
     if output.is_dir() and (others := sorted(entry.name for entry in output.iterdir() if entry.name not in NAMES)):
         raise InputError(f"{output} has other files than a page ({', '.join(others[:3])}); give a new folder.")
     for model in served.models.values():
         check_model(model.name, model.elmo)
+    served = Served({name: shorten(model, num_words) for name, model in served.models.items()})
     check_parent(output)
     with atomic_write(output) as folder:
         folder.mkdir()
@@ -75,6 +78,30 @@ def check_model(name: str, elmo: Elmo) -> None:
         faults.append("it has no projection of tokens")
     if faults:
         raise InputError(f"{name} cannot run in a browser: {'; '.join(faults)}; serve it with `elmo serve`.")
+
+
+def shorten(model: ServedModel, num_words: int) -> ServedModel:
+    """Return a model whose static vectors and softmax have the most frequent words only: the first of both lists.
+
+    Vectors of other words are estimated from their characters; a table of words that the network reads is whole.
+    """
+    checkpoint = model.elmo.checkpoint()
+    context, config, changes = checkpoint.context, checkpoint.config, dict[str, Any]()
+    if context is not None and len(context.words) > num_words:
+        rows = ("vectors", "scales", "weights")
+        arrays = {name: array[:num_words] if name in rows else array for name, array in context.arrays.items()}
+        settings = replace(context.config, num_words=num_words)
+        changes["context"] = ContextLayer(settings, context.words[:num_words], arrays)
+    words, counts = checkpoint.vocabulary, checkpoint.word_counts
+    if config.softmax is not None and config.words is None and words is not None and len(words) > num_words:
+        changes["weights"] = {
+            name: array[:num_words] if name.startswith(_SOFTMAX_NAMES) else array
+            for name, array in checkpoint.weights.items()
+        }
+        changes["config"] = replace(config, softmax=replace(config.softmax, num_words=num_words))
+        changes["vocabulary"] = words[:num_words]
+        changes["word_counts"] = None if counts is None else counts[:num_words]
+    return replace(model, elmo=Elmo(replace(checkpoint, **changes), precision="int8"))
 
 
 def _write_all(served: Served, folder: Path) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from fastapi import Depends
 from fastapi.routing import APIRoute
@@ -14,7 +14,7 @@ from starlette.responses import Response
 from elmo.model import Elmo
 from elmo.serve.batching import Batcher, Words, Work
 from elmo.serve.errors import CLIENT_GONE, Problem
-from elmo.serve.metrics import Metrics
+from elmo.serve.middleware import Metrics
 from elmo.serve.schemas import Text
 from elmo.serve.served import Served
 from elmo.serve.settings import Settings
@@ -46,8 +46,7 @@ async def get_service(request: Request) -> Service:
 ServiceOf = Annotated[Service, Depends(get_service)]
 
 
-@dataclass(frozen=True)
-class TokenizedSentence:
+class TokenizedSentence(NamedTuple):
     """The words of a sentence, and their character offsets if it was a string."""
 
     words: list[str]
@@ -66,7 +65,6 @@ class Call:
     ) -> list[TokenizedSentence]:
         """Split texts into words as the model does; Problem if there are too many of either."""
         self.check_count(len(texts), field)
-        self.check_words([_count_at_least(text, on_spaces) for text in texts], field)
         split = model.tokenization.tokenizer(on_spaces=on_spaces)
         sentences = await _run_in_thread(texts, lambda: [_tokenize(text, split) for text in texts])
         self.check_words([len(sentence.words) for sentence in sentences], field)
@@ -76,7 +74,6 @@ class Call:
         self, model: Elmo, *targets: tuple[str, Text, int | None], on_spaces: bool = False
     ) -> list[tuple[list[str], tuple[int, int]]]:
         """Return the words of each (field, sentence, index), and the range of those marked or at the index."""
-        texts, field = [text for _, text, _ in targets], targets[0][0]
         split = model.tokenization.tokenizer(on_spaces=on_spaces)
 
         def read_all() -> list[tuple[list[str], tuple[int, int]]]:
@@ -85,34 +82,27 @@ class Call:
                 for name, text, index in targets
             ]
 
-        self.check_words([_count_at_least(text, on_spaces) for text in texts], field)
-        sentences = await _run_in_thread(texts, read_all)
-        self.check_words([len(words) for words, _ in sentences], field)
+        sentences = await _run_in_thread([text for _, text, _ in targets], read_all)
+        self.check_words([len(words) for words, _ in sentences], targets[0][0])
         return sentences
 
     def check_count(self, count: int, field: str) -> None:
         """Refuse more entries than a request may have."""
         self._check(count, self._limits.max_sentences, field, f"{count} entries", "send several requests")
 
-    def check_words(self, lengths: list[int], field: str, *, per_sentence: bool = True) -> None:
-        """Refuse more words than a request may have, and by default more than one sentence may have."""
-        total, longest = sum(lengths), max(lengths, default=0)
-        self._check(total, self._limits.max_words, field, f"{total} words or more", "send several requests")
-        if per_sentence:
-            limit = self._limits.max_sentence_words
-            self._check(longest, limit, field, f"a sentence of {longest} words", "split it into sentences")
+    def check_words(self, lengths: list[int], field: str) -> None:
+        """Refuse more words than a request or a sentence may have."""
+        total, longest, limit = sum(lengths), max(lengths, default=0), self._limits.max_sentence_words
+        self._check(total, self._limits.max_words, field, f"{total} words", "send several requests")
+        self._check(longest, limit, field, f"a sentence of {longest} words", "split it into sentences")
 
     def check_values(self, num_words: int, values_per_word: int, field: str) -> None:
         """Refuse a request whose response would have too many numbers."""
         count, limit = num_words * values_per_word, self._limits.max_values
         if count > limit:
-            raise Problem(
-                413,
-                "answer_too_large",
-                f"The response would have {count} numbers, but at most {limit} are sent; ask for "
-                f"{max(1, limit // values_per_word)} words at once, or for fewer layers.",
-                field=field,
-            )
+            advice = f"ask for {max(1, limit // values_per_word)} words at once, or for fewer layers"
+            message = f"The response would have {count} numbers, but at most {limit} are sent; {advice}."
+            raise Problem(413, "answer_too_large", message, field=field)
 
     def _check(self, count: int, limit: int, field: str, amount: str, advice: str) -> None:
         if count > limit:
@@ -184,13 +174,6 @@ async def _run_in_thread(texts: Sequence[Text], function: Callable[[], ResultT])
     if sum(len(text) for text in texts if isinstance(text, str)) > CHARACTERS_ON_LOOP:
         return await asyncio.to_thread(function)
     return function()
-
-
-def _count_at_least(text: Text, on_spaces: bool) -> int:
-    """Return a number of words that the text certainly has: no word contains a space."""
-    if not isinstance(text, str):
-        return len(text)
-    return len(list(filter(None, text.split(" ")))) if on_spaces else len(text.split())
 
 
 def _tokenize(text: Text, split: Tokenizer) -> TokenizedSentence:

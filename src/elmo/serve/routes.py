@@ -28,29 +28,24 @@ vectors_router, language_router = _make_router("vectors"), _make_router("languag
 neighbors_router, tasks_router = _make_router("analysis"), _make_router("tasks")
 
 
-@vectors_router.post("/v1/embeddings", response_model=schemas.EmbeddingsResponse)
+@vectors_router.post("/v1/embeddings", response_model=dict[str, Any])
 async def encode_texts(body: schemas.EmbeddingsRequest, call: CallOf) -> JsonResponse:
     """Return the vector of each text, as OpenAI's clients ask for it."""
     model = call.served.model(body.model, body.input)
     if body.dimensions not in (None, model.sentence_dim):
-        raise Problem(
-            422,
-            "invalid_request",
-            f"dimensions is {body.dimensions}, but the vectors of {model.name} have {model.sentence_dim} "
-            "dimensions and are not truncated; leave it out.",
-            field="dimensions",
-        )
+        message = f"dimensions is {body.dimensions}, but {model.name} has {model.sentence_dim}; leave it out."
+        raise Problem(422, "invalid_request", message, field="dimensions")
     sentences = await call.tokenize(body.input, "input", model.elmo)
     call.check_values(len(sentences), model.sentence_dim, "input")
     work = Work(("encode", model.name), lambda sentences: list(model.elmo.encode(sentences)))
     vectors = await call.compute(work, [sentence.words for sentence in sentences])
     num_words = sum(len(sentence.words) for sentence in sentences)
     data = [
-        schemas.Embedding(object="embedding", index=index, embedding=_to_json(vector, body.encoding_format))
+        {"object": "embedding", "index": index, "embedding": _to_json(vector, body.encoding_format)}
         for index, vector in enumerate(vectors)
     ]
-    usage = schemas.Usage(prompt_tokens=num_words, total_tokens=num_words)
-    return JsonResponse(schemas.EmbeddingsResponse(object="list", data=data, model=model.name, usage=usage))
+    usage = {"prompt_tokens": num_words, "total_tokens": num_words}
+    return JsonResponse({"object": "list", "data": data, "model": model.name, "usage": usage})
 
 
 @vectors_router.post("/embed", response_model=schemas.EmbedResponse)
@@ -62,7 +57,9 @@ async def embed_sentences(body: schemas.EmbedRequest, call: CallOf) -> JsonRespo
     tokenized = await call.tokenize(body.sentences, "sentences", model.elmo, on_spaces=body.split_on_spaces)
     words = [sentence.words for sentence in tokenized]
     if body.spans is not None:
-        _check_spans(body.spans, words)
+        if len(body.spans) != len(words):
+            message = f"spans has {len(body.spans)} lists for {len(words)} sentences; send one list per sentence."
+            raise Problem(422, "invalid_request", message, field="spans")
         call.check_values(sum(map(len, body.spans)), values_per_word, "spans")
         find = partial(model.elmo.embed_spans, words, body.spans, layers=layers)
         arrays: Any = await call.run(find, [word for sentence in words for word in sentence])
@@ -79,35 +76,16 @@ async def embed_sentences(body: schemas.EmbedRequest, call: CallOf) -> JsonRespo
     return JsonResponse(schemas.EmbedResponse(model=model.name, sentences=sentences))
 
 
-def _check_spans(spans: list[list[tuple[int, int]]], sentences: list[list[str]]) -> None:
-    """Refuse spans that are not one list per sentence of ranges inside it."""
-    message = None
-    if len(spans) != len(sentences):
-        message = f"spans has {len(spans)} lists for {len(sentences)} sentences; send one list per sentence."
-    for own, words in zip(spans, sentences, strict=False):
-        for start, end in own:
-            if not start < end <= len(words):
-                message = (
-                    f"The span [{start}, {end}] does not lie in a sentence of {len(words)} words; send a start "
-                    "and an end with 0 <= start < end <= the number of words."
-                )
-    if message is not None:
-        raise Problem(422, "invalid_request", message, field="spans")
-
-
 @vectors_router.post("/similarity", response_model=schemas.SimilarityResponse)
 async def compare_words(body: schemas.SimilarityRequest, call: CallOf) -> JsonResponse:
     """Return the cosine of a word in one sentence and a word in another."""
     model = call.served.model(body.model, [body.sentence_a, body.sentence_b])
     layers: Any = body.layers
     if layers == "all":
-        raise Problem(
-            422,
-            "invalid_request",
-            "layers is all, but two vectors are compared; choose auto, meaning, average, top, concat, one layer "
-            "or weights. cosine_by_layer reports each layer anyway.",
-            field="layers",
+        message = (
+            "layers is all, but two vectors are compared; choose another. cosine_by_layer reports each layer."
         )
+        raise Problem(422, "invalid_request", message, field="layers")
     (words_a, span_a), (words_b, span_b) = await call.locate_words(
         model.elmo,
         ("sentence_a", body.sentence_a, body.index_a),
@@ -179,8 +157,6 @@ async def predict(name: str, body: schemas.TaskRequest, call: CallOf) -> JsonRes
     """Return the predictions of a trained task."""
     task = call.served.task(name)
     call.check_count(len(body.items), "items")
-    # No item has fewer words than strings, so too many are refused before any is tokenized.
-    call.check_words([_count_at_least(item) for item in body.items], "items", per_sentence=False)
     examples = await asyncio.to_thread(task.read_items, body.items)
     texts = [text for example in examples for text in task.texts(example)]
     call.check_words([len(words) for words in texts], "items")
@@ -211,13 +187,6 @@ def _with_characters(neighbors: Neighbors) -> dict[str, Any]:
             offsets = neighbor.occurrence.sentence.offsets
             entry["characters"] = (offsets[entry["start"]][0], offsets[entry["end"] - 1][1])
     return described
-
-
-def _count_at_least(item: Any) -> int:
-    """Return a number of words that an item certainly has; a string in a list is one, even an empty one."""
-    if isinstance(item, str):
-        return max(1, len(item.split()))
-    return sum(map(_count_at_least, item)) if isinstance(item, list) else 0
 
 
 def _describe_prediction(item: Any, prediction: Any) -> Any:

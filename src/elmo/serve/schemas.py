@@ -94,7 +94,6 @@ SplitOnSpaces = Annotated[bool, Field(description="Split text at spaces only, in
 # Arrays are written to JSON as they are, so they are described but not checked.
 Numbers = Annotated[Any, WithJsonSchema({"type": "array", "items": {"type": "number"}})]
 Flags = Annotated[Any, WithJsonSchema({"type": "array", "items": {"type": "boolean"}})]
-Vector = Annotated[Any, WithJsonSchema({"type": ["array", "string"], "items": {"type": "number"}})]
 Vectors = Annotated[Any, WithJsonSchema({"type": ["array", "string"]})]
 
 
@@ -205,42 +204,10 @@ class TaskRequest(ApiRequest):
     items: list[Any] = Field(min_length=1)
 
 
-class ErrorDetail(TypedDict):
-    """Why a request was refused."""
-
-    code: str
-    message: str
-    field: str | None
-
-
 class ErrorResponse(TypedDict):
-    """The shape of every error."""
+    """The shape of every error: {"code", "message", "field"}; the field is null if none is at fault."""
 
-    error: ErrorDetail
-
-
-class Embedding(TypedDict):
-    """The vector of one text: numbers, or base64."""
-
-    object: Literal["embedding"]
-    index: int
-    embedding: Vector
-
-
-class Usage(TypedDict):
-    """The number of words."""
-
-    prompt_tokens: int
-    total_tokens: int
-
-
-class EmbeddingsResponse(TypedDict):
-    """As OpenAI's."""
-
-    object: Literal["list"]
-    data: list[Embedding]
-    model: str
-    usage: Usage
+    error: dict[str, str | None]
 
 
 class WordOffsets(TypedDict):
@@ -304,33 +271,17 @@ class ScoreResponse(TypedDict):
     sentences: list[ScoredSentence]
 
 
-class NeighborEntry(TypedDict):
-    """An occurrence: `start` and `end` count the words of its text, `characters` its characters."""
-
-    cosine: float
-    word: str
-    text: str
-    start: int
-    end: int
-    source: str
-    sentence: int
-    characters: tuple[int, int]
-
-
-class LayerEntry(TypedDict):
-    """The nearest occurrences in one layer, best first."""
-
-    layer: int | str
-    neighbors: list[NeighborEntry]
-
-
 class NeighborsResponse(TypedDict):
-    """Where the index has words used like that of the query; `static` are the nearest words without sentences."""
+    """Where the index has words used like that of the query, by layer, best first.
+
+    `start` and `end` of a neighbor count the words of its text, `characters` its characters; `static` are the
+    nearest words without sentences.
+    """
 
     model: str
     query: dict[Literal["words", "start", "end"], Any]
     num_occurrences: int
-    layers: list[LayerEntry]
+    layers: list[dict[Literal["layer", "neighbors"], Any]]
     static: list[dict[Literal["word", "cosine"], Any]]
 
 
@@ -344,47 +295,28 @@ class SensesResponse(TypedDict):
     layers: list[dict[Literal["layer", "points"], Any]]
 
 
-class TaggedSentence(TypedDict):
-    """A tag per word, the ranges of words that the tags mark, and the words' characters if a text was sent."""
-
-    words: list[str]
-    tags: list[str]
-    spans: list[dict[Literal["type", "start", "end"], Any]]
-    offsets: list[tuple[int, int]] | None
-
-
 class TaskResponse(TypedDict):
-    """One prediction per item. Families other than tagging: label and probabilities, score, answer, or senses."""
+    """One prediction per item.
+
+    Tagging: words, tags, spans of words, and the words' characters if a text was sent. Other families: label and
+    probabilities, score, answer, or senses.
+    """
 
     task: str
     family: str
-    predictions: list[TaggedSentence | dict[str, Any]]
-
-
-class ServedIndex(TypedDict):
-    """The index of a model."""
-
-    num_occurrences: int
-    layers: list[int | str]
-
-
-class ModelCard(TypedDict):
-    """What a model is, from its card, in English and Chinese, and its configuration."""
-
-    language: str | None
-    license: str | None
-    summary: str | None
-    summary_zh: str | None
-    reads: Literal["characters", "words"]
-    num_words: int | None
+    predictions: list[dict[str, Any]]
 
 
 class ModelEntry(TypedDict):
-    """A served model; `source` is the alias or hub id it can be opened by elsewhere."""
+    """A served model.
+
+    `source` is the alias or hub id it can be opened by elsewhere; `card` has facts of its card and configuration;
+    `index` has the number of occurrences and the layers.
+    """
 
     name: str
     source: str | None
-    card: ModelCard
+    card: dict[str, Any]
     dim: int
     num_layers: int
     precision: str
@@ -392,7 +324,7 @@ class ModelEntry(TypedDict):
     scripts: list[str]
     units: Literal["words", "characters"]
     has_context: bool
-    index: ServedIndex | None
+    index: dict[str, Any] | None
 
 
 class TaskEntry(TypedDict):
@@ -403,31 +335,9 @@ class TaskEntry(TypedDict):
     labels: list[str]
 
 
-class TasksResponse(TypedDict):
-    """The served tasks."""
-
-    tasks: list[TaskEntry]
-
-
 class ModelsResponse(TypedDict):
     """What is served, and the limits of a request."""
 
     models: list[ModelEntry]
     tasks: list[TaskEntry]
     limits: dict[str, float]
-
-
-class OpenAIModel(TypedDict):
-    """A model in OpenAI's shape."""
-
-    id: str
-    object: Literal["model"]
-    created: int
-    owned_by: str
-
-
-class OpenAIModels(TypedDict):
-    """The models in OpenAI's shape."""
-
-    object: Literal["list"]
-    data: list[OpenAIModel]

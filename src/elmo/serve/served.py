@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,19 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from elmo.analysis import CorpusIndex, find_neighbors
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
+from elmo.checkpoint.derived import license_of
 from elmo.checkpoint.source import DEFAULT_MODEL, DEFAULT_NAME, choose_model, models_by_script
 from elmo.errors import ConfigError, InputError
 from elmo.inference.scoring import require_softmax
 from elmo.model import Elmo
-from elmo.serve.card import describe_card
 from elmo.serve.errors import Problem
-from elmo.serve.schemas import ModelCard, ModelEntry, ServedIndex, Text
+from elmo.serve.schemas import ModelEntry, TaskEntry, Text
 from elmo.serve.settings import Settings
 
 if TYPE_CHECKING:
     from elmo.tasks import Task
 
 FIRST_MODEL = "default"  # an alias of the first model, whatever its name
+_LANGUAGE = re.compile(r"\A---\n(?:(?!---\n).*\n)*?language:\s*(?:-\s*)?['\"]?(\w[\w-]*)")  # of a card
+_SCRIPT_LANGUAGES = {"Han": "zh", "Latin": "en"}  # examples in these languages come with the page
 
 
 @dataclass
@@ -50,7 +53,7 @@ class ServedModel:
         return True
 
     @cached_property
-    def card(self) -> ModelCard:
+    def card(self) -> dict[str, Any]:
         """What the page says about it."""
         return describe_card(self.elmo)
 
@@ -58,8 +61,7 @@ class ServedModel:
         """Return its entry in GET /models."""
         index = None
         if self.index is not None:
-            layers: list[int | str] = [*self.index.manifest.layers]
-            index = ServedIndex(num_occurrences=self.index.num_occurrences, layers=layers)
+            index = {"num_occurrences": self.index.num_occurrences, "layers": list(self.index.manifest.layers)}
         return ModelEntry(
             name=self.name,
             source=public_source(self.source),
@@ -101,10 +103,8 @@ class Served:
         for model in self.models.values():
             if name == model.source:
                 return model
-        known = ", ".join(self.models)
-        raise Problem(
-            404, "model_not_found", f"There is no model {name!r:.80} here; known: {known}.", field="model"
-        )
+        message = f"There is no model {name!r:.80} here; known: {', '.join(self.models)}."
+        raise Problem(404, "model_not_found", message, field="model")
 
     def model_with_index(self, name: str | None) -> tuple[ServedModel, CorpusIndex]:
         """Return the model of a name and its index; without a name, the first model that has one."""
@@ -115,26 +115,30 @@ class Served:
             raise Problem(404, "index_not_found", f"{model.name} has no index here; {known} has.", field="model")
         return model, model.index
 
+    def describe_tasks(self) -> list[TaskEntry]:
+        """Return the entries of GET /tasks."""
+        entries = []
+        for name, task in self.tasks.items():
+            labels = task.description.labels
+            own = labels.get("tags") or labels.get("labels") or []
+            entries.append(TaskEntry(name=name, family=task.family, labels=own))
+        return entries
+
     def task(self, name: str) -> Task:
         """Return the task of a name."""
         if name not in self.tasks:
-            known = ", ".join(self.tasks)
-            raise Problem(404, "task_not_found", f"There is no task {name!r:.80} here; known: {known}.")
+            message = f"There is no task {name!r:.80} here; known: {', '.join(self.tasks)}."
+            raise Problem(404, "task_not_found", message)
         return self.tasks[name]
 
 
 def open_served(settings: Settings) -> Served:
     """Open everything that the settings name; ElmoError if something cannot be opened."""
     models: dict[str, ServedModel] = {}
+    options = _opening_options(settings)
     for entry in settings.models or _default_models():
         name, source = split_name(entry)
-        elmo = Elmo.from_pretrained(
-            source,
-            precision=settings.precision,
-            device=settings.device,
-            num_threads=settings.threads,
-            local_files_only=settings.local_files_only,
-        )
+        elmo = Elmo.from_pretrained(source, precision=settings.precision, **options)
         _put(models, name, ServedModel(name, elmo, source=source), "models")
     tasks: dict[str, Task] = {}
     for entry in settings.tasks:
@@ -161,13 +165,13 @@ def _open_task(folder: str, models: dict[str, ServedModel], settings: Settings) 
         for model in models.values():
             if fingerprint(model.elmo) == description.bilm.hash:
                 return tasks.load(folder, bilm=model.elmo)  # type: ignore[no-any-return]
-    return tasks.load(  # type: ignore[no-any-return]
-        folder,
-        precision=None if description.settings.elmo.tune else settings.precision,
-        device=settings.device,
-        num_threads=settings.threads,
-        local_files_only=settings.local_files_only,
-    )
+    precision = None if description.settings.elmo.tune else settings.precision
+    return tasks.load(folder, precision=precision, **_opening_options(settings))  # type: ignore[no-any-return]
+
+
+def _opening_options(settings: Settings) -> dict[str, Any]:
+    options = {"device": settings.device, "num_threads": settings.threads}
+    return {**options, "local_files_only": settings.local_files_only}
 
 
 def split_name(entry: str) -> tuple[str, str]:
@@ -193,15 +197,12 @@ def _attach(models: dict[str, ServedModel], folders: tuple[str, ...]) -> None:
         index = CorpusIndex(folder)
         fitting = [model for model_hash, own_context, model in hashes if index.is_of(model_hash, own_context)]
         if not fitting:
-            raise ConfigError(
-                f"{folder} was built with another model than those served "
-                f"({index.manifest.model or 'the default one'}); serve that one too."
-            )
+            other = index.manifest.model or "the default one"
+            raise ConfigError(f"{folder} is of a model that is not served ({other}); serve that one too.")
         model = fitting[0]
         if model.index is not None:
-            raise ConfigError(
-                f"{model.index.folder} and {folder} are both indexes of the model {model.name}; leave one out."
-            )
+            both = f"{model.index.folder} and {folder}"
+            raise ConfigError(f"{both} are both indexes of the model {model.name}; leave one out.")
         model.index = index
 
 
@@ -220,3 +221,17 @@ def public_source(source: str | None) -> str | None:
     if source == str(DEFAULT_MODEL):
         return DEFAULT_NAME
     return None if Path(source).exists() else source
+
+
+def describe_card(elmo: Elmo) -> dict[str, Any]:
+    """Return what the page says about a model, from its card (README.md) and configuration; None is not known."""
+    card = elmo.checkpoint().card or ""
+    language = _LANGUAGE.search(card)
+    learned = elmo.scripts.learned or frozenset()
+    guessed = next((language for script, language in _SCRIPT_LANGUAGES.items() if script in learned), None)
+    return {
+        "language": language[1] if language else guessed,
+        "license": license_of(card),
+        "reads": "characters" if elmo.config.characters is not None else "words",
+        "num_words": None if elmo.vocabulary is None else len(elmo.vocabulary.words),
+    }

@@ -1,26 +1,21 @@
 """Settings -> a running server, until SIGTERM or Ctrl-C; requests that were sent before that are answered.
 
-uvicorn runs the application with the h11 parser, which bounds the head of a request; limits.py bounds bodies and
-responses. uvicorn never closes a connection on which no complete request arrives; Server does, in one process (of
-several workers a proxy in front has to).
+uvicorn runs the application with the h11 parser, which bounds the head of a request; middleware.py bounds bodies
+and responses. uvicorn never closes a connection on which no complete request arrives; Server does.
 """
 
 import asyncio
-import os
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
 
 from elmo.errors import ConfigError
 from elmo.heap import reuse_large_blocks
 from elmo.serve.app import create_app
-from elmo.serve.metrics import SHARED_FOLDER
 from elmo.serve.settings import Settings
 
 BACKLOG = 1024
@@ -70,29 +65,17 @@ class Server(uvicorn.Server):
 
 def run(settings: Settings, announce: Callable[[str], None]) -> None:
     """Serve until stopped by a signal; `announce` receives the address once the models are open."""
-    app = create_app(settings)  # also with several workers: what cannot be opened is reported once, here
-    listener = bind(settings)
-    address = address_of(listener)
-    if settings.workers == 1:
-        listener.listen(BACKLOG)
-        _prepare_process()
-        announce(address)
-        Server(uvicorn.Config(app, **_options(settings)), settings).run(sockets=[listener])
-        return
-    port = listener.getsockname()[1]
-    listener.close()
-    with tempfile.TemporaryDirectory(prefix="elmo-metrics-") as shared:
-        os.environ.update(settings.to_environment())
-        os.environ[SHARED_FOLDER] = shared
-        announce(address)
-        options = {**_options(settings), "workers": settings.workers, "host": settings.host, "port": port}
-        uvicorn.run("elmo.serve.server:create_worker_app", factory=True, **options)
-
-
-def create_worker_app() -> FastAPI:
-    """Build the application of one of several processes, from its environment."""
-    _prepare_process()
-    return create_app()
+    app, listener = create_app(settings), bind(settings)
+    listener.listen(BACKLOG)
+    reuse_large_blocks()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    announce(address_of(listener))
+    config = uvicorn.Config(
+        app, http="h11", h11_max_incomplete_event_size=MAX_HEAD_BYTES, ws="none", lifespan="on", backlog=BACKLOG,
+        log_level="warning", access_log=False, server_header=False,
+        timeout_graceful_shutdown=int(settings.max_seconds) + 5,
+    )  # fmt: skip
+    Server(config, settings).run(sockets=[listener])
 
 
 def bind(settings: Settings) -> socket.socket:
@@ -115,22 +98,3 @@ def address_of(listener: socket.socket) -> str:
     """Return the address for a browser."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
-
-
-def _options(settings: Settings) -> dict[str, Any]:
-    return {
-        "http": "h11",
-        "h11_max_incomplete_event_size": MAX_HEAD_BYTES,
-        "ws": "none",
-        "lifespan": "on",
-        "backlog": BACKLOG,
-        "log_level": "warning",
-        "access_log": False,
-        "server_header": False,
-        "timeout_graceful_shutdown": int(settings.max_seconds) + 5,
-    }
-
-
-def _prepare_process() -> None:
-    reuse_large_blocks()
-    sys.setswitchinterval(SWITCH_SECONDS)

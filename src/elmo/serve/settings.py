@@ -42,7 +42,6 @@ class Settings(BaseSettings):
     local_files_only: bool = False
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8600  # 0: any free port
-    workers: PositiveInt = 1
     api_key: Annotated[Key | None, Field(repr=False)] = None
     api_key_file: str | None = None
     cors_origins: Names = ()
@@ -85,14 +84,6 @@ class Settings(BaseSettings):
             return _check_key(Path(self.api_key_file).read_text(encoding="utf-8", errors="replace").strip())
         except ValueError as error:
             raise ConfigError(f"{self.api_key_file} holds no key: its text is {error}.") from error
-
-    def to_environment(self) -> dict[str, str]:
-        """Return the variables that reproduce these settings in another process."""
-        return {
-            f"{PREFIX}{name.upper()}": shlex.join(value) if isinstance(value, tuple) else str(value)
-            for name, value in self
-            if value is not None
-        }
 
 
 def _describe(fault: Any) -> str:

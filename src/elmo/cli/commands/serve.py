@@ -42,7 +42,6 @@ _FLAGS: dict[str, Any] = {
         "Addresses, localhost and the machine's own name always work. Repeatable.",
         spec="--allowed-host NAME",
     ),
-    "workers": _flag(int, "Number of processes, each with its own models.", "1"),
     "precision": _flag(str, "float32, int8, or auto; on a GPU also bfloat16.", "auto"),
     "device": _flag(str, "Device of the models: cpu, cuda, cuda:1, mps.", "cpu"),
     "threads": options.Threads,
@@ -96,6 +95,10 @@ def page(
     ] = None,
     *,
     output: Annotated[Path, option("--output -o FOLDER", "Folder to write the page to.")],
+    vocabulary_size: Annotated[
+        int,
+        option("--vocabulary-size N", "Keep the N most frequent words; with more, visitors load more.", min=1000),
+    ] = 15_000,
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:
     """Write the page as plain files; the models run in the browser.
@@ -114,7 +117,7 @@ def page(
     from elmo.serve.settings import Settings
 
     settings = Settings(models=tuple(models or ()), local_files_only=local_files_only)
-    num_bytes = write_page(open_served(settings), output)
+    num_bytes = write_page(open_served(settings), output, vocabulary_size)
     print(f"elmo: wrote {output}, {num_bytes / 1e6:.1f} MB; serve it with any web server", file=sys.stderr)
 
 

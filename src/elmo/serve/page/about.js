@@ -14,10 +14,6 @@ export function showAbout({ name, card, dim, num_layers: layers, has_context: ha
   byId("about").textContent = say("aboutLine", { language: languageOf });
   byId("limits").hidden = !hasContext;
   byId("facts").replaceChildren(...facts.map((fact) => make("li", {}, fact)));
-  const isTranslated = language() === "zh" && card.summary_zh;
-  const summary = isTranslated ? card.summary_zh : card.summary;
-  byId("card-more").hidden = !summary;
-  byId("card-text").replaceChildren(make("p", { lang: isTranslated ? "zh" : "en" }, summary ?? ""));
 }
 
 // cc-by-sa-3.0 as people write it: CC BY-SA 3.0.

@@ -1130,6 +1130,11 @@ export class Elmo {
     return read.map(({ words, ranges }, number) => {
       const places = wordSpans(ranges, spans?.[number], number), data = new Float32Array(places.length * size);
       places.forEach((inside, place) => {
+        const [[first, next]] = inside;
+        if (inside.length === 1 && next === first + 1) {
+          data.set(rows[number].subarray((first + 1) * size, (first + 2) * size), place * size);
+          return;
+        }
         // A phrase has the mean of its words, a word the mean of its tokens.
         for (const [start, end] of inside)
           for (let token = start; token < end; token++)

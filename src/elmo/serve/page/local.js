@@ -19,17 +19,28 @@ export async function open(address, whenLoading) {
   return served;
 }
 
-// Models are asked for when the service worker can keep them.
+// Models are asked for when the service worker can keep them. If it comes late, it is told what to keep.
 async function startWorker() {
   if (!navigator.serviceWorker) return;
   const controlled = new Promise((resolve) => {
     if (navigator.serviceWorker.controller) resolve();
     navigator.serviceWorker.addEventListener("controllerchange", resolve, { once: true });
-    setTimeout(resolve, 1000 * SECONDS_FOR_WORKER);
+    setTimeout(() => {
+      isLate = !navigator.serviceWorker.controller;
+      resolve();
+    }, 1000 * SECONDS_FOR_WORKER);
   });
+  navigator.serviceWorker.addEventListener("controllerchange", keepLoaded);
   ready = navigator.serviceWorker.register("offline.js").then(() => controlled, () => {});
 }
 
+function keepLoaded() {
+  const addresses = performance.getEntriesByType("resource").map(({ name }) => name);
+  const own = addresses.filter((address) => address.startsWith(location.origin));
+  if (isLate) navigator.serviceWorker.controller?.postMessage({ keep: own });
+}
+
+let isLate = false;
 let ready = Promise.resolve();
 
 export function openModel(name) {
@@ -53,6 +64,7 @@ function show(file, loaded, total) {
 export async function answer(path, body) {
   const name = body.model ?? entries[0].name;
   const known = await (ANSWERS[path] ?? refuse)(body, answers[name] ?? {}, name);
+  keepLoaded();
   return { model: name, ...known };
 }
 

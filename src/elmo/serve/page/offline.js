@@ -21,6 +21,15 @@ self.addEventListener("fetch", (event) => {
   event.respondWith(answer(request));
 });
 
+// What the page loaded before this worker controlled it.
+self.addEventListener("message", (event) => {
+  const keep = async () => {
+    const cache = await caches.open(VERSION);
+    for (const address of event.data.keep) if (!(await cache.match(address, { ignoreSearch: true }))) await cache.add(address);
+  };
+  event.waitUntil(keep().catch(() => {})); // no room is no error
+});
+
 async function answer(request) {
   const cache = await caches.open(VERSION);
   const kept = await cache.match(request, { ignoreSearch: true });

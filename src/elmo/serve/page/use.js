@@ -77,7 +77,8 @@ function useMeaning(comparison) {
     `    ${JSON.stringify(b.sentence)},`,
     ...[["index_a", a], ["index_b", b]].filter(([, { index }]) => index).map(([name, { index }]) => `    ${name}=(${index.join(", ")}),`),
     `    layers=${python_(layers)},`,
-    `)  # ${comparison.cosine.toFixed(3)}`,
+    // The model of a page without a server has fewer words than that of Python.
+    isLocal ? `)  # ≈ ${comparison.cosine.toFixed(2)}` : `)  # ${comparison.cosine.toFixed(3)}`,
   ];
   const asked = { sentence_a: a.sentence, sentence_b: b.sentence, layers, model: model.name };
   const curl = [request("similarity", asked)];

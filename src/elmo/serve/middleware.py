@@ -1,0 +1,253 @@
+"""What stands in front of all routes, so that a new route cannot be left open: access, limits, and metrics."""
+
+import functools
+import hmac
+import ipaddress
+import time
+from collections.abc import Callable, Collection
+from urllib.parse import urlsplit
+
+import anyio
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from elmo.serve.errors import CLIENT_GONE, Problem
+from elmo.serve.settings import Settings
+
+SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+# Responses are sent in pieces, so that the server waits for a slow client instead of keeping a whole copy.
+PIECE_BYTES = 2**18
+
+
+class Metrics:
+    """The metrics of one application, for Prometheus."""
+
+    content_type = CONTENT_TYPE_LATEST
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+
+        def histogram(name: str, text: str, *labels: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
+            return Histogram(name, text, labels, buckets=buckets, registry=registry)
+
+        self.requests = Counter("elmo_requests", "Requests", ["route", "status"], registry=registry)
+        self.seconds = histogram("elmo_request_seconds", "Time to the response", "route")
+        self.refused = Counter("elmo_refused", "Refused requests", ["reason"], registry=registry)
+        self.words = Counter("elmo_words", "Words computed, including sentence boundaries", registry=registry)
+        self.sentences = Counter("elmo_sentences", "Sentences computed", registry=registry)
+        self.batch_sentences = histogram("elmo_batch_sentences", "Sentences per batch", buckets=SIZES)
+        self.batch_seconds = histogram("elmo_batch_seconds", "Time per batch")
+        self.waiting_words = Gauge("elmo_waiting_words", "Words in the queue", registry=registry)
+        self.waiting_requests = Gauge("elmo_waiting_requests", "Requests in the queue", registry=registry)
+        self.in_progress = Gauge("elmo_requests_in_progress", "Requests without a response", registry=registry)
+        self._hit_rate = Gauge("elmo_word_cache_hit_rate", "Words in the cache", ["model"], registry=registry)
+
+    def watch_cache(self, model: str, hit_rate: Callable[[], float]) -> None:
+        """Report the hit rate of a model's word cache."""
+        self._hit_rate.labels(model).set_function(hit_rate)
+
+    def observe_batch(self, num_sentences: int, num_words: int, seconds: float) -> None:
+        """Count a batch."""
+        self.words.inc(num_words)
+        self.sentences.inc(num_sentences)
+        self.batch_sentences.observe(num_sentences)
+        self.batch_seconds.observe(seconds)
+
+    def render(self) -> bytes:
+        """Return the metrics in the text format of Prometheus."""
+        return generate_latest(self.registry)
+
+
+class CountRequests:
+    """Counts requests and their time by route and status."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Process one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, status = time.perf_counter(), 500
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        with self._metrics.in_progress.track_inprogress():
+            try:
+                await self._app(scope, receive, send_and_note)
+            finally:
+                route = getattr(scope.get("route"), "path", "other")
+                self._metrics.requests.labels(route, str(status)).inc()
+                self._metrics.seconds.labels(route).observe(time.perf_counter() - start)
+
+
+class CheckAccess:
+    """Refuses requests without the key or, if there is no key, from other sites.
+
+    Only GET and HEAD of the paths in `public` pass unchecked.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        metrics: Metrics,
+        key: bytes | None,
+        hosts: frozenset[str],
+        origins: Collection[str],
+        public: Collection[str],
+    ) -> None:
+        self._app, self._metrics, self._key = app, metrics, key
+        self._hosts, self._origins, self._public = hosts, frozenset(origins), frozenset(public)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Process one request."""
+        if scope["type"] == "http" and (refusal := self._check(Request(scope))) is not None:
+            reason, problem = refusal
+            self._metrics.refused.labels(reason).inc()
+            await problem.to_response()(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _check(self, request: Request) -> tuple[str, Problem] | None:
+        path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+        if path in self._public and request.method in ("GET", "HEAD"):
+            return None
+        if self._key is not None:
+            if _has_key(request, self._key):
+                return None
+            message = "The key is missing or wrong; send it as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'."
+            return "key", Problem(401, "unauthorized", message, headers={"WWW-Authenticate": "Bearer"})
+        host, origin = request.headers.get("host"), request.headers.get("origin")
+        if not is_known_host(host, self._hosts):
+            message = f"This server is not known as {host!r:.80}; use its address, or start it with "
+            return "host", Problem(403, "unknown_host", f"{message}--allowed-host NAME or with a key.")
+        if request.method not in ("GET", "HEAD", "OPTIONS") and self._is_cross_site(request):
+            message = (
+                f"A page of {origin!r:.80} sent this request; start the server with --cors-origin to allow that."
+            )
+            return "site", Problem(403, "cross_site", message)
+        return None
+
+    def _is_cross_site(self, request: Request) -> bool:
+        """Return whether a page of another site sent a request; programs other than browsers send no Origin."""
+        origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+        if origin in self._origins or "*" in self._origins:
+            return False
+        if site is not None:  # browsers send it to https and to this machine
+            return site not in ("same-origin", "none")
+        address = urlsplit(origin or "")
+        is_own = address.netloc == request.headers.get("host") or address.hostname in self._hosts
+        return origin is not None and not is_own
+
+
+def _has_key(request: Request, key: bytes) -> bool:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    sent = token.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
+    return hmac.compare_digest(sent.encode("utf-8"), key)
+
+
+@functools.lru_cache(maxsize=256)
+def is_known_host(host: str | None, known: frozenset[str]) -> bool:
+    """Return whether a Host header names this server: an address, localhost, or a known name.
+
+    A page of another site whose name was made to point here (DNS rebinding) sends the name of that site.
+    """
+    if host is None or "*" in known:
+        return True
+    name = host.rpartition("]")[0].removeprefix("[") or host.partition(":")[0]
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        name = name.lower().rstrip(".")
+        return name == "localhost" or name.endswith(".localhost") or name in known
+    return True
+
+
+class _TooSlowError(Exception):
+    """A response was not read in time."""
+
+
+class LimitRequests:
+    """Bounds the requests in progress, the size of a body, and the time to send one and to read the response.
+
+    A body is read here; the application receives it whole. What a request may ask for (sentences, words,
+    numbers) is checked in requests.py.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app, self._settings, self._num_requests = app, settings, 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Process one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        self._num_requests += 1
+        try:
+            await self._process(scope, receive, send)
+        except Problem as problem:
+            await problem.to_response()(scope, receive, send)
+        except _TooSlowError:
+            pass  # the server closes the connection of an incomplete response
+        finally:
+            self._num_requests -= 1
+
+    async def _process(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._num_requests > self._settings.max_connections:
+            message = f"{self._settings.max_connections} requests are in progress already; try again later."
+            raise Problem(503, "too_many_requests", message, headers={"Retry-After": "1"})
+        if scope["method"] != "POST":
+            await self._app(scope, receive, self._limit_time(send))
+            return
+        messages = iter(
+            [{"type": "http.request", "body": await self._read_body(scope, receive), "more_body": False}]
+        )
+        # `curl -d` calls its body a form: whatever Content-Type says, the body is parsed as JSON.
+        scope["headers"] = [header for header in scope["headers"] if header[0] != b"content-type"]
+
+        async def receive_body() -> Message:
+            return next(messages, None) or await receive()  # only a disconnect can follow
+
+        await self._app(scope, receive_body, self._limit_time(send))
+
+    async def _read_body(self, scope: Scope, receive: Receive) -> bytes:
+        limit, seconds = self._settings.max_body_bytes, self._settings.max_seconds
+        announced, body = dict(scope["headers"]).get(b"content-length", b"0"), bytearray()
+        is_complete, is_too_large = False, announced.isdigit() and int(announced[:20]) > limit
+        try:
+            with anyio.fail_after(seconds):
+                while not is_complete and not is_too_large:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise Problem(CLIENT_GONE, "client_gone", "The client closed the connection.")
+                    body += message.get("body", b"")
+                    is_complete, is_too_large = not message.get("more_body", False), len(body) > limit
+        except TimeoutError as error:
+            reason = f"The body did not arrive within {seconds:g} seconds."
+            raise Problem(408, "too_slow", reason, headers={"Connection": "close"}) from error
+        if is_too_large:
+            raise Problem(413, "too_large", f"The body is longer than {limit} bytes; send less at once.")
+        return bytes(body)
+
+    def _limit_time(self, send: Send) -> Send:
+        async def send_in_time(message: Message) -> None:
+            body = message.get("body", b"")
+            try:
+                with anyio.fail_after(self._settings.max_seconds):
+                    for start in range(0, max(1, len(body)), PIECE_BYTES) if "body" in message else ():
+                        more = message.get("more_body", False) or start + PIECE_BYTES < len(body)
+                        await send({**message, "body": body[start : start + PIECE_BYTES], "more_body": more})
+                    if "body" not in message:
+                        await send(message)
+            except TimeoutError as error:
+                raise _TooSlowError from error
+
+        return send_in_time
