@@ -117,7 +117,7 @@ def test_many_clients_at_once_each_get_their_own(client, language_model):
             "/v1/embeddings",
             {"input": "a", "dimensions": 5},
             "dimensions",
-            "12 dimensions and are not truncated",
+            "tiny has 12; leave it out",
         ),
         ("/v1/embeddings", {"input": "a", "encoding_format": "x"}, "encoding_format", "'float' or 'base64'"),
         ("/v1/embeddings", {"input": "a", "inputs": 1}, "inputs", "inputs is not a field of this request"),

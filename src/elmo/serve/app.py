@@ -18,7 +18,7 @@ from starlette.responses import Response
 from elmo.heap import return_free_memory
 from elmo.serve import routes, schemas
 from elmo.serve.batching import Batcher
-from elmo.serve.errors import JsonResponse, Problem, add_error_handlers, describe_errors
+from elmo.serve.errors import ERRORS, JsonResponse, Problem, add_error_handlers
 from elmo.serve.middleware import CheckAccess, CountRequests, LimitRequests, Metrics
 from elmo.serve.requests import Service, ServiceOf
 from elmo.serve.served import Served, open_served
@@ -41,8 +41,8 @@ _PAGE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 
-models_router = APIRouter(tags=["server"], responses=describe_errors(401, 403))
-health_router = APIRouter(tags=["server"], responses=describe_errors(503))
+models_router = APIRouter(tags=["server"], responses=ERRORS)
+health_router = APIRouter(tags=["server"], responses=ERRORS)
 
 
 def create_app(settings: Settings | None = None, served: Served | None = None) -> FastAPI:
@@ -117,7 +117,7 @@ async def list_models(service: ServiceOf) -> JsonResponse:
     return JsonResponse({"object": "list", "data": [_describe_model(name) for name in service.served.models]})
 
 
-@models_router.get("/v1/models/{name:path}", response_model=dict[str, Any], responses=describe_errors(404))
+@models_router.get("/v1/models/{name:path}", response_model=dict[str, Any])
 async def describe_model(name: str, service: ServiceOf) -> JsonResponse:
     """Return one model in OpenAI's shape."""
     return JsonResponse(_describe_model(service.served.model(name).name))

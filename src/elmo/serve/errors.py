@@ -14,17 +14,8 @@ from elmo.serve.schemas import ErrorResponse
 
 # Nobody receives this status, which other servers use too: the client has closed the connection. It is counted.
 CLIENT_GONE = 499
-_DESCRIPTIONS = {
-    400: "The body is not JSON, or the model cannot process what it asks for",
-    401: "The key is missing or wrong",
-    403: "The Host header does not name this server",
-    404: "Unknown model, task or index",
-    408: "The request was sent too slowly",
-    413: "The request or its response would be too large",
-    422: "A field is missing, unknown or invalid",
-    503: "Overloaded or stopping; Retry-After says when to try again",
-    504: "The result was not ready in time",
-}
+# Of every route, for the OpenAPI document.
+ERRORS: dict[int | str, dict[str, Any]] = {"default": {"model": ErrorResponse, "description": "An error"}}
 _HINTS = {"neighbors": "start the server with --index", "tasks": "start the server with --task"}
 
 
@@ -52,14 +43,6 @@ class Problem(HTTPException):
         """Return the response that reports it."""
         error = {"code": self.code, "message": self.detail, "field": self.field}
         return JsonResponse({"error": error}, status_code=self.status_code, headers=self.headers)
-
-
-def describe_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the error responses of a route for the OpenAPI document; without statuses, all of them."""
-    return {
-        status: {"model": ErrorResponse, "description": _DESCRIPTIONS[status]}
-        for status in statuses or _DESCRIPTIONS
-    }
 
 
 def add_error_handlers(app: FastAPI) -> None:

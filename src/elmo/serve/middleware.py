@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import anyio
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -171,6 +172,15 @@ def is_known_host(host: str | None, known: frozenset[str]) -> bool:
     return True
 
 
+def _check_json(body: bytes) -> None:
+    """Refuse a body that is not JSON, or has NaN or half a character, which Python's own reader takes."""
+    try:
+        from_json(body or b"null", allow_inf_nan=False)
+    except ValueError as error:
+        message = f"The body is not valid JSON ({error}); send a JSON object."
+        raise Problem(400, "invalid_json", message) from error
+
+
 class _TooSlowError(Exception):
     """A response was not read in time."""
 
@@ -207,9 +217,9 @@ class LimitRequests:
         if scope["method"] != "POST":
             await self._app(scope, receive, self._limit_time(send))
             return
-        messages = iter(
-            [{"type": "http.request", "body": await self._read_body(scope, receive), "more_body": False}]
-        )
+        body = await self._read_body(scope, receive)
+        _check_json(body)
+        messages = iter([{"type": "http.request", "body": body, "more_body": False}])
         # `curl -d` calls its body a form: whatever Content-Type says, the body is parsed as JSON.
         scope["headers"] = [header for header in scope["headers"] if header[0] != b"content-type"]
 

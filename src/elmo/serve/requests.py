@@ -1,15 +1,12 @@
 """A request of a route: its texts as words, within the limits, and the wait for its results."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from fastapi import Depends
-from fastapi.routing import APIRoute
-from pydantic_core import from_json
 from starlette.requests import Request
-from starlette.responses import Response
 
 from elmo.model import Elmo
 from elmo.serve.batching import Batcher, Words, Work
@@ -142,31 +139,6 @@ class Call:
 
 
 CallOf = Annotated[Call, Depends(Call)]
-
-
-class JsonRequest(Request):
-    """A request whose JSON may hold neither NaN nor half a character."""
-
-    async def json(self) -> Any:
-        """Return the parsed body."""
-        try:
-            return from_json(await self.body(), allow_inf_nan=False)
-        except ValueError as error:
-            message = f"The body is not valid JSON ({error}); send a JSON object."
-            raise Problem(400, "invalid_json", message) from error
-
-
-class JsonRoute(APIRoute):
-    """A route whose requests are JsonRequests."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler of FastAPI for another class of request."""
-        handle = super().get_route_handler()
-
-        async def handle_json(request: Request) -> Response:
-            return await handle(JsonRequest(request.scope, request.receive))
-
-        return handle_json
 
 
 async def _run_in_thread(texts: Sequence[Text], function: Callable[[], ResultT]) -> ResultT:

@@ -16,16 +16,13 @@ from elmo.analysis.occurrences import QUERY_SOURCE, Occurrence, join_words
 from elmo.model import Array
 from elmo.serve import schemas
 from elmo.serve.batching import Work
-from elmo.serve.errors import JsonResponse, Problem, describe_errors
-from elmo.serve.requests import CallOf, JsonRoute, TokenizedSentence
+from elmo.serve.errors import ERRORS, JsonResponse, Problem
+from elmo.serve.requests import CallOf, TokenizedSentence
 
-
-def _make_router(tag: str) -> APIRouter:
-    return APIRouter(route_class=JsonRoute, tags=[tag], responses=describe_errors())
-
-
-vectors_router, language_router = _make_router("vectors"), _make_router("language model")
-neighbors_router, tasks_router = _make_router("analysis"), _make_router("tasks")
+vectors_router = APIRouter(tags=["vectors"], responses=ERRORS)
+language_router = APIRouter(tags=["language model"], responses=ERRORS)
+neighbors_router = APIRouter(tags=["analysis"], responses=ERRORS)
+tasks_router = APIRouter(tags=["tasks"], responses=ERRORS)
 
 
 @vectors_router.post("/v1/embeddings", response_model=dict[str, Any])
