@@ -14,6 +14,7 @@ from elmo.config import (
     EncoderConfig,
     ModelConfig,
     SoftmaxConfig,
+    TokenizationConfig,
     TransformerConfig,
     WordConfig,
 )
@@ -54,6 +55,7 @@ characters = st.builds(
 words = st.builds(WordConfig, num_words=st.just(9), embedding_dim=sizes, max_word_length=st.none() | sizes)
 configs = st.builds(
     ModelConfig,
+    TokenizationConfig,
     encoder=encoders | transformers,
     characters=characters,
     words=st.none() | words,
@@ -256,3 +258,8 @@ def test_settings_that_agree_are_no_contradiction():
         token_projection=False,
     )
     assert ModelConfig.from_dict(config.to_dict()) == config
+
+
+def test_a_setting_that_is_not_used_does_not_change_the_fingerprint_of_earlier_models():
+    config = ModelConfig(tokenization=TokenizationConfig(units="characters"))
+    assert config.to_dict()["tokenization"] == {"units": "characters", "scripts": ["Han"]}

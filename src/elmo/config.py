@@ -303,7 +303,7 @@ class ModelConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object that from_dict reads; the default tokenization is left out."""
-        values = dataclasses.asdict(self)
+        values = {**dataclasses.asdict(self), "tokenization": self.tokenization.to_dict()}
         if self.tokenization == TokenizationConfig():
             del values["tokenization"]
         return values
