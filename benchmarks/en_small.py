@@ -37,7 +37,6 @@ def list_commands(data: Path, output: Path, sense_index: str, max_sense_words: i
     wikipedia, books = str(corpus / "wikipedia_en.valid.txt"), str(corpus / "books_en.valid.txt")
     senses = ["--train", f"{tasks}/wsd/semcor.data.xml.xz", "--test", f"{tasks}/wsd/all.data.xml"]
     tags = ["--train", f"{tasks}/pos/ewt-train.conllu", "--test", f"{tasks}/pos/ewt-test.conllu"]
-    pairs = ["--train", f"{tasks}/similarity/stsb-train.csv", "--test", f"{tasks}/similarity/stsb-test.csv"]
     near = ["--corpus", str(plays), "--split", "lines", "--match", "same", "--top-k", "5"]
     limit = ["--max-train-words", str(max_sense_words)]
     return {
@@ -45,7 +44,7 @@ def list_commands(data: Path, output: Path, sense_index: str, max_sense_words: i
         "banks_by_layer": ["similarity", *BANKS, "--by-layer"],
         "play_game": ["neighbors", PLAYS[0], *near],
         "play_stage": ["neighbors", PLAYS[1], *near],
-        "similarity": ["probe", "similarity", *pairs],
+        "similarity": ["probe", "similarity", "--test", f"{tasks}/similarity/stsb-test.csv"],
         "tagging": ["probe", "tagging", *tags, "--column", "tag=xpos", "--max-train-words", "50000"],
         "senses": ["probe", "senses", *senses, "--sense-index", sense_index, *limit],
         "wikipedia_sentences": ["evaluate", wikipedia, "--split", "sentences"],

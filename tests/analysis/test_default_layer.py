@@ -64,7 +64,7 @@ def make_targets(text):
 
 def test_the_probe_of_senses_has_a_row_by_meaning(fused_model, tiny_model):
     train, test = list(make_targets(make_topics(40, seed=1))), list(make_targets(make_topics(80, seed=2)))
-    found = probe_senses(fused_model, train, test, seeds=(0,))
+    found = probe_senses(fused_model, train, test)
     rows = {row.name: row.scores["senses"].mean for row in found.rows}
 
     def embed(sentences):
@@ -79,4 +79,4 @@ def test_the_probe_of_senses_has_a_row_by_meaning(fused_model, tiny_model):
     means = normalize(np.stack([known[keys == name].mean(axis=0) for name in names]))
     expected = 100 * float((names[(vectors @ means.T).argmax(axis=1)] == right).mean())
     assert rows["meaning"] == pytest.approx(expected) and rows["meaning"] > rows["layer 2"]
-    assert "meaning" not in [row.name for row in probe_senses(tiny_model, train, test, seeds=(0,)).rows]
+    assert "meaning" not in [row.name for row in probe_senses(tiny_model, train, test).rows]

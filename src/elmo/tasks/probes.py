@@ -1,21 +1,24 @@
-"""Files of labelled data and a model -> what each layer knows: `probe`, its results, and two of the probes.
+"""Files of labelled data and a model -> what each layer knows.
 
-The similarity probe compares the cosine of two sentences' mean vectors with people's scores; the senses probe
-predicts the sense whose mean vector in training is nearest. The probes that learn classifiers are in
-linear_probe.py.
+The linear probes (tagging, features, classification) train one classifier for each layer, the average and a
+learned mix, without influence on each other; layers are first scaled to mean 0 and deviation 1 per dimension. The
+senses probe predicts the sense whose mean vector in training is nearest; the similarity probe compares the
+cosine of two sentences' mean vectors with people's scores.
 """
 
 import itertools
+import random
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F
+from torch import Tensor, nn
 
 from elmo.errors import InputError
 from elmo.extras import require
@@ -30,17 +33,20 @@ from elmo.tasks.shared_inputs import read_examples
 
 Array: TypeAlias = npt.NDArray[np.float32]
 Floats: TypeAlias = npt.NDArray[np.float64]
+Advance: TypeAlias = Callable[[int], None]  # gets the number of words that were embedded
 ProbeKind: TypeAlias = Literal["tagging", "features", "classification", "senses", "similarity"]
-AVERAGE, MIX, MEANING, ENCODE = "average", "learned mix", "meaning", "encode"
+AVERAGE, MIX, MEANING, ENCODE, MEAN = "average", "learned mix", "meaning", "encode", "mean"
 DEFAULT_MAX_TRAIN_WORDS: dict[str, int] = {
     "tagging": 100_000, "features": 100_000, "classification": 200_000, "senses": 1_000_000,
 }  # fmt: skip
 DEFAULT_MAX_TEST_WORDS = 50_000
+NO_LABEL = -1
 _CORRELATIONS = ("pearson", "spearman")
-_MIX_STEPS, _SENSE_STEPS = 200, 150
 _RESAMPLES = 200
-_EXAMPLES_KEPT, _EXAMPLES_USED = 5000, 1000  # to learn the mix of the senses probe from
-_SHARPNESS = 10.0
+_FEWEST_EXAMPLES = 100  # of a question, if there are several
+_NUM_EPOCHS, _MIN_STEPS, _BATCH_SIZE = 8, 500, 256  # small data is repeated more often
+_LEARNING_RATE, _WEIGHT_DECAY = 2e-3, 1e-2
+_MIX_RATE = 10  # the few mix weights need larger steps
 
 
 @dataclass(frozen=True)
@@ -109,16 +115,15 @@ def probe(
     max_test_words: int | None = None,
     progress: bool = False,
 ) -> ProbeResult:
-    """Measure each layer, the average and the learned mix on labelled data; the model itself is not trained.
+    """Measure each layer and their average on labelled data; the model itself is not trained.
 
-    tagging: linear classifiers of words, with `columns={"tag": "xpos"}` for another column. features: the same for
-    each feature of CoNLL-U's FEATS, among the words that have it. classification: the same for the mean vectors of
-    texts. senses: the nearest mean of a lemma's senses; `sense_index` is WordNet's index.sense, for lemmas that
-    the training data lacks. similarity: correlation of cosines with scores. The numbers of words are limited to
-    DEFAULT_MAX_TRAIN_WORDS and DEFAULT_MAX_TEST_WORDS unless other limits are given.
+    tagging: linear classifiers of words, also of a learned mix of the layers; `columns={"tag": "xpos"}` chooses
+    another column. features: the same for each feature of CoNLL-U's FEATS, among the words that have it.
+    classification: the same for the mean vectors of texts. senses: the nearest mean of a lemma's senses;
+    `sense_index` is WordNet's index.sense, for lemmas that the training data lacks. similarity: correlation of
+    cosines with scores, without training. The numbers of words are limited to DEFAULT_MAX_TRAIN_WORDS and
+    DEFAULT_MAX_TEST_WORDS unless other limits are given.
     """
-    from elmo.tasks import linear_probe  # which returns the results defined here
-
     _check(kind, train, sense_index, seeds, max_train_words, max_test_words)
     limit = max_train_words or DEFAULT_MAX_TRAIN_WORDS.get(kind)
     target: PairTarget = "score" if kind == "similarity" else "auto"
@@ -130,18 +135,16 @@ def probe(
             report(0, num_words)
 
         if kind == "similarity":
-            train_pairs = None if train is None else read_examples(train, "pairs", read)[0]
-            tested = read_examples(test, "pairs", read)[0]
-            return probe_similarity(model, train_pairs, tested, seeds=seeds, advance=advance)
+            return probe_similarity(model, read_examples(test, "pairs", read)[0], advance)
         assert train is not None
         if kind == "senses":
             return probe_senses(
-                model, *(open_reader(path, "senses", read).reader for path in (train, test)), seeds=seeds,
+                model, *(open_reader(path, "senses", read).reader for path in (train, test)),
                 max_train_words=limit, advance=advance,
                 first_senses=None if sense_index is None else read_first_senses(sense_index),
             )  # fmt: skip
-        return linear_probe.probe_linear(
-            model, kind, *(linear_probe.read_sentences(path, kind, read) for path in (train, test)), seeds=seeds,
+        return probe_linear(
+            model, kind, *(read_sentences(path, kind, read) for path in (train, test)), seeds=seeds,
             max_train_words=limit, max_test_words=max_test_words or DEFAULT_MAX_TEST_WORDS, advance=advance,
         )  # fmt: skip
 
@@ -154,110 +157,58 @@ def _check(
     max_train_words: int | None,
     max_test_words: int | None,
 ) -> None:
-    kinds = get_args(ProbeKind)
-    if kind not in kinds:
-        raise InputError(f"There is no probe {kind!r}; choose one of {', '.join(kinds)}.")
+    if kind not in get_args(ProbeKind):
+        raise InputError(f"There is no probe {kind!r}; choose one of {', '.join(get_args(ProbeKind))}.")
     if not seeds:
         raise InputError("A probe needs at least one seed.")
     if train is None and kind != "similarity":
         raise InputError(f"The probe {kind} learns from examples; name a file of them with --train.")
     if sense_index is not None and kind != "senses":
         raise InputError("The index of senses is for the probe senses; leave it out.")
-    if kind == "similarity" and (max_train_words or max_test_words):
-        raise InputError("The probe similarity reads all pairs; leave the limits of words out.")
+    if kind == "similarity" and (train or max_train_words or max_test_words):
+        raise InputError(
+            "The probe similarity measures all pairs and learns nothing; leave --train and limits out."
+        )
     if kind == "senses" and max_test_words:
         raise InputError("The probe senses reads all words of the test file; leave their limit out.")
 
 
-class _Pairs(NamedTuple):
-    """Vectors (N, L+1, D) of first and second sentences, and the scores (N,)."""
-
-    first: Array
-    second: Array
-    gold: Floats
+# --- sentence similarity
 
 
 def probe_similarity(
-    model: Elmo,
-    train: Sequence[SentencePair] | None,
-    test: Sequence[SentencePair],
-    *,
-    seeds: Sequence[int],
-    advance: Callable[[int], None] = lambda num_words: None,
+    model: Elmo, pairs: Sequence[SentencePair], advance: Advance = lambda num_words: None
 ) -> ProbeResult:
-    """Measure on the test pairs; the mix is learned on the training pairs, and left out without them."""
-    tested = _embed(model, test, advance)
-    weightings = {f"layer {number}": np.eye(model.num_layers)[number] for number in range(model.num_layers)}
-    weightings[AVERAGE] = np.full(model.num_layers, 1 / model.num_layers)
-    rows = [ProbeRow(name, _score(tested, weights)) for name, weights in weightings.items()]
-    if model.context is not None:
-        encoded = model.encode(_sentences(test))[:, None]  # (2N, 1, dimensions): the only layer
-        rows.append(ProbeRow(ENCODE, _score(_Pairs(encoded[0::2], encoded[1::2], tested.gold), np.ones(1))))
-    counts = {"train_pairs": len(train or ()), "test_pairs": len(test), "seeds": len(seeds) if train else 0}
-    if not train:
-        note = "The learned mix needs training pairs; give --train to see it."
-        return ProbeResult("similarity", "correlation", tuple(rows), None, counts, (note,))
-    embedded = _embed(model, train, advance)
-    mixes = [_learn_mix(embedded, model.num_layers, seed) for seed in seeds]
-    by_seed = [score_numbers(tested.gold.tolist(), _cosines(tested, weights).tolist()) for weights in mixes]
-    scores = {name: Score.of_seeds([found[name] for found in by_seed]) for name in _CORRELATIONS}
-    rows.append(ProbeRow(MIX, scores))
-    return ProbeResult("similarity", "correlation", tuple(rows), tuple(np.mean(mixes, axis=0).tolist()), counts)
-
-
-def _embed(model: Elmo, pairs: Sequence[SentencePair], advance: Callable[[int], None]) -> _Pairs:
-    """Return the mean vectors of the sentences in each layer."""
+    """Correlate the scores of pairs with the cosines of their mean vectors in each layer."""
     if len(pairs) < 3:
         raise InputError(f"There are {len(pairs)} pairs; a correlation needs at least 3.")
-    gold = [pair.target for pair in pairs]
-    if not all(isinstance(target, float) for target in gold):
+    if not all(isinstance(pair.target, float) for pair in pairs):
         raise InputError("These pairs have labels, not scores; similarity is measured against numbers.")
-    means = np.zeros((2 * len(pairs), model.num_layers, model.dim), dtype=np.float32)
-    arrays = model.embed_iter(_sentences(pairs), layers="all", read_ahead=256)
-    for number, array in enumerate(arrays):
+    gold = np.asarray([pair.target for pair in pairs], dtype=np.float64)
+    sentences = [list(words) for pair in pairs for words in (pair.first, pair.second)]
+    means = np.zeros((len(sentences), model.num_layers, model.dim), dtype=np.float32)
+    for number, array in enumerate(model.embed_iter(sentences, layers="all", read_ahead=256)):
         if array.shape[1]:
             means[number] = array.mean(axis=1)
         advance(array.shape[1])
-    return _Pairs(means[0::2], means[1::2], np.asarray(gold, dtype=np.float64))
+    vectors = {f"layer {number}": means[:, number] for number in range(model.num_layers)}
+    vectors[AVERAGE] = means.mean(axis=1)
+    if model.context is not None:
+        vectors[ENCODE] = model.encode(sentences)
+    rows = tuple(ProbeRow(name, _correlate(array, gold)) for name, array in vectors.items())
+    return ProbeResult("similarity", "correlation", rows, None, {"test_pairs": len(pairs)})
 
 
-def _sentences(pairs: Sequence[SentencePair]) -> list[list[str]]:
-    return [list(words) for pair in pairs for words in (pair.first, pair.second)]
-
-
-def _score(pairs: _Pairs, weights: Floats) -> dict[str, Score]:
-    cosines = _cosines(pairs, weights)
+def _correlate(vectors: Array, gold: Floats) -> dict[str, Score]:
+    """Return the correlations of scores (N,) with the cosines of vectors (2N, D), first and second by turns."""
+    first, second = vectors[0::2], vectors[1::2]
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    cosines = (first * second).sum(axis=1) / np.maximum(lengths, np.finfo(np.float32).tiny)
 
     def measure(name: str) -> Callable[[Floats, Floats], float]:
         return lambda gold, found: score_numbers(gold.tolist(), found.tolist())[name]
 
-    return {name: Score.of_examples(measure(name), pairs.gold, cosines) for name in _CORRELATIONS}
-
-
-def _cosines(pairs: _Pairs, weights: Floats) -> Floats:
-    first, second = (np.einsum("l,nld->nd", weights, each) for each in (pairs.first, pairs.second))
-    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
-    return np.asarray((first * second).sum(axis=1) / np.maximum(lengths, np.finfo(np.float32).tiny))
-
-
-def _learn_mix(pairs: _Pairs, num_layers: int, seed: int) -> Floats:
-    """Learn the layer weights whose cosines correlate best; each seed sees a resampled set of pairs."""
-    draw = torch.Generator().manual_seed(seed)
-    rows = torch.randint(len(pairs.gold), (len(pairs.gold),), generator=draw)
-    first, second = (torch.from_numpy(each)[rows] for each in (pairs.first, pairs.second))
-    gold = torch.from_numpy(pairs.gold)[rows].float()
-    weights = torch.zeros(num_layers, requires_grad=True)
-    optimizer = torch.optim.Adam([weights], lr=0.1)
-    for _ in range(_MIX_STEPS):
-        shares = weights.softmax(dim=0)
-        mixed = [torch.einsum("l,nld->nd", shares, each) for each in (first, second)]
-        loss = -torch.corrcoef(torch.stack((F.cosine_similarity(mixed[0], mixed[1]), gold)))[0, 1]
-        if not torch.isfinite(loss):
-            break  # one side is constant
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-    return weights.detach().softmax(dim=0).double().numpy()
+    return {name: Score.of_examples(measure(name), gold, cosines) for name in _CORRELATIONS}
 
 
 # --- word senses: the sense whose mean vector in training is nearest, layer by layer
@@ -307,15 +258,16 @@ def probe_senses(
     train: Iterable[SenseSentence],
     test: Iterable[SenseSentence],
     *,
-    seeds: Sequence[int],
     max_train_words: int | None = None,
     first_senses: Mapping[str, str] | None = None,
-    advance: Callable[[int], None] = lambda num_words: None,
+    advance: Advance = lambda num_words: None,
 ) -> ProbeResult:
     """Learn the senses of the training sentences and predict those of the test sentences."""
-    memory, examples, counts = SenseMemory(), list[tuple[SenseTarget, Array]](), Counter[str]()
-    meanings = SenseMemory()  # one "layer" of other dimensions
-    draw = np.random.default_rng(0)
+    memory, meanings, counts = (
+        SenseMemory(),
+        SenseMemory(),
+        Counter[str](),
+    )  # of meaning: one layer, other dimensions
 
     def count_words(sentences: Iterable[SenseSentence], name: str, limit: int | None) -> Iterator[SenseSentence]:
         for sentence in sentences:
@@ -330,60 +282,40 @@ def probe_senses(
         if meaning is not None:
             meanings.add(target, meaning)
         counts["train_targets"] += 1
-        if len(examples) < _EXAMPLES_KEPT:
-            examples.append((target, vector))
-        elif (slot := int(draw.integers(counts["train_targets"]))) < _EXAMPLES_KEPT:
-            examples[slot] = (target, vector)
     if not memory.senses:
         raise InputError("The training data has no words with senses; choose another file.")
-    mixes = [learn_mix(memory, examples, model.num_layers, seed) for seed in seeds]
     same = np.full((1, model.num_layers), 1 / model.num_layers)
-    weightings = np.concatenate((np.eye(model.num_layers), same, np.stack(mixes))).astype(np.float32)
-    right = []  # of each target: by each weighting, and by the first sense alone
+    weightings = np.concatenate((np.eye(model.num_layers), same)).astype(np.float32)
+    right = []  # of each target: by the first sense alone, by each weighting, by meaning
     for target, vector, meaning in _embed_targets(model, count_words(test, "test_words", None)):
         answers = _answer(memory, target, vector, weightings, first_senses or {})
         if meaning is not None:
-            answers.append(_answer(meanings, target, meaning, np.ones((1, 1), np.float32), first_senses or {})[0])
+            answers.append(_answer(meanings, target, meaning, np.ones((1, 1), np.float32), first_senses or {})[1])
         right.append([answer in (target.keys or ()) for answer in answers])
         counts["test_targets"] += 1
         counts["test_targets_not_in_training"] += entry_of(target) not in memory.senses
     if not right:
         raise InputError("The test data has no words with senses; choose another file.")
-    counts["seeds"] = len(seeds)
     note = "Lemmas that are not in the training data get WordNet's first sense."
     if first_senses is None:
         note = (
             "Lemmas that are not in the training data get no sense, and the first sense is the most frequent one "
             "in training; --sense-index gives WordNet's order."
         )
-    rows = _make_rows(100.0 * np.asarray(right), model.num_layers, len(seeds))
-    return ProbeResult("senses", "F1", rows, tuple(np.mean(mixes, axis=0).tolist()), dict(counts), (note,))
+    names = ["first sense", *name_rows(model.num_layers)[:-1], MEANING]
+    scores = [Score.of_examples(lambda each: float(each.mean()), column) for column in 100.0 * np.asarray(right).T]
+    rows = tuple(ProbeRow(name, {"senses": score}) for name, score in zip(names, scores, strict=False))
+    return ProbeResult("senses", "F1", rows, None, dict(counts), (note,))
 
 
 def _answer(
     memory: SenseMemory, target: SenseTarget, vector: Array, weightings: Array, first_senses: Mapping[str, str]
 ) -> list[str | None]:
-    """Return the sense by each weighting, then the first sense."""
+    """Return the first sense, then the sense by each weighting."""
     entry = entry_of(target)
     candidates = memory.candidates(entry)
     first = first_senses.get(entry, candidates[0] if candidates else None)
-    if not candidates:
-        return [first] * (len(weightings) + 1)
-    return [*memory.nearest(entry, vector, weightings), first]
-
-
-def _make_rows(right: Floats, num_layers: int, num_seeds: int) -> tuple[ProbeRow, ...]:
-    """(targets, L+2 weightings, seeds of the mix, first sense, meaning if there is a context layer) -> rows."""
-
-    def score(column: Floats) -> Score:
-        return Score.of_examples(lambda examples: float(examples.mean()), column)
-
-    columns, end = right.T, num_layers + 1 + num_seeds
-    scores = [score(columns[end]), *map(score, columns[: num_layers + 1])]
-    scores.append(Score.of_seeds(columns[num_layers + 1 : end].mean(axis=1).tolist()))
-    scores += map(score, columns[end + 1 :])
-    names = ["first sense", *name_rows(num_layers), MEANING]
-    return tuple(ProbeRow(name, {"senses": found}) for name, found in zip(names, scores, strict=False))
+    return [first, *(memory.nearest(entry, vector, weightings) if candidates else [first] * len(weightings))]
 
 
 def _embed_targets(
@@ -404,42 +336,271 @@ def _embed_targets(
         yield from zip(sentence.targets, vectors, meanings, strict=True)
 
 
-def learn_mix(
-    memory: SenseMemory, examples: Sequence[tuple[SenseTarget, Array]], num_layers: int, seed: int
-) -> Array:
-    """Learn the layer weights that bring training examples nearest to their own sense.
-
-    An example is left out of the mean of its sense, else it would be nearest to itself.
-    """
-    usable = [(target, vector) for target, vector in examples if _can_teach(memory, target)]
-    order = np.random.default_rng(seed).permutation(len(usable))[:_EXAMPLES_USED]
-    cases = [_make_case(memory, *usable[number]) for number in order]
-    weights = torch.zeros(num_layers, requires_grad=True)
-    optimizer = torch.optim.Adam([weights], lr=0.05)
-    for step in range(_SENSE_STEPS if cases else 0):
-        batch = cases[step * 100 % len(cases) :][:100]
-        losses = [_case_loss(weights.softmax(dim=0), *case) for case in batch]
-        optimizer.zero_grad()
-        torch.stack(losses).mean().backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-    return weights.detach().softmax(dim=0).numpy()
+# --- linear classifiers of words or texts
 
 
-def _can_teach(memory: SenseMemory, target: SenseTarget) -> bool:
-    """Return whether a word has several senses, and its own sense another example."""
-    counts = memory.senses[entry_of(target)]
-    return len(counts) > 1 and target.keys is not None and counts[target.keys[0]] > 1
+@dataclass(frozen=True)
+class LabelledSentence:
+    """A sentence and, for each of its words (or for the whole text), the answers to named questions."""
+
+    words: tuple[str, ...]
+    answers: tuple[dict[str, str], ...]  # one for each word, or one for the whole text
 
 
-def _make_case(memory: SenseMemory, target: SenseTarget, vector: Array) -> tuple[torch.Tensor, torch.Tensor, int]:
-    entry, key = entry_of(target), (target.keys or ("",))[0]
-    means, right = memory.means(entry), memory.candidates(entry).index(key)
-    count = memory.senses[entry][key]
-    means[right] = (means[right] * count - vector) / (count - 1)
-    return torch.from_numpy(vector), torch.from_numpy(means), right
+class LabelledVectors(NamedTuple):
+    """Vectors (N, L+1, D) and the labels (N, H) of H questions, NO_LABEL where a question does not apply."""
+
+    vectors: npt.NDArray[np.float16]
+    labels: npt.NDArray[np.int64]
 
 
-def _case_loss(weights: torch.Tensor, vector: torch.Tensor, means: torch.Tensor, right: int) -> torch.Tensor:
-    mixed = torch.einsum("l,ld->d", weights, vector)
-    cosines = F.cosine_similarity(torch.einsum("l,sld->sd", weights, means), mixed[None], dim=-1)
-    return -F.log_softmax(_SHARPNESS * cosines, dim=0)[right]
+class LinearScores(NamedTuple):
+    """Accuracy in percent (L+3, H) of each layer, the average and the mix; and the weights of the mix."""
+
+    accuracy: Floats
+    mix_weights: tuple[float, ...]
+
+
+class LinearProbe(nn.Module):
+    """(B, L+1, D) -> (B, L+3, C): the class scores of each kind of vectors."""
+
+    def __init__(self, vectors: Tensor, num_classes: int) -> None:
+        """Build a probe for the scale of the training vectors (N, L+1, D)."""
+        super().__init__()
+        num_layers, dim = vectors.shape[1:]
+        sums, squares = _moments(vectors)
+        self.register_buffer("mean", sums)
+        self.register_buffer("scale", 1 / squares.clamp_min(1e-12).sqrt())
+        self.mix = nn.Parameter(torch.zeros(num_layers))
+        self.weight = nn.Parameter(torch.zeros(num_layers + 2, dim, num_classes))
+        self.bias = nn.Parameter(torch.zeros(num_layers + 2, num_classes))
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Return the scores of all classes."""
+        raw = torch.cat((vectors, vectors.mean(dim=1, keepdim=True)), dim=1)  # (B, L+2, D)
+        scaled = (raw - self.mean) * self.scale  # type: ignore[operator]
+        mixed = torch.einsum("l,bld->bd", self.mix.softmax(dim=0), scaled[:, :-1])
+        inputs = torch.cat((scaled, mixed[:, None]), dim=1)
+        return torch.einsum("brd,rdc->brc", inputs, self.weight) + self.bias
+
+
+def train_linear_probe(
+    train: LabelledVectors, test: LabelledVectors, class_counts: list[int], seed: int
+) -> LinearScores:
+    """Train on one set and measure on the other; `class_counts` has the number of classes of each question."""
+    draw = torch.Generator().manual_seed(seed)
+    vectors, labels = torch.from_numpy(train.vectors), torch.from_numpy(train.labels)
+    probe = LinearProbe(vectors, sum(class_counts))
+    classifiers = {"params": [probe.weight, probe.bias], "weight_decay": _WEIGHT_DECAY}
+    mix = {"params": [probe.mix], "lr": _MIX_RATE * _LEARNING_RATE, "weight_decay": 0.0}
+    optimizer = torch.optim.AdamW([classifiers, mix], lr=_LEARNING_RATE)
+    num_batches = -(-len(vectors) // _BATCH_SIZE)
+    num_epochs = max(_NUM_EPOCHS, -(-_MIN_STEPS // num_batches))
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, num_epochs * num_batches)
+    for _ in range(num_epochs):
+        for rows in torch.split(torch.randperm(len(vectors), generator=draw), _BATCH_SIZE):
+            loss = _loss(probe(vectors[rows].float()), labels[rows], class_counts)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            schedule.step()
+    weights = tuple(probe.mix.detach().softmax(dim=0).tolist())
+    return LinearScores(_measure(probe, test, class_counts), weights)
+
+
+def _loss(scores: Tensor, labels: Tensor, class_counts: list[int]) -> Tensor:
+    """Return the sum over the kinds of vectors of the mean over the words that have a label."""
+    total = scores.new_zeros(())
+    for question, part in enumerate(torch.split(scores, class_counts, dim=-1)):
+        asked = labels[:, question] != NO_LABEL
+        if asked.any():
+            right = labels[asked, question]
+            for kind in range(part.shape[1]):
+                total = total + F.cross_entropy(part[asked, kind], right)
+    return total
+
+
+@torch.no_grad()
+def _measure(probe: LinearProbe, test: LabelledVectors, class_counts: list[int]) -> Floats:
+    num_kinds = probe.weight.shape[0]
+    right, asked = np.zeros((num_kinds, len(class_counts))), np.zeros(len(class_counts))
+    for start in range(0, len(test.vectors), _BATCH_SIZE):
+        rows = slice(start, start + _BATCH_SIZE)
+        scores = probe(torch.from_numpy(test.vectors[rows]).float())
+        for question, part in enumerate(torch.split(scores, class_counts, dim=-1)):
+            labels = torch.from_numpy(test.labels[rows, question])
+            is_asked = labels != NO_LABEL
+            is_right = (part.argmax(dim=-1) == labels[:, None]) & is_asked[:, None]
+            right[:, question] += is_right.sum(dim=0).numpy()
+            asked[question] += is_asked.sum().item()
+    return np.asarray(100 * right / np.maximum(asked, 1))
+
+
+def _moments(vectors: Tensor, rows_at_once: int = 4096) -> tuple[Tensor, Tensor]:
+    """Return mean and variance (L+2, D) of each layer and of the average."""
+    sums = squares = torch.zeros(())
+    for part in torch.split(vectors, rows_at_once):
+        wide = part.double()
+        wide = torch.cat((wide, wide.mean(dim=1, keepdim=True)), dim=1)
+        sums, squares = sums + wide.sum(dim=0), squares + wide.square().sum(dim=0)
+    mean = sums / len(vectors)
+    return mean.float(), (squares / len(vectors) - mean.square()).float()
+
+
+def read_features(tags: Sequence[str]) -> tuple[dict[str, str], ...]:
+    """Return each feature of a word, as in Number=Sing|Person=3, as an answer."""
+    found = []
+    for tag in tags:
+        pairs = [] if tag in ("_", "") else [pair.partition("=") for pair in tag.split("|")]
+        if not all(equals for _, equals, _ in pairs):
+            raise InputError(
+                f"{tag!r:.60} is not a list of features such as Number=Sing|Person=3; name their column with "
+                "--column tag=NAME."
+            )
+        found.append({name: value for name, _, value in pairs})
+    return tuple(found)
+
+
+def read_sentences(path: str, kind: str, read: ReadSettings) -> list[LabelledSentence]:
+    """Read the examples of one kind of probe: tagging, features or classification."""
+    if kind == "classification":
+        examples, _ = read_examples(path, "classification", read)
+        return [LabelledSentence(each.words, ({"label": each.label},)) for each in examples]
+    if kind == "features" and "tag" not in read.columns:
+        read = replace(read, columns={**read.columns, "tag": "feats"})
+    examples = [each for each in read_examples(path, "tagging", read)[0] if each.words]
+    if kind == "features":
+        return [LabelledSentence(each.words, read_features(each.tags)) for each in examples]
+    return [LabelledSentence(each.words, tuple({"tag": tag} for tag in each.tags)) for each in examples]
+
+
+def probe_linear(
+    model: Elmo,
+    kind: str,
+    train: Sequence[LabelledSentence],
+    test: Sequence[LabelledSentence],
+    *,
+    seeds: Sequence[int],
+    max_train_words: int | None,
+    max_test_words: int | None,
+    advance: Callable[[int], None] = lambda num_words: None,
+) -> ProbeResult:
+    """Train and measure. Each seed samples its own training sentences from longer data; the test set is fixed."""
+    drawn = [draw_sentences(train, max_train_words, seed) for seed in seeds]
+    tested = draw_sentences(test, max_test_words, 0)
+    wanted = sorted(set().union(*drawn))
+    questions = _choose_questions([train[number] for number in wanted], [test[number] for number in tested])
+    if not questions:
+        raise InputError(
+            "There is nothing to classify: no label has two values in the training data and one in the test data."
+        )
+    train_rows = _embed(model, train, wanted, questions, advance)
+    test_vectors = _stack(_embed(model, test, tested, questions, advance).values())
+    class_counts = [len(classes) for classes in questions.values()]
+    by_seed = [
+        train_linear_probe(_stack(train_rows[number] for number in numbers), test_vectors, class_counts, seed)
+        for seed, numbers in zip(seeds, drawn, strict=True)
+    ]
+    rows = [
+        ProbeRow(name, _name_scores(questions, [found.accuracy[kind_number] for found in by_seed]))
+        for kind_number, name in enumerate(name_rows(model.num_layers))
+    ]
+    majority = _majority(questions, [train[number] for number in drawn[0]], [test[number] for number in tested])
+    rows.insert(0, ProbeRow("most frequent", _name_scores(questions, [majority])))
+    weights = np.mean([found.mix_weights for found in by_seed], axis=0).tolist()
+    counts_used = {
+        "train_words": sum(len(train[number].words) for number in drawn[0]),
+        "train_words_in_data": sum(len(each.words) for each in train),
+        "test_words": sum(len(test[number].words) for number in tested),
+        "test_words_in_data": sum(len(each.words) for each in test),
+        "seeds": len(seeds),
+    }
+    return ProbeResult(kind, "accuracy", tuple(rows), tuple(weights), counts_used)
+
+
+def draw_sentences(sentences: Sequence[LabelledSentence], max_words: int | None, seed: int) -> list[int]:
+    """Return the numbers of random sentences with about `max_words` words together, in order."""
+    order = list(range(len(sentences)))
+    if max_words is None or sum(len(each.words) for each in sentences) <= max_words:
+        return order
+    random.Random(seed).shuffle(order)
+    chosen: list[int] = []
+    num_words = 0
+    for number in order:
+        if chosen and num_words + len(sentences[number].words) > max_words:
+            break
+        chosen.append(number)
+        num_words += len(sentences[number].words)
+    return sorted(chosen)
+
+
+def _choose_questions(
+    train: Sequence[LabelledSentence], test: Sequence[LabelledSentence]
+) -> dict[str, dict[str, int]]:
+    """Return the questions that can be probed, each with the numbers of its classes."""
+    counts, tested = _count_answers(train), _count_answers(test)
+    fewest = _FEWEST_EXAMPLES if len(counts) > 1 else 2
+    return {
+        name: {answer: number for number, answer in enumerate(sorted(answers))}
+        for name, answers in sorted(counts.items())
+        if len(answers) > 1 and answers.total() >= fewest and name in tested
+    }
+
+
+def _count_answers(sentences: Sequence[LabelledSentence]) -> dict[str, Counter[str]]:
+    counts: dict[str, Counter[str]] = {}
+    for sentence in sentences:
+        for answers in sentence.answers:
+            for name, answer in answers.items():
+                counts.setdefault(name, Counter())[answer] += 1
+    return counts
+
+
+def _embed(
+    model: Elmo,
+    sentences: Sequence[LabelledSentence],
+    numbers: Sequence[int],
+    questions: dict[str, dict[str, int]],
+    advance: Callable[[int], None],
+) -> dict[int, LabelledVectors]:
+    """Return the vectors of each sentence's words, or of the whole text if it has one answer."""
+    found = {}
+    arrays = model.embed_iter((list(sentences[number].words) for number in numbers), layers="all", read_ahead=256)
+    for number, array in zip(numbers, arrays, strict=True):
+        sentence = sentences[number]
+        vectors = array.transpose(1, 0, 2)  # (T, L+1, 2D)
+        if len(sentence.answers) != len(sentence.words):
+            # The mean; that of a text without words is zero.
+            vectors = vectors.sum(axis=0, keepdims=True) / max(1, len(vectors))
+        labels = np.full((len(vectors), len(questions)), NO_LABEL, dtype=np.int64)
+        for row, answers in enumerate(sentence.answers):
+            for column, (name, classes) in enumerate(questions.items()):
+                # An answer that training did not have counts, and cannot be right.
+                if name in answers:
+                    labels[row, column] = classes.get(answers[name], len(classes))
+        found[number] = LabelledVectors(vectors.astype(np.float16), labels)
+        advance(len(sentence.words))
+    return found
+
+
+def _stack(parts: Iterable[LabelledVectors]) -> LabelledVectors:
+    return LabelledVectors(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _majority(
+    questions: dict[str, dict[str, int]], train: Sequence[LabelledSentence], test: Sequence[LabelledSentence]
+) -> Floats:
+    """Return the accuracy of the most frequent answer to each question."""
+    counts, tested = _count_answers(train), _count_answers(test)
+    best = {name: counts[name].most_common(1)[0][0] for name in questions}
+    return np.asarray([100 * tested[name][best[name]] / tested[name].total() for name in questions])
+
+
+def _name_scores(questions: dict[str, dict[str, int]], by_seed: Sequence[Floats]) -> dict[str, Score]:
+    scores = {
+        name: Score.of_seeds([float(values[column]) for values in by_seed])
+        for column, name in enumerate(questions)
+    }
+    if len(questions) > 1:
+        scores = {MEAN: Score.of_seeds([float(values.mean()) for values in by_seed]), **scores}
+    return scores

@@ -23,7 +23,7 @@ def probe(
         "pairs.",
     ),
     test: str = option("FILE", "Examples to measure on."),
-    train: str | None = option("FILE", "Examples to learn from; optional for similarity.", None),
+    train: str | None = option("FILE", "Examples to learn from; not for similarity.", None),
     column: list[str] | None = option(
         "--column ROLE=NAME",
         "Column that has a role, as in tag=xpos, text=review or first=premise; repeatable.",
@@ -55,15 +55,15 @@ def probe(
 ) -> None:
     """Measure what each layer knows about labelled data.
 
-    The table also has the average of the layers and their learned mix; for models with a context layer, meaning
-    (senses) and the vectors of elmo encode (similarity).
+    The table also has the average of the layers and, of linear classifiers, their learned mix; for models with a
+    context layer, meaning (senses) and the vectors of elmo encode (similarity).
 
     \b
     Examples:
       elmo probe tagging --train train.conllu --test test.conllu --column tag=xpos
       elmo probe features --train train.conllu --test test.conllu
       elmo probe senses --train semcor.data.xml --test all.data.xml --sense-index index.sense
-      elmo probe similarity --train sts-train.csv --test sts-test.csv
+      elmo probe similarity --test sts-test.csv
     """
     require("torch", "tasks", "elmo probe")
     from elmo.tasks.probes import probe as run_probe
