@@ -55,7 +55,6 @@ characters = st.builds(
 words = st.builds(WordConfig, num_words=st.just(9), embedding_dim=sizes, max_word_length=st.none() | sizes)
 configs = st.builds(
     ModelConfig,
-    TokenizationConfig,
     encoder=encoders | transformers,
     characters=characters,
     words=st.none() | words,

@@ -123,11 +123,9 @@ def test_lines_of_words_are_not_taken_for_conll_rows(trained, run, text):
     assert "".join(row[0] for row in rows) == "".join(text.split())
 
 
-def test_rows_with_known_tags_are_conll_and_words_one_per_line_if_asked(trained, run):
+def test_words_one_per_line_are_conll_if_asked(trained, run):
     folder = trained("tagging")
     answer = run("task", "predict", folder, "--format", "conll", stdin=b"We\nlike\nOslo\n")
-    assert answer.out == "We O\nlike O\nOslo B-place\n\n"
-    answer = run("task", "predict", folder, stdin=b"We O\nlike O\nOslo O\n")
     assert answer.out == "We O\nlike O\nOslo B-place\n\n"
 
 
@@ -162,7 +160,6 @@ def test_commas_of_a_text_are_no_columns_of_a_task_trained_without_a_header(trai
     for text in ("look at the rat, or look away", "look; at the rat", "One thing: look at the rat"):
         answer = run("task", "predict", folder, stdin=f"{text}\n".encode())
         assert answer.code == 0 and answer.out.split("\t")[2] == f"{text}\n", answer
-    assert run("task", "predict", folder, stdin=b"good,look at the rat\n").out == "bad,look at the rat\n"
     (tmp_path / "new.csv").write_text("look at the rat, or look away\nlook at the dog, or look away\n")
     message = run("task", "predict", folder, tmp_path / "new.csv").message()
     assert "new.csv, line 1: 'look at the rat' stands where the label is expected, and would be" in message
@@ -174,9 +171,11 @@ def test_brackets_and_names_in_a_text_do_not_make_it_another_format(trained, run
     assert answer.code == 0 and answer.out.endswith(f"\t{text}\n"), answer
 
 
-def test_tables_with_a_header_and_json_still_come_back_as_they_came(trained, run):
+def test_tables_come_back_as_they_came(trained, run):
     folder = trained("classification")
-    assert run("task", "predict", folder, stdin=b"text\na rat\n").out == "text,label\na rat,bad\n"
+    assert (
+        run("task", "predict", folder, "--format", "csv", stdin=b"text\na rat\n").out == "text,label\na rat,bad\n"
+    )
     assert json.loads(run("task", "predict", folder, stdin=b'{"text": "a rat"}\n').out)["label"] == "bad"
 
 

@@ -43,6 +43,8 @@ READING = [
     ["score", "I went to the bank", "--by-word"],
     ["substitutes", PLAY, "--top-k", "3"],
     ["evaluate", "text.txt", "--json"],
+    ["tag", "Ada Lovelace was born in London", "--json"],
+    ["task", "predict", "en-entities", "--text", "Ada Lovelace was born in London", "--json"],
     ["info"],
     ["convert", "en-small", "copy"],
     ["convert", "en-small", "copy-hdf5", "--to", "hdf5"],

@@ -19,7 +19,7 @@ from pathlib import Path
 CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink", "os.chmod"}
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 LIBRARIES = {
-    "elmo", "torch", "safetensors", "sklearn", "scipy", "pandas", "nervaluate", "faiss", "pyarrow", "h5py",
+    "elmo", "torch", "safetensors", "sklearn", "scipy", "pandas", "faiss", "pyarrow", "h5py",
     "tokenizers", "sentencex", "tensorboard", "google", "rich", "matplotlib", "huggingface_hub",
 }  # fmt: skip
 VOLATILE = re.compile(rb'"elapsed_seconds": [\d.]+')

@@ -28,7 +28,7 @@ from elmo.serve.app import create_app  # noqa: E402
 from elmo.serve.served import Served, ServedModel  # noqa: E402
 from elmo.serve.server import bind  # noqa: E402
 from elmo.serve.settings import Settings  # noqa: E402
-from elmo.tasks.families.tagging import TagPrediction  # noqa: E402
+from elmo.tasks.examples import TagPrediction  # noqa: E402
 from elmo.text.tokenize import tokenize  # noqa: E402
 
 expect = sync_api.expect
@@ -49,8 +49,7 @@ class Tagger:
 
     family = "tagging"
 
-    class description:  # noqa: N801
-        labels = {"tags": ["B-place", "I-place", "O"]}  # noqa: RUF012
+    labels = ("B-place", "I-place", "O")
 
     def read_items(self, items):
         return [tuple(word.text for word in tokenize(item)) for item in items]
@@ -560,8 +559,7 @@ def test_a_phrase_has_the_vector_by_meaning_that_the_server_gives_it(browser, fu
 class HostileTagger(Tagger):
     """A task whose labels are markup."""
 
-    class description:  # noqa: N801
-        labels = {"tags": [f"B-{HOSTILE}", "O"]}  # noqa: RUF012
+    labels = (f"B-{HOSTILE}", "O")
 
     def predict_examples(self, examples):
         for words in examples:

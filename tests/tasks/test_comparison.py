@@ -2,8 +2,10 @@
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError
 from elmo.analysis import draw_learning_curves
@@ -12,7 +14,7 @@ from elmo.tasks.comparison import ComparisonSettings, format_table, run_comparis
 from elmo.tasks.fit import Watcher
 from elmo.tasks.shared_inputs import SharedInputs
 from tests.conftest import TINY_CONFIG
-from tests.tasks.toys import small
+from tests.tasks.toys import ANIMALS, small
 
 
 def result(variant, score, seed=0, fraction=1.0, mixes=()):
@@ -123,3 +125,37 @@ def test_a_comparison_of_df5661d_is_resumed(toy_inputs, tmp_path):
     (folder / "compare.json").write_text('{"inputs": 3}')
     with pytest.raises(CheckpointError, match="compare.json is damaged"):
         run_comparison(shared, settings, folder, comparison)
+
+
+class FakeTeacher:
+    """An encoder whose vectors say which animal a word is."""
+
+    dim = 4
+
+    def __init__(self, name):
+        assert name == "some-encoder"
+
+    def encode(self, sentences):
+        rows = [[float(word == animal) for animal in ANIMALS] for words in sentences for word in words]
+        return SimpleNamespace(words=torch.tensor(rows))
+
+
+@pytest.mark.parametrize("family", ["classification", "tagging"])
+def test_a_linear_classifier_on_an_encoder_is_a_variant(family, toy_inputs, tmp_path, monkeypatch):
+    monkeypatch.setattr(comparison, "Teacher", FakeTeacher)
+    settings = small(family, fit__num_epochs=1)
+    request = ComparisonSettings(("learned", "encoder"), (0,), encoder="some-encoder")
+    rows = run_comparison(SharedInputs(toy_inputs(family)), settings, tmp_path / "c", request, keep=True)
+    assert [row.variant for row in rows] == ["learned", "encoder"]
+    if family == "classification":
+        assert rows[1].mean > 90
+    # With the runs of both in the folder, another variant of the same biLM is added.
+    request = ComparisonSettings(("top",), (0,))
+    run_comparison(SharedInputs(toy_inputs(family)), settings, tmp_path / "c", request)
+
+
+def test_the_variants_are_those_that_are_possible(monkeypatch):
+    monkeypatch.setattr(comparison, "find_spec", lambda name: None)
+    assert ComparisonSettings().choose_variants("classification") == ("baseline", "learned", "tfidf")
+    assert ComparisonSettings(encoder="x").choose_variants("tagging") == ("baseline", "learned", "encoder")
+    assert ComparisonSettings(("top",), encoder="x").choose_variants("tagging") == ("top",)

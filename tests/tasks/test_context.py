@@ -9,8 +9,8 @@ import torch
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError
 from elmo.tasks import load
+from elmo.tasks.families.networks import Batcher, BilmShape, Vocabularies, WordList
 from elmo.tasks.layer_store import LayerStore, compute_layers
-from elmo.tasks.networks import Batcher, BilmShape, Vocabularies, WordList
 from elmo.tasks.settings import make_settings
 from elmo.tasks.task import build_network
 from tests.tasks.toys import small

@@ -6,7 +6,7 @@ import pytest
 
 from elmo import InputError
 from elmo.tasks import load, resume, train
-from elmo.tasks.data import to_source
+from elmo.tasks.readers.records import to_source
 from elmo.tasks.settings import ReadSettings, TaskOptions
 from elmo.tasks.shared_inputs import read_examples
 from tests.tasks.toys import ANIMALS, SMALL

@@ -171,8 +171,8 @@ def test_one_text_is_not_taken_for_many(train_toy):
 
 
 def test_tags_of_chinese_entities_mark_spans():
+    from elmo.tasks.examples import TagPrediction
     from elmo.tasks.families import choose_family
-    from elmo.tasks.families.tagging import TagPrediction
 
     tagging = choose_family("tagging")
 
@@ -217,7 +217,7 @@ def test_questions_without_an_answer_are_learned_and_count(bilm_folder, tmp_path
 
 def test_a_network_without_unanswered_questions_is_as_it_was(toy_inputs):
     from elmo.tasks.families import choose_family
-    from elmo.tasks.networks import Vocabularies, WordList
+    from elmo.tasks.families.networks import Vocabularies, WordList
     from elmo.tasks.task import build_network
 
     examples, _ = read_examples(toy_inputs("question_answering").train, "question_answering", ReadSettings())

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from elmo.layer import LayerMixes
-from elmo.tasks.networks import (
+from elmo.tasks.families.networks import (
     AttentionPooling,
     Batcher,
     BilmShape,

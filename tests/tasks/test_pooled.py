@@ -10,13 +10,13 @@ import torch
 from elmo.tasks import describe, load
 from elmo.tasks.examples import LabelledText
 from elmo.tasks.families import choose_family
+from elmo.tasks.families.networks import Batcher, BilmShape, Vocabularies, WordList
 from elmo.tasks.families.pooled import PooledClassifier, choose_ngrams
-from elmo.tasks.fit import Watcher, decayed_rate, limit_threads
-from elmo.tasks.networks import Batcher, BilmShape, Vocabularies, WordList
+from elmo.tasks.fit import decayed_rate, limit_threads
 from elmo.tasks.settings import make_settings
 from elmo.tasks.shared_inputs import SharedInputs
 from elmo.tasks.training import choose_networks, train_task
-from tests.tasks.toys import small
+from tests.tasks.toys import small, watching
 
 
 def fit(examples, layers=None):
@@ -115,7 +115,7 @@ def test_of_two_networks_the_better_on_dev_is_written(toy_inputs, tmp_path, monk
         SharedInputs(toy_inputs("classification")),
         small("classification", network__kind="auto", fit__num_epochs=1, fit__learning_rate=1e-6),
         tmp_path / "run",
-        watcher=Watcher(on_choice=lines.append),
+        watcher=watching(say=lines.append),
         is_new=True,
     )
     assert [line.split(":")[0] for line in lines] == ["pooled", "bilstm"]
@@ -125,7 +125,7 @@ def test_of_two_networks_the_better_on_dev_is_written(toy_inputs, tmp_path, monk
 
 def test_a_network_is_trained_on_one_thread_and_the_others_come_back(toy_inputs, tmp_path):
     seen = set()
-    watcher = Watcher(on_batch=lambda *_: seen.add(torch.get_num_threads()))
+    watcher = watching(on_batch=lambda *_: seen.add(torch.get_num_threads()))
     with limit_threads(2):
         settings = small("tagging", fit__num_epochs=1)
         train_task(SharedInputs(toy_inputs("tagging")), settings, tmp_path / "run", watcher=watcher, is_new=True)

@@ -315,7 +315,7 @@ def test_senses_have_their_keys_from_the_file_beside_compressed_or_not(tmp_path)
         ("tagging", "a.conll", "\n\n", "is empty; examples were expected"),
         ("tagging", "a.jsonl", '{"tokens": ["a", "b"], "tags": ["O"]}', "line 1: 1 tags for 2 words"),
         ("classification", "a.csv", "text,label\na b c,x\nd\n", "line 3: 1 columns, but the first row has 2"),
-        ("classification", "a.csv", "text,label\na b c,x\nd e f,\n", "line 3: the label is empty"),
+        ("classification", "a.csv", "text,label\na b c,x\nd e f,\n", "line 3: the label is ''; a name"),
         ("classification", "a.jsonl", '{"text": "a", "label": "x"}\n{"text"\n', "line 2, is not JSON"),
         ("classification", "a.jsonl", '{"text": "a", "label": 1}\n{"label": 1}', "line 2: the text ('text')"),
         ("classification", "a.json", '[{"text": "a", "label": 1},\n', "line 1, is not a JSON array"),

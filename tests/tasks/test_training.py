@@ -12,12 +12,12 @@ import pytest
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError
 from elmo.tasks import load
-from elmo.tasks.fit import FitState, Watcher
+from elmo.tasks.fit import FitState
 from elmo.tasks.settings import FitSettings, TaskInputs, make_settings
 from elmo.tasks.shared_inputs import SharedInputs, read_splits
 from elmo.tasks.training import SCORES_FILE, TRAINING, read_run, start, train_task
 from tests.conftest import TINY_CONFIG
-from tests.tasks.toys import small, write_toy
+from tests.tasks.toys import small, watching, write_toy
 
 KILL_AFTER_EPOCH = """
 import os, signal, sys
@@ -31,7 +31,9 @@ inputs, settings = read_run(Path(sys.argv[1]))
 def end(record):
     if record["epoch"] == 2:
         os.kill(os.getpid(), signal.SIGKILL)
-train_task(SharedInputs(inputs), settings, Path(sys.argv[1]), watcher=Watcher(on_epoch=end))
+watcher = Watcher()
+watcher.on_epoch = end
+train_task(SharedInputs(inputs), settings, Path(sys.argv[1]), watcher=watcher)
 """
 DROPOUT = {"words__dropout": 0.3, "network__dropout": 0.3, "elmo__dropout": 0.5, "fit__num_epochs": 4}
 
@@ -48,7 +50,7 @@ def interrupt(run, inputs, settings):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train_task(SharedInputs(inputs), settings, run, watcher=Watcher(on_epoch=end))
+        train_task(SharedInputs(inputs), settings, run, watcher=watching(on_epoch=end))
 
 
 def kill(run, inputs, settings):
@@ -70,7 +72,7 @@ def test_a_run_that_was_stopped_and_goes_on_gives_the_same_scores(train_toy, toy
         load(run)
     assert read_run(run) == (inputs, settings)
     epochs = []
-    watcher = Watcher(on_epoch=lambda record: epochs.append(record["epoch"]))
+    watcher = watching(on_epoch=lambda record: epochs.append(record["epoch"]))
     resumed = train_task(SharedInputs(inputs), settings, run, watcher=watcher)
     assert epochs == [3, 4]
     assert without_time(resumed) == without_time(whole)

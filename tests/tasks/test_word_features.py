@@ -1,13 +1,11 @@
-"""x: pretrained vectors of text and binary files, and words' characters."""
-
-import struct
+"""x: pretrained vectors, and words' characters."""
 
 import numpy as np
 import pytest
 import torch
 
 from elmo import InputError
-from elmo.tasks.networks import CharacterCnn, read_pretrained, spell
+from elmo.tasks.families.networks import CharacterCnn, read_pretrained, spell
 
 SENTENCES = [("The", "cat"), ("Zebra",)]
 
@@ -21,16 +19,6 @@ def test_the_datas_words_are_kept_and_the_first_of_the_file(tmp_path):
     np.testing.assert_array_equal(vectors[0], [0, 0])
     np.testing.assert_array_equal(vectors[1], [3, 4])  # the unknown word: the mean of all
     np.testing.assert_array_equal(vectors[4], [5, 6])
-
-
-def test_word2vecs_binary_is_read_by_gensim(tmp_path):
-    pytest.importorskip("gensim")
-    path = tmp_path / "vectors.bin"
-    rows = b"".join(word + b" " + struct.pack("<2f", 1.0, number) for number, word in enumerate((b"the", b"cat")))
-    path.write_bytes(b"2 2\n" + rows)
-    words, vectors = read_pretrained(path, SENTENCES, num_kept=0)
-    assert words.words == ("cat", "the")
-    np.testing.assert_array_equal(vectors[2:], [[1, 1], [1, 0]])
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import random
 from pathlib import Path
 
+from elmo.tasks.fit import Watcher
 from elmo.tasks.settings import TaskSettings, make_settings
 
 SMALL = {
@@ -13,6 +14,13 @@ SMALL = {
 }  # fmt: skip
 ANIMALS = {"cat": "good", "dog": "good", "rat": "bad", "bug": "bad"}
 PLACES = ("Paris", "Oslo", "Rome", "Lima")
+
+
+def watching(**calls: object) -> Watcher:
+    """A watcher that calls these."""
+    watcher = Watcher()
+    vars(watcher).update(calls)
+    return watcher
 
 
 def small(family: str, **changes: object) -> TaskSettings:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from elmo.analysis.style import COLOURS, INK, MARKERS, check_output, drawing, ink_on, require_matplotlib, shades
+from elmo.checkpoint.location import read_json
 from elmo.errors import CheckpointError, InputError
 from elmo.pretrain.launch import read_run_file
 from elmo.pretrain.metrics import read_metrics
 from elmo.tasks.comparison import RESULTS_FILE, Row
-from elmo.tasks.task import read_json, read_task
+from elmo.tasks.task import read_task
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,6 +18,7 @@ COMMANDS = {
     "score": "language_model",
     "substitutes": "language_model",
     "evaluate": "language_model",
+    "tag": "task",
     "info": "info",
     "convert": "models",
     "prepare": "corpus",

@@ -1,6 +1,6 @@
-"""spaCy: the component "elmo", which sets vectors, and "elmo.Tok2Vec.v1", the layer below a tagger or NER.
+"""spaCy: the component "elmo", which sets vectors, "elmo_tagger", and "elmo.Tok2Vec.v1", the layer below a tagger.
 
-Both are found by entry points, without an import. spaCy's own tokens are the words; those of white space are not
+They are found by entry points, without an import. spaCy's own tokens are the words; those of white space are not
 read and have a vector of zeros. Where a component has set sentence boundaries, each sentence is read by itself.
 """
 
@@ -23,6 +23,7 @@ from elmo.integrations import (
     vector_length,
 )
 from elmo.model import Elmo
+from elmo.tasks.taggers import load
 
 try:
     import srsly
@@ -40,8 +41,8 @@ LayerSetting = Union[str, int, list[float]]  # noqa: UP007  # spaCy checks setti
 MODEL_FOLDER = "model"
 
 
-def embed_docs(model: Elmo, docs: Sequence[Doc], layers: Layers) -> list[Array]:
-    """Return (T, dimensions) per document, or (L+1, T, 2D) for layers="all"; white space has zeros."""
+def _read_sentences(docs: Sequence[Doc]) -> tuple[list[tuple[int, list[int]]], list[list[str]]]:
+    """Return the document and the tokens of each sentence, and its words; white space is left out."""
     places: list[tuple[int, list[int]]] = []
     words: list[list[str]] = []
     for number, doc in enumerate(docs):
@@ -49,6 +50,12 @@ def embed_docs(model: Elmo, docs: Sequence[Doc], layers: Layers) -> list[Array]:
             tokens = [token for token in sentence if not token.is_space]
             places.append((number, [token.i for token in tokens]))
             words.append([token.text for token in tokens])
+    return places, words
+
+
+def embed_docs(model: Elmo, docs: Sequence[Doc], layers: Layers) -> list[Array]:
+    """Return (T, dimensions) per document, or (L+1, T, 2D) for layers="all"; white space has zeros."""
+    places, words = _read_sentences(docs)
     shape = model.word_shape(layers)
     found = [np.zeros((*shape[:-1], len(doc), shape[-1]), dtype=np.float32) for doc in docs]
     for (number, indices), array in zip(places, model.embed(words, layers=layers) if words else [], strict=True):
@@ -139,6 +146,39 @@ def make_pipe(
 ) -> ElmoPipe:
     """Make the component that `nlp.add_pipe("elmo")` adds."""
     return ElmoPipe(name, model=model, layers=cast(Layers, layers), precision=precision, device=device)
+
+
+class ElmoTagger(Pipe):
+    """Sets `token.pos_` and `doc.ents` by the ready-made taggers of the package; an empty name leaves one out."""
+
+    def __init__(self, name: str, *, pos: str, entities: str) -> None:
+        self.name = name
+        self._pos, self._entities = (load(tagger) if tagger else None for tagger in (pos, entities))
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Tag one document."""
+        places, words = _read_sentences([doc])
+        spans: list[Span] = []
+        if self._pos:
+            for (_, indices), prediction in zip(places, self._pos.predict(words), strict=True):
+                for index, tag in zip(indices, prediction.tags, strict=True):
+                    doc[index].pos_ = tag
+        if self._entities:
+            for (_, indices), prediction in zip(places, self._entities.predict(words), strict=True):
+                for label, start, end in prediction.spans:
+                    spans.append(Span(doc, indices[start], indices[end - 1] + 1, label))
+            doc.ents = spans
+        return doc
+
+
+@Language.factory(
+    "elmo_tagger",
+    assigns=["token.pos", "doc.ents"],
+    default_config={"pos": "en-pos", "entities": "en-entities"},
+)
+def make_tagger(nlp: Language, name: str, pos: str, entities: str) -> ElmoTagger:
+    """Make the component that `nlp.add_pipe("elmo_tagger")` adds."""
+    return ElmoTagger(name, pos=pos, entities=entities)
 
 
 def set_vectors(doc: Doc, vectors: Array) -> None:

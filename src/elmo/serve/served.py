@@ -20,6 +20,7 @@ from elmo.model import Elmo
 from elmo.serve.errors import Problem
 from elmo.serve.schemas import ModelEntry, TaskEntry, Text
 from elmo.serve.settings import Settings
+from elmo.tasks.taggers import Tagger, open_taggers
 
 if TYPE_CHECKING:
     from elmo.tasks import Task
@@ -82,7 +83,7 @@ class Served:
     """Everything that requests can name."""
 
     models: dict[str, ServedModel]
-    tasks: dict[str, Task] = field(default_factory=dict)
+    tasks: dict[str, Task | Tagger] = field(default_factory=dict)
 
     @property
     def has_index(self) -> bool:
@@ -117,14 +118,9 @@ class Served:
 
     def describe_tasks(self) -> list[TaskEntry]:
         """Return the entries of GET /tasks."""
-        entries = []
-        for name, task in self.tasks.items():
-            labels = task.description.labels
-            own = labels.get("tags") or labels.get("labels") or []
-            entries.append(TaskEntry(name=name, family=task.family, labels=own))
-        return entries
+        return [TaskEntry(name=name, family=task.family, labels=task.labels) for name, task in self.tasks.items()]
 
-    def task(self, name: str) -> Task:
+    def task(self, name: str) -> Task | Tagger:
         """Return the task of a name."""
         if name not in self.tasks:
             message = f"There is no task {name!r:.80} here; known: {', '.join(self.tasks)}."
@@ -140,7 +136,7 @@ def open_served(settings: Settings) -> Served:
         name, source = split_name(entry)
         elmo = Elmo.from_pretrained(source, precision=settings.precision, **options)
         _put(models, name, ServedModel(name, elmo, source=source), "models")
-    tasks: dict[str, Task] = {}
+    tasks: dict[str, Task | Tagger] = {**open_taggers(model.elmo for model in models.values())}
     for entry in settings.tasks:
         name, source = split_name(entry)
         _put(tasks, name, _open_task(source, models, settings), "tasks")

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from elmo.errors import InputError
 from elmo.files.sources import Place
+from elmo.tasks.metrics import tag_spans
 from elmo.text.sentence_input import Tokenizer
 from elmo.text.tokenize import Word
 
@@ -32,7 +33,6 @@ class Reader(ABC):
     """One open input of examples; `columns` says which part of it has which role, to read other files alike."""
 
     columns: dict[str, str]
-    is_positional = False  # whether its columns are known by their position alone
 
     @abstractmethod
     def __iter__(self) -> Iterator[Any]: ...
@@ -173,6 +173,73 @@ class SenseSentence(Example):
 
     words: Words
     targets: tuple[SenseTarget, ...]
+
+
+@dataclass(frozen=True)
+class TagPrediction:
+    """The words of a sentence and the tag of each."""
+
+    words: Words
+    tags: Words
+
+    @property
+    def spans(self) -> list[tuple[str, int, int]]:
+        """The spans that the tags mark: type, start and end, half-open ranges of words."""
+        return [(kind, first, last + 1) for kind, first, last in tag_spans(self.tags)]
+
+
+@dataclass(frozen=True)
+class LabelPrediction:
+    """The most probable label, and the probability of each."""
+
+    label: str
+    probabilities: dict[str, float]
+
+
+@dataclass(frozen=True)
+class ScorePrediction:
+    """A number on the scale of the training data."""
+
+    score: float
+
+
+@dataclass(frozen=True)
+class AnswerPrediction:
+    """The answer, the character of the passage where it starts, and its probability; no answer is "" at 0."""
+
+    text: str
+    start: int
+    probability: float
+
+
+@dataclass(frozen=True)
+class SensePrediction:
+    """The key of each target of a sentence; None for a lemma that neither training nor WordNet's index has."""
+
+    keys: tuple[str | None, ...]
+
+
+def locate_words(words: Sequence[str], text: str) -> list[Span]:
+    """Return the characters of each word of a text, between which there is nothing but spaces."""
+    offsets, end = [], 0
+    for word in words:
+        start = text.index(word, end)
+        end = start + len(word)
+        offsets.append((start, end))
+    return offsets
+
+
+def describe_tags(prediction: TagPrediction, text: str | None) -> dict[str, Any]:
+    """Return tags as a JSON object; spans of a text have their characters, half-open, beside words."""
+    offsets = None if text is None else locate_words(prediction.words, text)
+    spans = []
+    for name, start, end in prediction.spans:
+        span: dict[str, Any] = {"type": name, "start": start, "end": end}
+        if offsets is not None:
+            span["characters"] = (offsets[start][0], offsets[end - 1][1])
+        spans.append(span)
+    values = {} if text is None else {"input": text}
+    return {**values, "words": prediction.words, "tags": prediction.tags, "spans": spans, "offsets": offsets}
 
 
 def entry_of(target: SenseTarget) -> str:

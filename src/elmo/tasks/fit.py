@@ -18,7 +18,7 @@ from torch import Tensor
 from elmo.errors import InputError
 from elmo.layer import ElmoLayer
 from elmo.tasks.families import Family, Labels, TaskNetwork
-from elmo.tasks.networks import Batcher
+from elmo.tasks.families.networks import Batcher
 from elmo.tasks.settings import FitSettings, TaskSettings
 
 logger = logging.getLogger(__name__)
@@ -122,14 +122,17 @@ class FitState:
         self.history.append({"epoch": self.epoch, "loss": loss, "dev": scores, "best": is_best})
 
 
-@dataclass(frozen=True)
 class Watcher:
-    """What is called during training: after each batch (epoch, done, total), after each epoch (its history), and
-    with a line about each of several networks that were compared."""
+    """What training calls; these do nothing."""
 
-    on_batch: Callable[[int, int, int], None] = lambda epoch, done, total: None
-    on_epoch: Callable[[dict[str, Any]], None] = lambda record: None
-    on_choice: Callable[[str], None] = lambda line: None
+    def on_batch(self, epoch: int, done: int, total: int) -> None:
+        """Take the number of batches of an epoch that are done, and of all."""
+
+    def on_epoch(self, record: dict[str, Any]) -> None:
+        """Take the record of an epoch in the history."""
+
+    def say(self, line: str) -> None:
+        """Take a line about each of several networks that were compared."""
 
 
 def fit(

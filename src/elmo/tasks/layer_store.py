@@ -177,23 +177,24 @@ class LayerStore:
 
     def _make_room(self, size: int) -> bool:
         """Remove the stores used longest ago until `size` more bytes fit; False if they cannot."""
-        others = [folder for folder in self._root.iterdir() if _is_store(folder) and folder != self._folder]
-        others.sort(key=lambda folder: folder.stat().st_mtime)
-        own = _store_bytes(self._folder)
-        total = own + sum(map(_store_bytes, others))
-        while others and total + size > self._max_bytes and own + size <= self._max_bytes:
-            oldest = others.pop(0)
-            with contextlib.suppress(Timeout), FileLock(oldest / _LOCK, timeout=0):  # not while it is being filled
-                total -= _store_bytes(oldest)
-                _remove_store(oldest)
-        if total + size <= self._max_bytes:
-            return True
-        logger.warning(
-            "%.1f GB of layers do not fit the cache of %.1f GB in %s, so they are kept in memory and computed "
-            "again next time; choose a larger --cache-gigabytes.",
-            size / 1e9, self._max_bytes / 1e9, self._root,
-        )  # fmt: skip
-        return False
+        stores = sorted(filter(_is_store, self._root.iterdir()), key=lambda folder: folder.stat().st_mtime)
+        others = [folder for folder in stores if folder != self._folder]
+        if _store_bytes(self._folder) + size > self._max_bytes:
+            others = []  # removing them would not help
+        while (total := sum(map(_store_bytes, [self._folder, *others])) + size) > self._max_bytes and others:
+            with (
+                contextlib.suppress(Timeout),
+                FileLock(others[0] / _LOCK, timeout=0),
+            ):  # not while it is being filled
+                _remove_store(others[0])
+            others.pop(0)
+        if total > self._max_bytes:
+            logger.warning(
+                "%.1f GB of layers do not fit the cache of %.1f GB in %s, so they are kept in memory and computed "
+                "again next time; choose a larger --cache-gigabytes.",
+                size / 1e9, self._max_bytes / 1e9, self._root,
+            )  # fmt: skip
+        return total <= self._max_bytes
 
 
 def _cut(sentences: list[tuple[bytes, list[str]]]) -> Iterator[list[tuple[bytes, list[str]]]]:

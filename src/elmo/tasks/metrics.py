@@ -1,14 +1,11 @@
-"""Gold and predicted -> scores in percent, by maintained libraries; SQuAD's two by their published definition."""
+"""Gold and predicted -> scores in percent, by scikit-learn and scipy, or by their published definitions."""
 
 import re
 import string
 from collections import Counter
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Any
 
-from elmo.errors import InputError
-from elmo.extras import install_command
+from elmo.extras import require
 
 _ENDING, _SINGLE = ("E", "L"), ("S", "U")
 _NO_RELATION = frozenset(("other", "no_relation", "none", "na", "no relation", "norelation"))
@@ -41,26 +38,21 @@ def tag_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
 
 def score_spans(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, float]:
     """Return precision, recall and F1 of spans whose type and both borders are correct."""
-    entities = import_package("nervaluate.entities", "nervaluate")
-    # Its Evaluator also computes three other strategies and every type, at 60% of the cost of an epoch on WNUT17.
-    strict, total = import_module("nervaluate.strategies").StrictEvaluation(), entities.EvaluationResult()
-    for tags, found in zip(gold, predicted, strict=True):
-        right, answered = (
-            [entities.Entity(label=kind, start=start, end=end) for kind, start, end in tag_spans(row)]
-            for row in (tags, found)
-        )
-        result, _ = strict.evaluate(right, answered, [])
-        for name in ("correct", "incorrect", "spurious", "missed"):
-            setattr(total, name, getattr(total, name) + getattr(result, name))
-    if not total.correct + total.incorrect + total.spurious + total.missed:
+    pairs = [(set(tag_spans(tags)), set(tag_spans(found))) for tags, found in zip(gold, predicted, strict=True)]
+    num_right = sum(len(right & answered) for right, answered in pairs)
+    num_gold, num_predicted = (sum(map(len, spans)) for spans in zip(*pairs, strict=True))
+    if not num_gold + num_predicted:
         return {"f1": 100.0, "precision": 100.0, "recall": 100.0}
-    total.compute_metrics()
-    return {"f1": 100 * total.f1, "precision": 100 * total.precision, "recall": 100 * total.recall}
+    return {
+        "f1": 200 * num_right / (num_gold + num_predicted),
+        "precision": 100 * num_right / max(1, num_predicted),
+        "recall": 100 * num_right / max(1, num_gold),
+    }
 
 
 def score_labels(gold: Sequence[str], predicted: Sequence[str]) -> dict[str, float]:
     """Return accuracy, and F1 averaged over the labels."""
-    metrics = import_package("sklearn.metrics", "scikit-learn")
+    metrics = require("sklearn.metrics", "tasks", "This score")
     return {
         "accuracy": 100 * float(metrics.accuracy_score(gold, predicted)),
         "macro_f1": 100 * float(metrics.f1_score(gold, predicted, average="macro", zero_division=0)),
@@ -69,7 +61,7 @@ def score_labels(gold: Sequence[str], predicted: Sequence[str]) -> dict[str, flo
 
 def score_numbers(gold: Sequence[float], predicted: Sequence[float]) -> dict[str, float]:
     """Return Pearson's and Spearman's correlation; 0 if one side is constant."""
-    stats = import_package("scipy.stats", "scipy")
+    stats = require("scipy.stats", "tasks", "This score")
     if len(set(gold)) < 2 or len(set(predicted)) < 2:
         return {"pearson": 0.0, "spearman": 0.0}
     return {
@@ -80,7 +72,7 @@ def score_numbers(gold: Sequence[float], predicted: Sequence[float]) -> dict[str
 
 def score_relations(gold: Sequence[str], predicted: Sequence[str]) -> dict[str, float]:
     """Return F1 averaged over relations, with their direction and without "Other", as SemEval-2010 defines it."""
-    metrics = import_package("sklearn.metrics", "scikit-learn")
+    metrics = require("sklearn.metrics", "tasks", "This score")
     directed: dict[str, set[str]] = {}
     for label in gold:
         relation = re.sub(r"\(e[12],e[12]\)$", "", label)
@@ -115,13 +107,3 @@ def _word_f1(answer: str, text: str) -> float:
     if not one or not other:
         return float(one == other)
     return 2 * sum((one & other).values()) / (sum(one.values()) + sum(other.values()))
-
-
-def import_package(module: str, package: str) -> Any:
-    """Import a module of a package that only some tasks need."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise InputError(
-            f"This task needs {package}, which is not installed: {install_command('tasks')}"
-        ) from error

@@ -219,9 +219,6 @@ class ReadSettings:
     )
     split_on_spaces: bool = option(False, "Take what stands between spaces as the words.")
     integer_labels: bool = False  # the labels of JSON were whole numbers, so predictions are written as such
-    # Of a table without names of columns, which later tables are compared with.
-    delimiter: str | None = None
-    num_columns: int | None = None
     # Each letter of these is a word of a text; training takes them from a biLM that reads characters.
     scripts: tuple[Script, ...] = TokenizationConfig.scripts
 
@@ -249,9 +246,10 @@ class ReadSettings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "ReadSettings":
-        """Build what was recorded as JSON, by earlier versions without scripts; an error says what is wrong."""
+        """Build what was recorded as JSON, by earlier versions with other fields; an error says what is wrong."""
         stated = TokenizationConfig.from_dict({"scripts": values.get("scripts", cls.scripts)})
-        return cls(**{**values, "scripts": stated.scripts})
+        known = {name: value for name, value in values.items() if name not in ("delimiter", "num_columns")}
+        return cls(**{**known, "scripts": stated.scripts})
 
 
 @dataclass(frozen=True)
@@ -260,7 +258,7 @@ class TaskOptions:
 
     precision: str = option("float32", "Precision of the frozen biLM: float32, bfloat16, int8 or auto.")
     word_vectors: str | None = option(
-        None, "GloVe or word2vec vectors, for pretrained words; .bin needs gensim.", metavar="FILE"
+        None, "GloVe or word2vec vectors as text, for pretrained words.", metavar="FILE"
     )
     read: ReadSettings = field(default_factory=ReadSettings)
     label_map: dict[str, str] = option(  # noqa: RUF009 - a field like the others

@@ -15,13 +15,13 @@ import numpy.typing as npt
 from elmo.checkpoint.checkpoint import fingerprint
 from elmo.errors import InputError
 from elmo.model import Elmo
-from elmo.tasks.data import list_files
 from elmo.tasks.examples import Words
 from elmo.tasks.families import choose_family
+from elmo.tasks.families.networks import WordList, read_pretrained
 from elmo.tasks.layer_store import LayerStore
-from elmo.tasks.networks import WordList, read_pretrained
 from elmo.tasks.readers import open_labelled, open_reader
 from elmo.tasks.readers.datasets import read_first_senses
+from elmo.tasks.readers.records import list_files
 from elmo.tasks.settings import FitSettings, ReadSettings, Source, TaskInputs
 
 logger = logging.getLogger(__name__)
@@ -163,7 +163,7 @@ class SharedInputs:
     ) -> None:
         """`on_words` gets how many words, and of how many, the biLM has read."""
         self.inputs, self.family = inputs, choose_family(inputs.family)
-        self._on_words = on_words
+        self.on_words = on_words
         self._pretrained: dict[int, tuple[WordList, npt.NDArray[np.float32]]] = {}
         self._stores: dict[tuple[bool, bool], LayerStore] = {}
 
@@ -218,7 +218,7 @@ class SharedInputs:
                 pooled=pooled,
                 model_fingerprint=self.frozen_fingerprint,
             )
-        self._stores[key].add((text for each in examples for text in self.family.texts(each)), self._on_words)
+        self._stores[key].add((text for each in examples for text in self.family.texts(each)), self.on_words)
         return self._stores[key]
 
     def texts(self) -> Iterator[Words]:

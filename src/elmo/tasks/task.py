@@ -7,7 +7,7 @@ import dataclasses
 import json
 import shutil
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
+from elmo.checkpoint.location import read_json
 from elmo.checkpoint.source import DEFAULT_MODEL
 from elmo.config import LARGEST_DIM, parse
 from elmo.errors import CheckpointError, ConfigError, InputError, first_line
@@ -28,14 +29,21 @@ from elmo.files.durable import current_folder, replacing_folder
 from elmo.layer import ElmoLayer, LayerMixes
 from elmo.model import Elmo
 from elmo.progress import html_table
-from elmo.tasks.data import Data, to_source
-from elmo.tasks.examples import Example, Words
+from elmo.tasks.examples import Example, TagPrediction, Words, describe_tags
 from elmo.tasks.families import Labels, TaskNetwork, choose_family
+from elmo.tasks.families.networks import (
+    FIRST_WORD,
+    Batcher,
+    BilmShape,
+    Encoder,
+    Vocabularies,
+    WordFeatures,
+    WordList,
+)
 from elmo.tasks.families.pooled import PooledClassifier
-from elmo.tasks.families.tagging import TagPrediction
 from elmo.tasks.fit import Predictor, limit_threads
 from elmo.tasks.layer_store import Values, compute_layers
-from elmo.tasks.networks import FIRST_WORD, Batcher, BilmShape, Encoder, Vocabularies, WordFeatures, WordList
+from elmo.tasks.readers.records import Data, to_source
 from elmo.tasks.settings import FAMILY_NAMES, KINDS, ReadSettings, TaskSettings
 from elmo.tasks.shared_inputs import read_examples
 from elmo.text.tokenize import Word
@@ -180,25 +188,16 @@ def read_task(folder: Path) -> tuple[TaskDescription, Vocabularies, dict[str, Te
 def _check(description: TaskDescription, listed: Any) -> None:
     """Raise ValueError for values that no task has; AttributeError if there are no labels."""
     read, labels = description.read, description.labels
-    names = {"learned": listed["learned"], "pretrained": listed["pretrained"]}
-    for name, value in {**names, "labels": labels.get("labels", []), "tags": labels.get("tags", [])}.items():
-        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise ValueError(f"{WORDS_FILE if name in names else TASK_FILE} has no list of names under {name!r}")
+    for value in (listed["learned"], listed["pretrained"], labels.get("labels", []), labels.get("tags", [])):
+        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+            raise ValueError(f"{value!r:.40} is no list of names")
     if type(listed["pretrained_dim"]) is not int or not 0 <= listed["pretrained_dim"] <= LARGEST_DIM:
         raise ValueError(f"{WORDS_FILE} has the pretrained_dim {listed['pretrained_dim']!r:.40}")
-    for name, mapping in (("label_map", description.label_map), ("columns", read.columns)):
+    for mapping in (description.label_map, read.columns):
         if not isinstance(mapping, dict) or not all(isinstance(value, str) for value in mapping.values()):
-            raise ValueError(f"{TASK_FILE} has an invalid {name}")
-    if not isinstance(read.format, str | None) or not isinstance(read.delimiter, str | None):
+            raise ValueError(f"{mapping!r:.40} is no mapping of names")
+    if not isinstance(read.format, str | None):
         raise ValueError(f"{TASK_FILE} does not say how files are read")
-
-
-def read_json(path: Path) -> Any:
-    """Read a JSON file that a run wrote."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} could not be read: {first_line(error)}.") from error
 
 
 class Task:
@@ -238,9 +237,18 @@ class Task:
     @property
     def targets(self) -> frozenset[str]:
         """The labels or tags to predict, and their names before --map-label; empty for scores and answers."""
+        return frozenset((*self.labels, *self.description.label_map))
+
+    @property
+    def read(self) -> ReadSettings:
+        """How the training data were read."""
+        return self.description.read
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels or tags that are predicted; empty for scores, answers and senses."""
         labels = self.description.labels
-        named = {str(label) for label in labels.get("tags") or labels.get("labels") or ()}
-        return frozenset(named | set(self.description.label_map))
+        return list(labels.get("tags") or labels.get("labels") or ())
 
     @property
     def sense_entries(self) -> frozenset[str]:
@@ -250,7 +258,7 @@ class Task:
 
     def tokenize(self, text: str) -> list[Word]:
         """Return the words of a text with their offsets, split like those of training."""
-        return self.description.read.tokenizer(self.family)(text)
+        return self.read.tokenizer(self.family)(text)
 
     def predict(self, items: Iterable[Any]) -> list[Any]:
         """Return the prediction of each item, such as a TagPrediction or LabelPrediction, in their order.
@@ -268,28 +276,17 @@ class Task:
         self._predictor.warn_of_unknown(examples, "given")
         return self._predictor.score(examples, list(self.predict_examples(examples)))
 
-    def read_examples(
-        self,
-        data: Data,
-        *,
-        format: str | None = None,
-        text_column: str | None = None,
-        label_column: str | None = None,
-        columns: Mapping[str, str] | None = None,
-        header: bool | None = None,
-        encoding: str = "utf-8",
-    ) -> list[Any]:
-        """Read labelled data like those of training, unless the format differs or options say otherwise."""
-        source = to_source(data, self.family, "the data")
-        asked = ReadSettings(format, text_column, label_column, columns or {}, header, encoding)
-        trained, label_map = self.description.read, self.description.label_map
-        return read_examples(source, self.family, asked, label_map, trained=trained)[0]
+    def read_examples(self, data: Data, read: ReadSettings | None = None) -> list[Any]:
+        """Read labelled data like those of training, unless the format differs or `read` says otherwise."""
+        source, trained = to_source(data, self.family, "the data"), self.read
+        label_map = self.description.label_map
+        return read_examples(source, self.family, read or ReadSettings(), label_map, trained=trained)[0]
 
     def read_items(self, items: Iterable[Any]) -> list[Any]:
         """Return the examples that `predict` builds from its items; InputError for an item of another form."""
         if isinstance(items, str | bytes):
             raise InputError("predict takes a list of items; put the one text in a list.")
-        tokenizer = self.description.read.tokenizer(self.family)
+        tokenizer = self.read.tokenizer(self.family)
         return [self._predictor.family.from_python(item, tokenizer) for item in items]
 
     def texts(self, example: Any) -> tuple[Words, ...]:
@@ -310,16 +307,12 @@ class Task:
     def to_json(self, example: Any, prediction: Any) -> dict[str, Any]:
         """Return a prediction as a JSON object; spans of a text have their characters, half-open, beside words."""
         text = example.record if isinstance(example.record, str) else None
+        if isinstance(prediction, TagPrediction):
+            return describe_tags(prediction, text)
         values: dict[str, Any] = {} if text is None else {"input": text}
         if text is None and hasattr(example, "words"):
             values["words"] = example.words
-        values |= dataclasses.asdict(prediction)
-        if isinstance(prediction, TagPrediction):
-            words = [] if text is None else self.tokenize(text)
-            values["spans"] = [{"type": name, "start": start, "end": end} for name, start, end in prediction.spans]
-            for span in values["spans"] if words else ():
-                span["characters"] = (words[span["start"]].start, words[span["end"] - 1].end)
-        return values
+        return {**values, **dataclasses.asdict(prediction)}
 
 
 def describe(folder: str | Path) -> dict[str, Any]:
@@ -360,7 +353,7 @@ class RecentLayers:
         return self._layers[words]
 
 
-def load(
+def load_task(
     folder: str | Path,
     *,
     bilm: str | Path | Elmo | None = None,
@@ -369,13 +362,7 @@ def load(
     num_threads: int | None = None,
     local_files_only: bool = False,
 ) -> Task:
-    """Open a trained task.
-
-    `bilm` says where its biLM is now, if not where it was in training, or is the opened model, which several
-    tasks may share; it must be the same one. `precision` is that of the biLM, else the one of training; `device`
-    is where the biLM runs. `num_threads` are those of the biLM, as for Elmo.from_pretrained, and of the task's own
-    network, which uses one if they are not given.
-    """
+    """Open the folder of a trained task; the arguments are those of taggers.load."""
     folder = Path(folder)
     description, words, weights = read_task(folder)
     settings, reference = description.settings, description.bilm

@@ -24,6 +24,7 @@ import torch
 from torch import nn
 
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
+from elmo.checkpoint.location import read_json
 from elmo.checkpoint.open import read_tokenization
 from elmo.checkpoint.source import DEFAULT_MODEL
 from elmo.errors import CheckpointError, ConfigError, InputError, first_line
@@ -32,11 +33,11 @@ from elmo.layer import ElmoLayer, LayerMixes
 from elmo.model import Elmo
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.progress import StatusBar
-from elmo.tasks.data import Data, absolute_path, list_files, store_records, to_source
 from elmo.tasks.families import Labels
+from elmo.tasks.families.networks import Batcher, BilmShape, Vocabularies, WordList, choose_words
 from elmo.tasks.families.pooled import choose_ngrams
 from elmo.tasks.fit import FitState, Predictor, Watcher, fit, limit_threads
-from elmo.tasks.networks import Batcher, BilmShape, Vocabularies, WordList, choose_words
+from elmo.tasks.readers.records import Data, absolute_path, list_files, store_records, to_source
 from elmo.tasks.settings import TaskInputs, TaskOptions, TaskSettings, find_family, make_settings
 from elmo.tasks.shared_inputs import SharedInputs
 from elmo.tasks.task import (
@@ -47,8 +48,7 @@ from elmo.tasks.task import (
     Task,
     TaskDescription,
     build_network,
-    load,
-    read_json,
+    load_task,
     write_task,
 )
 
@@ -87,7 +87,7 @@ class TaskResult:
 
     def load(self) -> Task:
         """Open the trained task."""
-        return load(self.folder)
+        return load_task(self.folder)
 
 
 def train(
@@ -118,7 +118,7 @@ def train(
     inputs, chosen = resolve_inputs(train, kind, dev, test, model, settings, options)
     check_new(Path(output))
     with TaskReport(chosen.fit.num_epochs, shown=progress) as report:
-        return train_task(report.open(inputs), chosen, Path(output), watcher=report.watcher(), is_new=True)
+        return train_task(report.open(inputs), chosen, Path(output), watcher=report, is_new=True)
 
 
 def resume(output: str | Path, *, progress: bool = False) -> TaskResult:
@@ -128,7 +128,7 @@ def resume(output: str | Path, *, progress: bool = False) -> TaskResult:
     if is_done(folder):
         return finish(folder)
     with TaskReport(settings.fit.num_epochs, shown=progress) as report:
-        return train_task(report.open(inputs), settings, folder, watcher=report.watcher())
+        return train_task(report.open(inputs), settings, folder, watcher=report)
 
 
 def resolve_inputs(
@@ -194,7 +194,7 @@ def train_task(
         for run in runs:
             states.append(run.fit(folder, watcher))
             if len(runs) > 1:
-                watcher.on_choice(f"{run.network_kind}: dev {run.metric} {states[-1].best_score:.2f}")
+                watcher.say(f"{run.network_kind}: dev {run.metric} {states[-1].best_score:.2f}")
         run, state = runs[0], states[0]
         # Few dev examples cannot tell networks apart: the other must be better by half a standard error.
         if len(runs) > 1 and states[1].best_score > state.best_score + 25 / math.sqrt(runs[1].num_dev):
@@ -289,7 +289,7 @@ class _Run:
         words = self._settings.words
         texts = [text for example in self._train for text in self._shared.family.texts(example)]
         if is_pooled:
-            return Vocabularies(choose_ngrams(texts), pretrained, 0), None
+            return Vocabularies(choose_ngrams(texts) if words.kinds else learned, pretrained, 0), None
         if "learned" in words.kinds:
             learned = choose_words(texts, min_count=words.min_count)
         if "pretrained" in words.kinds:
@@ -538,12 +538,11 @@ def _hash_file(path: str) -> str:
 # --- progress
 
 
-class TaskReport:
+class TaskReport(Watcher):
     """A bar on a terminal or in a notebook, else a line now and then; the scores of epochs always."""
 
     def __init__(self, num_epochs: int, *, shown: bool = True) -> None:
-        self._num_epochs, self._shown = num_epochs, shown
-        self._bar = StatusBar(1, shown=shown)
+        self._num_epochs, self._shown, self._bar = num_epochs, shown, StatusBar(1, shown=shown)
         self._name, self._phase, self._started = "", 0, time.monotonic()
 
     def __enter__(self) -> "TaskReport":
@@ -553,37 +552,41 @@ class TaskReport:
     def __exit__(self, *error: object) -> None:
         self._bar.__exit__(*error)
 
-    def watcher(self, name: str = "") -> Watcher:
-        """Return what a run calls; `name` begins its lines."""
+    def begin(self, name: str) -> "TaskReport":
+        """Report on a run whose lines begin with its name."""
         self._name, self._phase = name, 0
-        return Watcher(self._on_batch, self._on_epoch, lambda line: self.say(f"{self._name}{line}"))
+        return self
 
     def open(self, inputs: TaskInputs) -> SharedInputs:
         """Read the examples, say what was decided about them, and return the inputs of the runs to report on."""
-        shared = SharedInputs(inputs, on_words=self._on_words)
-        self.say(*shared.splits.notes)
+        shared = SharedInputs(inputs, on_words=self.on_words)
+        for note in shared.splits.notes:
+            self.say(note)
         return shared
 
-    def say(self, *lines: str) -> None:
-        """Print lines that stay above the bar."""
-        for line in lines if self._shown else ():
-            self._bar.say(line)
+    def say(self, line: str) -> None:
+        """Print a line that stays above the bar."""
+        if self._shown:
+            self._bar.say(f"{self._name}{line}")
 
-    def _on_words(self, done: int, total: int) -> None:
+    def on_words(self, done: int, total: int) -> None:
+        """Show how many words the biLM has encoded."""
         self._show(-1, done, total, f"biLM layers: {done:,} of {total:,} words", "left")
 
-    def _on_batch(self, epoch: int, done: int, total: int) -> None:
+    def on_batch(self, epoch: int, done: int, total: int) -> None:
+        """Show how far an epoch is."""
         name = f"{self._name}epoch {epoch} of at most {self._num_epochs}"
         self._show(epoch, done, total, f"{name}: batch {done:,} of {total:,}", "left in this epoch")
 
-    def _on_epoch(self, record: dict[str, Any]) -> None:
+    def on_epoch(self, record: dict[str, Any]) -> None:
+        """Print the scores of an epoch."""
         listed = ", ".join(f"{name} {value:.2f}" for name, value in record["dev"].items())
         best = ", the best so far" if record["best"] else ""
         seconds = time.monotonic() - self._started
         at_most = timedelta(seconds=round(seconds * (self._num_epochs - record["epoch"])))
         self.say(
-            f"{self._name}epoch {record['epoch']}: loss {record['loss']:.4f}, dev {listed}{best} "
-            f"({seconds:.1f} s; at most {at_most} more)"
+            f"epoch {record['epoch']}: loss {record['loss']:.4f}, dev {listed}{best} ({seconds:.1f} s; at most "
+            f"{at_most} more)"
         )
 
     def _show(self, phase: int, done: int, total: int, text: str, of_what: str) -> None:

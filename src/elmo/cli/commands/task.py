@@ -1,4 +1,4 @@
-"""`elmo task train|evaluate|predict`: ELMo in a task of the user's own."""
+"""`elmo tag`: a ready-made tagger. `elmo task train|evaluate|predict`: ELMo in a task of the user's own."""
 
 import dataclasses
 import json
@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import tee
+from itertools import islice, tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -22,18 +22,21 @@ from elmo.extras import require
 from elmo.files.durable import output_file
 from elmo.files.sources import STDIN, Lines, check_text
 from elmo.heap import reuse_large_blocks
+from elmo.tasks.examples import locate_words
 from elmo.tasks.settings import DEFAULT_CACHE_BYTES, DEFAULTS, ReadSettings, TaskOptions, TaskSettings
 
 if TYPE_CHECKING:
-    from elmo.tasks import TaskResult
+    from elmo.tasks import Tagger, Task, TaskResult
 
 GIGABYTE = 2**30
-VARIANTS, NUM_SEEDS = "baseline,top,learned,tuned", 3
+SENTENCES_AT_ONCE = 256
+NUM_SEEDS = 3
+_COMPARE_FLAGS = ("--variants", "--encoder", "--seeds", "--fractions", "--keep-runs")
 _QUIET_TAGS = ("O", "PUNCT", ".", ",", ":")
 _WIDEST_COLUMN = 30
 _SHOWN = {name: "depends on the family" for changes in DEFAULTS.values() for name in changes}
 
-TaskFolder = Annotated[str, argument("TASK", "A folder that `elmo task train` wrote.")]
+TaskFolder = Annotated[str, argument("TASK", "A folder that `elmo task train` wrote, or a name such as en-pos.")]
 BilmPlace = Annotated[
     str | None, option("--bilm MODEL", "Where the task's biLM is now, if not where it was in training.")
 ]
@@ -76,6 +79,53 @@ class ReadOptions:
         return {**named, "columns": read_pairs(self.column, "--column")}
 
 
+def tag(
+    inputs: options.Rows = None,
+    text: options.Texts = None,
+    task: str = option(
+        "--task NAME", "entities or pos, for the language of the text; or en-pos and the like.", "entities"
+    ),
+    column: options.Column = None,
+    precision: options.PrecisionChoice = None,
+    threads: options.Threads = None,
+    as_json: bool = option("--json", "Print one line of JSON per sentence, with character offsets.", False),
+) -> None:
+    """Print the entities or the parts of speech of a text, one line per sentence, by a ready-made tagger.
+
+    \b
+    Examples:
+      elmo tag "Ada Lovelace was born in London"
+      elmo tag "The bank raised its rates" --task pos
+      elmo tag 我来到北京大学 --json
+    """
+    from elmo.cli.text_input import TextInput
+    from elmo.corpus.rows import Columns
+    from elmo.files.rows import to_json
+    from elmo.tasks.taggers import Tagger, choose_tagger, load
+
+    tagger, rows = None, iter(TextInput(inputs, text, columns=Columns(column)))
+    while window := [row.content for row in islice(rows, SENTENCES_AT_ONCE)]:
+        if tagger is None:
+            words = (word for content in window for word in ([content] if isinstance(content, str) else content))
+            tagger = cast(Tagger, load(choose_tagger(task, words), precision=precision, num_threads=threads))
+        examples = tagger.read_items(window)
+        for example, prediction in zip(examples, tagger.predict_examples(examples), strict=True):
+            print(to_json(tagger.to_json(example, prediction)) if as_json else _mark_tags(example, prediction))
+
+
+def _mark_tags(example: Any, prediction: Any) -> str:
+    """Return a sentence with its spans as [New York](location), or its words as York/PROPN."""
+    words = list(prediction.words)
+    if not any(tag == "O" or tag.startswith("B-") for tag in prediction.tags):
+        return " ".join(f"{word}/{tag}" for word, tag in zip(words, prediction.tags, strict=True))
+    text = example.record or " ".join(words)
+    offsets = locate_words(words, text)
+    for name, start, end in reversed(prediction.spans):
+        first, last = offsets[start][0], offsets[end - 1][1]
+        text = f"{text[:first]}[{text[first:last]}]({name}){text[last:]}"
+    return text
+
+
 def train(
     context: typer.Context,
     family: str | None = argument(
@@ -96,9 +146,13 @@ def train(
     compare: bool = option("--compare", "Train variants on the same seeds and print a table.", False),
     variants: str = option(
         "--variants NAMES",
-        "Variants of --compare: baseline, top, learned, concat, output, both, context_mix, context_concat, tuned; "
-        "for classification also tfidf and pooled.",
-        VARIANTS,
+        "Variants of --compare: baseline, top, learned, concat, output, both, context_mix, context_concat, tuned, "
+        "encoder; for classification also tfidf and pooled.",
+        "",
+        shown="baseline, learned, and tfidf and encoder where they are possible",
+    ),
+    encoder: str | None = option(
+        "--encoder NAME", "Hugging Face encoder of the variant encoder.", None, shown="MiniLM if it is installed"
     ),
     seeds: int = option("--seeds N", "Number of seeds of --compare, from --seed on.", NUM_SEEDS, min=1),
     fractions: str = option(
@@ -124,7 +178,9 @@ def train(
 
     reuse_large_blocks()
     named = [flag for flag in _given_flags(context) if flag not in ("--resume", "--json", "--threads")]
-    of_compare = [flag for flag in named if flag in ("--variants", "--seeds", "--fractions", "--keep-runs")]
+    of_compare = [
+        flag for flag in named if flag in ("--variants", "--encoder", "--seeds", "--fractions", "--keep-runs")
+    ]
     if not compare and of_compare:
         raise InputError(f"{', '.join(of_compare)} belongs to --compare; give that too, or leave it out.")
     if resume is not None:
@@ -149,6 +205,7 @@ def train(
         tuple(name.strip() for name in variants.split(",") if name.strip()),
         tuple(range(first, first + seeds)),
         _read_fractions(fractions),
+        encoder,
     )
     with resumable():
         rows = tasks.compare(train, comparison=comparison, keep_runs=keep_runs, **files)
@@ -217,6 +274,15 @@ def _report(result: "TaskResult", *, as_json: bool) -> None:
     )
 
 
+def _open(task: str, command: str, **options: Any) -> "Task | Tagger":
+    """Open a task; a ready-made tagger needs no torch."""
+    from elmo.tasks.taggers import list_taggers, load
+
+    if task not in list_taggers():
+        require("torch", "tasks", f"elmo task {command}")
+    return load(task, **options)
+
+
 def evaluate(
     task: TaskFolder,
     file: Annotated[str, argument("FILE", "Labelled examples; - is standard input.")],
@@ -234,12 +300,8 @@ def evaluate(
     Example:
       elmo task evaluate tagger test.conllu
     """
-    require("torch", "tasks", "elmo task evaluate")
-    from elmo.tasks import load
-
-    reading = read.to_dict()
-    opened = load(task, bilm=bilm, precision=precision, device=device, num_threads=threads)
-    examples = opened.read_examples(file, **reading)
+    opened = _open(task, "evaluate", bilm=bilm, precision=precision, device=device, num_threads=threads)
+    examples = opened.read_examples(file, ReadSettings(**read.to_dict()))
     scores = opened.evaluate(examples)
     if as_json:
         print(json.dumps({"num_examples": len(examples), **scores}))
@@ -276,8 +338,6 @@ def predict(
       elmo task predict tagger untagged.conllu --output tagged.conllu
       echo '{"text": "a great film"}' | elmo task predict sentiment
     """
-    require("torch", "tasks", "elmo task predict")
-    from elmo.tasks import load
     from elmo.tasks.readers import open_input
 
     if text and file is not None:
@@ -288,11 +348,11 @@ def predict(
     if output is not None and not text and path != STDIN and output.exists() and output.samefile(path):
         raise InputError(f"{path} is both input and output; give --output another name.")
     asked = ReadSettings(**read.to_dict())
-    opened = load(task, bilm=bilm, precision=precision, device=device, num_threads=threads)
+    opened = _open(task, "predict", bilm=bilm, precision=precision, device=device, num_threads=threads)
     if not text and path == STDIN and sys.stdin is not None and sys.stdin.isatty():
         print("elmo: reading standard input; write one sentence per line, then Ctrl-D.", file=sys.stderr)
     reader, detected = open_input(
-        Lines(path, texts=text) if text else path, opened.family, opened.description.read, asked,
+        Lines(path, texts=text) if text else path, opened.family, opened.read, asked,
         known=opened.targets, sense_entries=opened.sense_entries,
     )  # fmt: skip
     ahead, examples = tee(reader)

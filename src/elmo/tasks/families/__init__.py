@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from elmo.layer import LayerMixes
 from elmo.tasks.examples import Words
-from elmo.tasks.networks import Batcher, Encoder
+from elmo.tasks.families.networks import Batcher, Encoder
 from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import Tokenizer
 
@@ -70,11 +70,8 @@ class Family:
         """Return all scores, in percent."""
         raise NotImplementedError
 
-    def from_python(self, item: Any, tokenizer: Tokenizer, **origin: Any) -> Any:
-        """Build an example without a target from a value of a program; InputError if it is none.
-
-        `origin` is the place and the record of an example that a reader builds.
-        """
+    def from_python(self, item: Any, tokenizer: Tokenizer) -> Any:
+        """Build an example without a target from a value of a program; InputError if it is none."""
         raise NotImplementedError
 
 

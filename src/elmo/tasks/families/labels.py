@@ -4,7 +4,6 @@ A pair may have a number instead of a label, and a text labels of the phrases in
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,10 +11,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.errors import InputError
-from elmo.tasks.examples import LabelledText, MarkedPair, SentencePair, Span, Words
+from elmo.tasks.examples import (
+    LabelledText,
+    LabelPrediction,
+    MarkedPair,
+    ScorePrediction,
+    SentencePair,
+    Span,
+    Words,
+)
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
-from elmo.tasks.metrics import score_labels, score_numbers, score_relations
-from elmo.tasks.networks import (
+from elmo.tasks.families.networks import (
     AttentionPooling,
     Batcher,
     attend,
@@ -25,26 +31,12 @@ from elmo.tasks.networks import (
     pool_ranges,
     span_mask,
 )
+from elmo.tasks.metrics import score_labels, score_numbers, score_relations
 from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import Tokenizer, read_sentence
 
 MAX_DISTANCE = 30
 POSITION_DIM = 10
-
-
-@dataclass(frozen=True)
-class LabelPrediction:
-    """The most probable label, and the probability of each."""
-
-    label: str
-    probabilities: dict[str, float]
-
-
-@dataclass(frozen=True)
-class ScorePrediction:
-    """A number on the scale of the training data."""
-
-    score: float
 
 
 class _LabelNetwork(TaskNetwork):
@@ -155,8 +147,8 @@ class _Classification(Family):
     ) -> dict[str, float]:
         return score_labels([example.label or "" for example in examples], [found.label for found in predictions])
 
-    def from_python(self, item: Any, tokenizer: Tokenizer, **origin: Any) -> LabelledText:
-        return LabelledText(tuple(read_sentence(item, tokenizer)), None, **origin)
+    def from_python(self, item: Any, tokenizer: Tokenizer) -> LabelledText:
+        return LabelledText(tuple(read_sentence(item, tokenizer)), None)
 
 
 class _PairNetwork(_LabelNetwork):
@@ -241,11 +233,11 @@ class _Pairs(Family):
         numbers = [prediction.score for prediction in predictions if isinstance(prediction, ScorePrediction)]
         return score_numbers([float(example.target or 0) for example in examples], numbers)
 
-    def from_python(self, item: Any, tokenizer: Tokenizer, **origin: Any) -> SentencePair:
+    def from_python(self, item: Any, tokenizer: Tokenizer) -> SentencePair:
         if not isinstance(item, tuple | list) or len(item) != 2:
             raise InputError(f"{item!r:.60} is not a pair of sentences, such as ('A man runs', 'Someone moves').")
         first, second = (tuple(read_sentence(sentence, tokenizer)) for sentence in item)
-        return SentencePair(first, second, None, **origin)
+        return SentencePair(first, second, None)
 
 
 class _RelationNetwork(_LabelNetwork):
@@ -293,12 +285,12 @@ class _Relations(Family):
         gold = [example.label or "" for example in examples]
         return score_relations(gold, [found.label for found in predictions])
 
-    def from_python(self, item: Any, tokenizer: Tokenizer, **origin: Any) -> MarkedPair:
+    def from_python(self, item: Any, tokenizer: Tokenizer) -> MarkedPair:
         if not isinstance(item, str):
             raise InputError(
                 f"{item!r:.60} is not a text with marks, such as 'the <e1>arm</e1> of a <e2>chair</e2>'."
             )
-        return MarkedPair.parse(item, None, tokenizer, **origin)
+        return MarkedPair.parse(item, None, tokenizer)
 
 
 FAMILIES = {"classification": _Classification(), "pairs": _Pairs(), "relations": _Relations()}

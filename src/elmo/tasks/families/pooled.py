@@ -16,11 +16,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from elmo.tasks.examples import LabelledText, Words
+from elmo.extras import require
+from elmo.tasks.examples import LabelledText, LabelPrediction, Words
 from elmo.tasks.families import Labels, TaskNetwork
-from elmo.tasks.families.labels import LabelPrediction
-from elmo.tasks.metrics import import_package
-from elmo.tasks.networks import Batcher, BilmShape, WordList
+from elmo.tasks.families.networks import Batcher, BilmShape, WordList
 
 Array = npt.NDArray[np.float32]
 MAX_NGRAMS = 30_000
@@ -86,7 +85,7 @@ class PooledClassifier(TaskNetwork):
         ids = {label: number for number, label in enumerate(self._labels)}
         targets = np.array([ids[str(example.label)] for example in examples])
         folds = _cut_folds(targets, seed)
-        threads = import_package("threadpoolctl", "scikit-learn")
+        threads = require("threadpoolctl", "tasks", "This classifier")
         with threads.threadpool_limits(torch.get_num_threads(), user_api="blas"):
             fitted = {
                 columns: _fit_block(block, targets, len(ids), folds, seed) for columns, block in blocks.items()
@@ -126,7 +125,7 @@ class PooledClassifier(TaskNetwork):
             columns += numbers.keys()
             values += [1 + math.log(count) for count in numbers.values()]
         shape = (len(examples), self.idf.shape[0])
-        sparse = import_package("scipy.sparse", "scipy")
+        sparse = require("scipy.sparse", "tasks", "This classifier")
         return layers, sparse.csr_array((np.array(values, dtype=np.float32), (rows, columns)), shape=shape)
 
     def _learn_scales(self, layers: Array, counts: Any) -> None:
@@ -241,7 +240,7 @@ def _fit_logistic(
         total = strength * float(loss) + 0.5 * float((values[: dim * num_labels] ** 2).sum())
         return total / len(targets), gradient.ravel().astype(np.float64) / len(targets)
 
-    found = import_package("scipy.optimize", "scipy").minimize(
+    found = require("scipy.optimize", "tasks", "This classifier").minimize(
         loss_and_gradient, np.zeros((dim + 1) * num_labels), jac=True, method="L-BFGS-B",
         options={"maxiter": _MAX_STEPS, "gtol": _TOLERANCE},
     )  # fmt: skip

@@ -1,7 +1,6 @@
 """Question answering: a question and a passage -> the piece of the passage that answers it, or none."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -9,10 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.errors import InputError
-from elmo.tasks.examples import Question, Words
+from elmo.tasks.examples import AnswerPrediction, Question, Words
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
-from elmo.tasks.metrics import score_answers
-from elmo.tasks.networks import (
+from elmo.tasks.families.networks import (
     VERY_LOW,
     AttentionPooling,
     Batcher,
@@ -20,17 +18,9 @@ from elmo.tasks.networks import (
     masked_softmax,
     pool_max,
 )
+from elmo.tasks.metrics import score_answers
 from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import Tokenizer
-
-
-@dataclass(frozen=True)
-class AnswerPrediction:
-    """The answer, the character of the passage where it starts, and its probability; no answer is "" at 0."""
-
-    text: str
-    start: int
-    probability: float
 
 
 class _AnswerNetwork(TaskNetwork):
@@ -153,13 +143,13 @@ class _QuestionAnswering(Family):
     ) -> dict[str, float]:
         return score_answers([example.answers for example in examples], [found.text for found in predictions])
 
-    def from_python(self, item: Any, tokenizer: Tokenizer, **origin: Any) -> Question:
+    def from_python(self, item: Any, tokenizer: Tokenizer) -> Question:
         is_pair = isinstance(item, tuple | list) and len(item) == 2
         if not is_pair or not all(isinstance(text, str) for text in item):
             raise InputError(f"{item!r:.60} is not (question, passage), two strings.")
         if not item[1].strip():
             raise InputError("The passage is empty, so no piece of it can be the answer.")
-        return Question.parse(item[0], item[1], [], tokenizer, **origin)
+        return Question.parse(item[0], item[1], [], tokenizer)
 
 
 FAMILIES = {"question_answering": _QuestionAnswering()}

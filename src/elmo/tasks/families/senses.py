@@ -7,7 +7,6 @@ that a sense had and takes the nearest.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,20 +14,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.errors import InputError
-from elmo.tasks.examples import SenseSentence, SenseTarget, entry_of
+from elmo.tasks.examples import SensePrediction, SenseSentence, SenseTarget, entry_of
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
-from elmo.tasks.networks import VERY_LOW, Batcher, pool_mean, span_mask
+from elmo.tasks.families.networks import VERY_LOW, Batcher, pool_mean, span_mask
 from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import Tokenizer, read_sentence
 
 _EXAMPLES_AT_ONCE = 32
-
-
-@dataclass(frozen=True)
-class SensePrediction:
-    """The key of each target of a sentence; None for a lemma that neither training nor WordNet's index has."""
-
-    keys: tuple[str | None, ...]
 
 
 class _SenseNetwork(TaskNetwork):
@@ -149,7 +141,7 @@ class _Senses(Family):
         total = max(1, total)
         return {"f1": 100 * right / total, "first_sense": 100 * first_right / total, "known": 100 * known / total}
 
-    def from_python(self, item: Any, tokenizer: Tokenizer, **origin: Any) -> SenseSentence:
+    def from_python(self, item: Any, tokenizer: Tokenizer) -> SenseSentence:
         if not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[1], tuple | list):
             raise InputError(f"{item!r:.60} is not (sentence, [(start, end, lemma, pos), …]).")
         words = tuple(read_sentence(item[0], tokenizer))
@@ -161,7 +153,7 @@ class _Senses(Family):
                     f"{target!r:.60} is not (start, end, lemma, pos) of a sentence of {len(words)} words."
                 )
             targets.append(SenseTarget(str(number), (target[0], target[1]), target[2], target[3], None))
-        return SenseSentence(words, tuple(targets), **origin)
+        return SenseSentence(words, tuple(targets))
 
 
 FAMILIES = {"senses": _Senses()}

@@ -1,36 +1,22 @@
 """Tagging: one tag per word. Where tags mark spans, a CRF makes them fit together."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.tasks.examples import TaggedSentence, Words
+from elmo.tasks.examples import TaggedSentence, TagPrediction
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
-from elmo.tasks.metrics import SEGMENTATION, score_labels, score_spans, tag_spans
-from elmo.tasks.networks import Batcher
+from elmo.tasks.families.networks import Batcher
+from elmo.tasks.metrics import SEGMENTATION, score_labels, score_spans
 from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import Tokenizer, read_sentence
 
 _OUTSIDE, _PREFIXES = "O", tuple("BIMELSU")  # of IOB, IOB2, IOBES, BMES and BILOU
 _OPEN, _CONTINUING = ("B", "I", "M"), ("I", "M", "E", "L")
 _FORBIDDEN = -1e4
-
-
-@dataclass(frozen=True)
-class TagPrediction:
-    """The words of a sentence and the tag of each."""
-
-    words: Words
-    tags: Words
-
-    @property
-    def spans(self) -> list[tuple[str, int, int]]:
-        """The spans that the tags mark: type, start and end, half-open ranges of words."""
-        return [(kind, first, last + 1) for kind, first, last in tag_spans(self.tags)]
 
 
 class _Tagger(TaskNetwork):
@@ -166,8 +152,8 @@ class _Tagging(Family):
         accuracy = score_labels([tag for row in gold for tag in row], [tag for row in tags for tag in row])
         return {**score_spans(gold, tags), **accuracy} if labels["marks_spans"] else accuracy
 
-    def from_python(self, item: Any, tokenizer: Tokenizer, **origin: Any) -> TaggedSentence:
-        return TaggedSentence(tuple(read_sentence(item, tokenizer)), None, **origin)
+    def from_python(self, item: Any, tokenizer: Tokenizer) -> TaggedSentence:
+        return TaggedSentence(tuple(read_sentence(item, tokenizer)), None)
 
 
 FAMILIES = {"tagging": _Tagging()}

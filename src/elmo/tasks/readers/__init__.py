@@ -1,25 +1,24 @@
 """Files of examples: which format a file has, and the reader of it.
 
 The format is what the user says, else what the ending of the name says, else what the content cannot be mistaken
-for (JSON, CoNLL-U, trees, …). A labelled file without any of these is a table, or CoNLL for tags; a file to
-predict is plain text, unless its rows have labels that the task knows.
+for (JSON, CoNLL-U, trees, …). Without any of these, a labelled file is a table, or CoNLL for tags, and a file to
+predict is plain text.
 """
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from elmo.errors import InputError
 from elmo.files.sources import STDIN, Lines
-from elmo.tasks.data import FILE_ADVICE, read_folders, read_parquet
 from elmo.tasks.examples import Reader
-from elmo.tasks.readers.columns import COLUMN_NAMES
 from elmo.tasks.readers.conll import ConllReader, looks_like_conllu
 from elmo.tasks.readers.datasets import SemevalReader, SquadReader, TreeReader, WsdReader
 from elmo.tasks.readers.plain_text import PlainTextReader
+from elmo.tasks.readers.records import FILE_ADVICE, read_folders, read_parquet
 from elmo.tasks.readers.tables import TREC_LINE, Table, TableKind, TableReader
 from elmo.tasks.settings import TARGETS, ReadSettings, Records, Source
 
@@ -84,7 +83,7 @@ def open_reader(
     detected, tokenizer = replace(settings, format=format), settings.tokenizer(family)
     if isinstance(source, Records) or format not in ("text", "conll", "conllu", *_DATASETS):
         kind = "json" if isinstance(source, Records) else cast(TableKind, format)
-        reader = TableReader(Table(source, kind, settings), family, settings, labelled=labelled)
+        reader = TableReader(Table(source, kind, settings.header), family, settings, labelled=labelled)
         detected = replace(reader.settings, format=format)
     elif format == "text":
         reader = PlainTextReader(source, family, tokenizer, sense_entries=sense_entries)
@@ -136,29 +135,28 @@ class _Utf8Lines(Lines):
             raise InputError(f"{before}; name its encoding, as in --encoding latin-1.") from error
 
 
-def detect_format(
-    lines: Lines, family: str, *, trained: ReadSettings | None = None, known: Collection[str] = ()
-) -> str:
-    """Return the format of a labelled file or, with how the training data were `trained`, of one to predict.
-
-    `known` are the labels or tags of the trained task.
-    """
-    if trained is not None and lines.path == lines.GIVEN:
+def detect_format(lines: Lines, family: str, *, labelled: bool = True) -> str:
+    """Return the format of a file; one that is not `labelled`, to be predicted, may be plain text."""
+    if not labelled and lines.path == lines.GIVEN:
         return "text"
     ahead = [line for line in lines.peek(_NUM_LINES) if line.strip()]
     if not ahead:
-        raise InputError(f"{lines.name} is empty; {'' if trained is None else 'text or '}examples were expected.")
+        raise InputError(f"{lines.name} is empty; {'' if labelled else 'text or '}examples were expected.")
     format = SUFFIXES.get(lines.suffix)
     if format in (None, "conll") and family == "tagging" and looks_like_conllu(ahead):
         return "conllu"
     format = format or _detect_json(ahead, family) or _detect_dataset(ahead, family)
     if format is not None:
         return format
-    if trained is not None:
-        return _detect_input(lines.name, ahead, family, trained, known)
-    if family == "tagging":
-        return "conll"
-    return "tsv" if all("\t" in line for line in ahead) else "csv"
+    if labelled:
+        has_tabs = all("\t" in line for line in ahead)
+        return "conll" if family == "tagging" else "tsv" if has_tabs else "csv"
+    if min(line.count("\t") for line in ahead) > (family in ("pairs", "question_answering")):
+        raise InputError(
+            f"{lines.name}: {ahead[0]!r:.60} has tabs, so it may be text or a row of columns; say which with "
+            f"--format text or --format {'conll' if family == 'tagging' else 'tsv'}."
+        )
+    return "text"
 
 
 def _detect_json(ahead: Sequence[str], family: str) -> str | None:
@@ -182,39 +180,6 @@ def _detect_dataset(ahead: Sequence[str], family: str) -> str | None:
     if family == "classification" and all(re.match(r"\(\S+ +(\(.*|[^\s()]+)\)$", line.strip()) for line in ahead):
         return "trees"
     return "trec" if family == "classification" and all(map(TREC_LINE.match, ahead)) else None
-
-
-def _detect_input(
-    name: str, ahead: Sequence[str], family: str, trained: ReadSettings, known: Collection[str]
-) -> str:
-    """Return the format of training if the rows have the names or the targets of its columns, else "text".
-
-    Text with tabs in every line is refused, unless the tab is between the two texts of a line.
-    """
-    if trained.format in ("csv", "tsv", "jsonl", "json", "parquet") and family != "tagging":
-        delimiter = trained.delimiter or next((each for each in "\t,;|" if each in ahead[0]), ",")
-        rows = [[cell.strip().strip('"') for cell in line.split(delimiter)] for line in ahead]
-        format, role = "tsv" if delimiter == "\t" else "csv", TARGETS[family]
-        names = {name.lower() for name in trained.columns.values() if not name.isdecimal()} | COLUMN_NAMES
-        if len(rows) > 1 and trained.header is not False and names.intersection(cell.lower() for cell in rows[0]):
-            return format
-        column = trained.columns.get(role, "")
-        if trained.header is False and column.isdecimal() and len({len(row) for row in rows}) == 1:
-            targets = [row[int(column) - 1] for row in rows if len(row) >= int(column)]
-            if targets and all(target in known for target in targets):
-                return format
-    if trained.format == "conll" and len(ahead) > 1:
-        cells = [line.split() for line in ahead if not line.startswith(("#", "-DOCSTART-"))]
-        is_tagged = all(len(row) > 1 and (row[-1] in known or row[-1] in PLACEHOLDERS) for row in cells)
-        if is_tagged and len({len(row) for row in cells}) == 1:
-            return "conll"
-    if min(line.count("\t") for line in ahead) > (family in ("pairs", "question_answering")):
-        table = "conll" if family == "tagging" else "tsv"
-        raise InputError(
-            f"{name}: {ahead[0]!r:.60} has tabs, so it may be text or a row of columns; say which with --format "
-            f"text or --format {table}."
-        )
-    return "text"
 
 
 # --- input of a trained task
@@ -246,40 +211,30 @@ def open_input(
     asked = asked.with_columns(family)
     opened = _open_source(source, asked) if isinstance(source, str) else source
     format = asked.format
+    is_table = bool(asked.columns) or asked.header is not None
     if isinstance(opened, Lines) and format is None:
-        format = detect_format(opened, family, trained=trained, known=known)
-        if format == "text" and (asked.columns or asked.header is not None):
-            format = detect_format(opened, family) if opened.path != opened.GIVEN else format
-    if format == "text" and (asked.columns or asked.header is not None):
+        format = detect_format(opened, family, labelled=is_table and opened.path != opened.GIVEN)
+    if format == "text" and is_table:
         raise InputError("--column and --header are for tables, but the input is plain text.")
-    settings = _adapt(trained, format, asked)
-    reader = open_reader(opened, family, settings, labelled=False, sense_entries=sense_entries)
-    _check_targets(reader.reader, opened.name, TARGETS.get(family, ""), known, asked.columns)
+    reader = open_reader(
+        opened, family, _adapt(trained, format, asked), labelled=False, sense_entries=sense_entries
+    )
+    if TARGETS.get(family) not in asked.columns:
+        _check_targets(reader.reader, TARGETS.get(family, ""), known)
     return reader
 
 
 def _adapt(trained: ReadSettings, format: str | None, asked: ReadSettings) -> ReadSettings:
     if format != trained.format:
-        return replace(
-            trained, format=format, columns=asked.columns, header=asked.header, delimiter=None, num_columns=None,
-            encoding=asked.encoding,
-        )  # fmt: skip
+        return replace(trained, format=format, columns=asked.columns, header=asked.header, encoding=asked.encoding)
     kept = {role: name for role, name in trained.columns.items() if name not in asked.columns.values()}
     header = trained.header if asked.header is None else asked.header
     return replace(trained, columns={**kept, **asked.columns}, header=header, encoding=asked.encoding)
 
 
-def _check_targets(reader: Reader, name: str, role: str, known: Collection[str], given: Mapping[str, str]) -> None:
-    """Raise InputError if predictions would overwrite an unnamed column, most of which holds something else."""
-    if isinstance(reader, ConllReader) and "word" not in given and reader.num_columns > 1:
-        words = reader.first_words
-        if all(word.isdecimal() for word in words):
-            raise InputError(
-                f"{name}: column {reader.columns['word']} should hold the words, but it holds numbers only "
-                f"({', '.join(words[:3])}); name the column of the words with --text-column NUMBER, or write "
-                "--format text if each line is a sentence."
-            )
-    targets = [] if role in given else [(place, value.strip()) for place, value in reader.first_targets()]
+def _check_targets(reader: Reader, role: str, known: Collection[str]) -> None:
+    """Raise InputError if predictions would replace an unnamed column, most of which holds something else."""
+    targets = [(place, value.strip()) for place, value in reader.first_targets()]
     foreign = [(place, value) for place, value in targets if value not in known and value not in PLACEHOLDERS]
     if known and 2 * len(foreign) > len(targets):
         place, value = foreign[0]

@@ -12,7 +12,8 @@ from elmo.tasks.settings import TARGETS
 if TYPE_CHECKING:
     from elmo.tasks.readers.tables import Table
 
-MOST_NAME_WORDS = 4
+_MOST_NAME_WORDS = 4
+_NAME_LIKE = re.compile(r"[^\W\d][\w.:#/-]{0,39}")
 # The names of columns in public data sets, in lower case.
 _LABELS = (
     "label", "labels", "gold_label", "class", "category", "target", "sentiment", "topic", "intent", "emotion",
@@ -72,6 +73,22 @@ COLUMN_NAMES = frozenset(name for roles in ROLES.values() for role in roles for 
 )
 
 
+def is_header(first: list[str], later: list[list[str]]) -> bool:
+    """Return whether a row names columns: usual names, or short single words above columns of text."""
+    names = [cell.strip() for cell in first]
+    if len(set(names)) != len(names) or any(len(name.split()) > _MOST_NAME_WORDS for name in names):
+        return False
+    columns = list(zip(*(row for row in later if len(row) == len(first)), strict=True))
+    if any(name in map(str.strip, column) for name, column in zip(names, columns, strict=False)):
+        return False
+    if any(name.lower() in COLUMN_NAMES for name in names):
+        return True
+    return all(_NAME_LIKE.fullmatch(name.replace(" ", "_")) for name in names) and any(
+        len(name.split()) == 1 and sum(len(cell.split()) for cell in column) > 2 * len(column)
+        for name, column in zip(names, columns, strict=False)
+    )
+
+
 def find_columns(
     table: "Table", family: str, given: Mapping[str, str], *, labelled: bool, prefers_scores: bool = False
 ) -> dict[str, str]:
@@ -79,30 +96,36 @@ def find_columns(
 
     With `prefers_scores`, the target of a pair is a number if the table has both.
     """
-    roles = ROLES[family]
-    known_roles = [role.name for role in roles]
-    if unknown := [name for name in given if name not in known_roles]:
-        known = ", ".join(known_roles)
-        raise InputError(f"--column {unknown[0]}=…: there is no such role; {family} has {known}.")
+    roles = {role.name: role for role in ROLES[family]}
+    if unknown := [name for name in given if name not in roles]:
+        raise InputError(f"--column {unknown[0]}=…: there is no such role; {family} has {', '.join(roles)}.")
     if len(set(given.values())) < len(given):
         raise InputError(f"--column: {', '.join(given)} cannot all be read from {', '.join(given.values())}.")
     lower = {name.lower().strip(): name for name in reversed(table.names)}
-    found = _find_given(table, family, given, lower, labelled=labelled)
-    _find_pair(family, lower, found)
-    for role in roles:
+    columns = {}
+    for role_name, name in given.items():
+        actual = _find_name(table, name, lower)
+        if actual is None and (labelled or role_name != TARGETS[family]):
+            raise InputError(
+                f"{table.name} has no column {name!r} for the {role_name}; it has {', '.join(table.names)}."
+            )
+        columns[role_name] = actual or name
+    if family == "pairs" and not {"first", "second"} & columns.keys():
+        pair = next((pair for pair in _PAIRS if lower.keys() >= set(pair)), ())
+        columns |= {role: lower[name] for role, name in zip(("first", "second"), pair, strict=False)}
+    for role in roles.values():
         usual = _SCORES if prefers_scores and role.name == "label" else role.usual
-        if role.name not in found and (match := _find_usual(usual, lower, found.values())) is not None:
-            found[role.name] = match
-    _find_by_content(table, family, found, labelled=labelled)
-    for role in roles:
-        is_needed = role.needed and (labelled or role.name != TARGETS[family])
-        if role.name not in found and is_needed:
+        if role.name not in columns and (match := _find_usual(usual, lower, columns.values())) is not None:
+            columns[role.name] = match
+    _find_by_content(table, family, columns, labelled=labelled)
+    for role in roles.values():
+        if role.name not in columns and role.needed and (labelled or role.name != TARGETS[family]):
             row = ", ".join(f"{name}={value!r:.30}" for name, value in table.first_rows[0].fields.items())
             raise InputError(
                 f"{table.name}: no column was found for the {role.name}; its first row is {row}. Name the column "
                 f"with {_flag_of(role.name, family)}."
             )
-    return found
+    return columns
 
 
 def _flag_of(role: str, family: str) -> str:
@@ -118,20 +141,6 @@ def get_field(fields: Mapping[str, Any], name: str) -> Any:
     outer, dot, inner = name.partition(".")
     nested = fields.get(outer) if dot else None
     return get_field(nested, inner) if isinstance(nested, dict) else None
-
-
-def _find_given(
-    table: "Table", family: str, given: Mapping[str, str], lower: Mapping[str, str], *, labelled: bool
-) -> dict[str, str]:
-    found = {}
-    for role, name in given.items():
-        actual = _find_name(table, name, lower)
-        if actual is None and (labelled or role != TARGETS[family]):
-            raise InputError(
-                f"{table.name} has no column {name!r} for the {role}; it has {', '.join(table.names)}."
-            )
-        found[role] = name if actual is None else actual
-    return found
 
 
 def _find_name(table: "Table", name: str, lower: Mapping[str, str]) -> str | None:
@@ -155,31 +164,22 @@ def _find_usual(usual: Sequence[str], lower: Mapping[str, str], taken: Collectio
     return next((actual for name in usual for actual, words in fitting.items() if name in words), None)
 
 
-def _find_pair(family: str, lower: Mapping[str, str], found: dict[str, str]) -> None:
-    if family != "pairs" or "first" in found or "second" in found:
-        return
-    for first, second in _PAIRS:
-        if first in lower and second in lower:
-            found.update(first=lower[first], second=lower[second])
-            return
-
-
-def _find_by_content(table: "Table", family: str, found: dict[str, str], *, labelled: bool) -> None:
-    rows, free = table.first_rows, [name for name in table.names if name not in found.values()]
+def _find_by_content(table: "Table", family: str, columns: dict[str, str], *, labelled: bool) -> None:
+    """Take the columns with the longest texts for texts, and that with the fewest distinct values for labels."""
+    rows, free = table.first_rows, [name for name in table.names if name not in columns.values()]
     texts = {"classification": ["text"], "relations": ["text"], "pairs": ["first", "second"]}.get(family, [])
-    texts = [role for role in texts if role not in found]
-    if texts and family == "relations":
+    texts = [role for role in texts if role not in columns]
+    if family == "relations":
         chosen = [name for name in free if any("<e1>" in str(row.fields.get(name)) for row in rows)][:1]
     else:
         chosen = sorted(free, key=lambda name: -_mean_words(rows, name))[: len(texts)]
-    for role, name in zip(texts, sorted(chosen, key=table.names.index), strict=False):
-        found[role] = name
-    free = [name for name in free if name not in found.values()]
-    if labelled and "label" in {role.name for role in ROLES[family]} and "label" not in found and free:
-        # The column with the fewest distinct values, but more than one and none empty; of equals, the last.
+    columns |= zip(texts, sorted(chosen, key=table.names.index), strict=False)
+    free = [name for name in free if name not in columns.values()]
+    if labelled and TARGETS[family] == "label" and "label" not in columns and free:
+        # More than one value and none empty; of equals, the last.
         varied = [name for name in free if _num_distinct(rows, name) > 1]
         whole = [name for name in varied if all(row.fields.get(name) not in (None, "") for row in rows)]
-        found["label"] = min(reversed(whole or varied or free), key=lambda name: _num_distinct(rows, name))
+        columns["label"] = min(reversed(whole or varied or free), key=lambda name: _num_distinct(rows, name))
 
 
 def _mean_words(rows: Sequence[Record], name: str) -> float:

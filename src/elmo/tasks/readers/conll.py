@@ -43,7 +43,6 @@ class ConllReader(Reader):
         self._word = self._index(columns.get("word", "form" if is_conllu else self._guess_word()), "word")
         self._tag = self._index(columns.get("tag", "upos" if is_conllu else self._guess_tag()), "tag")
         self.columns = {"word": str(self._word + 1), "tag": str(self._tag + 1)}
-        self.is_positional = not is_conllu  # columns of CoNLL-U have names
 
     def _guess_word(self) -> str:
         """Return the first column, or the second if the first numbers the words of a sentence."""
@@ -90,11 +89,6 @@ class ConllReader(Reader):
             yield self._sentence(block, first)
         else:
             self._rest = block
-
-    @property
-    def first_words(self) -> list[str]:
-        """The words of the first rows, which are not consumed."""
-        return [cells[self._word] for cells in self._ahead if self._word < len(cells)]
 
     def first_targets(self) -> list[tuple[str, str]]:
         """Return the tags that the first rows already have."""

@@ -10,7 +10,16 @@ from typing import Any
 
 from elmo.errors import InputError
 from elmo.files.sources import Lines, Place
-from elmo.tasks.examples import Question, Reader, SenseSentence, SenseTarget, SentencePair, TaggedSentence
+from elmo.tasks.examples import (
+    LabelledText,
+    MarkedPair,
+    Question,
+    Reader,
+    SenseSentence,
+    SenseTarget,
+    SentencePair,
+    TaggedSentence,
+)
 from elmo.text.sentence_input import Tokenizer
 
 PAIR_SEPARATORS = ("\t", "|||")
@@ -62,10 +71,16 @@ class PlainTextReader(Reader):
     def _example(self, line: str, place: Place) -> Any:
         if self._family == "senses":
             return self._senses(line, place)
-        item = self._halves(line, *_HALVES[self._family]) if self._family in _HALVES else line
-        from elmo.tasks.families import choose_family  # their networks need torch, other readers do not
-
-        return choose_family(self._family).from_python(item, self._tokenizer, place=place, record=line)
+        if self._family == "tagging":
+            return TaggedSentence(self._words(line), None, place=place, record=line)
+        if self._family == "classification":
+            return LabelledText(self._words(line), None, place=place, record=line)
+        if self._family == "relations":
+            return MarkedPair.parse(line, None, self._tokenizer, place, line)
+        first, second = self._halves(line, *_HALVES[self._family])
+        if self._family == "pairs":
+            return SentencePair(self._words(first), self._words(second), None, place=place, record=line)
+        return Question.parse(first, second, [], self._tokenizer, place, record=line)
 
     def _halves(self, line: str, what: str, instance: str) -> tuple[str, str]:
         separator = next((each for each in PAIR_SEPARATORS if each in line), "\t")
@@ -119,7 +134,7 @@ class PlainTextReader(Reader):
 def prediction_rows(example: Any, prediction: Any) -> list[tuple[str, ...]]:
     """Return rows for people: (word, tag) of each word, else the prediction, its probability and the text."""
     if isinstance(example, TaggedSentence):
-        return list(zip(example.words, prediction.tags, strict=True))
+        return list(zip(prediction.words, prediction.tags, strict=True))
     texts = _record_cells(example)
     if isinstance(example, SenseSentence):
         return [

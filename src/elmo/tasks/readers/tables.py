@@ -1,6 +1,6 @@
 """CSV, TSV, JSON, TREC lines and records -> the examples of a family, and examples back to rows with predictions.
 
-Columns of a table without a header are named by number, from 1.
+Columns of a table without a header are named by number, from 1. columns.py finds which one has which role.
 """
 
 import csv
@@ -11,47 +11,36 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 from elmo.errors import InputError
 from elmo.files.rows import Record, read_cells, read_json_array, read_json_lines
 from elmo.files.sources import BrokenRow, Lines, Place
 from elmo.tasks.examples import LabelledText, MarkedPair, Question, Reader, SentencePair, TaggedSentence
-from elmo.tasks.readers.columns import COLUMN_NAMES, MOST_NAME_WORDS, find_columns, get_field
+from elmo.tasks.readers.columns import find_columns, get_field, is_header
 from elmo.tasks.settings import TARGETS, ReadSettings, Records
 from elmo.text.tokenize import split_on_spaces
 
 TableKind: TypeAlias = Literal["csv", "tsv", "jsonl", "json", "trec"]
-RowT = TypeVar("RowT", Record, tuple[int, list[str]])
 ROWS_LOOKED_AT = 200
-_DELIMITERS = (",", ";", "\t", "|")
 TREC_LINE = re.compile(r"([A-Z]{2,}):(\S+) (.+)")  # LABEL:sublabel text
-_NAME_LIKE = re.compile(r"[^\W\d][\w.:#/-]{0,39}")
 
 
 class Table:
     """Records of a table, one by one; `first_rows` are known before."""
 
-    def __init__(self, source: Lines | Records, kind: TableKind, settings: ReadSettings) -> None:
-        """The header and the delimiter of CSV are detected unless `settings` state them."""
+    def __init__(self, source: Lines | Records, kind: TableKind, header: bool | None) -> None:
+        """Whether there is a `header` is detected if it is None, and so is the delimiter of CSV."""
         self._source, self.kind, self.name = source, kind, source.name
         self.is_json = kind in ("json", "jsonl")
-        self.delimiter = "\t" if kind == "tsv" else settings.delimiter
-        self.has_header = False
-        self._num_written = 0
-        rows = self._read(settings.header)
+        self.delimiter, self.has_header, self._num_written = "\t", False, 0
+        rows = self._read(header)
         self.first_rows = list(itertools.islice(rows, ROWS_LOOKED_AT))
         if not self.first_rows:
             where = " below its first one, which is taken for the names of the columns" if self.has_header else ""
             raise InputError(f"{self.name} has no rows{where}; a table of examples was expected.")
         self.names = list(dict.fromkeys(name for row in self.first_rows for name in row.fields))
         self._rows = itertools.chain(self.first_rows, rows)
-        most = settings.num_columns
-        if most is not None and self.is_positional and len(self.names) > most:  # the end of a text would be lost
-            raise InputError(
-                f"{self.name}, line 1: {len(self.names)} columns, but the table that training read has {most}; "
-                f"put quotes around a text that holds {self.delimiter!r}."
-            )
 
     def __iter__(self) -> Iterator[Record]:
         return self._rows
@@ -78,11 +67,9 @@ class Table:
             fields = _with_field(fields, name, value)
         if not self.is_json:
             return self._format([str(fields.get(name, "")) for name in self.names])
-        text = json.dumps(fields, ensure_ascii=False)
         self._num_written += 1
-        if self.kind == "jsonl":
-            return text + "\n"
-        return text if self._num_written == 1 else ",\n" + text
+        text = json.dumps(fields, ensure_ascii=False)
+        return text + "\n" if self.kind == "jsonl" else text if self._num_written == 1 else ",\n" + text
 
     def end(self) -> str:
         """Return what closes an array."""
@@ -94,7 +81,7 @@ class Table:
         if self.kind == "tsv":
             return "\t".join(cells) + "\n"
         text = io.StringIO()
-        csv.writer(text, delimiter=self.delimiter or ",", lineterminator="\n").writerow(cells)
+        csv.writer(text, delimiter=self.delimiter, lineterminator="\n").writerow(cells)
         return text.getvalue()
 
     def _read(self, header: bool | None) -> Iterator[Record]:
@@ -109,30 +96,28 @@ class Table:
 
     def _read_trec(self, lines: Lines) -> Iterator[Record]:
         self.has_header = True  # the columns have names, which are not written
-        for line in lines:
+        for line in filter(str.strip, lines):
             match = TREC_LINE.match(line)
-            if match is None and line.strip():
+            if match is None:
                 raise lines.fail(f"{line!r:.60} is not LABEL:sublabel text, as TREC's questions are.")
-            if match is not None:
-                yield Record(lines.number, dict(zip(("label", "sublabel", "text"), match.groups(), strict=True)))
+            yield Record(lines.number, dict(zip(("label", "sublabel", "text"), match.groups(), strict=True)))
 
-    def _unbroken(self, rows: Iterator[RowT | BrokenRow]) -> Iterator[RowT]:
+    def _unbroken(self, rows: Iterator[Any]) -> Iterator[Any]:
         for row in rows:
             if isinstance(row, BrokenRow):
                 raise row.to_error(self.name)
             yield row
 
     def _read_separated(self, source: Lines, header: bool | None) -> Iterator[Record]:
-        if self.delimiter is None:
+        if self.kind == "csv":
             self.delimiter = _find_delimiter(source.peek(ROWS_LOOKED_AT))
-        lines = (line + "\n" for line in source)
-        cells_of_rows = self._unbroken(read_cells(lines, self.delimiter, quoted=self.kind == "csv"))
-        rows = (row for row in cells_of_rows if any(cell.strip() for cell in row[1]))
+        cells_of_rows = read_cells((line + "\n" for line in source), self.delimiter, quoted=self.kind == "csv")
+        rows = (row for row in self._unbroken(cells_of_rows) if any(cell.strip() for cell in row[1]))
         ahead = list(itertools.islice(rows, ROWS_LOOKED_AT + 1))
         if not ahead:
             raise InputError(f"{self.name} is empty; a table of examples was expected.")
         first = ahead[0][1]
-        self.has_header = _is_header(first, [cells for _, cells in ahead[1:]]) if header is None else header
+        self.has_header = is_header(first, [cells for _, cells in ahead[1:]]) if header is None else header
         names = first if self.has_header else [str(number) for number in range(1, len(first) + 1)]
         if len(set(names)) != len(names):
             raise InputError(f"{self.name}, line 1: two columns have the same name in {names!r:.80}.")
@@ -148,7 +133,7 @@ class Table:
 def _find_delimiter(lines: list[str]) -> str:
     """Return the delimiter that cuts all the first rows into the same number of cells, the most cells first."""
     best, most = ",", 1
-    for delimiter in _DELIMITERS:
+    for delimiter in (",", ";", "\t", "|"):
         try:
             rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
         except csv.Error:
@@ -157,25 +142,6 @@ def _find_delimiter(lines: list[str]) -> str:
         if len(counts) == 1 and max(counts) > most:
             best, most = delimiter, max(counts)
     return best
-
-
-def _is_header(first: list[str], later: list[list[str]]) -> bool:
-    """Return whether a row names columns: usual names, or short single words above columns of text."""
-    names = [cell.strip() for cell in first]
-    if len(set(names)) != len(names) or any(len(name.split()) > MOST_NAME_WORDS for name in names):
-        return False
-    columns = list(zip(*(row for row in later if len(row) == len(first)), strict=True))
-    values = [{cell.strip() for cell in column} for column in columns]
-    if any(name in column for name, column in zip(names, values, strict=False)):
-        return False
-    if any(name.lower() in COLUMN_NAMES for name in names):
-        return True
-    if not all(_NAME_LIKE.fullmatch(name.replace(" ", "_")) for name in names):
-        return False
-    return bool(columns) and any(
-        len(name.split()) == 1 and sum(len(cell.split()) for cell in column) > 2 * len(column)
-        for name, column in zip(names, columns, strict=True)
-    )
 
 
 def _with_field(fields: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
@@ -195,7 +161,6 @@ class TableReader(Reader):
         self.columns = find_columns(
             table, family, settings.columns, labelled=labelled, prefers_scores=pair_target == "score"
         )
-        self.is_positional = table.is_positional
         self._target = self.columns.get(TARGETS[family])
         targets = [get_field(row.fields, self._target or "") for row in table.first_rows] if labelled else []
         has_integers = settings.integer_labels
@@ -207,34 +172,26 @@ class TableReader(Reader):
             on_spaces = all(map(self._is_split_already, table.first_rows))
         # A file of the same kind is read in the same way, even if detection would differ.
         self.settings = replace(
-            settings,
-            format=table.kind,
-            header=None if table.is_json else table.has_header,
-            pair_target=pair_target,
-            split_on_spaces=on_spaces,
-            integer_labels=has_integers,
-            delimiter=table.delimiter if table.is_positional else None,
-            num_columns=len(table.names) if table.is_positional else None,
-        )
+            settings, format=table.kind, header=None if table.is_json else table.has_header,
+            pair_target=pair_target, split_on_spaces=on_spaces, integer_labels=has_integers,
+        )  # fmt: skip
         self._tokenizer = self.settings.tokenizer(family)
 
     def __iter__(self) -> Iterator[Any]:
         if "sentence" in self.columns:
-            yield from map(self._tagged_rows, self._sentences())
-            return
-        yield from map(self._example, self.table)
+            return map(self._tagged_rows, self._sentences())
+        return map(self._example, self.table)
 
     def first_targets(self) -> list[tuple[str, str]]:
         """Return the targets of the first rows if nothing but their position says that they are."""
-        if not self.is_positional or self._target is None:
+        if not self.table.is_positional or self._target is None:
             return []
         rows = self.table.first_rows
         return [(str(self.table.place(row)), str(get_field(row.fields, self._target) or "")) for row in rows]
 
     def begin(self) -> str:
         """Return the header, with the target's column even if the input had none."""
-        if self._target is None:
-            self._target = TARGETS[self._family]
+        self._target = self._target or TARGETS[self._family]
         if self._target not in self.table.names and not self.table.is_json:
             self.table.names.append(self._target)
         return self.table.begin()
@@ -249,8 +206,8 @@ class TableReader(Reader):
         if self.settings.integer_labels and self.table.is_json and str(target).removeprefix("-").isdecimal():
             target = int(target)  # --map-label may have given it a name
         if isinstance(get_field(example.record.fields, self._target), dict):  # answers as on the hub
-            found = [(prediction.text, prediction.start)] if prediction.text else []
-            target = {"text": [text for text, _ in found], "answer_start": [start for _, start in found]}
+            is_found = bool(prediction.text)
+            target = {"text": [prediction.text] * is_found, "answer_start": [prediction.start] * is_found}
         changes: dict[str, Any] = {self._target: target}
         if "start" in self.columns:
             changes[self.columns["start"]] = prediction.start
@@ -288,9 +245,7 @@ class TableReader(Reader):
         value = self._field(record, "label")
         if value is None or (not self._labelled and value == ""):
             return None
-        if not str(value).strip():
-            raise self._fail(record, "the label is empty; add it, or remove the example.")
-        if isinstance(value, list | dict):
+        if isinstance(value, list | dict) or not str(value).strip():
             raise self._fail(record, f"the label is {value!r:.60}; a name or a number was expected.")
         return str(value).strip()
 
@@ -310,25 +265,21 @@ class TableReader(Reader):
     def _tagged_rows(self, rows: list[Record]) -> TaggedSentence:
         words = tuple(str(self._field(row, "word")).strip() for row in rows)
         tags = [self._field(row, "tag") for row in rows]
-        if self._labelled and (empty := next((row for row, tag in zip(rows, tags, strict=True) if not tag), None)):
-            raise self._fail(empty, "the tag is empty; add it, or remove the sentence.")
+        if self._labelled and not all(tags):
+            raise self._fail(rows[[bool(tag) for tag in tags].index(False)], "the tag is empty; add it.")
         known = tuple(map(str, tags)) if all(tags) else None
         return TaggedSentence(words, known, place=self.table.place(rows[0]), record=rows)
-
-    def _tagged(self, record: Record) -> TaggedSentence:
-        words, tags = self._words(record, "word"), self._field(record, "tag")
-        if isinstance(tags, str):
-            tags = tags.split()
-        if tags is not None and (not isinstance(tags, list) or (self._labelled and len(tags) != len(words))):
-            count = f"{len(tags)} tags" if isinstance(tags, list) else f"{tags!r:.40}"
-            raise self._fail(record, f"{count} for {len(words)} words; one tag per word was expected.")
-        known = None if tags is None else tuple(map(str, tags))
-        return TaggedSentence(words, known, place=self.table.place(record), record=record)
 
     def _example(self, record: Record) -> Any:
         family, place = self._family, self.table.place(record)
         if family == "tagging":
-            return self._tagged(record)
+            words, tags = self._words(record, "word"), self._field(record, "tag")
+            tags = tags.split() if isinstance(tags, str) else tags
+            if tags is not None and (not isinstance(tags, list) or (self._labelled and len(tags) != len(words))):
+                count = f"{len(tags)} tags" if isinstance(tags, list) else f"{tags!r:.40}"
+                raise self._fail(record, f"{count} for {len(words)} words; one tag per word was expected.")
+            known = None if tags is None else tuple(map(str, tags))
+            return TaggedSentence(words, known, place=place, record=record)
         if family == "question_answering":
             question, passage = str(self._field(record, "question")), str(self._field(record, "passage"))
             answers = self._answers(record)
@@ -374,11 +325,10 @@ class TableReader(Reader):
 
 
 def _target_of(prediction: Any, *, is_json: bool) -> Any:
-    if (tags := getattr(prediction, "tags", None)) is not None:
-        return list(tags) if is_json else " ".join(tags)
-    score = getattr(prediction, "score", None)
-    if score is not None:
-        return round(score, 4)
+    if hasattr(prediction, "tags"):
+        return list(prediction.tags) if is_json else " ".join(prediction.tags)
+    if hasattr(prediction, "score"):
+        return round(prediction.score, 4)
     return prediction.label if hasattr(prediction, "label") else prediction.text
 
 

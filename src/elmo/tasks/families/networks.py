@@ -70,11 +70,11 @@ def read_pretrained(
 ) -> tuple[WordList, npt.NDArray[np.float32]]:
     """Return the vectors of the data's words and of the file's first ones, after rows for padding and unknown.
 
-    The file is text as GloVe or word2vec write it, or word2vec's .bin, which gensim reads if it is installed.
+    The file is text as GloVe or word2vec write it.
     """
     wanted = {word for words in sentences for word in words}
     wanted |= {word.lower() for word in wanted}
-    found = _read_binary(path, wanted, num_kept) if path.suffix == ".bin" else _read_text(path, wanted, num_kept)
+    found = _read_text(path, wanted, num_kept)
     words = sorted(found)
     vectors = np.stack([found[word] for word in words])
     unknown = vectors.mean(axis=0)
@@ -97,21 +97,6 @@ def _read_text(path: Path, wanted: set[str], num_kept: int) -> Vectors:
     if dim < 1:
         raise InputError(f"{path} is not a file of word vectors; a word and its numbers per line were expected.")
     return read_word_vectors(path, wanted.union(first), dim)
-
-
-def _read_binary(path: Path, wanted: set[str], num_kept: int) -> Vectors:
-    try:
-        from gensim.models import KeyedVectors
-    except ImportError as error:
-        raise InputError(
-            f"{path} is a binary file of word vectors, which gensim reads; install gensim or give a text file."
-        ) from error
-    try:
-        vectors = KeyedVectors.load_word2vec_format(str(path), binary=True)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path} could not be read as word2vec's binary format: {error}.") from error
-    keys = [key for number, key in enumerate(vectors.index_to_key) if number < num_kept or key in wanted]
-    return {key: np.asarray(vectors[key], dtype=np.float32) for key in keys}
 
 
 @dataclass(frozen=True)

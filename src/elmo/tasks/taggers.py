@@ -1,0 +1,211 @@
+"""The ready-made taggers of parts of speech and entities, in English and Chinese; they need no torch.
+
+A tagger is one small file in models/taggers: a mix of the layers of a packaged model, two convolutions over
+three words, a linear layer, and the transitions of a CRF. recipes/taggers trains them.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+
+from elmo.checkpoint.checkpoint import fingerprint
+from elmo.checkpoint.source import MODELS_FOLDER, choose_model
+from elmo.errors import CheckpointError, InputError, first_line
+from elmo.extras import require
+from elmo.model import Elmo
+from elmo.tasks.examples import TaggedSentence, TagPrediction, Words, describe_tags
+from elmo.tasks.metrics import score_labels, score_spans
+from elmo.tasks.readers import open_reader
+from elmo.tasks.settings import ReadSettings
+from elmo.text.sentence_input import read_sentence
+from elmo.text.tokenize import Word
+
+if TYPE_CHECKING:
+    from elmo.tasks import Task
+
+Array = npt.NDArray[np.float32]
+TAGGERS_FOLDER = MODELS_FOLDER / "taggers"
+TASKS = ("entities", "pos")
+SENTENCES_AT_ONCE = 256
+
+
+def list_taggers() -> list[str]:
+    """Return the names of the ready-made taggers, such as en-entities."""
+    return sorted(path.stem for path in TAGGERS_FOLDER.glob("*.safetensors"))
+
+
+def choose_tagger(task: str, texts: Iterable[str]) -> str:
+    """Return the name of the tagger for a task, entities or pos, and the language of some texts."""
+    name = task if task in list_taggers() else f"{(choose_model(texts) or 'en-small').split('-')[0]}-{task}"
+    if name not in list_taggers():
+        raise InputError(f"There is no tagger {task!r}; choose {', '.join((*TASKS, *list_taggers()))}.")
+    return name
+
+
+def load(task: str | Path, *, bilm: str | Path | Elmo | None = None, **options: Any) -> "Task | Tagger":
+    """Open a ready-made tagger by its name, such as "en-entities", or the folder of a trained task.
+
+    `bilm` says where a task's biLM is now, if not where it was in training, or is the opened model, which several
+    tasks may share; it must be the same one. The options are those of Elmo.from_pretrained: `precision` (of a
+    folder: else that of training), `device`, `local_files_only`, and `num_threads`, which a task's own network has
+    too; it uses one if they are not given.
+    """
+    if str(task) in list_taggers() and not Path(task).exists():
+        return _open_tagger(str(task), bilm, options)
+    require("torch", "tasks", "A trained task")
+    opened: Task = import_module("elmo.tasks.task").load_task(task, bilm=bilm, **options)
+    return opened
+
+
+def open_taggers(models: Iterable[Elmo]) -> "dict[str, Tagger]":
+    """Open the ready-made taggers of opened models, by name."""
+    by_hash, taggers = {fingerprint(model): model for model in models}, {}
+    for name in list_taggers():
+        description, weights = _read_tagger(name)
+        if description["model_hash"] in by_hash:
+            taggers[name] = Tagger(name, description, weights, by_hash[description["model_hash"]])
+    return taggers
+
+
+def _open_tagger(name: str, bilm: str | Path | Elmo | None, options: dict[str, Any]) -> "Tagger":
+    description, weights = _read_tagger(name)
+    source = description["model"] if bilm is None else bilm
+    settings = {key: value for key, value in options.items() if value is not None}
+    model = source if isinstance(source, Elmo) else Elmo.from_pretrained(source, **settings)
+    if fingerprint(model) != description["model_hash"]:
+        raise CheckpointError(
+            f"The tagger {name} was trained with other weights than {source} has; leave out "
+            "bilm=, or train it again with recipes/taggers/run.py."
+        )
+    return Tagger(name, description, weights, model)
+
+
+def _read_tagger(name: str) -> tuple[dict[str, Any], dict[str, Array]]:
+    path = TAGGERS_FOLDER / f"{name}.safetensors"
+    try:
+        with safe_open(path, framework="numpy") as file:
+            weights = {key: file.get_tensor(key).astype(np.float32) for key in file.keys()}  # noqa: SIM118
+            return json.loads(file.metadata()["tagger"]), weights
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} is no tagger: {first_line(error)}; install the package again.") from error
+
+
+class Tagger:
+    """A ready-made tagger. Several threads may call it."""
+
+    family, sense_entries = "tagging", frozenset[str]()
+
+    def __init__(self, name: str, description: dict[str, Any], weights: dict[str, Array], model: Elmo) -> None:
+        """`description` says which tags there are, and on which data they were learned, how well."""
+        self.name, self.description, self.weights, self.elmo = name, description, weights, model
+        self.labels: list[str] = description["tags"]
+        if description["joins_words"]:
+            self.labels = sorted({_type_of(tag) for tag in self.labels})
+        self.read, self.targets = ReadSettings(), frozenset(self.labels)
+
+    def __repr__(self) -> str:
+        return f"Tagger({self.name}, {len(self.labels)} labels: {', '.join(self.labels[:5])}, …)"
+
+    def tokenize(self, text: str) -> list[Word]:
+        """Return the words of a text with their offsets; of Chinese, its characters."""
+        return self.elmo.tokenize(text)
+
+    def predict(self, items: Iterable[Any]) -> list[TagPrediction]:
+        """Return the tags of each item, a text or a list of words.
+
+        Parts of speech of a Chinese text come with its words, which the tagger finds too.
+        """
+        return list(self.predict_examples(self.read_items(items)))
+
+    def read_items(self, items: Iterable[Any]) -> list[TaggedSentence]:
+        """Return the sentences that `predict` reads; InputError for an item of another form."""
+        if isinstance(items, str | bytes):
+            raise InputError("predict takes a list of items; put the one text in a list.")
+        return [
+            TaggedSentence(
+                tuple(read_sentence(item, self.tokenize)), None, record=item if isinstance(item, str) else None
+            )
+            for item in items
+        ]
+
+    def read_examples(self, data: str | Path, read: ReadSettings | None = None) -> list[TaggedSentence]:
+        """Read labelled sentences: CoNLL, CoNLL-U or a table."""
+        return list(open_reader(str(data), self.family, read or ReadSettings()).reader)
+
+    def evaluate(self, data: Any) -> dict[str, float]:
+        """Return the scores, in percent, of a file of labelled words, or of read_examples."""
+        examples = self.read_examples(data) if isinstance(data, str | Path) else data
+        gold = [example.tags or () for example in examples]
+        predicted = [prediction.tags for prediction in self.predict_examples(examples)]
+        spans = score_spans(gold, predicted) if "O" in self.labels else {}
+        return {**spans, **score_labels(*([tag for row in rows for tag in row] for rows in (gold, predicted)))}
+
+    def texts(self, example: TaggedSentence) -> tuple[Words, ...]:
+        """Return the words of an example."""
+        return (example.words,)
+
+    def predict_examples(self, examples: Iterable[TaggedSentence]) -> Iterator[TagPrediction]:
+        """Yield the predictions of sentences in their order; memory is bounded."""
+        remaining = iter(examples)
+        while chunk := list(islice(remaining, SENTENCES_AT_ONCE)):
+            layers = self.elmo.embed([list(example.words) for example in chunk], layers="all")
+            for example, array in zip(chunk, layers, strict=True):
+                tags = self.tag_layers(np.asarray(array, dtype=np.float32)) if example.words else ()
+                yield (
+                    self._join(example, tags)
+                    if self.description["joins_words"]
+                    else TagPrediction(example.words, tags)
+                )
+
+    def to_json(self, example: TaggedSentence, prediction: TagPrediction) -> dict[str, Any]:
+        """Return a prediction as a JSON object; spans of a text have their characters, half-open, beside words."""
+        return describe_tags(prediction, example.record if isinstance(example.record, str) else None)
+
+    def tag_layers(self, layers: Array) -> Words:
+        """Return the tags of a sentence by its layers (L+1, T, 2D)."""
+        tags, weights = self.description["tags"], self.weights
+        mixed = np.tensordot(weights["mix"], layers, axes=1)
+        states = self._convolve(mixed, "filters0")
+        hidden = states + self._convolve(states, "filters1")
+        scores = np.asarray(hidden @ weights["scores"] + weights["scores_bias"], dtype=np.float32)
+        path = decode(scores, weights["transitions"], weights["first"], weights["last"])
+        return tuple(tags[number] for number in path)
+
+    def _convolve(self, states: Array, name: str) -> Array:
+        """Return the filters (3·D, H) over three words of (T, D), rectified."""
+        padded = np.pad(states, ((1, 1), (0, 0)))
+        windows = np.concatenate([padded[:-2], states, padded[2:]], axis=1)
+        filtered: Array = np.maximum(windows @ self.weights[name] + self.weights[f"{name}_bias"], 0)
+        return filtered
+
+    def _join(self, example: TaggedSentence, tags: Words) -> TagPrediction:
+        """Join characters to words where a text was given; words that were given keep the type of their tag."""
+        if not isinstance(example.record, str):
+            return TagPrediction(example.words, tuple(map(_type_of, tags)))
+        spans = TagPrediction(example.words, tags).spans
+        words = tuple("".join(example.words[start:end]) for _, start, end in spans)
+        return TagPrediction(words, tuple(name for name, _, _ in spans))
+
+
+def decode(scores: Array, transitions: Array, first: Array, last: Array) -> list[int]:
+    """Return the best sequence of tags by the scores (T, K) of words, (K, K) of pairs and (K,) of the ends."""
+    total, pointers = first + scores[0], []
+    for row in scores[1:]:
+        pairs = total[:, None] + transitions
+        pointers.append(pairs.argmax(axis=0))
+        total = pairs.max(axis=0) + row
+    path = [int((total + last).argmax())]
+    for pointer in reversed(pointers):
+        path.append(int(pointer[path[-1]]))
+    return path[::-1]
+
+
+def _type_of(tag: str) -> str:
+    return tag.partition("-")[2] or tag
