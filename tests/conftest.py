@@ -9,6 +9,7 @@ from pathlib import Path
 
 # Products of tiny models are done before a second thread has woken up; on a busy machine it wakes up late.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["ELMO_LANG"] = "en"  # whatever the locale of this machine
 
 import pytest
 

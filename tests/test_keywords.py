@@ -1,7 +1,8 @@
-"""Keywords of other libraries lead to ours."""
+"""Keywords and attributes of other libraries lead to ours."""
 
 import pytest
 
+from elmo.errors import InputError
 from elmo.keywords import explain_keywords
 
 
@@ -46,3 +47,14 @@ def test_a_correct_call_and_other_type_errors_pass_through():
         Model().fails(1)
     with pytest.raises(TypeError, match="positional"):
         Model().embed()
+
+
+def test_attributes_of_other_libraries_name_ours(tiny_model):
+    with pytest.raises(AttributeError, match="'Elmo' object has no attribute 'fill_mask'; use substitutes"):
+        _ = tiny_model.fill_mask
+    assert not hasattr(tiny_model, "no_such_thing")
+
+
+def test_a_mapping_is_not_a_list_of_sentences(tiny_model):
+    with pytest.raises(InputError, match="give a string or a list of sentences"):
+        tiny_model.encode({"a": "I went"})

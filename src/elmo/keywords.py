@@ -43,6 +43,26 @@ _FOREIGN = {
 }
 
 
+_FOREIGN_ATTRIBUTES = {
+    "tokenizer": "tokenize(text)",
+    "fill_mask": "substitutes('… [word] …')",
+    "perplexity": "score(sentences)",
+    "neighbors": "most_similar(text, texts), or elmo.analysis.find_neighbors",
+    "similarity_pairwise": "the diagonal of similarity(first, second)",
+    "encode_query": "encode(sentences)",
+    "encode_document": "encode(sentences)",
+    "get_embedding_dimension": "dim",
+    "parameters": "elmo.ElmoLayer(model), a torch module",
+    "half": "Elmo.from_pretrained(…, precision='int8')",
+}
+
+
+def describe_attribute(owner: str, name: str) -> str:
+    """Return the message for an attribute that is not there; for a name of another library, what to use here."""
+    hint = f"; use {_FOREIGN_ATTRIBUTES[name]}" if name in _FOREIGN_ATTRIBUTES else ""
+    return f"{owner!r} object has no attribute {name!r}{hint}."
+
+
 def explain_keywords(function: Callable[ParametersT, ResultT]) -> Callable[ParametersT, ResultT]:
     """Return the function, whose TypeError for an unknown keyword names the one that this package uses."""
     accepted = [

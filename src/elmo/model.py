@@ -29,7 +29,7 @@ from elmo.inference.scoring import SentenceScore, score_batches
 from elmo.inference.substitution import Substitute, find_run_substitutes, find_substitutes
 from elmo.inference.word_cache import DEFAULT_BYTES, CacheInfo
 from elmo.kernels.library import find_library
-from elmo.keywords import explain_keywords
+from elmo.keywords import describe_attribute, explain_keywords
 from elmo.progress import html_table, progress_bar
 from elmo.text.sentence_input import (
     Sentence,
@@ -272,6 +272,9 @@ class Elmo:
     def clear_cache(self) -> None:
         """Empty the word cache."""
         self.runtime.cache.clear()
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(describe_attribute("Elmo", name), name=name, obj=self)
 
     def __repr__(self) -> str:
         origin = self._checkpoint.origin
@@ -782,7 +785,7 @@ class Elmo:
             words = [[word.text for word in tokenizer(sentences)]]
         else:
             sentences = as_plain(sentences)
-            if isinstance(sentences, Iterable) and not isinstance(sentences, Sequence):
+            if isinstance(sentences, Iterable) and not isinstance(sentences, Sequence | Mapping):
                 sentences = list(sentences)
             words = read_sentences(sentences, tokenizer) if not isinstance(sentences, list) or sentences else []
         self.scripts.check(words)

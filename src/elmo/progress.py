@@ -14,6 +14,8 @@ from datetime import timedelta
 from html import escape
 from typing import TYPE_CHECKING, Protocol
 
+from elmo.language import translate
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -126,11 +128,11 @@ def progress_bar(
 
 def describe(done: int, unit: str, elapsed_seconds: float, done_bytes: int, num_bytes: int | None) -> str:
     """Return the count, the rate and, if the amount of input is known, the remaining time at that rate."""
-    text = f"{done:,} {unit}, {done / elapsed_seconds:,.0f}/s"
+    text = f"{done:,} {translate(unit)}, {done / elapsed_seconds:,.0f}/s"
     if num_bytes is None or not done_bytes:
         return text
     left = timedelta(seconds=round(elapsed_seconds / done_bytes * max(0, num_bytes - done_bytes)))
-    return f"{text}, {left} left"
+    return f"{text}, {translate(f'{left} left')}"
 
 
 def can_draw() -> bool:

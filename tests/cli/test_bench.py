@@ -39,7 +39,7 @@ def slow_clock(monkeypatch):
     """A clock that is 2, 4, 2, 4 ... milliseconds later each second time it is read."""
     steps = itertools.cycle([0.0, 0.002, 0.0, 0.004])
     clock = itertools.accumulate(steps)
-    module = importlib.import_module("elmo.cli.commands.bench")
+    module = importlib.import_module("elmo.cli.commands.measure")
     monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
 
 

@@ -51,12 +51,9 @@ def test_what_hdf5_cannot_hold_is_told(run: Run, tmp_path):
     model = Elmo.from_config(config, vocabulary=("<S>", "</S>", "<oov>", "bank"))
     model.save_pretrained(tmp_path / "in")
     answer = run("convert", tmp_path / "in", tmp_path / "out", "--to", "hdf5")
-    reason = "Not written, because HDF5 models have no place for it: "
     assert answer.out.splitlines() == [
         f"Wrote {tmp_path / 'out'}: options.json, vocab.txt, weights.hdf5.",
-        f"{reason}the softmax over 4 words.",
-        f"{reason}that words are cut to 20 characters.",
-        f"{reason}unknown_word = '<oov>'.",
+        "HDF5 has no place for these, so they were not written: unknown_word, words.max_word_length, softmax.",
     ]
 
 
@@ -70,7 +67,7 @@ def test_a_model_that_hdf5_has_no_name_for(run: Run, tmp_path):
 
 def test_a_folder_in_use_is_replaced_only_by_force(run: Run, model_folder, hdf5_folder, tmp_path):
     assert run("convert", model_folder, hdf5_folder).message() == (
-        f"{hdf5_folder} is not empty (it has options.json, weights.hdf5); give a new folder, or --force to "
+        f"{hdf5_folder} is not empty: it has options.json, weights.hdf5; give a new folder, or --force to "
         "replace the model in it."
     )
     assert names(hdf5_folder) == ["options.json", "weights.hdf5"]
@@ -84,8 +81,7 @@ def test_force_spares_what_is_no_model(run: Run, model_folder, tmp_path):
     for name in ("a.txt", "b.txt", "c.txt", "d.txt", "config.json"):
         (tmp_path / name).write_text("mine")
     assert run("convert", model_folder, tmp_path, "--force").message() == (
-        f"{tmp_path} has other files than a model (a.txt, b.txt, c.txt and more), so --force does not replace it; "
-        "give a new folder."
+        f"{tmp_path} is not empty: it has a.txt, b.txt, c.txt; give a new folder."
     )
     assert len(names(tmp_path)) == 5
 
@@ -107,7 +103,7 @@ def test_out_may_not_be_a_file_or_the_model_itself(run: Run, model_folder, hdf5_
     message = f"{tmp_path / 'file'} is a file; give a folder to write the model to."
     assert run("convert", model_folder, tmp_path / "file").message() == message
     for source in (hdf5_folder, hdf5_folder / "weights.hdf5"):
-        message = f"{hdf5_folder} is the folder of IN; give another folder to write to."
+        message = f"{hdf5_folder} is the folder of the model; give another folder to write to."
         assert run("convert", source, hdf5_folder, "--force").message() == message
 
 

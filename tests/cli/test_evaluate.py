@@ -96,11 +96,11 @@ def test_a_text_without_blank_lines_is_cut_at_a_lines_end(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["no.txt"], "There is no file 'no.txt' to evaluate on; name a text file, or - for standard input."),
+        (["no.txt"], "'no.txt' is no text file; name the text, or -, and the model with --model."),
         (["-", "-"], "Standard input (-) was named more than once, but it can be read only once."),
         (["-"], "The text has no words, so there is nothing to evaluate; check the file."),
         ([], "Missing argument 'TEXT'. See elmo evaluate --help."),
-        (["FOLDER"], "FOLDER is a folder; name the text to evaluate on, and the model with --model."),
+        (["FOLDER"], "'FOLDER' is no text file; name the text, or -, and the model with --model."),
     ],
 )  # fmt: skip
 def test_mistakes(run: Run, folder, arguments, message):

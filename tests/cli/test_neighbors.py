@@ -18,7 +18,7 @@ def text(tmp_path):
 def index(run: Run, text, tmp_path, model_folder):
     folder = tmp_path / "index"
     answer = run("neighbors", "--build", folder, "--corpus", text, "-m", model_folder, "--split", "lines")
-    assert answer.out == f"{folder} has 19 occurrences from 1 file, by layers 1, 2.\n", answer
+    assert answer.out == f"{folder} has 19 occurrences from files: 1; layers: 1, 2.\n", answer
     return folder
 
 
@@ -34,7 +34,7 @@ def test_an_index_is_asked_with_its_own_model(run: Run, index):
 
 def test_json_of_a_text_file(run: Run, text, model_folder):
     answer = run(
-        "neighbors", "my bank", "--word-index", "1", "--corpus", text, "-m", model_folder, "--split", "lines",
+        "neighbors", "my [bank]", "--corpus", text, "-m", model_folder, "--split", "lines",
         "--match", "same", "--layers", "average", "--json",
     )  # fmt: skip
     found = json.loads(answer.out)
@@ -68,7 +68,7 @@ def test_wide_characters_keep_the_columns(run: Run, tmp_path, model_folder):
     path = tmp_path / "text.txt"
     path.write_text("我在银行存钱\nI went to the bank\n")
     answer = run("neighbors", "a [bank]", "--corpus", path, "-m", model_folder, "--top-k", "3", "--layers", "1")
-    from elmo.cli.run import measure
+    from elmo.cli.terminal import measure
 
     lines = answer.out.splitlines()[3:]
     static = {measure(line[: line.rindex("  0.")]) for line in lines[1:] if "  0." in line[10:]}
@@ -105,7 +105,10 @@ def test_mistakes(run: Run, arguments, message, tmp_path, monkeypatch):
             ["a [b]", "--split", "lines"],
             "INDEX is an index, whose text was read when it was built; leave out --split",
         ),
-        (["a [b]", "--source", "nothing*"], "This part of the corpus has no words; choose one that has some."),
+        (
+            ["a [b]", "--source", "nothing*"],
+            "The corpus, or the chosen part of it, has no words",
+        ),
     ],
 )
 def test_mistakes_with_an_index(run: Run, index, arguments, message):
@@ -117,7 +120,7 @@ def test_a_corpus_without_words_and_one_with_the_query_alone(run: Run, tmp_path,
     path = tmp_path / "text.txt"
     path.write_text("\n\n")
     arguments = ("neighbors", "a [bank]", "--corpus", path, "-m", model_folder, "--split", "lines")
-    assert run(*arguments).message() == "The corpus has no words; choose one that has some."
+    assert run(*arguments).message().startswith("The corpus, or the chosen part of it, has no words")
     message = run("neighbors", "--build", tmp_path / "index", "--corpus", path, "-m", model_folder).message()
     assert (
         message == f"There are no words in {path}; an index needs some text." and not (tmp_path / "index").exists()

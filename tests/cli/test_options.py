@@ -85,11 +85,11 @@ def test_the_help_page_names_values_and_defaults():
     ("given", "first", "last"), [(None, 0, None), ("5:", 5, None), (":9", 0, 9), ("5:9", 5, 9), (":", 0, None)]
 )
 def test_ranges_of_sentences(given, first, last):
-    chosen = CorpusOptions(sentences=given).filter
+    chosen = CorpusOptions(sentences=given, source=None).filter
     assert (chosen.first_sentence, chosen.last_sentence) == (first, last)
 
 
 @pytest.mark.parametrize("given", ["5", "a:b", "1:2:3", ""])
 def test_what_is_no_range_is_refused(given):
     with pytest.raises(InputError, match=f"--sentences is '{given}'; give FIRST:LAST, as in 0:1000"):
-        _ = CorpusOptions(sentences=given).filter
+        _ = CorpusOptions(sentences=given, source=None).filter

@@ -59,20 +59,10 @@ def test_json_by_layer(run: Run, model_folder, tiny_model):
     assert found["pairs"][1]["cosine_by_layer"] == pytest.approx(expected, abs=1e-6)
 
 
-def test_words_by_index(run: Run, model_folder, tiny_model):
-    answer = run("similarity", "a  bank", "my own bank!", "--index-a", "1", "--index-b", "-2", "-m", model_folder)
-    cosine = tiny_model.similarity("a bank", "my own bank!", index_a=1, index_b=-2)
-    assert answer.out == f"{cosine:.3f}  a [bank]  ~  my own [bank]!\n"
-
-
-def test_one_index_and_one_mark(run: Run, model_folder, tiny_model):
-    answer = run("similarity", "a bank", RIVER, "--index-a", "0", "-m", model_folder, "--json")
-    expected = tiny_model.similarity("a bank", RIVER, index_a=0)
-    assert json.loads(answer.out)["pairs"][0]["cosine"] == pytest.approx(expected, abs=1e-6)
-
-
-def test_wide_characters(run: Run, model_folder):
-    answer = run("similarity", "我在[银行]存钱", "我坐在[河岸]上", "-m", model_folder)
+@pytest.mark.parametrize("brackets", ["[]", "【】", "［］", "「」"])
+def test_brackets_of_chinese_keyboards_mark_words(run: Run, model_folder, brackets):
+    left, right = brackets
+    answer = run("similarity", f"我在{left}银行{right}存钱", f"我坐在{left}河岸{right}上", "-m", model_folder)
     assert answer.out.endswith("  我在[银行]存钱  ~  我坐在[河岸]上\n")
 
 
@@ -83,17 +73,12 @@ def test_wide_characters(run: Run, model_folder):
          "'I went to the [bank]'."),
         ([MONEY, "no mark"], "The sentence 'no mark' has 0 marked words; put exactly one in brackets, as in "
          "'I went to the [bank]', or choose the word by its index."),
-        ([MONEY, RIVER, RATES, "--index-a", "1"], "--index-a and --index-b are for two sentences, but 3 were "
-         "given; mark the words with brackets."),
-        ([MONEY, "a b", "--index-b", "2"], "--index-b is 2, but the sentence has the words 'a b'."),
         ([MONEY, RIVER, "--by-layer", "--layers", "top"], "--by-layer shows every layer, so it takes no --layers; "
          "leave one of them out."),
         ([MONEY, RIVER, "--layers", "all"], "--layers all gives a word several vectors; compare them with "
          "--by-layer."),
         ([MONEY, RIVER, "--layers", "foo"], "--layers is 'foo'; give average, top, concat, meaning, the number of "
          "a layer, or one weight per layer, separated by commas."),
-        (["my [own] bank", RIVER, "--index-a", "1"], "--index-a is 1, but the sentence 'my [own] bank' has "
-         "brackets too, which would count as words; give one of the two."),
         ([MONEY, "a [\udcff]"], "The sentence 'a [\\udcff]' is not UTF-8; type it in a terminal set to UTF-8."),
     ],
 )  # fmt: skip

@@ -24,11 +24,9 @@ def test_a_line_for_each_word(run: Run, folder):
     assert answer.out.splitlines() == [f"{np.exp(each.log_probability):.4f}  {each.word}" for each in expected]
 
 
-def test_top_k_and_index(run: Run, folder):
+def test_top_k(run: Run, folder):
     whole = run("substitutes", MARKED, "-m", folder).out.splitlines()
-    answer = run("substitutes", "I went to the bank", "--word-index", "4", "--top-k", "2", "-m", folder)
-    assert answer.out.splitlines() == whole[:2]
-    assert run("substitutes", "I went to the bank", "--word-index", "-1", "-m", folder).out.splitlines() == whole
+    assert run("substitutes", MARKED, "--top-k", "2", "-m", folder).out.splitlines() == whole[:2]
 
 
 def test_json(run: Run, folder):
@@ -47,7 +45,6 @@ def test_json(run: Run, folder):
          "'I went to the [bank]', or choose the word by its index."),
         (["the [central bank]"], "The brackets hold 2 words, 'central bank'; mark one word, because one word is "
          "put in its place."),
-        (["a b", "--word-index", "2"], "--word-index is 2, but the sentence has the words 'a b'."),
         (["[a]", "--top-k", "0"], "--top-k is 0; it must be at least 1."),
         (["a [\udcff]"], "The sentence 'a [\\udcff]' is not UTF-8; type it in a terminal set to UTF-8."),
         ([], "Missing argument 'SENTENCE'. See elmo substitutes --help."),

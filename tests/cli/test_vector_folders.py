@@ -24,8 +24,8 @@ def test_words_into_a_folder_and_what_info_says(run: Run, model_folder, tiny_mod
     opened = vectors.open(output)
     np.testing.assert_allclose(opened[2].vectors, tiny_model.embed("by the river bank"), atol=1e-6)
     lines = dict(line.split(maxsplit=1) for line in run("info", output).out.splitlines())
-    assert lines["format"] == "vectors in npy files, 1 part"
-    assert lines["vectors"] == "9, of every word: 12 float32"
+    assert lines["format"] == "vectors of words in npy files"
+    assert lines["vectors"] == "9 of 12 float32"
     assert lines["rows"] == "3 of 3 in the input"
     assert lines["verified"] == "all files have their size and checksum"
     found = json.loads(run("info", output, "--json", "--no-checksums").out)

@@ -66,7 +66,7 @@ def test_a_model_is_replaced_only_by_force(run: Run, folder, tmp_path):
     arguments = ["vocab", folder, output, "--add", path]
     assert run(*arguments).code == 0
     assert run(*arguments).message() == (
-        f"{output} is not empty (it has config.json, vocabulary.txt, weights.safetensors and more); give a new "
+        f"{output} is not empty: it has config.json, vocabulary.txt, weights.safetensors; give a new "
         "folder, or --force to replace the model in it."
     )
     write(path, "boat\n")
@@ -77,18 +77,18 @@ def test_a_model_is_replaced_only_by_force(run: Run, folder, tmp_path):
 
 def test_the_model_itself_is_not_overwritten(run: Run, folder, tmp_path):
     path = write(tmp_path / "words.txt", "fish\n")
-    message = f"{folder} is the folder of MODEL; give another folder to write to."
+    message = f"{folder} is the folder of the model; give another folder to write to."
     assert run("vocab", folder, folder, "--add", path, "--force").message() == message
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("fish\n\nboat\n", "{path}, line 2, is ''; one word per line was expected, nothing else."),
-        ("fish\t12\n", "{path}, line 1, is 'fish\\t12'; one word per line was expected, nothing else."),
-        ("fish \n", "{path}, line 1, is 'fish '; one word per line was expected, nothing else."),
-        ("", "--add {path} holds no words; give a file with one word per line."),
-        ("New York\n", "{path}, line 1, is 'New York'; one word per line was expected, nothing else."),
+        ("fish\n\nboat\n", "{path}, line 2, is ''; give one word per line, and nothing else."),
+        ("fish\t12\n", "{path}, line 1, is 'fish\\t12'; give one word per line, and nothing else."),
+        ("fish \n", "{path}, line 1, is 'fish '; give one word per line, and nothing else."),
+        ("", "{path} has no words; give a file with one word per line."),
+        ("New York\n", "{path}, line 1, is 'New York'; give one word per line, and nothing else."),
     ],
 )
 def test_lists_that_are_no_words(run: Run, folder, tmp_path, content, message):
@@ -100,7 +100,7 @@ def test_lists_that_are_no_words(run: Run, folder, tmp_path, content, message):
 def test_bytes_that_are_no_text(run: Run, folder, tmp_path):
     path = tmp_path / "words.txt"
     path.write_bytes(b"fi\xffsh\n")
-    message = f"{path} is not UTF-8 (byte 2); convert it first, for example with iconv."
+    message = f"{path} is not UTF-8 (byte 2); convert it first."
     assert run("vocab", folder, tmp_path / "new", "--add", path).message() == message
 
 
@@ -113,18 +113,11 @@ def test_a_list_without_special_words(run: Run, folder, tmp_path):
 def test_options_that_do_not_fit(run: Run, folder, tmp_path):
     path = write(tmp_path / "words.txt", "fish\n")
     output = tmp_path / "new"
-    assert run("vocab", folder, output, "--add", path, "--vocabulary", path).message() == (
-        "--vocabulary and --add were both given; choose one: a whole new vocabulary, or words to add."
-    )
-    assert run("vocab", folder, output).message() == (
-        "No words were given; give a file with --vocabulary or --add."
-    )
-    assert run("vocab", folder, output, "--add", tmp_path).message() == (
-        f"--add is {str(tmp_path)!r}, which is not a file; give a file with one word per line."
-    )
-    assert run("vocab", folder, output, "--vocabulary", "no.txt").message() == (
-        "--vocabulary is 'no.txt', which is not a file; give a file with one word per line."
-    )
+    message = "Give one of --vocabulary, a whole new vocabulary, and --add, words to append."
+    assert run("vocab", folder, output, "--add", path, "--vocabulary", path).message() == message
+    assert run("vocab", folder, output).message() == message
+    missing = "There is no file 'no.txt'; give one with one word per line."
+    assert run("vocab", folder, output, "--vocabulary", "no.txt").message() == missing
 
 
 def test_a_model_without_vocabulary(run: Run, model_folder, tmp_path):

@@ -140,42 +140,19 @@ def test_other_addresses_are_refused():
         Module("https://tfhub.dev/google/nnlm/1")
 
 
-def test_a_place_must_be_a_string_or_a_path():
-    with pytest.raises(CheckpointError, match="url_or_path is None; give https://tfhub.dev/google/elmo/3, or"):
-        Module(None)
-
-
 @pytest.mark.parametrize(
     ("inputs", "signature", "message"),
     [
-        ("the bank", "default", "inputs is of type str; the signature 'default' takes a list of strings"),
-        (TOKENS, "default", "inputs is of type dict; the signature 'default' takes a list of strings"),
-        (None, "default", "inputs is of type NoneType; the signature 'default' takes a list of strings"),
-        (b"the bank", "default", "inputs is of type bytes; the signature 'default' takes a list of strings"),
-        ([b"a", b"caf\xe9"], "default", "inputs has at 1 the bytes b'caf\\xe9', which are not UTF-8: unexpected"),
-        (
-            {"tokens": [[b"a", b"caf\xe9"]], "sequence_len": [2]},
-            "tokens",
-            "Sentence 0 has at word 1 the bytes b'caf\\xe9', which are not UTF-8: unexpected end",
-        ),
-        ([], "default", "An empty list was given; give at least one string."),
-        (["a", None], "default", "inputs has None of type NoneType at 1; the signature 'default' takes strings"),
+        ("the bank", "default", "inputs is 'the bank'; the signature 'default' takes a list of strings"),
+        (TOKENS, "default", "the signature 'default' takes a list of strings"),
+        (None, "default", "inputs is None; the signature 'default' takes a list of strings"),
+        ([], "default", "inputs is []; the signature 'default' takes a list of strings"),
         ([["a"]], "default", "and lists of words need signature='tokens'"),
         (["a"], "words", "signature is 'words'; choose 'default' or 'tokens'."),
-        (["a"], "tokens", "inputs is list; the signature 'tokens' takes {'tokens'"),
-        ({"tokens": [["a"]]}, "tokens", "inputs is the keys ['tokens']; the signature 'tokens' takes"),
-        ({"tokens": [], "sequence_len": []}, "tokens", "'tokens' is empty; give at least one sentence."),
-        (
-            {"tokens": [["a"]], "sequence_len": [1, 1]},
-            "tokens",
-            "'tokens' has 1 sentences, but 'sequence_len' has 2 lengths; give one for each sentence.",
-        ),
-        ({"tokens": ["a"], "sequence_len": [1]}, "tokens", "'tokens' has 'a' at 0; a list of words was expected."),
-        (
-            {"tokens": [["a", ""]], "sequence_len": [3]},
-            "tokens",
-            "'sequence_len' has 3 at 0, but that sentence has 2 words, padding counted",
-        ),
+        (["a"], "tokens", "inputs is ['a']; the signature 'tokens' takes lists of words and one length for each"),
+        ({"tokens": [["a"]]}, "tokens", "the signature 'tokens' takes lists of words and one length for each"),
+        ({"tokens": [["a"]], "sequence_len": [1, 1]}, "tokens", "one length for each"),
+        ({"tokens": [["a", ""]], "sequence_len": [3]}, "tokens", "'sequence_len' has 3 at 0; give a whole number"),
         ({"tokens": [["a", 1]], "sequence_len": [2]}, "tokens", "Sentence 0 has 1 of type int at word 1"),
     ],
 )

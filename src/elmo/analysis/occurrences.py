@@ -6,7 +6,6 @@ the XML of the word-sense evaluation framework, or lines of a label, a tab and a
 
 import itertools
 import random
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from elmo.corpus.text import cut_parts, cut_sentences
 from elmo.errors import InputError
 from elmo.files.sources import STDIN, Lines, Source, find_sources
 from elmo.progress import progress_bar
-from elmo.text.sentence_input import Sentence, Tokenizer, WordIndex, read_marked, read_pointed
+from elmo.text.sentence_input import Sentence, Tokenizer, WordIndex, find_marks, read_marked, read_pointed
 from elmo.text.tokenize import Word, tokenize
 from elmo.text.units import Tokenization
 
@@ -31,7 +30,6 @@ Corpus: TypeAlias = "CorpusIndex | Sequence[str]"
 QUERY_SOURCE = "query"
 T = TypeVar("T")
 _CHUNK_BYTES = 1 << 20
-_MARK = re.compile(r"\[([^\[\]]+)\]")
 
 
 class CorpusSentence(NamedTuple):
@@ -161,7 +159,10 @@ def read_query(
         ends = list(itertools.accumulate(map(len, pieces), initial=0))
         joined = _join_letters([piece.text for row in pieces for piece in row], tokenization)
         return Occurrence(joined, ends[start], ends[end])
-    text = sentence if index is not None else _MARK.sub(r"\1", sentence)
+    text = sentence
+    if index is None:
+        (mark,) = find_marks(sentence)
+        text = sentence[: mark.start()] + mark[0][1:-1] + sentence[mark.end() :]
     offsets = tuple((word.start, word.end) for word in tokenizer(text))
     return Occurrence(CorpusSentence(text, offsets, QUERY_SOURCE, 0), start, end)
 

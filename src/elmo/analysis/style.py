@@ -19,6 +19,7 @@ import numpy.typing as npt
 from elmo.errors import InputError
 from elmo.extras import require
 from elmo.files.durable import atomic_write
+from elmo.language import current_language, translate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,13 +94,26 @@ def drawing(
     from matplotlib.figure import Figure
 
     path = check_output(output)
+    texts = [*texts, *([] if current_language() == "en" else ["图层用例句词训练"])]
     style: dict[Any, Any] = {**_STYLE, "font.family": choose_fonts(texts, font)}
     with matplotlib.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")  # choose_fonts has reported them
         figure = Figure(figsize=size, layout="constrained")
         yield figure
+        _translate_titles(figure)
         with atomic_write(path.resolve()) as temporary:
             figure.savefig(temporary, dpi=150, format=path.suffix.lower()[1:])
+
+
+def _translate_titles(figure: "Figure") -> None:
+    """Put titles, names of axes and legends into the user's language; words of texts stay as they are."""
+    from matplotlib.text import Text
+
+    legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes)]
+    parts = [figure, *(part for axes in figure.axes for part in (axes, axes.xaxis, axes.yaxis))]
+    own = [child for part in parts for child in vars(part).values() if isinstance(child, Text)]
+    for text in [*own, *(text for legend in legends if legend for text in legend.get_texts())]:
+        text.set_text(translate(text.get_text()))
 
 
 def shades() -> "Colormap":
@@ -210,7 +224,10 @@ def _add_font(path: Path) -> str:
     try:
         if all(entry.fname != str(path) for entry in font_manager.fontManager.ttflist):
             font_manager.fontManager.addfont(path)
-        return str(font_manager.FontProperties(fname=path).get_name())
+        names = [entry.name for entry in font_manager.fontManager.ttflist if entry.fname == str(path)]
+        # A collection has one face per region; characters that they share are drawn as in mainland China.
+        simplified = (name for name in names if name.endswith(" SC"))
+        return next(simplified, str(font_manager.FontProperties(fname=path).get_name()))
     except (OSError, RuntimeError) as error:
         raise InputError(f"{path} is not a readable font; give a .ttf, .otf or .ttc file.") from error
 

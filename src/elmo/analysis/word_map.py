@@ -19,6 +19,7 @@ from elmo.analysis.segmentation import Cohesion, measure_cohesion
 from elmo.analysis.senses import find_clusters, reduce, require_sklearn
 from elmo.analysis.style import COLOURS, GREY, MARKERS, SOFT_INK, check_output, drawing, place_labels
 from elmo.errors import InputError
+from elmo.language import translate
 from elmo.model import Elmo
 from elmo.text.sentence_input import Sentence
 from elmo.text.units import script_of
@@ -264,7 +265,7 @@ def draw_senses(
                 )  # fmt: skip
             if is_one_point:  # the senses would cover each other
                 part.scatter(*points.mean(axis=0), s=60, color=SOFT_INK, linewidths=0)
-                place_labels(part, points[:1], [f"all {len(points)}"], [SOFT_INK], size=10)
+                place_labels(part, points[:1], [translate(f"all {len(points)}")], [SOFT_INK], size=10)
         figure.suptitle(title, x=0.012, ha="left")
         signs = [
             Line2D([], [], linestyle="", markersize=8, color=COLOURS[sense % len(COLOURS)],

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from elmo.cli.command import make_command
+from elmo.cli.command import HelpPage, make_command
 from elmo.version import __version__
 
 # The module of each command in elmo.cli.commands; its function has the last word of the name.
@@ -28,11 +28,11 @@ COMMANDS = {
     "static": "corpus",
     "neighbors": "analysis",
     "senses": "analysis",
-    "probe": "probe",
+    "probe": "measure",
     "vocab": "models",
     "serve": "serve",
     "page": "serve",
-    "bench": "bench",
+    "bench": "measure",
     "task train": "task",
     "task evaluate": "task",
     "task predict": "task",
@@ -58,7 +58,7 @@ def load_command(path: str) -> Any:
     return make_command(getattr(import_module(f"elmo.cli.commands.{COMMANDS[path]}"), name), name)
 
 
-class _Commands(TyperGroup):
+class _Commands(HelpPage, TyperGroup):
     """The commands whose names begin with the name of the group, or all."""
 
     def __init__(self, **settings: Any) -> None:

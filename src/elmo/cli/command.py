@@ -3,13 +3,12 @@
 A parameter is declared with `option` or `argument`, as its default or in `Annotated`. A parameter whose type is a
 dataclass is a group: its fields become options, and the function receives an instance. `Annotated[dict[str, Any],
 Settings]` receives the values that the user chose for those fields of a settings class that have a help text, by
-their dotted names; a mapping after the class has texts that replace defaults on the help page.
+their dotted names; a mapping after the class has texts that replace defaults on the help page, None for no option.
 """
 
 import dataclasses
 import functools
 import inspect
-import textwrap
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand
+
+from elmo.cli.terminal import wrap
+from elmo.language import translate
 
 _METAVARS = {str: "TEXT", int: "N", float: "X", Path: "PATH"}
 _WIDTH, _INDENT = 79, 26
@@ -123,7 +125,7 @@ def _find_settings(annotation: Any) -> Sequence[Any] | None:
 
 
 def _derive_options(
-    settings: type, shown: Mapping[str, str] = types.MappingProxyType({}), path: str = ""
+    settings: type, shown: Mapping[str, str | None] = types.MappingProxyType({}), path: str = ""
 ) -> Iterator[tuple[str, Any]]:
     """Yield the dotted name and the option of each field that has a help text, also in nested settings.
 
@@ -133,9 +135,8 @@ def _derive_options(
         name, stated = f"{path}{field.name}", field.metadata
         if dataclasses.is_dataclass(field.type):
             yield from _derive_options(field.type, shown, f"{name}.")  # type: ignore[arg-type]
-        elif "help" in stated:
+        elif "help" in stated and (default := shown.get(name, _describe_default(field.default))) is not None:
             flag = stated.get("flag") or "--" + field.name.replace("_", "-")
-            default = shown.get(name, _describe_default(field.default))
             names = f"{flag}/--no-{flag[2:]}" if field.type == bool | None else flag
             spec = f"{names} {stated.get('metavar') or ''}"
             yield name, Annotated[_derive_type(field) | None, option(spec, stated["help"], shown=default)]
@@ -155,29 +156,50 @@ def _describe_default(value: Any) -> str | bool:
     return str(value) if isinstance(value, str | int | float) and value is not False else False
 
 
-class _Command(TyperCommand):
+class HelpPage:
+    """Writes the help page of a command or of a group of commands."""
+
     def get_help(self, ctx: Any) -> str:
+        """Return the page in the user's language."""
         return "\n".join(_write_page(self, ctx))
 
 
+class _Command(HelpPage, TyperCommand):
+    pass
+
+
 def _write_page(command: Any, context: Any) -> Iterator[str]:
-    yield from textwrap.wrap(f"Usage: {write_usage(command, context)}", _WIDTH, subsequent_indent="    ")
-    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+    yield from wrap(translate("Usage: ") + write_usage(command, context), _WIDTH)
+    for paragraph in describe_command(command):
         yield ""
-        # The examples, which follow a \b, are kept line by line.
-        lines = textwrap.wrap(paragraph, _WIDTH - 2) if paragraph[:1] != "\b" else paragraph.splitlines()[1:]
-        yield from (f"  {line}" for line in lines)
-    rows: dict[str, list[tuple[str, str]]] = {"argument": [], "option": []}
+        yield from (
+            f"  {line}" for line in (wrap(paragraph, _WIDTH - 2) if isinstance(paragraph, str) else paragraph)
+        )
+    rows: dict[str, list[tuple[str, str]]] = {"Arguments:": [], "Options:": [], "Commands:": []}
     for parameter in command.get_params(context):
-        rows[parameter.param_type_name].append(describe_parameter(parameter))
-    for kind, described in rows.items():
+        rows[f"{parameter.param_type_name.capitalize()}s:"].append(describe_parameter(parameter))
+    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        summary = next(iter(describe_command(command.get_command(context, name))))
+        rows["Commands:"].append((name, str(summary)))
+    for heading, described in rows.items():
+        indent = _INDENT if heading != "Commands:" else 15
         if described:
-            yield f"\n{kind.capitalize()}s:"
+            yield f"\n{translate(heading)}"
         for name, text in described:
-            lines = textwrap.wrap(text, _WIDTH - _INDENT)
-            is_short = len(name) < _INDENT - 3 and lines  # the text begins on the line of the name
-            yield f"  {name:<{_INDENT - 2}}{lines.pop(0)}" if is_short else f"  {name}"
-            yield from (f"{'':{_INDENT}}{line}" for line in lines)
+            lines = list(wrap(text, _WIDTH - indent))
+            is_short = len(name) < indent - 3 and lines  # the text begins on the line of the name
+            yield f"  {name:<{indent - 2}}{lines.pop(0)}" if is_short else f"  {name}"
+            yield from (f"{'':{indent}}{line}" for line in lines)
+
+
+def describe_command(command: Any) -> Iterator[str | list[str]]:
+    """Yield the paragraphs of a command's help; examples, which follow a \\b, are lists of lines."""
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        if paragraph[:1] != "\b":
+            yield translate(" ".join(paragraph.split()))
+            continue
+        lines = paragraph.splitlines()[1:]
+        yield [line.replace(text, translate(text)) for line in lines if (text := line.strip())]
 
 
 def write_usage(command: Any, context: Any) -> str:
@@ -187,12 +209,13 @@ def write_usage(command: Any, context: Any) -> str:
         if parameter.param_type_name == "argument":
             name = describe_parameter(parameter)[0]
             names.append((name if parameter.required else f"[{name}]") + ("..." if parameter.nargs != 1 else ""))
-    return " ".join([context.command_path, "[OPTIONS]", *names])
+    rest = ["COMMAND", "[ARGS]..."] if hasattr(command, "list_commands") else []
+    return " ".join([context.command_path, "[OPTIONS]", *names, *rest])
 
 
 def describe_parameter(parameter: Any) -> tuple[str, str]:
     """Return the flags of an option or the name of an argument, and the help text with the default."""
-    text, shown = parameter.help or "", parameter.show_default
+    text, shown = translate(parameter.help or ""), parameter.show_default
     if parameter.param_type_name == "argument":
         return parameter.metavar or parameter.name, text
     flags = ", ".join(sorted(parameter.opts, key=len))
@@ -201,5 +224,6 @@ def describe_parameter(parameter: Any) -> tuple[str, str]:
     elif not parameter.is_flag and parameter.metavar:
         flags += f" {parameter.metavar}"
     default = shown if isinstance(shown, str) else parameter.default if shown and not parameter.is_flag else None
-    note = "required" if parameter.required else None if default is None else f"default: {default}"
-    return flags, text if note is None else f"{text} [{note}]"
+    if parameter.required:
+        return flags, f"{text} [{translate('required')}]"
+    return flags, text if default is None else f"{text} [{translate('default: ')}{translate(str(default))}]"

@@ -11,6 +11,7 @@ from elmo.cli.command import argument as argument
 from elmo.cli.command import option as option
 from elmo.errors import InputError
 from elmo.files.sources import check_text
+from elmo.language import translate
 
 if TYPE_CHECKING:
     from elmo.analysis.index import CorpusIndex
@@ -24,58 +25,41 @@ NAMED_LAYERS = ("average", "top", "all", "concat", "meaning")
 ONE_VECTOR_LAYERS = tuple(name for name in NAMED_LAYERS if name != "all")
 State: TypeAlias = Literal["zero", "carry"]
 StoredAs: TypeAlias = Literal["float32", "float16", "compact"]
-_FILE_HELP = (
+_FILES = (
     "Files: .txt (one sentence per line), .jsonl, .csv, .tsv, .parquet or .conllu, compressed (.gz, .xz, .zst) or "
     "not; patterns such as 'texts/*.txt'; - is standard input."
 )
+MODEL_HELP = "A folder, an .hdf5 or .zip file, an alias such as 'small', or a hub id."
+_ONE_OR_WEIGHTS = "the number of one layer (0 is the word alone), or one weight per layer, separated by commas."
+_DEFAULT_LAYERS = "meaning, or average without a context layer"
+_ONE_LAYER = "Layer to compare by: a number, top, average or meaning"
+_PRECISIONS = "Precision of the matrix multiplications: float32, int8, auto, or bfloat16 on a GPU."
+_LABELLED = (
+    "Labelled occurrences instead of a corpus: X.data.xml with X.gold.key.txt beside it, or lines of label, tab, "
+    "and sentence with the [word]."
+)
 
-Rows = Annotated[list[str] | None, argument("INPUT", f"A sentence in quotes, or files. {_FILE_HELP}")]
-RowFiles = Annotated[list[str] | None, argument("INPUT", _FILE_HELP)]
+Rows = Annotated[list[str] | None, argument("INPUT", f"A sentence in quotes, or files. {_FILES}")]
+RowFiles = Annotated[list[str] | None, argument("INPUT", _FILES)]
 Column = Annotated[
     str | None,
-    option(
-        "--column NAME",
-        "Column or JSON field that holds the text, or a list of words.",
-        shown="text, sentence, tokens or words",
-    ),
+    option("--column NAME", "Column of the text, or of a list of words.", shown="text, tokens or words"),
 ]
-Texts = Annotated[
-    list[str] | None,
-    option("--text SENTENCE", "A sentence to read after those of the files; repeatable.", shown=False),
+Texts = Annotated[list[str] | None, option("--text SENTENCE", "A sentence; repeatable.", shown=False)]
+ModelName = Annotated[
+    str | None, option("--model -m MODEL", MODEL_HELP, shown="en-small, or zh-small for Chinese")
 ]
-MODEL_HELP = "A folder, an .hdf5 or .zip file, an alias such as 'small', or a hub id."
-ModelName = Annotated[str | None, option("--model -m MODEL", f"{MODEL_HELP[:-1]}; without it, the default model.")]
 ModelArgument = Annotated[str, argument("MODEL", MODEL_HELP)]
 ModelFormat = Annotated[
     str | None,
-    option(
-        "--model-format FORMAT",
-        "Format of the model's files if it cannot be detected: elmo, manylangs, hdf5, tensorflow or zip.",
-    ),
+    option("--model-format FORMAT", "elmo, manylangs, hdf5, tensorflow or zip.", shown="detected"),
 ]
 MarkedSentence = Annotated[str, argument("SENTENCE", "A sentence with one [marked] word.")]
-WordIndex = Annotated[int | None, option("--word-index N", "Index of the word, from 0, instead of brackets.")]
 TextFiles = Annotated[list[str], argument("TEXT", "Text files in UTF-8; - is standard input.")]
-_ONE_OR_WEIGHTS = "the number of one layer (0 is the word alone), or one weight per layer, separated by commas."
-_DEFAULT_LAYERS = "meaning, or average without a context layer"
 LayerChoice = Annotated[
     str | None,
-    option(
-        "--layers LAYERS",
-        "Layers to return: average, top, all, concat, meaning (the top layer with the context layer), "
-        + _ONE_OR_WEIGHTS,
-        shown=_DEFAULT_LAYERS,
-    ),
+    option("--layers LAYERS", f"Layers: {', '.join(NAMED_LAYERS)}, {_ONE_OR_WEIGHTS}", shown=_DEFAULT_LAYERS),
 ]
-MeaningChoice = Annotated[
-    str | None,
-    option(
-        "--layers LAYERS",
-        f"Layers to compare: meaning, average, top, concat, {_ONE_OR_WEIGHTS}",
-        shown=_DEFAULT_LAYERS,
-    ),
-]
-_ONE_LAYER = "Layer to compare by: a number, top, average or meaning"
 Layers = Annotated[
     list[str] | None,
     option(
@@ -90,25 +74,11 @@ Device = Annotated[str, option("--device DEVICE", "Device to compute on: cpu, cu
 StateChoice = Annotated[
     State, option("--state", "State at the start of a sentence: zero, or carried over from the one before.")
 ]
-PrecisionChoice = Annotated[
-    str | None,
-    option(
-        "--precision PRECISION",
-        "Precision of the matrix multiplications: float32, int8, auto, or bfloat16 on a GPU.",
-        shown="auto",
-    ),
-]
+PrecisionChoice = Annotated[str | None, option("--precision PRECISION", _PRECISIONS, shown="auto")]
 Threads = Annotated[int | None, option("--threads N", "Number of CPU threads.", shown="all cores", min=1)]
 LocalFilesOnly = Annotated[bool, option("--local-files-only", "Make no network call; use downloaded files only.")]
 AsJson = Annotated[bool, option("--json", "Print one line of JSON, for programs.")]
-Labelled = Annotated[
-    str | None,
-    option(
-        "--labelled FILE",
-        "Labelled occurrences instead of a corpus: X.data.xml with X.gold.key.txt beside it, or lines of label, "
-        "tab, and sentence with the [word].",
-    ),
-]
+Labelled = Annotated[str | None, option("--labelled FILE", _LABELLED)]
 MaxOccurrences = Annotated[
     int, option("--max-occurrences N", "Maximum number of occurrences; more frequent words are sampled.", min=1)
 ]
@@ -156,14 +126,11 @@ def read_changes(changes: Sequence[str] | None) -> dict[str, Any]:
         import tomli as tomllib
 
     settings: dict[str, Any] = {}
-    for change in changes or ():
-        name, equals, value = change.partition("=")
-        if not equals or not name.strip():
-            raise InputError(f"--set {change!r} is not NAME=VALUE, as in optimizer.learning_rate=0.1.")
+    for name, value in read_pairs(changes, "--set", may_be_empty=True).items():
         try:
-            settings[name.strip()] = tomllib.loads(f"value = {value}")["value"]
+            settings[name] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
-            settings[name.strip()] = value.strip()
+            settings[name] = value
     return settings
 
 
@@ -173,7 +140,8 @@ def choose_model(texts: Sequence[str]) -> str | None:
 
     name = source.choose_model(texts)
     if name is not None:
-        typer.echo(f"elmo: using the model {name} for this text; --model chooses another one.", err=True)
+        message = translate(f"using the model {name} for this text; --model chooses another one.")
+        typer.echo(f"elmo: {message}", err=True)
     return name
 
 
@@ -217,13 +185,9 @@ class ModelOptions:
     local_files_only: LocalFilesOnly = False
 
     def open(
-        self,
-        corpus: "CorpusIndex | list[str] | None" = None,
-        *,
-        texts: Sequence[str] = (),
-        state: State = "zero",
+        self, corpus: "CorpusIndex | list[str] | None" = None, *, texts: Sequence[str] = (), state: State = "zero",
         num_threads: int | None = None,
-    ) -> "Elmo":
+    ) -> "Elmo":  # fmt: skip
         """Open the model; without a name the one that an index was built with, or that fits the texts of the user.
 
         An index needs its own model.
@@ -248,33 +212,22 @@ class ModelOptions:
 class CorpusOptions:
     """Which text to read, and how."""
 
-    corpus: Annotated[
-        list[str] | None,
-        option(
-            "--corpus -c PATH",
-            "An index, or text files (.txt, .jsonl, .parquet, also .gz, .xz, .zst); repeatable.",
-            shown=False,
-        ),
-    ] = None
-    source: Annotated[
-        list[str] | None,
-        option(
-            "--source PATTERN",
-            "Use only files of the corpus whose name matches, as in 'books*'; repeatable.",
-            shown=False,
-        ),
-    ] = None
-    sentences: Annotated[
-        str | None, option("--sentences FIRST:LAST", "Use only these sentences of each file, from 0.")
-    ] = None
-    split: Annotated[
-        Literal["sentences", "lines", "none"],
-        option("--split", "What a sentence is: detected in the lines, each line, or each document."),
-    ] = "sentences"
-    language: Annotated[
-        str | None, option("--language CODE", "Language of the sentence detection: en, de, …", shown="en")
-    ] = None
-    column: Annotated[str, option("--column NAME", "Column or JSON field that has the text.")] = "text"
+    corpus: list[str] | None = option(
+        "--corpus -c PATH",
+        "An index, or text files (.txt, .jsonl, .parquet, also .gz, .xz, .zst); repeatable.", None, shown=False,
+    )  # fmt: skip
+    source: list[str] | None = option(
+        "--source PATTERN", "Use only files of the corpus whose name matches, as in 'books*'; repeatable.", None,
+        shown=False,
+    )  # fmt: skip
+    sentences: str | None = option(
+        "--sentences FIRST:LAST", "Use only these sentences of each file, from 0.", None
+    )
+    split: Literal["sentences", "lines", "none"] = option(
+        "--split", "What a sentence is: detected in the lines, each line, or each document.", "sentences"
+    )
+    language: str | None = option("--language CODE", "Language of the sentence detection.", None, shown="en")
+    column: str = option("--column NAME", "Column or JSON field that has the text.", "text")
     split_on_spaces: SplitOnSpaces = False
 
     @property

@@ -9,8 +9,7 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from numbers import Real
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict, cast
 
@@ -98,7 +97,10 @@ class Elmo(nn.Module):
         count = num_output_representations
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             raise ConfigError(f"num_output_representations is {count!r}; it must be a whole number, 1 or more.")
-        mix_weights, cached_words = _read_mixing_weights(scalar_mix_parameters), _read_cached_words(vocab_to_cache)
+        # Both may be NumPy arrays.
+        mix_weights = None if scalar_mix_parameters is None else list(as_plain(scalar_mix_parameters))
+        cached_words = [] if vocab_to_cache is None else list(as_plain(vocab_to_cache))
+        check_words(cached_words, "vocab_to_cache")
         model = open_model(open_files(options_file, weight_file), stateful=False)
         if model.config.characters is None or model.indexer.alphabet is None:
             raise CheckpointError(
@@ -172,29 +174,6 @@ class Elmo(nn.Module):
             raise InputError("inputs is None; give character ids, or word_inputs to a model with vocab_to_cache.")
         ids = _flatten(inputs, 3, "inputs", "(sentences, words, 50), as batch_to_ids makes it")
         return _batch_of_characters(ids, self._alphabet, self._num_characters), inputs.shape[:-2]
-
-
-def _read_mixing_weights(weights: Any) -> list[float] | None:
-    weights = as_plain(weights)  # it may be a numpy array
-    if weights is not None and not (
-        isinstance(weights, list | tuple) and all(isinstance(w, Real) for w in weights)
-    ):
-        raise ConfigError(
-            f"scalar_mix_parameters is {weights!r:.60}; it must be a list with one number per layer."
-        )
-    return None if weights is None else list(weights)
-
-
-def _read_cached_words(words: Any) -> list[str]:
-    words = as_plain(words)
-    if words is None:
-        return []
-    if not isinstance(words, list | tuple):
-        raise InputError(
-            f"vocab_to_cache is {words!r:.60}; it must be a list of words, the first of them for padding."
-        )
-    check_words(words, "vocab_to_cache")
-    return list(words)
 
 
 class _CachedTokenEncoder(TokenEncoder):
@@ -421,79 +400,24 @@ class ElmoEmbedder(OldEmbedder):
         if output_format not in choose:
             raise InputError(f"output_format is {output_format!r}; choose 'all', 'top' or 'average'.")
         check_batch_size(batch_size)
-        sentences = _read_lines(input_file)
+        with Path(input_file).open(encoding="utf-8") if isinstance(input_file, str | Path) else input_file as file:
+            sentences = [line.strip() for line in file]
         if not sentences:
             raise InputError("The input file has no lines; give a file with one sentence per line.")
-        if use_sentence_keys:
-            _check_sentence_keys(sentences)
         names = sentences if use_sentence_keys else [str(number) for number in range(len(sentences))]
-        arrays = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)
-        _write_sentences(
-            Path(output_file_path),
-            zip(names, map(choose[output_format], arrays), strict=True),
-            None if forget_sentences or use_sentence_keys else dict(zip(sentences, names, strict=True)),
-        )
-        if not isinstance(input_file, str | Path):
-            input_file.close()
-
-
-def _read_lines(file: IO[str] | str | Path) -> list[str]:
-    if isinstance(file, str | Path):
-        try:
-            with Path(file).open(encoding="utf-8") as opened:
-                return _read_lines(opened)
-        except OSError as error:
-            raise InputError(f"input_file is {str(file)!r}, which cannot be read: {error.strerror}.") from error
-    if not isinstance(file, Iterable) or not hasattr(file, "close"):
-        raise InputError(
-            f"input_file is of type {type(file).__name__}; give an open text file or the path of one."
-        )
-    sentences: list[str] = []
-    try:
-        for line in file:
-            if not isinstance(line, str):
+        times = Counter(names)
+        for number, name in enumerate(names):
+            if times[name] > 1 or name in ("", ".") or "/" in name or "\0" in name:
                 raise InputError(
-                    f"Line {len(sentences)} of the input file is bytes; open the file as text: open(path, "
-                    "encoding='utf-8')."
+                    f"Line {number} is {name!r:.80}, which cannot name a dataset, because it is repeated, empty, "
+                    "'.' or has a '/'; leave use_sentence_keys out to name datasets by number."
                 )
-            sentences.append(line.strip())
-    except UnicodeDecodeError as error:
-        # The error is somewhere in a block of lines that were decoded together.
-        number = len(sentences) + error.object[: error.start].count(b"\n")
-        raise InputError(
-            f"Line {number} of the input file, counted from 0, has bytes that are not {error.encoding}: "
-            f"{error.reason}."
-        ) from error
-    return sentences
+        import h5py
 
-
-def _write_sentences(
-    path: Path, vectors: Iterable[tuple[str, Array]], sentence_to_index: Mapping[str, str] | None
-) -> None:
-    """Write each array under its name, and the JSON index if there is one; a failure leaves no file."""
-    import h5py
-
-    try:
-        with atomic_write(path) as temporary, h5py.File(temporary, "w") as file:
-            for name, array in vectors:
-                file.create_dataset(name, data=array, dtype="float32")
-            if sentence_to_index is not None:
-                index = file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
-                index[0] = json.dumps(sentence_to_index)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error}.") from error
-
-
-def _check_sentence_keys(sentences: Sequence[str]) -> None:
-    """Raise InputError for sentences that cannot each name a dataset."""
-    times = Counter(sentences)
-    for number, sentence in enumerate(sentences):
-        if sentence in ("", ".") or "/" in sentence or "\0" in sentence:
-            fault = "which HDF5 does not allow as a name (no '/', and neither empty nor '.')"
-        elif times[sentence] > 1:
-            fault = f"which occurs {times[sentence]} times, so it cannot name one dataset"
-        else:
-            continue
-        raise InputError(
-            f"Line {number} is {sentence!r:.80}, {fault}; leave use_sentence_keys out to name datasets by number."
-        )
+        arrays = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)
+        with atomic_write(Path(output_file_path)) as temporary, h5py.File(temporary, "w") as output:
+            for name, array in zip(names, arrays, strict=True):
+                output.create_dataset(name, data=choose[output_format](array), dtype="float32")
+            if not forget_sentences and not use_sentence_keys:
+                index = output.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
+                index[0] = json.dumps(dict(zip(sentences, names, strict=True)))

@@ -34,26 +34,15 @@ class Module(nn.Module):
         @overload
         def __call__(self, inputs: Inputs, signature: str = ..., as_dict: Literal[False] = ...) -> Tensor: ...
         @overload
-        def __call__(self, inputs: Inputs, signature: str, as_dict: Literal[True]) -> dict[str, Tensor]: ...
-        @overload
         def __call__(
             self, inputs: Inputs, signature: str = ..., *, as_dict: Literal[True]
         ) -> dict[str, Tensor]: ...
-        @overload
-        def __call__(
-            self, inputs: Inputs, signature: str = ..., as_dict: bool = ...
-        ) -> Tensor | dict[str, Tensor]: ...
         def __call__(self, *arguments: Any, **named: Any) -> Any:
             """Run forward."""
 
     def __init__(self, url_or_path: str | Path, trainable: bool = False, *, stateful: bool = True) -> None:
         """Open the public address of the module, which is the model `original`, or any other model."""
         super().__init__()
-        if not isinstance(url_or_path, str | Path):
-            raise CheckpointError(
-                f"url_or_path is {url_or_path!r}; give https://tfhub.dev/google/elmo/3, or the folder, file or "
-                "name of a model."
-            )
         alias = official_alias_of(str(url_or_path))
         if alias is None and is_address(url_or_path):
             raise CheckpointError(
@@ -105,52 +94,32 @@ class Module(nn.Module):
 
 
 def _read_strings(inputs: Any) -> tuple[list[list[str]], int]:
-    inputs = as_plain(inputs)
-    if isinstance(inputs, str | bytes | Mapping) or not isinstance(inputs, Iterable):
+    texts = [] if isinstance(inputs, Mapping) else [_decode(text) for text in _plain_list(inputs)]
+    if not texts or not all(isinstance(text, str) for text in texts):
         raise InputError(
-            f"inputs is of type {type(inputs).__name__}; the signature 'default' takes a list of strings, such "
-            "as ['the cat is on the mat']."
+            f"inputs is {inputs!r:.60}; the signature 'default' takes a list of strings, such as ['the cat is on "
+            "the mat'], and lists of words need signature='tokens'."
         )
-    texts = [_decode(text, f"inputs has at {number}") for number, text in enumerate(inputs)]
-    if not texts:
-        raise InputError("An empty list was given; give at least one string.")
-    for number, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputError(
-                f"inputs has {text!r:.60} of type {type(text).__name__} at {number}; the signature 'default' "
-                "takes strings, and lists of words need signature='tokens'."
-            )
     sentences = [[word.text for word in split_on_spaces(text)] for text in texts]
     return sentences, max(map(len, sentences))
 
 
 def _read_tokens(inputs: Any) -> tuple[list[list[str]], int]:
-    if not isinstance(inputs, Mapping) or set(inputs) != {"tokens", "sequence_len"}:
-        came = f"the keys {sorted(map(str, inputs))}" if isinstance(inputs, Mapping) else type(inputs).__name__
+    rows, lengths = (_plain_list(inputs[name]) for name in ("tokens", "sequence_len")) if (
+        isinstance(inputs, Mapping) and set(inputs) == {"tokens", "sequence_len"}
+    ) else ([], [])  # fmt: skip
+    if not rows or len(rows) != len(lengths) or not all(isinstance(row, list | tuple) for row in rows):
         raise InputError(
-            f"inputs is {came}; the signature 'tokens' takes {{'tokens': [['the', 'cat'], ['cat', '']], "
-            "'sequence_len': [2, 1]}."
-        )
-    rows, lengths = (_plain_list(inputs[name]) for name in ("tokens", "sequence_len"))
-    if not rows:
-        raise InputError("'tokens' is empty; give at least one sentence.")
-    if len(rows) != len(lengths):
-        raise InputError(
-            f"'tokens' has {len(rows)} sentences, but 'sequence_len' has {len(lengths)} lengths; give one "
-            "for each sentence."
+            f"inputs is {inputs!r:.60}; the signature 'tokens' takes lists of words and one length for each: "
+            "{'tokens': [['the', 'cat'], ['cat', '']], 'sequence_len': [2, 1]}."
         )
     sentences = []
     for number, (row, length) in enumerate(zip(rows, lengths, strict=True)):
-        if not isinstance(row, list | tuple):
-            raise InputError(f"'tokens' has {row!r:.60} at {number}; a list of words was expected.")
         if not isinstance(length, int) or not 0 <= length <= len(row):
             raise InputError(
-                f"'sequence_len' has {length!r} at {number}, but that sentence has {len(row)} words, padding "
-                "counted; give a whole number from 0 to that."
+                f"'sequence_len' has {length!r} at {number}; give a whole number from 0 to {len(row)}."
             )
-        words = [
-            _decode(word, f"Sentence {number} has at word {place}") for place, word in enumerate(row[:length])
-        ]
+        words = [_decode(word) for word in row[:length]]
         check_words(words, f"Sentence {number}")
         sentences.append(words)
     return sentences, max(map(len, rows))
@@ -163,11 +132,6 @@ def _plain_list(values: Any) -> list[Any]:
     return [as_plain(value) for value in values] if usable else []
 
 
-def _decode(text: Any, where: str) -> Any:
+def _decode(text: Any) -> Any:
     """Decode bytes, as TensorFlow's strings are; return anything else as it is."""
-    if not isinstance(text, bytes):
-        return text
-    try:
-        return text.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{where} the bytes {text!r:.60}, which are not UTF-8: {error.reason}.") from error
+    return text.decode("utf-8") if isinstance(text, bytes) else text

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from elmo.cli import options
 from elmo.cli.command import argument, option
 from elmo.cli.options import CorpusOptions, ModelOptions
-from elmo.cli.run import fit, pad, resumable
+from elmo.cli.run import resumable
+from elmo.cli.terminal import align_rows, fit, markdown_table, pad, say
 from elmo.errors import InputError
 from elmo.files.rows import to_json
 from elmo.files.sources import check_text
+from elmo.language import translate
+from elmo.text.sentence_input import find_marks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,14 +29,8 @@ def similarity(
         list[str], argument("SENTENCE", "Two or more sentences, each with one [marked] word, or none marked.")
     ],
     model: ModelOptions,
-    index_a: int | None = option(
-        "", "Index of the word in the first of two sentences, from 0, instead of brackets.", None
-    ),
-    index_b: int | None = option("", "Index of the word in the second sentence.", None),
-    layers: options.MeaningChoice = None,
-    by_layer: bool = option(
-        "--by-layer", "Show each layer, 0 being the word without its sentence, and the meaning.", False
-    ),
+    layers: options.LayerChoice = None,
+    by_layer: bool = option("--by-layer", "Show each layer, 0 being the word alone, and the meaning.", False),
     json: options.AsJson = False,
 ) -> None:
     """Compare marked words, or whole sentences: a cosine.
@@ -49,38 +46,24 @@ def similarity(
         raise InputError("--by-layer shows every layer, so it takes no --layers; leave one of them out.")
     if layers == "all":
         raise InputError("--layers all gives a word several vectors; compare them with --by-layer.")
-    if len(sentences) > 2 and (index_a is not None or index_b is not None):
-        raise InputError(
-            f"--index-a and --index-b are for two sentences, but {len(sentences)} were given; mark the words "
-            "with brackets."
-        )
     from elmo.analysis import compare_texts, compare_words
     from elmo.analysis.occurrences import read_query
 
     for sentence in sentences:
         check_text(sentence, "The sentence")
     meaning = None
-    whole = index_a is None and index_b is None and not any("[" in sentence for sentence in sentences)
-    if whole and (by_layer or layers is not None):
-        raise InputError("Whole sentences are compared by one vector each; mark a word in brackets to use layers.")
-    if whole:
+    if not any(find_marks(sentence) or "[" in sentence for sentence in sentences):
+        if by_layer or layers is not None:
+            raise InputError(
+                "Whole sentences are compared by one vector each; mark a word in brackets to use layers."
+            )
         result, shown = compare_texts(model.open(texts=sentences), sentences), sentences
     else:
-        indexes = [("--index-a", index_a), ("--index-b", index_b), *[("", None)] * len(sentences)]
-        marked = list(zip(sentences, indexes, strict=False))
-        for sentence, (name, index) in marked:
-            if index is not None and "[" in sentence:
-                raise InputError(
-                    f"{name} is {index}, but the sentence {sentence!r:.80} has brackets too, which would count as "
-                    "words; give one of the two."
-                )
-            read_query(sentence, index, name=name)  # reports mistakes before the model is opened
+        for sentence in sentences:
+            read_query(sentence)  # reports mistakes before the model is opened
         chosen = options.read_layers(layers, names=options.ONE_VECTOR_LAYERS)
         opened = model.open(texts=sentences)
-        words = [
-            read_query(sentence, index, name=name, tokenization=opened.tokenization)
-            for sentence, (name, index) in marked
-        ]
+        words = [read_query(sentence, tokenization=opened.tokenization) for sentence in sentences]
         result = compare_words(opened, words, layers="all" if by_layer else chosen)
         if by_layer and opened.context is not None:
             meaning = compare_words(opened, words, layers="meaning").cosines
@@ -93,24 +76,18 @@ def similarity(
     elif len(shown) == 2 and not by_layer:
         print(f"{result.cosines[0, 1]:.3f}  {shown[0]}  ~  {shown[1]}")
     else:
-        rows = _tabulate_layers(result, meaning) if by_layer else _tabulate_pairs(result)
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         print("\n".join(f"{number:>5}  {text}" for number, text in enumerate(shown, start=1)), end="\n\n")
-        for row in rows:
-            print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+        print("\n".join(align_rows(_tabulate_layers(result, meaning) if by_layer else _tabulate_pairs(result))))
 
 
 def _tabulate_layers(result: "WordSimilarities", meaning: "NDArray[np.float64] | None") -> list[list[str]]:
     """Return one row per pair with one column per layer, and one for the meaning if the model has it."""
-    names = [f"layer {number}" for number in range(len(result.cosines))]
+    names = [translate(f"layer {number}") for number in range(len(result.cosines))]
     tables = [*result.cosines]
     if meaning is not None:
-        names, tables = [*names, "meaning"], [*tables, meaning]
-    rows = [["", *names]]
-    for pair in result.to_dict()["pairs"]:
-        a, b = pair["a"], pair["b"]
-        rows.append([f"{a + 1} ~ {b + 1}", *(f"{table[a, b]:.3f}" for table in tables)])
-    return rows
+        names, tables = [*names, translate("meaning")], [*tables, meaning]
+    pairs = [(pair["a"], pair["b"]) for pair in result.to_dict()["pairs"]]
+    return [["", *names], *([f"{a + 1} ~ {b + 1}", *(f"{table[a, b]:.3f}" for table in tables)] for a, b in pairs)]
 
 
 def _tabulate_pairs(result: "WordSimilarities") -> list[list[str]]:
@@ -130,10 +107,9 @@ def neighbors(
     *,
     corpus: CorpusOptions,
     build: Path | None = option("--build INDEX", "Build this index of the corpus, resume it, or add to it.", None),
-    index: options.WordIndex = None,
     layers: options.Layers = None,
     match: Literal["any", "same", "other"] = option(
-        "--match", "Find occurrences of any word, of the same word, or of other words.", "any"
+        "--match", "Find any word, the same word, or other words.", "any"
     ),
     top_k: int = option("--top-k", "Number of neighbours per layer.", 10),
     json: options.AsJson = False,
@@ -154,7 +130,7 @@ def neighbors(
             raise InputError(
                 "--build builds an index and searches nothing; leave out SENTENCE, --source and --sentences."
             )
-        return _build(build, corpus, layers, model, as_json=json)
+        return _build(build, corpus, layers, model, json)
     if sentence is None:
         raise InputError("Give a sentence with one [marked] word, or --build INDEX to build an index.")
     check_text(sentence, "The sentence")
@@ -162,22 +138,16 @@ def neighbors(
 
     opened, chosen = corpus.open(), corpus.filter
     found = find_neighbors(
-        model.open(opened, texts=[sentence]), sentence, opened, index=index, layers=layers, words=match,
+        model.open(opened, texts=[sentence]), sentence, opened, layers=layers, words=match,
         corpus_filter=chosen, top_k=top_k, reading=corpus.reading, progress=True,
     )  # fmt: skip
     if not found.num_occurrences:
-        what = "The corpus" if chosen.is_whole else "This part of the corpus"
-        raise InputError(f"{what} has no words; choose one that has some.")
+        raise InputError("The corpus, or the chosen part of it, has no words; choose one that has some.")
     print(to_json(found.to_dict()) if json else "\n".join(_describe_neighbors(found, match)))
 
 
 def _build(
-    folder: Path,
-    corpus: CorpusOptions,
-    layers: list[str] | None,
-    model: ModelOptions,
-    *,
-    as_json: bool,
+    folder: Path, corpus: CorpusOptions, layers: list[str] | None, model: ModelOptions, as_json: bool
 ) -> None:
     if not corpus.corpus:
         raise InputError("There is no text to build an index of; name files with --corpus.")
@@ -192,17 +162,15 @@ def _build(
     if as_json:
         print(to_json({**manifest.to_dict(), "num_occurrences": manifest.num_occurrences}))
         return
-    names = ", ".join(map(str, manifest.layers))
-    files = "file" if len(manifest.sources) == 1 else "files"
-    print(
-        f"{folder} has {manifest.num_occurrences:,} occurrences from {len(manifest.sources):,} {files}, by "
-        f"{'layer' if len(manifest.layers) == 1 else 'layers'} {names}."
+    say(
+        f"{folder} has {manifest.num_occurrences:,} occurrences from files: {len(manifest.sources):,}; layers: "
+        f"{', '.join(map(str, manifest.layers))}."
     )
 
 
 def _describe_neighbors(found: "Neighbors", match: str) -> Iterator[str]:
     yield found.query.mark()
-    yield f"Searched {found.num_occurrences:,} occurrences."
+    yield translate(f"Searched {found.num_occurrences:,} occurrences.")
     for layer in found.layers:
         yield ""
         yield from _tabulate_neighbors(layer, found, match)
@@ -216,12 +184,13 @@ def _tabulate_neighbors(layer: "LayerNeighbors", found: "Neighbors", match: str)
         for each in layer.neighbors
     ]
     if not contexts:
-        nothing = f"{found.query.word!r} does not occur there, except in the query." if match == "same" else (
-            "There is nothing except the query."
-        )  # fmt: skip
-        contexts = [f"       {nothing}"]
+        word = found.query.word
+        nothing = (
+            f"{word!r} does not occur there, except in the query." if match == "same" else "Nothing was found."
+        )
+        contexts = [f"       {translate(nothing)}"]
     static = [f"{each.cosine:.3f}  {each.word}" for each in found.static]
-    yield f"{pad(name_layer(layer.layer), _CONTEXT_COLUMNS + 7)}  layer 0, no sentence"
+    yield f"{pad(translate(name_layer(layer.layer)), _CONTEXT_COLUMNS + 7)}  {translate('layer 0, no sentence')}"
     for number in range(max(len(contexts), len(static))):
         left = contexts[number] if number < len(contexts) else ""
         right = static[number] if number < len(static) else ""
@@ -233,20 +202,14 @@ _WORDS_SHOWN = 20
 
 
 def senses(
-    word: str | None = argument(
-        "WORD",
-        "The word, in upper or lower case. Without it, all frequent words of --labelled are evaluated.",
-        None,
-    ),
+    word: str | None = argument("WORD", "The word; without it, all frequent words of --labelled.", None),
     *,
     corpus: CorpusOptions,
     labelled: options.Labelled = None,
     layer: options.OneLayer = None,
     num_senses: int | None = option("--senses", "Number of senses, instead of detecting it.", None, min=1),
     max_occurrences: options.MaxOccurrences = 1000,
-    min_occurrences: int = option(
-        "", "Without WORD: minimum number of occurrences of a word to evaluate.", 50, min=2
-    ),
+    min_occurrences: int = option("", "Without WORD: minimum number of occurrences of a word.", 50, min=2),
     max_words: int | None = option("", "Without WORD: maximum number of words; more are sampled.", None, min=1),
     contexts: int = option("", "Number of typical contexts to show of each sense.", 3, min=0),
     seed: options.Seed = 0,
@@ -285,60 +248,59 @@ def senses(
     print(to_json(found.to_dict()) if json else "\n".join(_describe_senses(found, detected=num_senses is None)))
 
 
-def _describe_senses(found: "WordSenses", *, detected: bool) -> Iterator[str]:
+def _describe_senses(result: "WordSenses", *, detected: bool) -> Iterator[str]:
     from elmo.analysis.senses import FEWEST_OCCURRENCES
 
-    num_clustered = len(found.occurrences)
-    sampled = f" ({num_clustered:,} of them sampled)" if num_clustered < found.num_found else ""
-    senses, advice = "one sense" if len(found.senses) == 1 else f"{len(found.senses)} senses", ""
-    if detected and len(found.senses) == 1 < num_clustered:
-        senses, advice = "not clearly more than one sense", "; --senses 2 splits them"
-    yield f"{found.word}: {senses} in {_count(found.num_found)}{sampled}{advice}."
+    num_clustered = len(result.occurrences)
+    yield translate(f"{result.word}: {len(result.senses)} sense(s) in {result.num_found:,} occurrences.")
+    if num_clustered < result.num_found:
+        yield translate(f"{num_clustered:,} of them, sampled, were clustered.")
     if num_clustered < FEWEST_OCCURRENCES:
-        yield f"These are too few to tell senses apart; at least {FEWEST_OCCURRENCES} are needed."
-    elif found.silhouette is not None and found.expected_silhouette is not None:
-        yield f"Silhouette {found.silhouette:.3f}; a single cloud cut alike has {found.expected_silhouette:.3f}."
-    for number, sense in enumerate(found.senses, start=1):
+        yield translate(f"These are too few to tell senses apart; at least {FEWEST_OCCURRENCES} are needed.")
+    elif detected and len(result.senses) == 1:
+        yield translate("They do not clearly have more than one; --senses 2 splits them.")
+    elif result.silhouette is not None and result.expected_silhouette is not None:
+        yield translate(
+            f"Silhouette {result.silhouette:.3f}; a single cluster cut in the same way has "
+            f"{result.expected_silhouette:.3f}."
+        )
+    for number, sense in enumerate(result.senses, start=1):
         yield ""
-        yield f"{number}. {_count(sense.num_occurrences)}, {sense.num_occurrences / num_clustered:.0%}"
+        share = sense.num_occurrences / num_clustered
+        yield f"{number}. {translate(f'{sense.num_occurrences:,} occurrences')}, {share:.0%}"
         if sense.substitutes:
-            yield f"   would fit: {', '.join(each.word for each in sense.substitutes)}"
-        for each in sense.typical:
-            yield f"   {fit(each.mark(10), _SENSE_COLUMNS)}"
-    if found.scores is not None:
+            yield "   " + translate(f"would fit: {', '.join(word.word for word in sense.substitutes)}")
+        for occurrence in sense.typical:
+            yield f"   {fit(occurrence.mark(10), _SENSE_COLUMNS)}"
+    if result.scores is not None:
         yield ""
-        yield f"Against {found.scores.num_labels} labels:"
-        yield from _tabulate_scores(found.scores)
+        yield from _tabulate_scores(result.scores)
 
 
-def _describe_scores(found: "InductionScores") -> Iterator[str]:
+def _describe_scores(result: "InductionScores") -> Iterator[str]:
     from elmo.analysis.senses import SenseScores
 
-    count = sum(each.num_occurrences for each in found.words)
-    words = "word" if len(found.words) == 1 else "words"
-    yield f"{len(found.words):,} {words}, {_count(count)}; means over the words:"
+    count = sum(word.num_occurrences for word in result.words)
+    yield translate(f"Means over {len(result.words):,} word(s), {count:,} occurrences:")
     yield ""
-    yield from _tabulate_scores(SenseScores(**found.mean))  # type: ignore[arg-type]
+    yield from _tabulate_scores(SenseScores(**result.mean))  # type: ignore[arg-type]
     yield ""
-    yield "| word | occurrences | labels | clusters | adjusted Rand | V-measure |"
-    yield "|---|---|---|---|---|---|"
-    for each in sorted(found.words, key=lambda each: -each.num_occurrences)[:_WORDS_SHOWN]:
-        scores = each.scores
-        yield (
-            f"| {each.word} | {each.num_occurrences} | {scores.num_labels} | {scores.num_clusters} | "
-            f"{scores.adjusted_rand:.3f} | {scores.v_measure:.3f} |"
-        )
-    if len(found.words) > _WORDS_SHOWN:
-        yield f"({len(found.words) - _WORDS_SHOWN:,} less frequent words are in --json.)"
+    heads = ["word", "occurrences", "labels", "clusters", "adjusted Rand", "V-measure"]
+    rows = []
+    for word in sorted(result.words, key=lambda word: -word.num_occurrences)[:_WORDS_SHOWN]:
+        scores = word.scores
+        counts = (word.num_occurrences, scores.num_labels, scores.num_clusters)
+        rows.append([word.word, *map(str, counts), f"{scores.adjusted_rand:.3f}", f"{scores.v_measure:.3f}"])
+    yield from markdown_table([list(map(translate, heads)), *rows])
+    if len(result.words) > _WORDS_SHOWN:
+        yield translate(f"({len(result.words) - _WORDS_SHOWN:,} less frequent words are in --json.)")
 
 
 def _tabulate_scores(scores: "SenseScores") -> Iterator[str]:
-    yield "| | adjusted Rand | V-measure |"
-    yield "|---|---|---|"
-    yield f"| clusters | {scores.adjusted_rand:.3f} | {scores.v_measure:.3f} |"
-    yield f"| one cluster | {scores.one_cluster_adjusted_rand:.3f} | {scores.one_cluster_v_measure:.3f} |"
-    yield f"| random, same sizes | {scores.random_adjusted_rand:.3f} | {scores.random_v_measure:.3f} |"
-
-
-def _count(number: int) -> str:
-    return f"{number:,} occurrence{'' if number == 1 else 's'}"
+    rows = {"clusters": "", "one cluster": "one_cluster_", "random, same sizes": "random_"}
+    names = ("adjusted_rand", "v_measure")
+    table = [
+        [translate(name), *(f"{getattr(scores, prefix + measure):.3f}" for measure in names)]
+        for name, prefix in rows.items()
+    ]
+    yield from markdown_table([["", translate("adjusted Rand"), translate("V-measure")], *table])

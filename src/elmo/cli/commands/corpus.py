@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from elmo.cli import options
 from elmo.cli.command import argument, option
-from elmo.cli.commands.models import RewriteOptions, write_model
+from elmo.cli.commands.models import STORAGE, RewriteOptions, write_model
 from elmo.cli.run import resumable
+from elmo.cli.terminal import say
 from elmo.config import NEW_CONTEXT, ContextConfig
 from elmo.corpus.settings import Split
 from elmo.errors import InputError
@@ -17,48 +18,34 @@ from elmo.progress import progress_bar
 if TYPE_CHECKING:
     from elmo.config import Script
 
-
-TextInputs = Annotated[
-    list[str],
-    argument(
-        "INPUT",
-        "Files .txt, .jsonl or .parquet, plain or compressed (.gz, .xz, .bz2, .zst), or patterns such as "
-        "'texts/*.txt.xz'; - is standard input, plain text.",
-    ),
-]
-TextColumn = Annotated[str, option("--column NAME", "Column of the text in .jsonl and .parquet files.")]
+_INPUTS = (
+    "Files .txt, .jsonl or .parquet, plain or compressed (.gz, .xz, .bz2, .zst), or patterns such as "
+    "'texts/*.txt.xz'; - is standard input, plain text."
+)
+_SPLIT = (
+    "sentences: every line is a paragraph, split into sentences. lines: every line is a sentence. none: a "
+    "document (lines up to a blank one, a record or a row) is one sequence."
+)
+_VECTORS = (
+    "Static vectors to use instead of making them from the corpus: a text file of GloVe or word2vec, plain or "
+    "compressed. The row of a word in lower case counts; without one, that of its usual spelling."
+)
 
 
 def prepare(
-    inputs: TextInputs,
+    inputs: Annotated[list[str], argument("INPUT", _INPUTS)],
     output: Path = option("--output -o DIR", "Folder to write."),
-    column: TextColumn = "text",
-    split: Split = option(
-        "",
-        "sentences: every line is a paragraph, split into sentences. lines: every line is a sentence. "
-        "none: a document (lines up to a blank one, a record or a row) is one sequence.",
-        "sentences",
-    ),
-    language: str | None = option(
-        "CODE", "Language whose rules split the sentences, for example de.", None, shown="en"
-    ),
+    column: str = option("--column NAME", "Column of the text in .jsonl and .parquet files.", "text"),
+    split: Split = option("", _SPLIT, "sentences"),
+    language: str | None = option("CODE", "Language of the sentence detection.", None, shown="en"),
     split_on_spaces: options.SplitOnSpaces = False,
     characters: list[str] | None = option(
-        "SCRIPT",
-        "Script without spaces whose letters are the units of the model, such as Han; repeatable.",
-        None,
-        shown=False,
+        "SCRIPT", "Script of single letters, such as Han; repeatable.", None, shown=False
     ),
-    vocabulary_size: int | None = option(
-        "N", "Number of words that the softmax predicts, <S>, </S> and <UNK> included.", None, shown="40000"
-    ),
+    vocabulary_size: int | None = option("N", "Number of words that the softmax predicts.", None, shown="40000"),
     min_count: int | None = option("N", "Instead of a size: take every word that occurs at least N times.", None),
-    vocabulary: Path | None = option(
-        "FILE", "Instead of a size: take these words, one per line, <S>, </S> and <UNK> among them.", None
-    ),
-    workers: int | None = option(
-        "N", "Number of processes that tokenize.", None, shown="number of cores, at most 8"
-    ),
+    vocabulary: Path | None = option("FILE", "Instead of a size: these words, with <S>, </S> and <UNK>.", None),
+    workers: int | None = option("N", "Number of processes that tokenize.", None, shown="one per core, at most 8"),
     force: bool = option("--force", "Replace another corpus in DIR.", False),
     as_json: options.AsJson = False,
 ) -> None:
@@ -76,25 +63,15 @@ def prepare(
 
     with resumable():
         corpus = preparation.prepare(
-            inputs,
-            output,
-            column=column,
-            split=split,
-            language=language,
-            split_on_spaces=split_on_spaces,
-            characters=cast("list[Script]", characters or []),
-            vocabulary_size=vocabulary_size,
-            min_count=min_count,
-            vocabulary=vocabulary,
-            workers=workers,
-            force=force,
-            progress=True,
-        )
+            inputs, output, column=column, split=split, language=language, split_on_spaces=split_on_spaces,
+            characters=cast("list[Script]", characters or []), vocabulary_size=vocabulary_size,
+            min_count=min_count, vocabulary=vocabulary, workers=workers, force=force, progress=True,
+        )  # fmt: skip
     counts: dict[str, Any] = corpus.manifest["counts"]
     if as_json:
         print(json.dumps({"folder": str(output), **counts, "num_shards": corpus.num_shards}))
         return
-    print(
+    say(
         f"{output} holds {counts['num_words']:,} words in {counts['num_sentences']:,} sentences; "
         f"{counts['num_distinct_words']:,} words are distinct, {counts['vocabulary_size']:,} are in the "
         f"vocabulary, {counts['unknown_rate']:.2%} of the text is unknown."
@@ -113,15 +90,8 @@ def static(
     words: NumWords = 40_000,
     dim: Dimensions = 256,
     window: int = option("", "Maximum distance of two words that are counted.", 8, min=1),
-    keep_case: bool = option(
-        "--keep-case", "Keep capital letters instead of converting words to lower case.", False
-    ),
-    teacher: str | None = option(
-        "ENCODER",
-        "Hugging Face encoder, a folder or a name on the hub, whose vectors of single words are joined with the "
-        "corpus's.",
-        None,
-    ),
+    keep_case: bool = option("--keep-case", "Keep capital letters; without it, words are in lower case.", False),
+    teacher: str | None = option("ENCODER", "Hugging Face encoder whose word vectors are joined in.", None),
     seed: Seed = 0,
     force: bool = option("--force", "Replace FILE.", False),
 ) -> None:
@@ -159,9 +129,7 @@ def static(
         if encoder is not None:
             made = join_static_vectors(made, encoder)
         write_static_vectors(made, temporary)
-    print(
-        f"Wrote {output}: {len(made.words):,} words of {dim} dimensions, from {opened.num_words:,} words of text."
-    )
+    say(f"Wrote {output}: {len(made.words):,} words of {dim} dimensions, from {opened.num_words:,} words of text.")
 
 
 def fuse(
@@ -169,31 +137,15 @@ def fuse(
     corpus: CorpusArgument,
     rewrite: RewriteOptions,
     output: Path = option("--output -o OUT", "Folder to write."),
-    vectors: Path | None = option(
-        "FILE",
-        "Static vectors to use instead of making them from the corpus: a text file of GloVe or word2vec, plain or "
-        "compressed. The row of a word in lower case counts; without one, that of its usual spelling.",
-        None,
-    ),
+    vectors: Path | None = option("FILE", _VECTORS, None),
     words: NumWords = 40_000,
-    dim: int | None = option(
-        "", "Dimensions of the static vectors made from the corpus.", None, shown="256", min=1
-    ),
+    dim: int | None = option("", "Dimensions of static vectors made from the corpus.", None, shown="256", min=1),
     window: int = option("", "Number of words on each side whose topic counts.", ContextConfig.window, min=1),
-    focus: float = option(
-        "",
-        "How much more words count that are related to the word in the middle.",
-        NEW_CONTEXT["focus"],
-        min=0,
-    ),
-    share: float = option(
-        "", "Weight of the context in `meaning`, relative to the top layer.", NEW_CONTEXT["share"]
-    ),
+    focus: float = option("", "How much more related words count.", NEW_CONTEXT["focus"], min=0),
+    share: float = option("", "Weight of the context, relative to the top layer.", NEW_CONTEXT["share"]),
     frequency: float = option("", "Share of the text at which a word counts half as much as a rare one.", 1e-4),
     seed: Seed = 0,
-    storage: options.StoredAs | None = option(
-        "", "Storage format of the weights, as in elmo convert.", None, shown="as MODEL is stored"
-    ),
+    storage: options.StoredAs | None = option("", STORAGE, None, shown="as the model is stored"),
 ) -> None:
     """Add a context layer to a model.
 
@@ -226,7 +178,7 @@ def fuse(
     checkpoint = fused.checkpoint()
     write_model(checkpoint, output, storage or checkpoint.storage)
     assert fused.context is not None
-    print(
+    say(
         f"Wrote {output} with a context layer of {fused.context.num_words:,} words and {fused.context.dim} "
         f"dimensions, from {opened.num_words:,} words of text."
     )

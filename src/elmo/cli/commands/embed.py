@@ -8,12 +8,25 @@ from elmo.cli import options
 from elmo.cli.command import option
 from elmo.cli.options import ModelOptions
 from elmo.cli.run import resumable
+from elmo.cli.terminal import say
 from elmo.corpus.settings import Split
 from elmo.errors import InputError
 from elmo.files.sources import STDIN, Kind
 from elmo.files.work_folder import MANIFEST
+from elmo.language import translate
 from elmo.progress import progress_bar
 from elmo.vectors.settings import FILE_ENDINGS, DType, FileFormat, Pooling, Unit, VectorSettings
+
+_OUTPUT = (
+    "Folder or file to write. A name without an ending is a folder, for text of any size; the ending .npz, .npy, "
+    ".jsonl, .h5, .hdf5 or .parquet chooses the format of a single file. Without it, or with -, JSON lines go to "
+    "standard output."
+)
+_POOLING = (
+    "How the vectors of the words become one: their mean or max in --layers; head, for models with a sentence "
+    "head; weighted, where frequent words count little, for models with a context layer; auto is the first of "
+    "head and weighted that the model has, mean with --layers or without both."
+)
 
 
 @dataclass(frozen=True)
@@ -22,13 +35,7 @@ class VectorOptions(ModelOptions):
 
     inputs: options.Rows = None
     text: options.Texts = None
-    output: Path | None = option(
-        "--output -o DIR|FILE",
-        "Folder or file to write. A name without an ending is a folder, for text of any size; the ending "
-        ".npz, .npy, .jsonl, .h5, .hdf5 or .parquet chooses the format of a single file. Without it, or with -, "
-        "JSON lines go to standard output.",
-        None,
-    )
+    output: Path | None = option("--output -o DIR|FILE", _OUTPUT, None)
     layers: options.LayerChoice = None
     split: Split = option(
         "--split", "What a sentence is: each line, detected in the lines, or each document.", "lines"
@@ -40,25 +47,14 @@ class VectorOptions(ModelOptions):
     column: options.Column = None
     id_column: str | None = option("--id-column NAME", "Column of the row ids.", None, shown="id")
     dtype: DType = option("--dtype", "Type of the numbers; int8 has a scale per vector.", "float32")
-    file_format: FileFormat | None = option(
-        "--file-format", "Folders: format of the files in it.", None, shown="npy"
-    )
+    file_format: FileFormat | None = option("--file-format", "Folders: format of the files.", None, shown="npy")
     on_error: Literal["stop", "reject"] | None = option(
-        "--on-error",
-        "Folders: stop at a row that cannot be read, or list it in rejects.jsonl and continue.",
-        None,
-        shown="stop",
+        "", "Stop at broken rows, or list them.", None, shown="stop"
     )
     workers: int | None = option("--workers N", "Folders: number of processes.", None, shown="one per two threads")
-    engine: Literal["local", "ray"] | None = option(
-        "--engine", "Folders: compute on this machine, or on a Ray cluster.", None, shown="local"
-    )
-    address: str | None = option(
-        "--address ADDRESS", "Ray cluster to use, such as auto or ray://host:10001.", None
-    )
-    part_bytes: int | None = option(
-        "--part-bytes N", "Folders: size of the text in one part, the unit of resuming.", None, shown="1048576"
-    )
+    engine: Literal["local", "ray"] | None = option("", "Folders: this machine, or Ray.", None, shown="local")
+    address: str | None = option("--address ADDRESS", "Ray cluster, such as auto or ray://host:10001.", None)
+    part_bytes: int | None = option("--part-bytes N", "Folders: text in one part.", None, shown="1048576")
     max_words: int | None = option("--max-words N", "Folders: longest row, in words.", None, shown="32768")
     force: bool = option("--force", "Replace other vectors in the folder.", False)
 
@@ -104,7 +100,7 @@ class VectorOptions(ModelOptions):
 
             num_rows, num_words = write_file(model, entries, path, settings, advance_to)
         if path is not None:
-            print(f"Wrote {path} (sentences: {num_rows:,}, words: {num_words:,}).")
+            say(f"Wrote {path} (sentences: {num_rows:,}, words: {num_words:,}).")
 
     def _write_folder(self, output: Path, settings: VectorSettings) -> None:
         from elmo.cli.text_input import split_inputs
@@ -129,28 +125,20 @@ class VectorOptions(ModelOptions):
         before = _read_time(output)
         with resumable():
             vectors = embed_files(
-                model,
-                files,
-                output,
-                settings,
-                input_format=self.input_format,
-                on_error=self.on_error or "stop",
+                model, files, output, settings, input_format=self.input_format, on_error=self.on_error or "stop",
                 workers=self.workers if on_ray else num_workers,
                 threads=self.threads if on_ray else num_workers * num_threads,
-                engine=self.engine or "local",
-                address=self.address,
-                force=self.force,
-                progress=True,
-            )
+                engine=self.engine or "local", address=self.address, force=self.force, progress=True,
+            )  # fmt: skip
         counts = vectors.counts
         facts = {"rows": counts.num_written, "words": counts.num_words, "vectors": counts.num_vectors}
         if settings.unit == "spans":
             facts["rows without a chosen word"] = counts.num_without_span
         if counts.num_rejected:
             facts["rejected rows, see rejects.jsonl"] = counts.num_rejected
-        listed = ", ".join(f"{name}: {number:,}" for name, number in facts.items())
+        listed = ", ".join(f"{translate(name)}: {number:,}" for name, number in facts.items())
         is_old = before is not None and _read_time(output) == before
-        print(f"{output} was finished already ({listed})." if is_old else f"Wrote {output} ({listed}).")
+        say(f"{output} was finished already ({listed})." if is_old else f"Wrote {output} ({listed}).")
 
 
 _SETTINGS = (
@@ -162,11 +150,9 @@ _FOLDER_ONLY = ("file_format", "on_error", "workers", "engine", "address", "part
 
 def embed(
     vectors: VectorOptions,
-    only: list[str] | None = option(
-        "--only WORD", "Write only the vectors of this word, wherever it occurs; repeatable.", None
-    ),
+    only: list[str] | None = option("--only WORD", "Write only the vectors of this word; repeatable.", None),
     spans: str | None = option(
-        "--spans NAME", "Write only one vector per range of words, such as [[2, 4]], listed in this column.", None
+        "--spans NAME", "Column with ranges of words, as in [[2, 4]]; one vector each.", None
     ),
 ) -> None:
     """Compute the contextual vectors of every word of a text.
@@ -184,13 +170,7 @@ def embed(
 
 def encode(
     vectors: VectorOptions,
-    pooling: Pooling = option(
-        "--pooling",
-        "How the vectors of the words become one: their mean or max in --layers; head, for models with a sentence "
-        "head; weighted, where frequent words count little, for models with a context layer; auto is the first of "
-        "head and weighted that the model has, mean with --layers or without both.",
-        "auto",
-    ),
+    pooling: Pooling = option("--pooling", _POOLING, "auto"),
     normalize: bool = option("--normalize", "Scale each vector to length 1.", False),
 ) -> None:
     """Compute one vector for every sentence of a text.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from elmo.cli import options
 from elmo.cli.command import argument, option
 from elmo.cli.options import FilesOptions
-from elmo.cli.run import align_facts
+from elmo.cli.terminal import align_facts
 from elmo.errors import InputError
 from elmo.files.rows import to_json
 from elmo.files.work_folder import read_json
@@ -22,11 +22,7 @@ TASK_FILE = "task.json"
 
 def info(
     files: FilesOptions,
-    model: str | None = argument(
-        "MODEL",
-        f"{options.MODEL_HELP[:-1]}; without it, the default model. Or a folder of vectors, or of a task.",
-        None,
-    ),
+    model: str | None = argument("MODEL", "A model, or a folder of vectors or of a task; else en-small.", None),
     json: options.AsJson = False,
     checksums: bool = option("", "Read the whole of a folder of vectors and compare its checksums.", True),
 ) -> None:
@@ -52,15 +48,15 @@ def info(
         raise InputError("--no-checksums is for folders of vectors; leave it out for a model.")
     checkpoint = files.read(model)
     path = _locate(model)
-    found = _describe_model(checkpoint, _list_files(path))
+    facts = _describe_model(checkpoint, _list_files(path))
     from elmo.checkpoint.folder import check_content_hash
     from elmo.checkpoint.open import is_archive
 
     if is_archive(path):
-        found["format"] = "zip"
+        facts["format"] = "zip"
     elif files.format in (None, "elmo"):
-        check_content_hash(path, found["content_hash"], checkpoint.context, checkpoint.sentence)
-    print(to_json(found) if json else align_facts(_model_facts(found)))
+        check_content_hash(path, facts["content_hash"], checkpoint.context, checkpoint.sentence)
+    print(to_json(facts) if json else align_facts(_model_facts(facts)))
 
 
 def _describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str, Any]:
@@ -137,46 +133,45 @@ def _list_files(path: Path) -> dict[str, int]:
     return {file.name: file.stat().st_size for file in sorted(files)}
 
 
-def _model_facts(found: dict[str, Any]) -> dict[str, str]:
-    origin, given, encoder = found["origin"], found["input"], found["encoder"]
-    words, context = found["vocabulary_words"], found["context"]
-    return {
-        "format": found["format"],
-        "origin": f"{origin.get('format', 'unknown')}, {origin.get('source', 'unknown')}",
-        "layers": f"{found['layers']}: the word alone, then {found['layers'] - 1} of the language model",
-        "vectors": f"{found['vector_dim']:,} dimensions: {found['output_dim']:,} from each direction",
-        "encoder": (
-            f"lstm, {encoder['cell_dim']:,} cells per layer and direction"
-            if encoder["kind"] == "lstm"
-            else f"transformer, {encoder['num_heads']} heads that attend to {encoder['context']:,} words back, "
+def _model_facts(model: dict[str, Any]) -> dict[str, str]:
+    origin, tokens, encoder, machine = (model[name] for name in ("origin", "input", "encoder", "on_this_machine"))
+    context, words = model["context"], model["vocabulary_words"]
+    network = f"lstm, {encoder['cell_dim']} cells per layer and direction"
+    units, alphabet, topic = "words", "none", "none"
+    if encoder["kind"] != "lstm":
+        network = (
+            f"transformer, {encoder['num_heads']} heads that attend to {encoder['context']:,} words back, "
             f"{encoder['feed_forward_dim']:,} feed-forward dimensions"
-        ),
-        "input": given["kind"],
-        "units": (
-            f"characters of {', '.join(given['scripts'])}; {given['num_aliases']:,} others are read as these"
-            if given["units"] == "characters"
-            else "words"
-        ),
-        "alphabet": (
-            f"{given['alphabet']}, {given['num_characters']:,} ids, {given['characters_per_word']} per word"
-            if given["alphabet"]
-            else "none"
-        ),
+        )
+    if tokens["units"] == "characters":
+        units = f"characters of {', '.join(tokens['scripts'])}; {tokens['num_aliases']:,} others are read as these"
+    if tokens["alphabet"]:
+        numbers = f"{tokens['num_characters']:,} ids, {tokens['characters_per_word']} per word"
+        alphabet = f"{tokens['alphabet']}, {numbers}"
+    if context is not None:
+        topic = (
+            f"{context['num_words']:,} words of {context['dim']:,} dimensions, {context['window']} words on each "
+            f"side; weight {context['share']:g} relative to the top layer in 'meaning'"
+        )
+    return {
+        "format": model["format"],
+        "origin": f"{origin.get('format', 'unknown')}, {origin.get('source', 'unknown')}",
+        "layers": f"{model['layers']}: the word alone, then {model['layers'] - 1} of the language model",
+        "vectors": f"{model['vector_dim']:,} dimensions: {model['output_dim']:,} from each direction",
+        "encoder": network,
+        "input": tokens["kind"],
+        "units": units,
+        "alphabet": alphabet,
         "vocabulary": "none" if words is None else f"{words:,} words",
-        "softmax": "yes" if found["softmax"] else "no: the model computes vectors but predicts no words",
-        "context layer": (
-            "none: layers='meaning' is not available; elmo fuse adds one"
-            if context is None
-            else f"{context['num_words']:,} words of {context['dim']:,} dimensions, {context['window']} words on "
-            f"each side; weight {context['share']:g} relative to the top layer in 'meaning'"
-        ),
-        "parameters": f"{found['parameters']['total']:,}",
-        **{f"  {name}": f"{size:,}" for name, size in found["parameters"].items() if name != "total"},
-        "files": f"{sum(found['files'].values()):,} bytes" if found["files"] else "none",
-        **{f"  {name}": f"{size:,}" for name, size in found["files"].items()},
-        "kernels here": found["on_this_machine"]["kernels"],
-        "auto precision": f"{found['on_this_machine']['auto_precision']}: {found['on_this_machine']['reason']}",
-        "content hash": found["content_hash"],
+        "softmax": "yes" if model["softmax"] else "no: the model computes vectors but predicts no words",
+        "context layer": topic,
+        "parameters": f"{model['parameters']['total']:,}",
+        **{f"  {name}": f"{size:,}" for name, size in model["parameters"].items() if name != "total"},
+        "files": f"{sum(model['files'].values()):,} bytes",
+        **{f"  {name}": f"{size:,}" for name, size in model["files"].items()},
+        "kernels here": machine["kernels"],
+        "auto precision": f"{machine['auto_precision']}: {machine['reason']}",
+        "content hash": model["content_hash"],
         **({} if context is None else {"  context layer": context["content_hash"]}),
     }
 
@@ -204,29 +199,25 @@ def _describe_vectors(folder: Path, *, checksums: bool) -> dict[str, Any]:
     }
 
 
-def _vector_facts(found: dict[str, Any]) -> dict[str, str]:
-    settings, counts, model = found["settings"], found["counts"], found["model"]
-    shape = " × ".join(f"{size:,}" for size in found["vector_shape"])
-    layers, num_parts = settings["layers"], found["num_parts"]
-    parts = f"{num_parts:,} part{'s' if num_parts != 1 else ''}"
-    kinds = {"words": "every word", "sentences": "every sentence", "spans": "chosen words"}
+def _vector_facts(vectors: dict[str, Any]) -> dict[str, str]:
+    settings, counts, model = vectors["settings"], vectors["counts"], vectors["model"]
+    layers, shape = settings["layers"], " × ".join(f"{size:,}" for size in vectors["vector_shape"])
+    verified = {"checksums": "all files have their size and checksum", "sizes": "all files have their size"}
     return {
-        "format": f"vectors in {settings['file_format']} files, {parts}",
-        "vectors": f"{counts['num_vectors']:,}, of {kinds[settings['unit']]}: {shape} {settings['dtype']}",
+        "format": f"vectors of {settings['unit']} in {settings['file_format']} files",
+        "parts": f"{vectors['num_parts']:,}",
+        "vectors": f"{counts['num_vectors']:,} of {shape} {settings['dtype']}",
         "layers": ", ".join(map(str, layers)) if isinstance(layers, list) else str(layers or "as pooling needs"),
         **({"pooling": settings["pooling"]} if settings["unit"] == "sentences" else {}),
         "rows": f"{counts['num_written']:,} of {counts['num_rows']:,} in the input",
         "rejected": f"{counts['num_rejected']:,}" + (", see rejects.jsonl" if counts["num_rejected"] else ""),
         "words": f"{counts['num_words']:,}",
-        "size": f"{found['num_bytes']:,} bytes",
-        "model": f"fingerprint {model['content_hash']}, {model['precision']} on {model['device']}",
-        "inputs": f"{len(found['inputs']):,}",
-        **{f"  {file['name']}": f"{file['num_rows']:,} rows, {file['format']}" for file in found["inputs"][:20]},
-        "made with": ", ".join(f"{name} {number}" for name, number in found["made_with"].items()),
-        "verified": {
-            "checksums": "all files have their size and checksum",
-            "sizes": "all files have their size; checksums were not compared",
-        }[found["verified"]],
+        "size": f"{vectors['num_bytes']:,} bytes",
+        "model": f"content hash {model['content_hash']}, {model['precision']} on {model['device']}",
+        "inputs": f"{len(vectors['inputs']):,}",
+        **{f"  {file['name']}": f"{file['num_rows']:,} rows, {file['format']}" for file in vectors["inputs"][:20]},
+        "made with": ", ".join(f"{name} {number}" for name, number in vectors["made_with"].items()),
+        "verified": verified[vectors["verified"]],
     }
 
 
@@ -234,14 +225,14 @@ def _task_facts(task: dict[str, Any]) -> dict[str, str]:
     """Return the facts about a trained task, as task.json states them."""
     settings, bilm = task.get("settings", {}), task.get("bilm") or {}
     labels = [str(label) for label in (task.get("labels") or {}).get("names", ())]
-    shown = ", ".join(labels[:20]) + (f" and {len(labels) - 20:,} more" if len(labels) > 20 else "")
     elmo, network, words = (settings.get(name, {}) for name in ("elmo", "network", "words"))
+    shown = ", ".join(labels[:20]) + (", …" if len(labels) > 20 else "")
     return {
         "format": f"a trained task, {task.get('family', 'unknown')}",
-        **({"labels": f"{len(labels):,}: {shown}"} if labels else {}),
+        "labels": f"{len(labels):,}: {shown}" if labels else "none",
         "network": f"{network.get('kind', 'unknown')} of {network.get('dim', '?')} dimensions",
         "word features": ", ".join(words.get("kinds") or ["none"]),
         "ELMo": f"{elmo.get('layers')} layers, at the {elmo.get('where')}" if bilm else "none",
-        "biLM": f"{bilm.get('source') or 'the default model'}, fingerprint {bilm.get('hash')}" if bilm else "none",
+        "biLM": f"{bilm.get('source') or 'en-small'}, content hash {bilm.get('hash')}" if bilm else "none",
         "format of the data": str((task.get("read") or {}).get("format") or "detected"),
     }

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from elmo.cli import options
 from elmo.cli.command import option
 from elmo.cli.options import ModelOptions
-from elmo.cli.run import align_facts
+from elmo.cli.terminal import align_facts
 from elmo.errors import InputError
 from elmo.files.rows import to_json
 from elmo.files.sources import STDIN, check_text
+from elmo.language import translate
 from elmo.progress import progress_bar
 from elmo.text.tokenize import split_lines
 
@@ -60,7 +61,7 @@ def score(
                 if json:
                     print(to_json(_to_object(index, scored, by_word=by_word)))
                 else:
-                    unknown = f"  ({scored.num_unknown} unknown)" if scored.num_unknown else ""
+                    unknown = "  " + translate(f"({scored.num_unknown} unknown)") if scored.num_unknown else ""
                     print(f"{scored.perplexity:>10,.2f}  {text_of(row)}".rstrip() + unknown)
                     for line in _to_lines(scored, elmo) if by_word else ():
                         print(line)
@@ -72,7 +73,6 @@ def score(
 def substitutes(
     sentence: options.MarkedSentence,
     model: ModelOptions,
-    index: options.WordIndex = None,
     top_k: int = option("--top-k", "Number of words to print.", 10),
     punctuation: bool = option("--punctuation", "Include punctuation.", False),
     same_word: bool = option("--same-word", "Include the marked word itself.", False),
@@ -87,15 +87,15 @@ def substitutes(
     Example:
       elmo substitutes "I was born in [Paris]" --top-k 5
     """
-    from elmo.text.sentence_input import read_pointed
+    from elmo.text.sentence_input import read_marked
     from elmo.text.tokenize import tokenize
 
     check_text(sentence, "The sentence")
     if top_k < 1:
         raise InputError(f"--top-k is {top_k}; it must be at least 1.")
-    read_pointed(sentence, index, tokenize, name="--word-index")  # reports mistakes before the model is opened
+    read_marked(sentence, tokenize)  # reports mistakes before the model is opened
     elmo = model.open(texts=[sentence])
-    words = elmo.substitutes(sentence, index, top_k=top_k, punctuation=punctuation, same_word=same_word)
+    words = elmo.substitutes(sentence, top_k=top_k, punctuation=punctuation, same_word=same_word)
     if json:
         listed = [{"word": word.word, "log_probability": round(word.log_probability, 6)} for word in words]
         print(to_json({"sentence": sentence, "substitutes": listed}))
@@ -126,9 +126,9 @@ def _to_lines(score: "SentenceScore", model: "Elmo") -> Iterator[str]:
     for word, ahead, back, unknown in zip(
         score.words, score.left_to_right, score.right_to_left, score.is_unknown, strict=True
     ):
-        rows.append((f"{ahead:.3f}", f"{back:.3f}", f"{word} (unknown)" if unknown else word))
+        rows.append((f"{ahead:.3f}", f"{back:.3f}", translate(f"{word} (unknown)") if unknown else word))
     rows.append((f"{score.end:.3f}", "", vocabulary.end))
-    yield f"{_INDENT}left to right  right to left"
+    yield f"{_INDENT}{translate('left to right  right to left')}"
     for ahead_text, back_text, word in rows:
         yield f"{_INDENT}{ahead_text:>13}  {back_text:>13}  {word}"
 
@@ -136,9 +136,7 @@ def _to_lines(score: "SentenceScore", model: "Elmo") -> Iterator[str]:
 def evaluate(
     texts: options.TextFiles,
     model: ModelOptions,
-    split: Literal["lines", "sentences"] = option(
-        "", "What a sentence is: each line, or what a splitter finds in running text.", "lines"
-    ),
+    split: Literal["lines", "sentences"] = option("", "What a sentence is: each line, or detected.", "lines"),
     split_on_spaces: options.SplitOnSpaces = False,
     state: options.StateChoice = "zero",
     json: options.AsJson = False,
@@ -155,12 +153,8 @@ def evaluate(
     from elmo.cli.text_input import TextInput, text_of
 
     for name in texts:
-        if Path(name).is_dir():
-            raise InputError(f"{name} is a folder; name the text to evaluate on, and the model with --model.")
-        if name != STDIN and not Path(name).exists():
-            raise InputError(
-                f"There is no file {name!r} to evaluate on; name a text file, or - for standard input."
-            )
+        if name != STDIN and not Path(name).is_file():
+            raise InputError(f"{name!r} is no text file; name the text, or -, and the model with --model.")
     source = TextInput(texts)
     elmo = model.open(state=state)
     from elmo.inference.scoring import evaluate_text

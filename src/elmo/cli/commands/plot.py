@@ -7,9 +7,11 @@ from typing import Annotated, Literal
 from elmo.cli import options
 from elmo.cli.command import argument, option
 from elmo.cli.options import CorpusOptions, Labelled, MaxOccurrences, ModelOptions, OneLayer, Seed
+from elmo.cli.terminal import say
 from elmo.extras import require
 from elmo.files.rows import to_json
 from elmo.files.sources import check_text
+from elmo.language import translate
 
 PictureFile = Annotated[Path, option("--output -o FILE", "Picture to write, .png or .svg.")]
 PictureFont = Annotated[
@@ -20,12 +22,7 @@ PictureFont = Annotated[
 def similarity(
     first: Annotated[str, argument("SENTENCE", "A sentence.")],
     second: Annotated[str, argument("SENTENCE", "Another sentence, or the same.")],
-    layers: list[str] | None = option(
-        "--layers LAYER",
-        "Layer to compare by: a number, top, average or meaning; repeatable.",
-        None,
-        shown="meaning, or average without a context layer",
-    ),
+    layers: options.Layers = None,
     output: PictureFile = Path("similarity.png"),
     split_on_spaces: options.SplitOnSpaces = False,
     font: PictureFont = None,
@@ -46,14 +43,11 @@ def similarity(
         check_text(sentence, "The sentence")
     check_output(output)
     elmo = model.open(texts=[first, second])
-    words = [
-        [word.text for word in elmo.tokenize(each, split_on_spaces=split_on_spaces)] for each in (first, second)
-    ]
+    tokens = (elmo.tokenize(sentence, split_on_spaces=split_on_spaces) for sentence in (first, second))
+    words = [[word.text for word in sentence] for sentence in tokens]
     maps = compare_sentences(elmo, words[0], words[1], layers=layers)
     draw_similarity_map(maps, output, font=font)
-    names = " and ".join(str(each.layer) for each in maps)
-    message = f"Wrote {output}: cosines of {len(words[0])} by {len(words[1])} words, by {names}."
-    print(to_json([each.to_dict() for each in maps]) if json else message)
+    print(to_json([one.to_dict() for one in maps]) if json else translate(f"Wrote {output}."))
 
 
 def map(
@@ -92,7 +86,7 @@ def map(
     draw_occurrence_map(occurrence_map, output, num_contexts=contexts, font=font)
     num_groups = len(set(occurrence_map.groups))
     message = f"Wrote {output}: {len(occurrences):,} occurrences of {word!r} in {num_groups} group(s)."
-    print(to_json(occurrence_map.to_dict()) if json else message)
+    print(to_json(occurrence_map.to_dict()) if json else translate(message))
 
 
 def training(
@@ -115,7 +109,7 @@ def training(
 
         print(to_json(list(read_metrics(run))))
         return
-    print(f"Wrote {output}: the training run in {run}.")
+    say(f"Wrote {output}.")
 
 
 def mixing(
@@ -137,8 +131,7 @@ def mixing(
 
     mixes = [mix for task in tasks for mix in mixing_weights(task)]
     draw_mixing_weights(mixes, output, font=font)
-    message = f"Wrote {output}: {len(mixes)} mix(es) of {len(tasks)} folder(s)."
-    print(to_json([mix.to_dict() for mix in mixes]) if json else message)
+    print(to_json([mix.to_dict() for mix in mixes]) if json else translate(f"Wrote {output}."))
 
 
 def learning(
@@ -157,5 +150,5 @@ def learning(
     from elmo.analysis.pictures import draw_learning_curves, read_comparison
 
     draw_learning_curves(comparison, output, title=title)
-    message = f"Wrote {output}: the learning curves of {comparison}."
-    print(to_json([dataclasses.asdict(row) for row in read_comparison(comparison)]) if json else message)
+    rows = [dataclasses.asdict(row) for row in read_comparison(comparison)]
+    print(to_json(rows) if json else translate(f"Wrote {output}."))

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 from elmo.cli import options
 from elmo.cli.options import argument, option
+from elmo.cli.terminal import say
 from elmo.extras import require
+from elmo.language import translate
 
 PACKAGES = ("fastapi", "orjson", "prometheus_client", "pydantic_settings", "sklearn", "uvicorn")
 
@@ -78,7 +80,7 @@ def serve(**given: Any) -> None:
     from elmo.serve.settings import Settings
 
     def announce(address: str) -> None:
-        print(f"elmo: serving at {address} (Ctrl-C stops)", file=sys.stderr, flush=True)
+        print("elmo:", translate(f"serving at {address} (Ctrl-C stops)"), file=sys.stderr, flush=True)
 
     given = {name: value for name, value in given.items() if value is not None and value is not False}
     run(Settings(**given), announce)
@@ -118,7 +120,7 @@ def page(
 
     settings = Settings(models=tuple(models or ()), local_files_only=local_files_only)
     num_bytes = write_page(open_served(settings), output, vocabulary_size)
-    print(f"elmo: wrote {output}, {num_bytes / 1e6:.1f} MB; serve it with any web server", file=sys.stderr)
+    say(f"Wrote {output}, {num_bytes / 1e6:.1f} MB; serve it with any web server.")
 
 
 def _check_packages() -> None:

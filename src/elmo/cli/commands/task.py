@@ -2,11 +2,9 @@
 
 import dataclasses
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -16,12 +14,14 @@ import typer
 from elmo.cli import options
 from elmo.cli.command import argument, option
 from elmo.cli.options import read_pairs
-from elmo.cli.run import measure, pad, resumable
+from elmo.cli.run import resumable
+from elmo.cli.terminal import say
 from elmo.errors import InputError
 from elmo.extras import require
 from elmo.files.durable import output_file
 from elmo.files.sources import STDIN, Lines, check_text
 from elmo.heap import reuse_large_blocks
+from elmo.language import translate
 from elmo.tasks.examples import locate_words
 from elmo.tasks.settings import DEFAULT_CACHE_BYTES, DEFAULTS, ReadSettings, TaskOptions, TaskSettings
 
@@ -30,53 +30,17 @@ if TYPE_CHECKING:
 
 GIGABYTE = 2**30
 SENTENCES_AT_ONCE = 256
-NUM_SEEDS = 3
 _COMPARE_FLAGS = ("--variants", "--encoder", "--seeds", "--fractions", "--keep-runs")
-_QUIET_TAGS = ("O", "PUNCT", ".", ",", ":")
-_WIDEST_COLUMN = 30
 _SHOWN = {name: "depends on the family" for changes in DEFAULTS.values() for name in changes}
 
 TaskFolder = Annotated[str, argument("TASK", "A folder that `elmo task train` wrote, or a name such as en-pos.")]
-BilmPlace = Annotated[
-    str | None, option("--bilm MODEL", "Where the task's biLM is now, if not where it was in training.")
-]
+Bilm = Annotated[str | None, option("--bilm MODEL", "Where the biLM is now, if not where it was in training.")]
 Precision = Annotated[
     str | None, option("--precision PRECISION", "Precision of the frozen biLM.", shown="that of training")
 ]
-
-Threads = Annotated[
-    int | None, option("--threads N", "Threads; one is best for a small task network.", shown="1", min=1)
-]
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """How a file of examples is read, where training did not decide it."""
-
-    format: Annotated[
-        str | None, option("--format FORMAT", ReadSettings.__dataclass_fields__["format"].metadata["help"])
-    ] = None
-    text_column: Annotated[
-        str | None, option("--text-column NAME", "Column of the texts, or of the words of tags.")
-    ] = None
-    label_column: Annotated[
-        str | None, option("--label-column NAME", "Column of the labels, tags, scores or answers.")
-    ] = None
-    column: Annotated[
-        list[str] | None,
-        option("--column ROLE=NAME", ReadSettings.__dataclass_fields__["columns"].metadata["help"], shown=False),
-    ] = None
-    header: Annotated[
-        bool | None, option("--header/--no-header", "Whether the first row names the columns.", shown=False)
-    ] = None
-    encoding: Annotated[str, option("--encoding NAME", "Encoding of the file, such as latin-1 or gb18030.")] = (
-        "utf-8"
-    )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the arguments of ReadSettings."""
-        named = {name: value for name, value in vars(self).items() if name != "column"}
-        return {**named, "columns": read_pairs(self.column, "--column")}
+Threads = Annotated[int | None, option("--threads N", "One is best for small networks.", shown="1", min=1)]
+# How a file of examples is read; pairs and words are those of training.
+Read = Annotated[dict[str, Any], ReadSettings, {"pair_target": None, "split_on_spaces": None}]
 
 
 def tag(
@@ -140,9 +104,7 @@ def train(
     output: Path | None = option("--output -o RUN", "The new folder of the trained task.", None),
     resume: Path | None = option("--resume RUN", "Resume a run from its last epoch, exactly.", None),
     model: options.ModelName = None,
-    set_: list[str] | None = option(
-        "--set NAME=VALUE", "A setting, as in network.dim=300; repeatable.", None, shown=False
-    ),
+    set_: list[str] | None = option("--set NAME=VALUE", "As in network.dim=300; repeatable.", None, shown=False),
     compare: bool = option("--compare", "Train variants on the same seeds and print a table.", False),
     variants: str = option(
         "--variants NAMES",
@@ -154,10 +116,8 @@ def train(
     encoder: str | None = option(
         "--encoder NAME", "Hugging Face encoder of the variant encoder.", None, shown="MiniLM if it is installed"
     ),
-    seeds: int = option("--seeds N", "Number of seeds of --compare, from --seed on.", NUM_SEEDS, min=1),
-    fractions: str = option(
-        "--fractions NUMBERS", "Fractions of the training data of --compare, for a learning curve.", "1"
-    ),
+    seeds: int = option("--seeds N", "Number of seeds of --compare, from --seed on.", 3, min=1),
+    fractions: str = option("--fractions NUMBERS", "Fractions of the training data of --compare.", "1"),
     keep_runs: bool = option("--keep-runs", "Keep each run of --compare as a task, not only its scores.", False),
     threads: Threads = None,
     as_json: options.AsJson = False,
@@ -165,7 +125,9 @@ def train(
     settings: Annotated[dict[str, Any], TaskSettings, _SHOWN],
     data: Annotated[dict[str, Any], TaskOptions, {"cache_bytes": str(DEFAULT_CACHE_BYTES // GIGABYTE)}],
 ) -> None:
-    """Train a task with ELMo in it. Killed at any moment, --resume continues exactly.
+    """Train a task with ELMo in it.
+
+    Killed at any moment, --resume continues exactly.
 
     \b
     Examples:
@@ -239,16 +201,19 @@ def _read_settings(chosen: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_options(chosen: dict[str, Any], threads: int | None) -> TaskOptions:
-    if chosen.get("cache_bytes", 0) < 0:
-        raise InputError(f"--cache-gigabytes is {chosen['cache_bytes']}; give 0 or more.")
     if "cache_bytes" in chosen:
+        if chosen["cache_bytes"] < 0:
+            raise InputError(f"--cache-gigabytes is {chosen['cache_bytes']}; give 0 or more.")
         chosen["cache_bytes"] *= GIGABYTE
     if "label_map" in chosen:
         chosen["label_map"] = read_pairs(chosen["label_map"], "--map-label", may_be_empty=True)
     read = {name.removeprefix("read."): chosen.pop(name) for name in list(chosen) if name.startswith("read.")}
-    if "columns" in read:
-        read["columns"] = read_pairs(read["columns"], "--column")
-    return TaskOptions(**chosen, read=ReadSettings(**read), num_threads=threads or 1)
+    return TaskOptions(**chosen, read=ReadSettings(**_read_columns(read)), num_threads=threads or 1)
+
+
+def _read_columns(chosen: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of ReadSettings."""
+    return {**chosen, "columns": read_pairs(chosen.get("columns"), "--column")}
 
 
 def _read_fractions(text: str) -> tuple[float, ...]:
@@ -268,10 +233,9 @@ def _report(result: "TaskResult", *, as_json: bool) -> None:
         return
     split, scores = ("test", result.test) if result.test else ("dev", result.dev)
     listed = ", ".join(f"{name} {value:.2f}" for name, value in scores.items())
-    print(f"{result.folder} is done, best after epoch {result.best_epoch}: {split} {listed}.")
-    print(
-        f"Use it: elmo task predict {result.folder} FILE, or elmo.tasks.load({str(result.folder)!r}).predict([…])."
-    )
+    say(f"{result.folder} is done, best after epoch {result.best_epoch}: {split} {listed}.")
+    folder = str(result.folder)
+    say(f"Use it: elmo task predict {folder} FILE, or elmo.tasks.load({folder!r}).predict([…]).")
 
 
 def _open(task: str, command: str, **options: Any) -> "Task | Tagger":
@@ -287,8 +251,8 @@ def evaluate(
     task: TaskFolder,
     file: Annotated[str, argument("FILE", "Labelled examples; - is standard input.")],
     *,
-    read: ReadOptions,
-    bilm: BilmPlace = None,
+    read: Read,
+    bilm: Bilm = None,
     precision: Precision = None,
     device: options.Device = "cpu",
     threads: Threads = None,
@@ -301,13 +265,13 @@ def evaluate(
       elmo task evaluate tagger test.conllu
     """
     opened = _open(task, "evaluate", bilm=bilm, precision=precision, device=device, num_threads=threads)
-    examples = opened.read_examples(file, ReadSettings(**read.to_dict()))
+    examples = opened.read_examples(file, ReadSettings(**_read_columns(read)))
     scores = opened.evaluate(examples)
     if as_json:
         print(json.dumps({"num_examples": len(examples), **scores}))
     else:
         listed = ", ".join(f"{name} {value:.2f}" for name, value in scores.items())
-        print(f"{file}: {listed} (examples: {len(examples):,}).")
+        say(f"{file}: {listed} (examples: {len(examples):,}).")
 
 
 def predict(
@@ -315,11 +279,11 @@ def predict(
     file: str | None = argument(
         "FILE", "Text, one sentence per line, or examples in any format; - or nothing is standard input.", None
     ),
-    text: list[str] | None = option("--text SENTENCE", "A sentence to predict; repeatable.", None, shown=False),
+    text: options.Texts = None,
     output: Path | None = option("--output -o FILE", "File to write; standard output without it.", None),
     *,
-    read: ReadOptions,
-    bilm: BilmPlace = None,
+    read: Read,
+    bilm: Bilm = None,
     precision: Precision = None,
     device: options.Device = "cpu",
     threads: Threads = None,
@@ -342,50 +306,31 @@ def predict(
 
     if text and file is not None:
         raise InputError(f"FILE ({file}) and --text were both given; use one.")
-    for each in text or ():
-        check_text(each, "--text")
+    for sentence in text or ():
+        check_text(sentence, "--text")
     path = file or STDIN
     if output is not None and not text and path != STDIN and output.exists() and output.samefile(path):
         raise InputError(f"{path} is both input and output; give --output another name.")
-    asked = ReadSettings(**read.to_dict())
+    asked = ReadSettings(**_read_columns(read))
     opened = _open(task, "predict", bilm=bilm, precision=precision, device=device, num_threads=threads)
     if not text and path == STDIN and sys.stdin is not None and sys.stdin.isatty():
-        print("elmo: reading standard input; write one sentence per line, then Ctrl-D.", file=sys.stderr)
-    reader, detected = open_input(
+        message = translate("reading standard input; write one sentence per line, then Ctrl-D.")
+        print(f"elmo: {message}", file=sys.stderr)
+    reader, _ = open_input(
         Lines(path, texts=text) if text else path, opened.family, opened.read, asked,
         known=opened.targets, sense_entries=opened.sense_entries,
     )  # fmt: skip
     ahead, examples = tee(reader)
-    has_colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-    is_painted = output is None and not as_json and detected.format == "text" and has_colours
 
     def to_json(example: Any, prediction: Any) -> str:
         return json.dumps(opened.to_json(example, prediction), ensure_ascii=False) + "\n"
 
-    form = to_json if as_json else _paint if is_painted else reader.write
+    form = to_json if as_json else reader.write
     with _writing(output) as write:
         write("" if as_json else reader.begin())
         for example, prediction in zip(examples, opened.predict_examples(ahead), strict=True):
             write(form(example, prediction))
         write("" if as_json else reader.end())
-
-
-def _paint(example: Any, prediction: Any) -> str:
-    """Return the rows of plain text for a terminal: aligned, with the prediction in colour."""
-    from elmo.tasks.examples import TaggedSentence
-    from elmo.tasks.readers.plain_text import prediction_rows
-
-    rows = prediction_rows(example, prediction)
-    is_tagged = isinstance(example, TaggedSentence)
-    widths = [min(_WIDEST_COLUMN, max(map(measure, cells))) for cells in zip(*rows, strict=True)]
-    painted = []
-    for row in rows:
-        cells = [pad(cell, width) for cell, width in zip(row, widths, strict=True)]
-        at = 1 if is_tagged else 0
-        if row[at] not in _QUIET_TAGS:
-            cells[at] = typer.style(cells[at], fg=typer.colors.GREEN, bold=True)
-        painted.append("  ".join(cells).rstrip() + "\n")
-    return "".join(painted) + ("\n" if is_tagged else "")
 
 
 @contextmanager

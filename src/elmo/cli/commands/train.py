@@ -10,8 +10,10 @@ import typer
 from elmo.cli import options
 from elmo.cli.command import argument, option
 from elmo.cli.run import resumable
+from elmo.cli.terminal import say
 from elmo.errors import InputError
 from elmo.extras import require
+from elmo.language import translate
 
 if TYPE_CHECKING:
     from elmo.pretrain.launch import TrainingResult
@@ -21,43 +23,26 @@ def train(
     corpus: Path | None = argument("CORPUS", "Folder that `elmo prepare` wrote.", None),
     output: Path | None = option("--output -o RUN", "New folder of the run.", None),
     resume: Path | None = option(
-        "RUN",
-        "Resume this run from its last checkpoint, exactly; with --output and --set, in a new folder "
-        "with changed settings.",
-        None,
+        "RUN", "Resume this run; with --output and --set, changed, in a new folder.", None
     ),
     preset: str | None = option("", "Settings to start from: tiny, en-small, small, medium or original.", None),
     config: Path | None = option("FILE", "TOML file of settings that override the preset.", None),
     set_: list[str] | None = option(
-        "--set NAME=VALUE",
-        "Setting that overrides preset and file, as in optimizer.learning_rate=0.1; repeatable.",
-        None,
-        shown=False,
+        "--set NAME=VALUE", "As in optimizer.learning_rate=0.1; overrides both; repeatable.", None, shown=False
     ),
-    validation: list[str] | None = option(
-        "FILE", "Raw text to validate on, not in the corpus; repeatable.", None, shown=False
-    ),
+    validation: list[str] | None = option("FILE", "Raw text to validate on; repeatable.", None, shown=False),
     init: str | None = option("MODEL", "Model whose weights to start from, to adapt it to other text.", None),
-    word_vectors: str | None = option(
-        "FILE", "GloVe or word2vec text file that the word embedding starts from.", None
-    ),
-    teacher: str | None = option(
-        "ENCODER",
-        "Hugging Face encoder, a folder or a name on the hub, whose vectors to learn as well.",
-        None,
-    ),
-    teacher_words: float | None = option(
-        "WEIGHT", "Weight of the teacher's vectors of words.", None, shown="10", min=0
-    ),
-    teacher_sentences: float | None = option(
-        "WEIGHT", "Weight of the teacher's vectors of sentences.", None, shown="0", min=0
-    ),
+    word_vectors: str | None = option("FILE", "GloVe or word2vec file that the word embedding starts from.", None),
+    teacher: str | None = option("ENCODER", "Hugging Face encoder whose vectors to learn as well.", None),
+    teacher_words: float | None = option("WEIGHT", "Weight of its word vectors.", None, shown="10", min=0),
+    teacher_sentences: float | None = option("WEIGHT", "Weight of its sentence vectors.", None, shown="0", min=0),
     device: options.Device = "cpu",
     threads: options.Threads = None,
 ) -> None:
-    """Train a bidirectional language model. Killed at any moment, it resumes exactly with --resume.
+    """Train a bidirectional language model.
 
-    Ctrl-C and SIGTERM save after the current update, and stop.
+    Killed at any moment, it resumes exactly with --resume. Ctrl-C and SIGTERM save after the current update, and
+    stop.
 
     \b
     Examples:
@@ -101,18 +86,13 @@ def train(
 def _report(result: "TrainingResult") -> None:
     """Print how a run ended, in the first process only; exit as a signal does if one stopped it."""
     if result.is_first and result.is_done:
-        perplexity = ""
+        say(f"{result.folder} is done: {result.num_words:,} words read.")
         if result.perplexity is not None:
-            perplexity = f" Validation perplexity (full softmax) {result.perplexity:.2f}."
-        print(
-            f"{result.folder} is done: {result.num_words:,} words read.{perplexity} Open it with "
-            f"Elmo.from_pretrained({str(result.folder)!r})."
-        )
+            say(f"Validation perplexity (full softmax): {result.perplexity:.2f}.")
+        say(f"Open it with Elmo.from_pretrained({str(result.folder)!r}).")
     elif result.is_first:
-        print(
-            f"stopped after update {result.num_updates:,}, which is saved; resume: "
-            f"elmo train --resume {shlex.quote(str(result.folder))}",
-            file=sys.stderr,
-        )
+        again = f"elmo train --resume {shlex.quote(str(result.folder))}"
+        message = translate(f"stopped after update {result.num_updates:,}, which is saved; resume: {again}")
+        print(message, file=sys.stderr)
     if result.stopped_by is not None:
         raise typer.Exit(128 + result.stopped_by)

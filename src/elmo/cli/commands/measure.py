@@ -1,0 +1,232 @@
+"""`elmo bench` and `elmo probe`: how fast a model is on this machine, and what each of its layers knows."""
+
+import itertools
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+from elmo.cli import options
+from elmo.cli.command import argument, option
+from elmo.cli.options import FilesOptions, ModelOptions, read_pairs
+from elmo.cli.terminal import align_rows, markdown_table
+from elmo.errors import InputError
+from elmo.extras import require
+from elmo.files.rows import to_json
+from elmo.heap import reuse_large_blocks
+from elmo.language import translate
+
+if TYPE_CHECKING:
+    from elmo.model import Elmo
+    from elmo.tasks.probes import ProbeResult, Score
+
+SENTENCES_AT_ONCE = (1, 16, 1024)
+NUM_SENTENCES = 4096  # at most, from the text or generated; they are embedded again and again
+GENERATED_WORDS, GENERATED_LENGTH = 30_000, 24
+
+
+def bench(
+    files: FilesOptions,
+    inputs: options.RowFiles = None,
+    model: options.ModelName = None,
+    precision: list[str] | None = option("", "float32, int8 or auto; repeatable.", None, shown="float32 and int8"),
+    at_once: list[int] | None = option("", "Sentences per call; repeatable.", None, shown="1, 16, 1024", min=1),
+    seconds: float = option("--seconds X", "Duration of each measurement.", 3.0),
+    repeats: int = option("--repeats N", "Number of measurements, of which the median is reported.", 3, min=1),
+    threads: options.Threads = None,
+    split_on_spaces: options.SplitOnSpaces = False,
+    json: options.AsJson = False,
+) -> None:
+    """Measure words per second and the time of a single sentence.
+
+    Without a text, sentences are generated whose word frequencies follow Zipf's law.
+
+    \b
+    Example:
+      elmo bench sentences.txt --precision int8 --at-once 1
+    """
+    if not 0 < seconds <= 3600:
+        raise InputError(f"--seconds is {seconds:g}; give more than 0 and at most 3600.")
+    sentences = [] if inputs else list(_generate_sentences())
+    reuse_large_blocks()
+    measurements: list[dict[str, Any]] = []
+    for name in precision or ["float32", "int8"]:
+        elmo = files.open(model, precision=name, num_threads=threads)
+        sentences = sentences or _read_sentences(elmo, inputs or [], split_on_spaces)
+        for number in at_once or SENTENCES_AT_ONCE:
+            measurements.append(_measure(elmo, sentences, number, seconds=seconds, repeats=repeats))
+    summary = {
+        "num_sentences": len(sentences),
+        "mean_words": sum(map(len, sentences)) / len(sentences),
+        "num_threads": elmo.num_threads,
+        "measurements": measurements,
+    }
+    print(to_json(summary) if json else "\n".join(_describe_measurements(summary)))
+
+
+def _read_sentences(model: "Elmo", inputs: list[str], split_on_spaces: bool) -> list[list[str]]:
+    from elmo.cli.text_input import TextInput
+
+    contents = (row.content for row in TextInput(inputs))
+    read = (
+        content
+        if isinstance(content, list)
+        else [word.text for word in model.tokenize(content, split_on_spaces=split_on_spaces)]
+        for content in contents
+    )
+    sentences = list(itertools.islice((words for words in read if words), NUM_SENTENCES))
+    if not sentences:
+        raise InputError("The text has no words to measure with; check the file.")
+    return sentences
+
+
+def _generate_sentences() -> Iterator[list[str]]:
+    import numpy as np
+
+    generator = np.random.default_rng(0)
+    shares = 1 / np.arange(1, GENERATED_WORDS + 1)
+    for _ in range(NUM_SENTENCES):
+        length = max(1, generator.poisson(GENERATED_LENGTH))
+        ranks = generator.choice(GENERATED_WORDS, length, p=shares / shares.sum())
+        # Rare words are longer: the rank, spelled with letters as digits.
+        yield [np.base_repr(7 * int(rank) ** 2 + 11, 26).lower() for rank in ranks]
+
+
+def _measure(
+    model: "Elmo", sentences: list[list[str]], at_once: int, *, seconds: float, repeats: int
+) -> dict[str, Any]:
+    import statistics  # here, because help pages must not wait for it
+
+    model.embed(sentences[:at_once])
+    rates, call_seconds = [], []
+    for _ in range(repeats):
+        model.clear_cache()
+        num_words, calls = _embed_for(model, sentences, at_once, seconds)
+        rates.append(num_words / sum(calls))
+        call_seconds += calls
+    return {
+        "precision": model.precision,
+        "at_once": at_once,
+        "words_per_second": statistics.median(rates),
+        "lowest": min(rates),
+        "highest": max(rates),
+        "milliseconds_per_sentence": 1000 * statistics.median(call_seconds) if at_once == 1 else None,
+        "hit_rate": model.cache_info().hit_rate,
+    }
+
+
+def _embed_for(model: "Elmo", sentences: list[list[str]], at_once: int, seconds: float) -> tuple[int, list[float]]:
+    """Embed until the time is up; return the number of words and the seconds of each call."""
+    remaining = itertools.cycle(sentences)
+    num_words, elapsed_seconds, calls = 0, 0.0, []
+    while elapsed_seconds < seconds:
+        batch = list(itertools.islice(remaining, at_once))
+        start = time.perf_counter()
+        model.embed(batch)
+        calls.append(time.perf_counter() - start)
+        elapsed_seconds += calls[-1]
+        num_words += sum(map(len, batch))
+    return num_words, calls
+
+
+def _describe_measurements(summary: dict[str, Any]) -> Iterator[str]:
+    yield translate(
+        f"{summary['num_sentences']:,} sentences of {summary['mean_words']:.1f} words, "
+        f"{summary['num_threads']} threads"
+    )
+    rows = [["precision", "at once", "words/s", "lowest", "highest", "ms", "cached"]]
+    for row in summary["measurements"]:
+        milliseconds = row["milliseconds_per_sentence"]
+        rates = (f"{row[name]:,.0f}" for name in ("words_per_second", "lowest", "highest"))
+        shown = "-" if milliseconds is None else f"{milliseconds:.2f}"
+        rows.append([row["precision"], f"{row['at_once']:,}", *rates, shown, f"{row['hit_rate']:.0%}"])
+    yield from align_rows([list(map(translate, rows[0])), *rows[1:]])
+    yield translate("ms: milliseconds per sentence, one per call (median); cached: words found in the word cache")
+
+
+_MOST_COLUMNS = 4
+
+
+def probe(
+    kind: Literal["tagging", "features", "classification", "senses", "similarity"] = argument(
+        "KIND",
+        "tagging: the tag of each word. features: each feature of CoNLL-U's FEATS. classification: the "
+        "label of each text. senses: WordNet keys, by the nearest neighbour. similarity: scores of sentence "
+        "pairs.",
+    ),
+    test: str = option("FILE", "Examples to measure on."),
+    train: str | None = option("FILE", "Examples to learn from; not for similarity.", None),
+    column: list[str] | None = option(
+        "ROLE=NAME", "As in tag=xpos or text=review; repeatable.", None, shown=False
+    ),
+    file_format: str | None = option("--format FORMAT", "Format of the files if it cannot be detected.", None),
+    sense_index: str | None = option("FILE", "For senses: WordNet's index.sense.", None),
+    seeds: int = option("", "Number of random seeds, counted from 0.", 3, min=1),
+    max_train_words: int | None = option(
+        "", "Maximum number of words to learn from.", None, shown="by KIND", min=1
+    ),
+    max_test_words: int | None = option(
+        "", "Maximum number of words to measure on.", None, shown="by KIND", min=1
+    ),
+    json: options.AsJson = False,
+    *,
+    model: ModelOptions,
+) -> None:
+    """Measure what each layer knows about labelled data.
+
+    The table also has the average of the layers and, of linear classifiers, their learned mix; for models with a
+    context layer, meaning (senses) and the vectors of elmo encode (similarity).
+
+    \b
+    Examples:
+      elmo probe tagging --train train.conllu --test test.conllu --column tag=xpos
+      elmo probe features --train train.conllu --test test.conllu
+      elmo probe senses --train semcor.data.xml --test all.data.xml --sense-index index.sense
+      elmo probe similarity --test sts-test.csv
+    """
+    require("torch", "tasks", "elmo probe")
+    from elmo.tasks.probes import probe as run_probe
+
+    columns = read_pairs(column, "--column")
+    result = run_probe(
+        model.open(), kind, train=train, test=test, format=file_format, columns=columns, sense_index=sense_index,
+        seeds=range(seeds), max_train_words=max_train_words, max_test_words=max_test_words, progress=True,
+    )  # fmt: skip
+    print(to_json(result.to_dict()) if json else "\n".join(_describe_probe(result)))
+
+
+def _describe_probe(result: "ProbeResult") -> Iterator[str]:
+    """Yield the lines of the table in Markdown, with the amount of data and the meaning of its numbers."""
+    yield _describe_counts(result.counts)
+    yield from result.notes
+    yield ""
+    names = list(result.rows[0].scores)
+    if len(names) > _MOST_COLUMNS:  # one row per question, because a page is not that wide
+        table = [[name, *(_format_score(row.scores[name]) for row in result.rows)] for name in names]
+        yield from markdown_table([[result.metric, *(row.name for row in result.rows)], *table])
+    else:
+        table = [[row.name, *map(_format_score, row.scores.values())] for row in result.rows]
+        yield from markdown_table([["", *(names if len(names) > 1 else [result.metric])], *table])
+    yield ""
+    spreads = {score.spread_of for row in result.rows for score in row.scores.values() if score.spread is not None}
+    if "seeds" in spreads:
+        yield f"± is the standard deviation over {result.counts['seeds']} seeds."
+    if "resampling" in spreads:
+        yield "±* is the standard deviation over resampled test examples; these scores do not depend on a seed."
+    if result.mix_weights is not None:
+        shares = ", ".join(f"layer {number} {share:.2f}" for number, share in enumerate(result.mix_weights))
+        yield f"The learned mix: {shares}."
+
+
+def _format_score(score: "Score") -> str:
+    if score.spread is None:
+        return f"{score.mean:.2f}"
+    return f"{score.mean:.2f} ± {score.spread:.2f}{'*' if score.spread_of == 'resampling' else ''}"
+
+
+def _describe_counts(counts: dict[str, int]) -> str:
+    parts = []
+    for name, count in counts.items():
+        if count and not name.endswith("_in_data"):
+            whole = counts.get(f"{name}_in_data", count)
+            parts.append(f"{name.replace('_', ' ')} {count:,}" + (f" of {whole:,}" if whole != count else ""))
+    return f"{'; '.join(parts)}."

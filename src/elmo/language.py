@@ -1,0 +1,60 @@
+"""The language of what commands and pictures say: English in the source, Chinese in chinese.json.
+
+ELMO_LANG chooses it, or else the locale: zh is Simplified Chinese, everything else English. The keys of the
+catalogue are the English texts, with {} for each value; a text that it does not have stays English.
+"""
+
+import functools
+import json
+import locale
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+CATALOGUE = Path(__file__).with_name("chinese.json")
+VARIABLES = ("ELMO_LANG", "LC_ALL", "LC_MESSAGES", "LANG")
+
+
+def current_language() -> Literal["en", "zh"]:
+    """Return the language that the environment asks for."""
+    name = next((value for variable in VARIABLES if (value := os.environ.get(variable))), "")
+    if not name and sys.platform == "win32":
+        name = locale.getlocale()[0] or ""
+    return "zh" if name.lower().startswith(("zh", "chinese")) else "en"
+
+
+def translate(text: str) -> str:
+    """Return a text in the current language, or as it is if it has no translation."""
+    if current_language() == "en":
+        return text
+    catalogue = read_catalogue()
+    if text in catalogue:
+        return catalogue[text]
+    for pattern, translation in _list_patterns():
+        if match := pattern.fullmatch(text):
+            # A value can be a text of its own, such as advice; a single word is the user's.
+            values = (catalogue.get(value, value) if " " in value else value for value in match.groups())
+            return translation.format(*values)
+    return text
+
+
+@functools.cache
+def read_catalogue() -> dict[str, str]:
+    """Return the Chinese text of each English one."""
+    catalogue: dict[str, str] = json.loads(CATALOGUE.read_text(encoding="utf-8"))
+    return catalogue
+
+
+@functools.cache
+def _list_patterns() -> list[tuple[re.Pattern[str], str]]:
+    """Return what matches each text with values in it, those with the most fixed characters first."""
+
+    def make() -> Iterator[tuple[re.Pattern[str], str]]:
+        for text, translation in sorted(read_catalogue().items(), key=lambda entry: -len(entry[0])):
+            if "{}" in text:
+                yield re.compile("(.*?)".join(map(re.escape, text.split("{}"))), re.DOTALL), translation
+
+    return list(make())
