@@ -28,7 +28,7 @@ from elmo.corpus.prepare import prepare_corpus
 from elmo.corpus.prepared import VOCABULARY, PreparedCorpus
 from elmo.corpus.settings import PrepareSettings
 from elmo.pretrain.settings import PRESETS, TrainSettings
-from elmo.pretrain.stream import MARK
+from elmo.pretrain.stream import BOS_ID
 
 # The peer never resets its state; the rest of `small` is its configuration already. It has no AdamW, so en-small
 # has no peer but ourselves.
@@ -114,7 +114,7 @@ def take_text(corpus: PreparedCorpus, num_words: int) -> Iterator[str]:
     for number in np.random.default_rng(0).permutation(len(blocks)):
         shard, start, stop = blocks[number]
         ids = np.asarray(corpus.shard(int(shard))[start:stop])
-        for sentence in np.split(ids, np.flatnonzero(ids == MARK)[1:]):
+        for sentence in np.split(ids, np.flatnonzero(ids == BOS_ID)[1:]):
             words = [word for word in corpus.words(sentence[1:]) if word.split() == [word]]
             taken += len(words)
             if words:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from elmo import Elmo
-from elmo.corpus.prepared import MARK, PreparedCorpus
+from elmo.corpus.prepared import BOS_ID, PreparedCorpus
 
 GROUP = 4
 SHORTEST, LONGEST = 4, 22  # words
@@ -58,7 +58,7 @@ def from_corpus(corpus: PreparedCorpus, num_groups: int, rng: random.Random) -> 
     while produced < num_groups:
         shard, start, stop = (int(number) for number in blocks[rng.randrange(len(blocks))])
         ids = corpus.read_block(shard, start, stop)
-        bounds = [*np.flatnonzero(ids == MARK).tolist(), len(ids)]
+        bounds = [*np.flatnonzero(ids == BOS_ID).tolist(), len(ids)]
         for _ in range(max(1, len(bounds) // 12)):  # a few places of each block
             first = rng.randrange(len(bounds) - 1)
             chosen = bounds[first : first + GROUP + 1]

@@ -20,7 +20,7 @@ from elmo import Elmo
 from elmo.checkpoint.components import SentenceHead as SentenceComponent
 from elmo.checkpoint.folder import write_folder
 from elmo.config import SentenceConfig
-from elmo.corpus.prepared import MARK, PreparedCorpus
+from elmo.corpus.prepared import BOS_ID, PreparedCorpus
 from elmo.nn.sentence_head import SentenceHead
 from elmo.pretrain.objectives import StaticTable
 
@@ -54,7 +54,7 @@ def draw(corpus: PreparedCorpus) -> list[list[str]]:
     while len(pieces) < NUM_SENTENCES:
         shard, start, stop = (int(number) for number in blocks[random.integers(len(blocks))])
         ids = corpus.read_block(shard, start, stop)
-        marks = np.append(np.flatnonzero(ids == MARK), len(ids))
+        marks = np.append(np.flatnonzero(ids == BOS_ID), len(ids))
         for _ in range(3):
             place = int(random.integers(len(marks) - 1))
             sentence = ids[marks[place] + 1 : marks[place + 1]]

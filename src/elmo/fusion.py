@@ -17,7 +17,7 @@ from elmo.checkpoint.components import ContextLayer
 from elmo.checkpoint.derived import derived_card
 from elmo.checkpoint.weights import Float32
 from elmo.config import NEW_CONTEXT, ContextConfig
-from elmo.corpus.prepared import MARK, PreparedCorpus
+from elmo.corpus.prepared import BOS_ID, PreparedCorpus
 from elmo.corpus.static_vectors import (
     COUNTING_WINDOW,
     DIM,
@@ -155,8 +155,8 @@ def _draw_sentences(corpus: PreparedCorpus, seed: int) -> Iterator[list[str]]:
     num_drawn = 0
     for shard, start, stop in blocks:
         ids = corpus.read_block(shard, start, stop)
-        for sentence in np.split(ids, np.flatnonzero(ids == MARK)):
-            yield corpus.words(sentence[sentence != MARK])
+        for sentence in np.split(ids, np.flatnonzero(ids == BOS_ID)):
+            yield corpus.words(sentence[sentence != BOS_ID])
             num_drawn += 1
         if num_drawn >= _SENTENCES:
             return

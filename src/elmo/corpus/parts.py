@@ -1,10 +1,10 @@
 """The text of a part -> its word ids, distinct words and counts -> the word table and the shards of a corpus.
 
-Ids of a part count its own words from 1, those of a shard the words of the whole corpus; 0 is the mark before each
-sentence. Sorted word lists are merged from disk in bounded memory, many of them in several rounds, so that few
+Ids of a part count its own words from 1, those of a shard the words of the whole corpus; 0 is the BOS id, before
+each sentence. Sorted word lists are merged from disk in bounded memory, many of them in several rounds, so few
 files are open at a time; each merged list has a map from its ranks to those of the result. A row of the word table
-is a word id: row 0 is the mark and has no bytes, words follow by code point. A shard is divided into blocks, which
-a trainer shuffles: whole sentences of about BLOCK_TOKENS tokens. Runs in worker processes.
+is a word id: row 0 is the BOS id and has no bytes, words follow by code point. A shard is divided into blocks,
+which a trainer shuffles: whole sentences of about BLOCK_TOKENS tokens. Runs in worker processes.
 """
 
 import heapq
@@ -223,7 +223,7 @@ def write_shard(
 ) -> ShardRecord:
     """Write shard `number` of the corpus in `folder`, from the ids of part number `part` and the merged lists."""
     ranks = map_part(merged, part, num_parts)
-    lookup = np.zeros(len(ranks) + 1, dtype=np.uint32)  # 0, the mark, stays 0
+    lookup = np.zeros(len(ranks) + 1, dtype=np.uint32)  # 0, the BOS id, stays 0
     lookup[1:] = ranks
     lookup[1:] += 1
     tokens = lookup[np.fromfile(part_folder(parts, part) / IDS, dtype="<u4")]
@@ -245,10 +245,10 @@ def starts_name(number: int) -> str:
 
 
 def find_starts(tokens: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
-    """Return where blocks begin: at the first mark from each multiple of BLOCK_TOKENS on."""
-    marks = np.flatnonzero(tokens == 0)
-    next_marks = np.searchsorted(marks, np.arange(0, len(tokens), BLOCK_TOKENS))
-    return np.unique(marks[next_marks[next_marks < len(marks)]])
+    """Return where blocks begin: at the first BOS id from each multiple of BLOCK_TOKENS on."""
+    sentences = np.flatnonzero(tokens == 0)
+    following = np.searchsorted(sentences, np.arange(0, len(tokens), BLOCK_TOKENS))
+    return np.unique(sentences[following[following < len(sentences)]])
 
 
 def write_words(merged: Path, folder: Path, num_sentences: int) -> dict[str, FileRecord]:
@@ -266,7 +266,7 @@ def write_words(merged: Path, folder: Path, num_sentences: int) -> dict[str, Fil
 def write_targets(merged: Path, folder: Path, vocabulary: Sequence[str]) -> tuple[FileRecord, int]:
     """Write the vocabulary id of each row; return also how often unknown words occur in the corpus.
 
-    The mark has the id of <S>. Words spelled like the special ones are unknown.
+    The BOS id becomes that of <S>. Words spelled like the special ones are unknown.
     """
     counts = np.memmap(merged / COUNTS, dtype="<i8", mode="r")
     begin, unknown = vocabulary.index("<S>"), vocabulary.index("<UNK>")
@@ -296,7 +296,7 @@ def _blocks(path: Path) -> Iterator[npt.NDArray[np.uint8]]:
 
 
 def _offsets(words: Path) -> Iterator[npt.NDArray[Any]]:
-    yield np.zeros(2, dtype=np.int64)  # where the mark begins, and where it ends and the first word begins
+    yield np.zeros(2, dtype=np.int64)  # where the BOS id begins, and where it ends and the first word begins
     num_bytes = num_words = 0
     for block in _blocks(words):
         ends = np.flatnonzero(block == _LINE_FEED)
@@ -314,7 +314,7 @@ def _first_then(first: int, rest: Iterable[npt.NDArray[Any]]) -> Iterator[npt.ND
 def most_frequent(
     counts: npt.NDArray[np.int64], *, size: int | None = None, min_count: int = 1
 ) -> npt.NDArray[np.int64]:
-    """Return the rows of the highest counts, highest first, without row 0 (the mark), in bounded memory."""
+    """Return the rows of the highest counts, highest first, without row 0 (the BOS id), in bounded memory."""
     best = np.zeros(0, dtype=np.int64)
     for start in range(1, len(counts), _WORDS_AT_ONCE):
         block = counts[start : start + _WORDS_AT_ONCE]

@@ -14,7 +14,7 @@ from elmo.text.characters import Ids, Utf8Alphabet
 from elmo.text.vocabulary import parse_lines
 
 VOCABULARY = "vocabulary.txt"
-MARK = 0  # the id before each sentence
+BOS_ID = 0  # the id before each sentence
 _ID_BYTES = 4
 _COUNTS = (
     "num_words",
@@ -64,13 +64,13 @@ class WordTable:
         return len(self._offsets) - 1
 
     def words(self, ids: npt.ArrayLike) -> list[str]:
-        """Return the words of some ids; that of the mark is empty."""
+        """Return the words of some ids; that of BOS_ID is empty."""
         rows = self._check(ids)
         spans = zip(self._offsets[rows].tolist(), self._offsets[rows + 1].tolist(), strict=True)
         return [self._bytes[start:end].tobytes().decode("utf-8") for start, end in spans]
 
     def character_ids(self, ids: npt.ArrayLike, max_characters: int = 50) -> Ids:
-        """Return the character ids of some words, those of Utf8Alphabet, (n, max_characters); the mark is <S>."""
+        """Return the character ids of some words, those of Utf8Alphabet, (n, max_characters); BOS_ID is <S>."""
         rows = self._check(ids)
         starts = self._offsets[rows]
         lengths = np.minimum(self._offsets[rows + 1] - starts, max_characters - 2)
@@ -92,16 +92,16 @@ class WordTable:
 
 
 class PreparedCorpus:
-    """Sentences as word ids. Id 0 is the mark before each sentence; ids 1 to num_distinct_words are words."""
+    """Sentences as word ids. BOS_ID stands before each sentence; ids 1 to num_distinct_words are words."""
 
     def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
         self.folder, self.manifest = folder, manifest
         self.vocabulary = tuple(parse_lines((folder / VOCABULARY).read_bytes()))
         counts: dict[str, int] = manifest["counts"]
-        self.num_words = counts["num_words"]  # in the text, marks of sentences excluded
-        self.num_sentences = counts["num_sentences"]  # each with one mark
-        self.num_tokens = counts["num_tokens"]  # words and marks: the length of all shards together
-        self.num_distinct_words = counts["num_distinct_words"]  # the word table has one row more, for the mark
+        self.num_words = counts["num_words"]  # in the text, without BOS ids
+        self.num_sentences = counts["num_sentences"]  # each with one BOS id
+        self.num_tokens = counts["num_tokens"]  # words and BOS ids: the length of all shards together
+        self.num_distinct_words = counts["num_distinct_words"]  # the word table has one row more, for BOS_ID
         self.num_shards = len(manifest["shards"])
         self._table = WordTable(folder)
         self.targets: npt.NDArray[np.uint32] = np.load(folder / TARGETS, mmap_mode="r")
@@ -128,7 +128,7 @@ class PreparedCorpus:
         return cls(folder, manifest)
 
     def word(self, number: int) -> str:
-        """Return the word of an id; that of the mark is empty."""
+        """Return the word of an id; that of BOS_ID is empty."""
         return self._table.words([number])[0]
 
     def words(self, ids: npt.ArrayLike) -> list[str]:
@@ -170,7 +170,7 @@ class PreparedCorpus:
         return ids
 
     def blocks(self) -> npt.NDArray[np.int64]:
-        """Return the shard, start and stop of each block, shape (n, 3); all start at a mark and none is empty."""
+        """Return the shard, start and stop of each block, shape (n, 3); all start at a BOS id, none is empty."""
         blocks = []
         for number, record in enumerate(self.manifest["shards"]):
             starts = np.load(self.folder / starts_name(number))

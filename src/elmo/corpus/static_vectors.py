@@ -15,7 +15,7 @@ import numpy.typing as npt
 from elmo.checkpoint.components import ContextLayer
 from elmo.checkpoint.weights import Float32, quantize
 from elmo.config import ContextConfig
-from elmo.corpus.prepared import MARK, PreparedCorpus
+from elmo.corpus.prepared import BOS_ID, PreparedCorpus
 from elmo.errors import InputError
 from elmo.extras import require
 from elmo.text.vocabulary import measure_word_vectors, read_word_vectors
@@ -133,7 +133,7 @@ def write_static_vectors(vectors: StaticVectors, path: Path) -> None:
 def count_words(corpus: PreparedCorpus, *, num_words: int, lowercase: bool = True) -> WordCounts:
     """Return the `num_words` most frequent words of a corpus; with `lowercase`, spellings are counted together."""
     counts = np.array(corpus.word_counts, dtype=np.int64)
-    counts[MARK] = 0
+    counts[BOS_ID] = 0
     keys, key_of_id, form_ids = _group_spellings(corpus, counts, lowercase)
     totals = np.bincount(key_of_id, weights=counts, minlength=len(keys)).astype(np.int64)
     chosen = np.argsort(-totals, kind="stable")[:num_words]
@@ -143,7 +143,7 @@ def count_words(corpus: PreparedCorpus, *, num_words: int, lowercase: bool = Tru
     row_of_key = np.full(len(keys), _NO_ROW, dtype=np.int32)
     row_of_key[chosen] = np.arange(len(chosen), dtype=np.int32)
     row_of_id = row_of_key[key_of_id]
-    row_of_id[MARK] = _NO_ROW
+    row_of_id[BOS_ID] = _NO_ROW
     return WordCounts(
         tuple(keys[number] for number in chosen),
         tuple(corpus.words(form_ids[chosen])),
@@ -231,7 +231,7 @@ def _count_chunk(
     """Return the upper triangle of the counts of one chunk."""
     import scipy.sparse
 
-    sentences = np.cumsum(ids == MARK, dtype=np.int32)
+    sentences = np.cumsum(ids == BOS_ID, dtype=np.int32)
     rows = row_of_id[ids]
     firsts, seconds, shares = [], [], []
     for distance in range(1, window + 1):

@@ -174,7 +174,7 @@ def _normalize(description: Description) -> dict[str, Any]:
     """Return what decides the content: inputs by checksum; of our own versions, only that of the format."""
     made_with = dict(description.get("made_with", {}))
     made_with.pop("modern-elmo", None)
-    inputs = [(file["format"], file.get("sha256")) for file in description["inputs"]]
+    inputs = [(file["format"], file.get("sha256")) for file in description.get("inputs", ())]
     return {**description, "made_with": made_with, "inputs": inputs}
 
 

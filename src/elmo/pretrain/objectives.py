@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.corpus.prepared import MARK, PreparedCorpus
+from elmo.corpus.prepared import BOS_ID, PreparedCorpus
 from elmo.model import Elmo
 from elmo.pretrain.stream import Ids, find_targets, index_distinct
 from elmo.text.vocabulary import Vocabulary
@@ -170,7 +170,7 @@ class BatchLayout:
             char_ids=char_ids,
             word_ids=word_ids,
             word_index=inputs,
-            keep=torch.from_numpy(ids[0] != MARK).float(),
+            keep=torch.from_numpy(ids[0] != BOS_ID).float(),
             places=torch.from_numpy(places),
             lengths=torch.tensor([len(sentence) for sentence in sentences]),
             predicting=torch.from_numpy(predicting),
@@ -228,7 +228,7 @@ def _lay_out(sentences: Sequence[Ids], is_whole: Sequence[bool]) -> tuple[Ids, I
     """
     rows = pack_rows([len(sentence) for sentence in sentences])
     num_steps = max(sum(len(sentences[number]) + 1 for number in row) for row in rows)
-    ids = np.full((2, num_steps, len(rows)), MARK, dtype=np.int64)
+    ids = np.full((2, num_steps, len(rows)), BOS_ID, dtype=np.int64)
     places: list[Ids] = [np.empty(0, dtype=np.int64)] * len(sentences)
     predicting: list[Ids] = []
     following: list[Ids] = []
@@ -239,7 +239,7 @@ def _lay_out(sentences: Sequence[Ids], is_whole: Sequence[bool]) -> tuple[Ids, I
             steps = np.arange(start, start + 1 + len(sentence))  # of the mark and the words
             ids[:, steps[1:], column] = np.stack([sentence, sentence[::-1]])
             places[number] = np.stack([steps[1:], steps[:0:-1]]) * len(rows) + column
-            ahead, back = np.append(sentence, MARK), np.append(sentence[::-1], MARK)
+            ahead, back = np.append(sentence, BOS_ID), np.append(sentence[::-1], BOS_ID)
             known, after = np.stack([steps, steps]), np.stack([ahead, back])
             if not is_whole[number]:  # truncated: the word after the last one is unknown
                 known, after = np.stack([steps[:-1], steps[1:]]), np.stack([ahead[:-1], back[1:]])

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from elmo.corpus.prepared import MARK, PreparedCorpus
+from elmo.corpus.prepared import BOS_ID, PreparedCorpus
 from elmo.text.batch import BEGIN_ROW, END_ROW, FIRST_WORD_ROW
 from elmo.text.characters import Utf8Alphabet
 from elmo.text.vocabulary import Vocabulary
@@ -97,7 +97,7 @@ class WindowStream:
                 size = min(self._num_steps - filled, tokens.shape[1] - offset)
                 inputs[:, row, filled : filled + size] = tokens[:, offset : offset + size]
                 after = tokens[:, offset + 1 : offset + 1 + size]
-                following[:, row, filled : filled + size] = MARK  # a block is followed by the mark of the next
+                following[:, row, filled : filled + size] = BOS_ID  # a block is followed by the mark of the next
                 following[:, row, filled : filled + after.shape[1]] = after
                 filled += size
                 self._offset[row] += size
@@ -115,7 +115,7 @@ class WindowStream:
             self._orders[epoch] = np.random.default_rng([self._seed, epoch]).permutation(len(self._blocks))
         shard, start, stop = self._blocks[self._orders[epoch][place]]
         ahead = self._corpus.read_block(int(shard), int(start), int(stop)).astype(np.int64)
-        marks = np.flatnonzero(ahead == MARK)
+        marks = np.flatnonzero(ahead == BOS_ID)
         ends = np.append(marks[1:], len(ahead))
         # Position p of the sentence at m with end e becomes m + e - p; the mark stays.
         mirrored = np.repeat(marks + ends, ends - marks) - np.arange(len(ahead))
@@ -126,7 +126,7 @@ class WindowStream:
         word_index, char_ids, word_ids = index_distinct(
             self._corpus, inputs, self._boundaries, self._max_characters, reads_words=self._read_words
         )
-        keep = (inputs[0] != MARK) if self._reset else np.ones(inputs.shape[1:], dtype=bool)
+        keep = (inputs[0] != BOS_ID) if self._reset else np.ones(inputs.shape[1:], dtype=bool)
         return LMBatch(
             char_ids=char_ids,
             word_ids=word_ids,
@@ -146,7 +146,7 @@ def index_distinct(
     The first two distinct words are the boundaries; each direction has its own where a sentence starts.
     """
     distinct, which = np.unique(ids, return_inverse=True)
-    if has_mark := distinct[0] == MARK:
+    if has_mark := distinct[0] == BOS_ID:
         distinct = distinct[1:]
     word_index = which.reshape(ids.shape) + FIRST_WORD_ROW - int(has_mark)
     _set_marks(word_index, ids, (BEGIN_ROW, END_ROW))
@@ -168,7 +168,7 @@ def find_targets(corpus: PreparedCorpus, following: Ids, boundaries: npt.ArrayLi
 def _set_marks(values: Ids, ids: Ids, boundaries: tuple[int, int]) -> Ids:
     """Write the boundary of each direction where its id is the mark of a sentence."""
     for direction, boundary in enumerate(boundaries):
-        values[direction][ids[direction] == MARK] = boundary
+        values[direction][ids[direction] == BOS_ID] = boundary
     return values
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from elmo.corpus.prepared import MARK, PreparedCorpus
+from elmo.corpus.prepared import BOS_ID, PreparedCorpus
 from elmo.errors import ConfigError
 from elmo.files.durable import replace_file
 from elmo.pretrain.teacher import Teacher
@@ -122,7 +122,7 @@ def _choose(
 ) -> tuple[npt.NDArray[np.uint32], Ids]:
     """Draw groups of neighbouring sentences; return their ids and where each sentence starts in them."""
     shards = [corpus.shard(number) for number in range(corpus.num_shards)]
-    starts = [np.append(np.flatnonzero(shard == MARK), len(shard)) for shard in shards]
+    starts = [np.append(np.flatnonzero(shard == BOS_ID), len(shard)) for shard in shards]
     groups = [(number, first) for number, marks in enumerate(starts) for first in range(0, len(marks) - 1, GROUP)]
     order = np.random.default_rng(seed).permutation(len(groups))
     if num_sentences:
