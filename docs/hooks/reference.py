@@ -261,9 +261,6 @@ def _describe_request(method: str, path: str, operation: Any, schemas: Any) -> I
     answer = operation["responses"].get("200", {}).get("content", {}).get("application/json", {}).get("schema")
     if answer:
         yield from _describe_schema("Response", answer, schemas)
-    failures = sorted(status for status in operation["responses"] if status != "200")
-    if failures:
-        yield f"Errors: {', '.join(failures)}.\n"
 
 
 def _describe_schema(title: str, schema: Any, schemas: Any) -> Iterator[str]:

@@ -42,8 +42,8 @@ def shortened() -> Elmo:
 
 def test_without_rare_words_two_banks_stay_apart(shortened):
     money, river = "I went to the [bank] to deposit money", "I sat by the [bank] of the river"
-    other_money = "The [bank] refused to give the couple a loan"
-    assert shortened.similarity(money, other_money) > shortened.similarity(money, river) + 0.05
+    cash = "I deposited cash in the [bank]"
+    assert shortened.similarity(money, cash) > shortened.similarity(money, river) + 0.05
 
 
 @pytest.fixture(scope="module")

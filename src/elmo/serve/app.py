@@ -97,7 +97,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     await service.batcher.close()
 
 
-@models_router.get("/models", response_model=schemas.ModelsResponse)
+@models_router.get("/models", response_model=dict[str, Any])
 async def list_served(service: ServiceOf) -> JsonResponse:
     """Return the models and tasks that are served, and the limits of a request."""
     models = [model.describe() for model in service.served.models.values()]

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from fastapi import APIRouter
@@ -70,7 +70,7 @@ async def embed_sentences(body: schemas.EmbedRequest, call: CallOf) -> JsonRespo
         )
         for sentence, array in zip(tokenized, arrays, strict=True)
     ]
-    return JsonResponse(schemas.EmbedResponse(model=model.name, sentences=sentences))
+    return JsonResponse({"model": model.name, "sentences": sentences})
 
 
 @vectors_router.post("/similarity", response_model=schemas.SimilarityResponse)
@@ -116,13 +116,13 @@ async def score_sentences(body: schemas.ScoreRequest, call: CallOf) -> JsonRespo
     tokenized = await call.tokenize(body.sentences, "sentences", model.elmo, on_spaces=body.split_on_spaces)
     work = Work(("score", model.name), model.elmo.score)
     scores = await call.compute(work, [sentence.words for sentence in tokenized])
-    sentences = [cast(schemas.ScoredSentence, {**vars(score), "perplexity": score.perplexity}) for score in scores]
-    return JsonResponse(schemas.ScoreResponse(model=model.name, sentences=sentences))
+    sentences = [{**vars(score), "perplexity": score.perplexity} for score in scores]
+    return JsonResponse({"model": model.name, "sentences": sentences})
 
 
-@language_router.post("/senses", response_model=schemas.SensesResponse)
+@language_router.post("/senses", response_model=dict[str, Any])
 async def find_senses(body: schemas.SensesRequest, call: CallOf) -> JsonResponse:
-    """Return the senses of a word that is marked in several sentences."""
+    """Return the senses of a word that is marked in several sentences, with points by layer."""
     model = call.served.model(body.model, body.sentences)
     call.check_count(len(body.sentences), "sentences")
     located = await call.locate_words(model.elmo, *[("sentences", sentence, None) for sentence in body.sentences])
@@ -134,9 +134,13 @@ async def find_senses(body: schemas.SensesRequest, call: CallOf) -> JsonResponse
     return JsonResponse({"model": model.name, **senses.to_dict()})
 
 
-@neighbors_router.post("/neighbors", response_model=schemas.NeighborsResponse)
+@neighbors_router.post("/neighbors", response_model=dict[str, Any])
 async def search_index(body: schemas.NeighborsRequest, call: CallOf) -> JsonResponse:
-    """Return sentences of the index where words are used like this one."""
+    """Return sentences of the index where words are used like this one, by layer, best first.
+
+    `start` and `end` of a neighbor count the words of its text, `characters` its characters; `static` are the
+    nearest words without sentences.
+    """
     model, index = call.served.model_with_index(body.model)
     on_spaces = index.manifest.reading.split_on_spaces
     pointed = ("sentence", body.sentence, body.index)
@@ -149,9 +153,13 @@ async def search_index(body: schemas.NeighborsRequest, call: CallOf) -> JsonResp
     return JsonResponse({"model": model.name, **_with_characters(neighbors)})
 
 
-@tasks_router.post("/tasks/{name}", response_model=schemas.TaskResponse)
+@tasks_router.post("/tasks/{name}", response_model=dict[str, Any])
 async def predict(name: str, body: schemas.TaskRequest, call: CallOf) -> JsonResponse:
-    """Return the predictions of a trained task."""
+    """Return the predictions of a task, one per item.
+
+    Tagging: words, tags, spans of words, and the words' characters if a text was sent. Other families: label and
+    probabilities, score, answer, or senses.
+    """
     task = call.served.task(name)
     call.check_count(len(body.items), "items")
     examples = await asyncio.to_thread(task.read_items, body.items)
@@ -160,7 +168,7 @@ async def predict(name: str, body: schemas.TaskRequest, call: CallOf) -> JsonRes
     words = [word for text in texts for word in text]
     predicted = await call.run(lambda: list(task.predict_examples(examples)), words)
     predictions = [_describe_prediction(item, one) for item, one in zip(body.items, predicted, strict=True)]
-    return JsonResponse(schemas.TaskResponse(task=name, family=task.family, predictions=predictions))
+    return JsonResponse({"task": name, "family": task.family, "predictions": predictions})
 
 
 def _place_words(sentence: TokenizedSentence) -> list[schemas.WordOffsets]:

@@ -271,73 +271,9 @@ class ScoreResponse(TypedDict):
     sentences: list[ScoredSentence]
 
 
-class NeighborsResponse(TypedDict):
-    """Where the index has words used like that of the query, by layer, best first.
-
-    `start` and `end` of a neighbor count the words of its text, `characters` its characters; `static` are the
-    nearest words without sentences.
-    """
-
-    model: str
-    query: dict[Literal["words", "start", "end"], Any]
-    num_occurrences: int
-    layers: list[dict[Literal["layer", "neighbors"], Any]]
-    static: list[dict[Literal["word", "cosine"], Any]]
-
-
-class SensesResponse(TypedDict):
-    """The senses with words that name them, the sense of each sentence, and points in one unit by each layer."""
-
-    model: str
-    word: str
-    senses: list[dict[Literal["words", "num_occurrences"], Any]]
-    occurrences: list[dict[Literal["words", "start", "end", "sense"], Any]]
-    layers: list[dict[Literal["layer", "points"], Any]]
-
-
-class TaskResponse(TypedDict):
-    """One prediction per item.
-
-    Tagging: words, tags, spans of words, and the words' characters if a text was sent. Other families: label and
-    probabilities, score, answer, or senses.
-    """
-
-    task: str
-    family: str
-    predictions: list[dict[str, Any]]
-
-
-class ModelEntry(TypedDict):
-    """A served model.
-
-    `source` is the alias or hub id it can be opened by elsewhere; `card` has facts of its card and configuration;
-    `index` has the number of occurrences and the layers.
-    """
-
-    name: str
-    source: str | None
-    card: dict[str, Any]
-    dim: int
-    num_layers: int
-    precision: str
-    predicts_words: bool
-    scripts: list[str]
-    units: Literal["words", "characters"]
-    has_context: bool
-    index: dict[str, Any] | None
-
-
 class TaskEntry(TypedDict):
     """A served task."""
 
     name: str
     family: str
     labels: list[str]
-
-
-class ModelsResponse(TypedDict):
-    """What is served, and the limits of a request."""
-
-    models: list[ModelEntry]
-    tasks: list[TaskEntry]
-    limits: dict[str, float]

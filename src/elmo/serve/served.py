@@ -18,7 +18,7 @@ from elmo.errors import ConfigError, InputError
 from elmo.inference.scoring import require_softmax
 from elmo.model import Elmo
 from elmo.serve.errors import Problem
-from elmo.serve.schemas import ModelEntry, TaskEntry, Text
+from elmo.serve.schemas import TaskEntry, Text
 from elmo.serve.settings import Settings
 from elmo.tasks.taggers import Tagger, open_taggers
 
@@ -58,24 +58,24 @@ class ServedModel:
         """What the page says about it."""
         return describe_card(self.elmo)
 
-    def describe(self) -> ModelEntry:
+    def describe(self) -> dict[str, Any]:
         """Return its entry in GET /models."""
         index = None
         if self.index is not None:
             index = {"num_occurrences": self.index.num_occurrences, "layers": list(self.index.manifest.layers)}
-        return ModelEntry(
-            name=self.name,
-            source=public_source(self.source),
-            card=self.card,
-            dim=self.elmo.dim,
-            num_layers=self.elmo.num_layers,
-            precision=str(self.elmo.precision),
-            predicts_words=self.predicts_words,
-            scripts=sorted(self.elmo.scripts.learned or ()),
-            units=self.elmo.config.tokenization.units,
-            has_context=self.elmo.context is not None,
-            index=index,
-        )
+        return {
+            "name": self.name,
+            "source": public_source(self.source),
+            "card": self.card,
+            "dim": self.elmo.dim,
+            "num_layers": self.elmo.num_layers,
+            "precision": str(self.elmo.precision),
+            "predicts_words": self.predicts_words,
+            "scripts": sorted(self.elmo.scripts.learned or ()),
+            "units": self.elmo.config.tokenization.units,
+            "has_context": self.elmo.context is not None,
+            "index": index,
+        }
 
 
 @dataclass

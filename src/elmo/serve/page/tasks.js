@@ -1,7 +1,7 @@
 // The tab of trained tasks: fields by family, and predictions in colour and in words.
 import { ask } from "./api.js";
 import { byId, make, options } from "./dom.js";
-import { say } from "./language.js";
+import { language, say } from "./language.js";
 import { help } from "./lists.js";
 
 const HUES = 8;
@@ -13,7 +13,9 @@ const FIELDS = {
   question_answering: [["question", "Where did she go?"], ["passage", "In May she went to Rome by train."]],
   senses: [["senseText", "I sat by the [bank] of the river"], ["lemma", "bank"], ["pos", "NOUN"]],
 };
-const WORD_TAGS_EXAMPLE = "The old man walked slowly along the quiet river"; // for tags of words, not of entities
+// For tags of words, not of entities, and for taggers of Chinese.
+const WORD_TAGS_EXAMPLE = "The old man walked slowly along the quiet river";
+const CHINESE_EXAMPLES = { entities: "五月，李明从北京大学去了上海的谷歌公司", words: "老人沿着安静的河边慢慢地走" };
 const SPAN_TAG = /^[BIELSU]-/;
 const HOW_TO_TRAIN = "elmo task train pos --train train.conllu --dev dev.conllu --output tagger\nelmo serve --task tagger";
 let tasks = [];
@@ -31,7 +33,8 @@ export function setUpTasks(served, report, whenAsked) {
   byId("task-choice").hidden = !tasks.length;
   if (!tasks.length) byId("task-answer").replaceChildren(...help("noTasks", HOW_TO_TRAIN));
   const select = byId("task");
-  options(select, tasks.map((task) => [task.name, `${task.name} · ${task.family}`]), select.value);
+  const first = tasks.find(({ name }) => name.startsWith(`${language()}-`)) ?? tasks[0];
+  options(select, tasks.map((task) => [task.name, `${task.name} · ${task.family}`]), select.value || first?.name);
   select.onchange = () => {
     drawForm(report);
     predictExample();
@@ -46,13 +49,13 @@ function chosen() {
 function drawForm(report) {
   const task = chosen();
   const form = byId("task-form");
-  const kept = new Map([...form.querySelectorAll("[name]")].map((field) => [`${form.dataset.family} ${field.name}`, field.value]));
+  const kept = new Map([...form.querySelectorAll("[name]")].map((field) => [`${form.dataset.example} ${field.name}`, field.value]));
   const fields = FIELDS[task.family].map(([name, example]) => {
     const field = make("textarea", { name, rows: name === "passage" ? 4 : 1, required: true });
-    field.value = kept.get(`${task.family} ${name}`) ?? (tagsWords(task) ? WORD_TAGS_EXAMPLE : example);
+    field.value = kept.get(`${exampleOf(task)} ${name}`) ?? exampleOf(task) ?? example;
     return make("label", {}, say(name), field);
   });
-  form.dataset.family = task.family;
+  form.dataset.example = exampleOf(task);
   form.replaceChildren(...fields, make("button", { class: "main", type: "submit" }, say("run")));
   form.onsubmit = (event) => {
     event.preventDefault();
@@ -64,6 +67,13 @@ function drawForm(report) {
 // A tab that was not used yet shows what the task makes of its example.
 export function predictExample() {
   if (tasks.length && !byId("task-answer").hasChildNodes()) byId("task-form").requestSubmit();
+}
+
+// The text that a tagger starts with; those of other families are in FIELDS.
+function exampleOf(task) {
+  if (task.family !== "tagging") return undefined;
+  if (task.name.startsWith("zh-")) return CHINESE_EXAMPLES[tagsWords(task) ? "words" : "entities"];
+  return tagsWords(task) ? WORD_TAGS_EXAMPLE : FIELDS.tagging[0][1];
 }
 
 function tagsWords({ family, labels }) {
