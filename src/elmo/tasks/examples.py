@@ -259,10 +259,10 @@ def _find_answer(passage: str, answer: str, start: int | None, where: str) -> Sp
         if start < 0:
             raise InputError(f"{where}: the answer {answer!r:.60} is not in the passage.")
     elif passage[start : start + len(answer)] != answer or start < 0:
-        found = passage[max(0, start) : max(0, start) + len(answer)]
+        text = passage[max(0, start) : max(0, start) + len(answer)]
         raise InputError(
             f"{where}: the answer {answer!r:.60} is not what stands at character {start} of the passage "
-            f"({found!r:.60})."
+            f"({text!r:.60})."
         )
     return start, start + len(answer)
 

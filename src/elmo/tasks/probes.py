@@ -65,11 +65,11 @@ class Score:
     @classmethod
     def of_examples(cls, measure: Callable[..., float], *columns: Floats) -> "Score":
         """Measure test examples, given as columns of numbers, and the bootstrap spread of that measure."""
-        found = require("scipy.stats", "analysis", "A probe").bootstrap(
+        resampled = require("scipy.stats", "analysis", "A probe").bootstrap(
             columns, measure, paired=True, vectorized=False, n_resamples=_RESAMPLES, method="percentile",
             random_state=0,
         )  # fmt: skip
-        return cls(float(measure(*columns)), float(found.standard_error), "resampling")
+        return cls(float(measure(*columns)), float(resampled.standard_error), "resampling")
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def _correlate(vectors: Array, gold: Floats) -> dict[str, Score]:
     cosines = (first * second).sum(axis=1) / np.maximum(lengths, np.finfo(np.float32).tiny)
 
     def measure(name: str) -> Callable[[Floats, Floats], float]:
-        return lambda gold, found: score_numbers(gold.tolist(), found.tolist())[name]
+        return lambda gold, cosines: score_numbers(gold.tolist(), cosines.tolist())[name]
 
     return {name: Score.of_examples(measure(name), gold, cosines) for name in _CORRELATIONS}
 
@@ -233,8 +233,8 @@ class SenseMemory:
 
     def candidates(self, entry: str) -> list[str]:
         """Return the senses of a lemma, the most frequent first."""
-        found = self.senses.get(entry, Counter())
-        return sorted(found, key=lambda key: (-found[key], key))
+        counts = self.senses.get(entry, Counter())
+        return sorted(counts, key=lambda key: (-counts[key], key))
 
     def means(self, entry: str) -> Array:
         """Return the mean vectors (senses, L+1, 2D) of a lemma's candidates."""
@@ -303,7 +303,9 @@ def probe_senses(
             "in training; --sense-index gives WordNet's order."
         )
     names = ["first sense", *name_rows(model.num_layers)[:-1], MEANING]
-    scores = [Score.of_examples(lambda each: float(each.mean()), column) for column in 100.0 * np.asarray(right).T]
+    scores = [
+        Score.of_examples(lambda answers: float(answers.mean()), column) for column in 100.0 * np.asarray(right).T
+    ]
     rows = tuple(ProbeRow(name, {"senses": score}) for name, score in zip(names, scores, strict=False))
     return ProbeResult("senses", "F1", rows, None, dict(counts), (note,))
 
@@ -449,7 +451,7 @@ def _moments(vectors: Tensor, rows_at_once: int = 4096) -> tuple[Tensor, Tensor]
 
 def read_features(tags: Sequence[str]) -> tuple[dict[str, str], ...]:
     """Return each feature of a word, as in Number=Sing|Person=3, as an answer."""
-    found = []
+    features = []
     for tag in tags:
         pairs = [] if tag in ("_", "") else [pair.partition("=") for pair in tag.split("|")]
         if not all(equals for _, equals, _ in pairs):
@@ -457,21 +459,23 @@ def read_features(tags: Sequence[str]) -> tuple[dict[str, str], ...]:
                 f"{tag!r:.60} is not a list of features such as Number=Sing|Person=3; name their column with "
                 "--column tag=NAME."
             )
-        found.append({name: value for name, _, value in pairs})
-    return tuple(found)
+        features.append({name: value for name, _, value in pairs})
+    return tuple(features)
 
 
 def read_sentences(path: str, kind: str, read: ReadSettings) -> list[LabelledSentence]:
     """Read the examples of one kind of probe: tagging, features or classification."""
     if kind == "classification":
         examples, _ = read_examples(path, "classification", read)
-        return [LabelledSentence(each.words, ({"label": each.label},)) for each in examples]
+        return [LabelledSentence(sentence.words, ({"label": sentence.label},)) for sentence in examples]
     if kind == "features" and "tag" not in read.columns:
         read = replace(read, columns={**read.columns, "tag": "feats"})
-    examples = [each for each in read_examples(path, "tagging", read)[0] if each.words]
+    examples = [sentence for sentence in read_examples(path, "tagging", read)[0] if sentence.words]
     if kind == "features":
-        return [LabelledSentence(each.words, read_features(each.tags)) for each in examples]
-    return [LabelledSentence(each.words, tuple({"tag": tag} for tag in each.tags)) for each in examples]
+        return [LabelledSentence(sentence.words, read_features(sentence.tags)) for sentence in examples]
+    return [
+        LabelledSentence(sentence.words, tuple({"tag": tag} for tag in sentence.tags)) for sentence in examples
+    ]
 
 
 def probe_linear(
@@ -502,17 +506,17 @@ def probe_linear(
         for seed, numbers in zip(seeds, drawn, strict=True)
     ]
     rows = [
-        ProbeRow(name, _name_scores(questions, [found.accuracy[kind_number] for found in by_seed]))
-        for kind_number, name in enumerate(name_rows(model.num_layers))
+        ProbeRow(name, _name_scores(questions, [scores.accuracy[number] for scores in by_seed]))
+        for number, name in enumerate(name_rows(model.num_layers))
     ]
     majority = _majority(questions, [train[number] for number in drawn[0]], [test[number] for number in tested])
     rows.insert(0, ProbeRow("most frequent", _name_scores(questions, [majority])))
-    weights = np.mean([found.mix_weights for found in by_seed], axis=0).tolist()
+    weights = np.mean([scores.mix_weights for scores in by_seed], axis=0).tolist()
     counts_used = {
         "train_words": sum(len(train[number].words) for number in drawn[0]),
-        "train_words_in_data": sum(len(each.words) for each in train),
+        "train_words_in_data": sum(len(sentence.words) for sentence in train),
         "test_words": sum(len(test[number].words) for number in tested),
-        "test_words_in_data": sum(len(each.words) for each in test),
+        "test_words_in_data": sum(len(sentence.words) for sentence in test),
         "seeds": len(seeds),
     }
     return ProbeResult(kind, "accuracy", tuple(rows), tuple(weights), counts_used)
@@ -521,7 +525,7 @@ def probe_linear(
 def draw_sentences(sentences: Sequence[LabelledSentence], max_words: int | None, seed: int) -> list[int]:
     """Return the numbers of random sentences with about `max_words` words together, in order."""
     order = list(range(len(sentences)))
-    if max_words is None or sum(len(each.words) for each in sentences) <= max_words:
+    if max_words is None or sum(len(sentence.words) for sentence in sentences) <= max_words:
         return order
     random.Random(seed).shuffle(order)
     chosen: list[int] = []
@@ -564,7 +568,7 @@ def _embed(
     advance: Callable[[int], None],
 ) -> dict[int, LabelledVectors]:
     """Return the vectors of each sentence's words, or of the whole text if it has one answer."""
-    found = {}
+    embedded = {}
     arrays = model.embed_iter((list(sentences[number].words) for number in numbers), layers="all", read_ahead=256)
     for number, array in zip(numbers, arrays, strict=True):
         sentence = sentences[number]
@@ -578,9 +582,9 @@ def _embed(
                 # An answer that training did not have counts, and cannot be right.
                 if name in answers:
                     labels[row, column] = classes.get(answers[name], len(classes))
-        found[number] = LabelledVectors(vectors.astype(np.float16), labels)
+        embedded[number] = LabelledVectors(vectors.astype(np.float16), labels)
         advance(len(sentence.words))
-    return found
+    return embedded
 
 
 def _stack(parts: Iterable[LabelledVectors]) -> LabelledVectors:

@@ -62,13 +62,13 @@ class WordSettings:
 
     def faults(self) -> list[str]:
         """Return what is wrong with these settings, one phrase each."""
-        found = list_not_positive(self, "dim", "min_count", "character_filters")
-        found += [
+        wrong = list_not_positive(self, "dim", "min_count", "character_filters")
+        wrong += [
             f"kinds has {kind!r}; known are {', '.join(WORD_KINDS)}"
             for kind in self.kinds
             if kind not in WORD_KINDS
         ]
-        return [*found, *_wrong_dropout(self)]
+        return [*wrong, *_wrong_dropout(self)]
 
 
 @dataclass(frozen=True)
@@ -91,16 +91,16 @@ class ElmoSettings:
 
     def faults(self) -> list[str]:
         """Return what is wrong with these settings, one phrase each."""
-        found = list_not_positive(self, "learning_rate")
+        wrong = list_not_positive(self, "learning_rate")
         if self.mix_penalty < 0:
-            found.append(f"mix_penalty is {self.mix_penalty}; it must be 0 or more")
+            wrong.append(f"mix_penalty is {self.mix_penalty}; it must be 0 or more")
         if self.tune and self.where == "none":
-            found.append("tune is true, but where is 'none', so there is no biLM to tune")
+            wrong.append("tune is true, but where is 'none', so there is no biLM to tune")
         if self.context != "none" and (self.where == "none" or self.tune):
-            found.append(f"context is {self.context!r}, which needs a frozen biLM; set where, and tune to false")
+            wrong.append(f"context is {self.context!r}, which needs a frozen biLM; set where, and tune to false")
         if self.context == "mix" and self.layers != "learned":
-            found.append(f"context is 'mix', but layers is {self.layers!r}; only layers='learned' mixes")
-        return [*found, *_wrong_dropout(self)]
+            wrong.append(f"context is 'mix', but layers is {self.layers!r}; only layers='learned' mixes")
+        return [*wrong, *_wrong_dropout(self)]
 
 
 @dataclass(frozen=True)
@@ -125,12 +125,12 @@ class NetworkSettings:
 
     def faults(self) -> list[str]:
         """Return what is wrong with these settings, one phrase each."""
-        found = list_not_positive(self, "dim", "num_layers", "width", "max_answer_words")
+        wrong = list_not_positive(self, "dim", "num_layers", "width", "max_answer_words")
         if self.width % 2 == 0:
-            found.append(f"width is {self.width}; it must be odd, so that a filter has a middle")
+            wrong.append(f"width is {self.width}; it must be odd, so that a filter has a middle")
         if self.kind == "bilstm" and self.dim % 2:
-            found.append(f"dim is {self.dim}; it must be even, because each direction has half of it")
-        return [*found, *_wrong_dropout(self)]
+            wrong.append(f"dim is {self.dim}; it must be even, because each direction has half of it")
+        return [*wrong, *_wrong_dropout(self)]
 
 
 @dataclass(frozen=True)
@@ -154,16 +154,16 @@ class FitSettings:
 
     def faults(self) -> list[str]:
         """Return what is wrong with these settings, one phrase each."""
-        found = list_not_positive(
+        wrong = list_not_positive(
             self, "num_epochs", "patience", "batch_size", "min_batches", "learning_rate", "clip_norm"
         )
         if not 0 < self.fraction <= 1:
-            found.append(f"fraction is {self.fraction}; it must be above 0 and at most 1")
+            wrong.append(f"fraction is {self.fraction}; it must be above 0 and at most 1")
         if not 0 < self.dev_fraction < 1:
-            found.append(f"dev_fraction is {self.dev_fraction}; it must be above 0 and below 1")
+            wrong.append(f"dev_fraction is {self.dev_fraction}; it must be above 0 and below 1")
         if self.weight_decay < 0:
-            found.append(f"weight_decay is {self.weight_decay}; it must be 0 or more")
-        return found
+            wrong.append(f"weight_decay is {self.weight_decay}; it must be 0 or more")
+        return wrong
 
 
 @dataclass(frozen=True)

@@ -218,7 +218,7 @@ class SharedInputs:
                 pooled=pooled,
                 model_fingerprint=self.frozen_fingerprint,
             )
-        self._stores[key].add((text for each in examples for text in self.family.texts(each)), self.on_words)
+        self._stores[key].add((text for example in examples for text in self.family.texts(example)), self.on_words)
         return self._stores[key]
 
     def texts(self) -> Iterator[Words]:

@@ -399,23 +399,23 @@ def load_task(
 
 
 def _open_bilm(
-    folder: Path, reference: BilmReference, given: str | Path | Elmo | None, options: dict[str, Any]
+    folder: Path, reference: BilmReference, named: str | Path | Elmo | None, options: dict[str, Any]
 ) -> Elmo:
     source: str | Path | None
-    if isinstance(given, Elmo):
-        model, source = given, "the model given"
+    if isinstance(named, Elmo):
+        model, source = named, "the model given"
     else:
         carried = folder / BILM_FOLDER if reference.is_carried else reference.source
-        source = carried if given is None else given
+        source = carried if named is None else named
         try:
             model = Elmo.from_pretrained(source, **options)
         except CheckpointError as error:
             raise CheckpointError(f"The biLM of {folder} could not be opened: {error}") from error
-    found = fingerprint(model)
-    if found != reference.hash:
+    model_hash = fingerprint(model)
+    if model_hash != reference.hash:
         raise CheckpointError(
             f"{folder} was trained with another biLM than {source or 'the default model'} (its fingerprint is "
-            f"{found[:12]}…, {reference.hash[:12]}… was expected); say where the right one is."
+            f"{model_hash[:12]}…, {reference.hash[:12]}… was expected); say where the right one is."
         )
     if reference.context_hash is not None and context_fingerprint(model) != reference.context_hash:
         raise CheckpointError(

@@ -102,12 +102,12 @@ class _AnswerNetwork(TaskNetwork):
 
 def _word_matches(examples: Sequence[Question], length: int) -> Tensor:
     """Return (B, length, 2): whether a passage word is in the question exactly, and ignoring case."""
-    found = torch.zeros(len(examples), length, 2)
+    matches = torch.zeros(len(examples), length, 2)
     for row, example in enumerate(examples):
         exact, lower = set(example.words), {word.lower() for word in example.words}
-        matches = [[float(word in exact), float(word.lower() in lower)] for word in example.passage_words]
-        found[row, : len(matches)] = torch.tensor(matches).view(-1, 2)
-    return found
+        rows = [[float(word in exact), float(word.lower() in lower)] for word in example.passage_words]
+        matches[row, : len(rows)] = torch.tensor(rows).view(-1, 2)
+    return matches
 
 
 def _make_answer(example: Question, first: int, last: int, probability: float) -> AnswerPrediction:

@@ -90,20 +90,20 @@ def is_header(first: list[str], later: list[list[str]]) -> bool:
 
 
 def find_columns(
-    table: "Table", family: str, given: Mapping[str, str], *, labelled: bool, prefers_scores: bool = False
+    table: "Table", family: str, named: Mapping[str, str], *, labelled: bool, prefers_scores: bool = False
 ) -> dict[str, str]:
     """Return the column of each role; a file that is not `labelled` may lack that of the target.
 
     With `prefers_scores`, the target of a pair is a number if the table has both.
     """
     roles = {role.name: role for role in ROLES[family]}
-    if unknown := [name for name in given if name not in roles]:
+    if unknown := [name for name in named if name not in roles]:
         raise InputError(f"--column {unknown[0]}=…: there is no such role; {family} has {', '.join(roles)}.")
-    if len(set(given.values())) < len(given):
-        raise InputError(f"--column: {', '.join(given)} cannot all be read from {', '.join(given.values())}.")
+    if len(set(named.values())) < len(named):
+        raise InputError(f"--column: {', '.join(named)} cannot all be read from {', '.join(named.values())}.")
     lower = {name.lower().strip(): name for name in reversed(table.names)}
     columns = {}
-    for role_name, name in given.items():
+    for role_name, name in named.items():
         actual = _find_name(table, name, lower)
         if actual is None and (labelled or role_name != TARGETS[family]):
             raise InputError(

@@ -47,7 +47,7 @@ class ConllReader(Reader):
     def _guess_word(self) -> str:
         """Return the first column, or the second if the first numbers the words of a sentence."""
         numbers = [cells[0] for cells in self._ahead]
-        is_numbered = self.num_columns > 2 and numbers[0] == "1" and all(each.isdecimal() for each in numbers)
+        is_numbered = self.num_columns > 2 and numbers[0] == "1" and all(number.isdecimal() for number in numbers)
         return "2" if is_numbered else "1"
 
     def _guess_tag(self) -> str:

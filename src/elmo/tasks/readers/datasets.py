@@ -222,13 +222,13 @@ def _read_keys(path: str, *, labelled: bool) -> dict[str, tuple[str, ...]]:
         name = name.removesuffix(compression)
     stem = name.removesuffix(".xml").removesuffix(".data")
     names = (Path(path).with_name(f"{stem}.gold.key.txt{compression}") for compression in _COMPRESSIONS)
-    found = None if path == STDIN else next((name for name in names if name.exists()), None)
-    if found is None and labelled:
+    key_file = None if path == STDIN else next((name for name in names if name.exists()), None)
+    if key_file is None and labelled:
         raise InputError(f"{path} has no key file; its senses were expected in X.gold.key.txt beside X.data.xml.")
-    if found is None:
+    if key_file is None:
         return {}
     keys: dict[str, tuple[str, ...]] = {}
-    lines = Lines(found)
+    lines = Lines(key_file)
     for line in lines:
         identifier, *senses = line.split() or [""]
         if identifier and not senses:
@@ -240,7 +240,7 @@ def _read_keys(path: str, *, labelled: bool) -> dict[str, tuple[str, ...]]:
 
 def read_first_senses(path: str | Path) -> dict[str, str]:
     """Read the first sense of each lemma and part of speech, as in bank#NOUN, from WordNet's index.sense."""
-    found: dict[str, str] = {}
+    senses: dict[str, str] = {}
     lines = Lines(path)
     for line in lines:
         cells = line.split()
@@ -248,5 +248,5 @@ def read_first_senses(path: str | Path) -> dict[str, str]:
         if len(cells) != 4 or rest[:1] not in _PARTS_OF_SPEECH or not cells[2].isdigit():
             raise lines.fail(f"{line!r:.60} is not a line of WordNet's index.sense: key, offset, number, count.")
         if cells[2] == "1":
-            found[f"{lemma.lower()}#{_PARTS_OF_SPEECH[rest[0]]}"] = cells[0]
-    return found
+            senses[f"{lemma.lower()}#{_PARTS_OF_SPEECH[rest[0]]}"] = cells[0]
+    return senses

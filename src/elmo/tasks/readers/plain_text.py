@@ -83,7 +83,7 @@ class PlainTextReader(Reader):
         return Question.parse(first, second, [], self._tokenizer, place, record=line)
 
     def _halves(self, line: str, what: str, instance: str) -> tuple[str, str]:
-        separator = next((each for each in PAIR_SEPARATORS if each in line), "\t")
+        separator = next((mark for mark in PAIR_SEPARATORS if mark in line), "\t")
         halves = [half.strip() for half in line.split(separator)]
         if len(halves) != 2 or not all(halves):
             raise self._lines.fail(
@@ -149,7 +149,7 @@ def prediction_rows(example: Any, prediction: Any) -> list[tuple[str, ...]]:
 
 
 def _record_cells(example: Any) -> tuple[str, ...]:
-    separator = next((each for each in PAIR_SEPARATORS if each in example.record), "\t")
+    separator = next((mark for mark in PAIR_SEPARATORS if mark in example.record), "\t")
     if isinstance(example, SentencePair):
         return tuple(half.strip() for half in example.record.split(separator))
     if isinstance(example, Question):
