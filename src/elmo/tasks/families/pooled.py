@@ -26,6 +26,7 @@ MAX_NGRAMS = 30_000
 MAX_LANDMARKS = 1500  # examples that span the space of the weights; all of them if they are fewer
 STRENGTHS = (1.0, 4.0, 16.0, 64.0, 256.0)  # C of logistic regression
 TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0)
+SHRINKAGE = 200  # texts by which a variance weighs as much as the mean of its group
 CLEARLY_WORSE = 1.05  # factor of the loss by which one block of features must be better than all together
 NUM_FOLDS, NUM_FOLDS_OF_MANY, MANY = 5, 3, 1000
 _TOLERANCE, _MAX_STEPS = 1e-4, 200
@@ -135,14 +136,18 @@ class PooledClassifier(TaskNetwork):
         """
         if self._bilm is not None:
             self.center[:] = torch.from_numpy(layers.mean(axis=0))
-            deviation = layers.std(axis=0)
-            is_used = deviation > 1e-6
+            variance = layers.var(axis=0)
+            is_used = variance > 1e-12
             groups = np.arange(layers.shape[1]) // self._bilm.num_values
             groups[
                 np.arange(layers.shape[1]) % self._bilm.num_values >= self._bilm.num_layers * self._bilm.dim
             ] = 2
             shares = np.bincount(groups[is_used], minlength=3)
             lengths = np.sqrt(np.maximum(1, shares) * (shares > 0).sum())[groups]
+            # The variances of few texts are uncertain, so they are drawn towards the mean of their group.
+            means = np.bincount(groups[is_used], weights=variance[is_used], minlength=3) / np.maximum(1, shares)
+            weight = len(layers) / (len(layers) + SHRINKAGE)
+            deviation = np.sqrt(weight * variance + (1 - weight) * means[groups])
             self.scale[:] = torch.from_numpy(is_used / np.where(is_used, deviation, 1) / lengths)
         num_texts = np.bincount(counts.indices, minlength=counts.shape[1])
         self.idf[:] = torch.from_numpy(np.log((1 + counts.shape[0]) / (1 + num_texts)) + 1)
