@@ -23,7 +23,7 @@ TINY_CONFIG = ModelConfig(
 )
 
 
-# What tests may need of the system, by the name in their mark `needs`; Windows and partly macOS have not all of it.
+# What tests may need of the system, by the name in their mark `needs`; Windows lacks all of it, macOS some.
 _HAS = {
     "resource": sys.platform != "win32" and importlib.util.find_spec("resource") is not None,
     "fork": hasattr(os, "fork"),

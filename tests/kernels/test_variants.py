@@ -78,7 +78,7 @@ def test_a_plain_arm_processor_runs_neon(arm):
 
 
 def test_the_library_for_windows_compiles_and_links(tmp_path, monkeypatch):
-    gcc = "x86_64-w64-mingw32-gcc"  # its headers and libraries; the compiler is clang, which aligns the stack for AVX
+    gcc = "x86_64-w64-mingw32-gcc"  # for its libraries; the compiler is clang, which aligns the stack for AVX
     missing = [program for program in ("clang", gcc) if shutil.which(program) is None]
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
