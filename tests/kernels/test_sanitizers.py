@@ -49,10 +49,10 @@ def test_threads_do_not_race(tmp_path, monkeypatch):
     find_runtime("libtsan.so")
     driver = build_driver(tmp_path, monkeypatch, THREADS, "gcc")
     runner = ("setarch", "-R") if shutil.which("setarch") else ()  # TSan needs a usual memory layout
-    expected = driver.run(driver.list_variants()[0], "int8", 0, NUM_SEEDS, runner=runner)
-    for _ in range(3):
-        found = driver.run(driver.list_variants()[0], "int8", 0, NUM_SEEDS, 4, runner=runner)
-        assert found == expected
+    for variant in driver.list_variants():
+        for precision in ("float32", "int8"):
+            expected = driver.run(variant, precision, 0, NUM_SEEDS // 4, runner=runner)
+            assert driver.run(variant, precision, 0, NUM_SEEDS // 4, 4, runner=runner) == expected
 
 
 def test_the_kernel_tests_pass_under_the_address_sanitizer(checked_folder):

@@ -1,0 +1,69 @@
+"""Words per second of CPU time of each variant of the kernels and of NumPy: one thread, in turns, best of rounds.
+
+CPU time, because it varies less than time on the clock when other programs run; what is measured is embedding in
+bulk by the top layer after the words are known, `python benchmarks/variants.py [--text TEXT]`.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from invented_text import invent_text
+
+from elmo.kernels.library import VARIABLE, find_kernels
+
+PRECISIONS = ("float32", "int8")
+WORKER = """
+import json, sys, time
+from elmo import Elmo
+sentences = [line.split() for line in json.load(sys.stdin)]
+model = Elmo.from_pretrained(precision=sys.argv[1], num_threads=1)
+model.embed(sentences, layers="top")
+start = time.process_time()
+model.embed(sentences, layers="top")
+print(sum(map(len, sentences)) / (time.process_time() - start))
+"""
+
+
+def measure(variant: str, precision: str, sentences: list[str]) -> float:
+    """Return words per second of CPU time in a process of its own."""
+    environment = {**os.environ, VARIABLE: variant, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", WORKER, precision]
+    done = subprocess.run(
+        command, input=json.dumps(sentences), env=environment, capture_output=True, text=True, check=True
+    )
+    return float(done.stdout)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--text", type=Path, help="one sentence per line, words separated by spaces")
+    parser.add_argument("--words", type=int, default=8000)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    lines = options.text.read_text().splitlines() if options.text else list(invent_text(options.words))
+    sentences, num_words = [], 0
+    for line in lines:
+        if line.strip() and num_words < options.words:
+            sentences.append(line)
+            num_words += len(line.split())
+    library = find_kernels().library
+    variants = [*(library.variants if library else ()), "off"]
+    best: dict[str, dict[str, float]] = {variant: dict.fromkeys(PRECISIONS, 0.0) for variant in variants}
+    for _ in range(options.rounds):
+        for variant in variants:
+            for precision in PRECISIONS:
+                speed = measure(variant, precision, sentences)
+                best[variant][precision] = max(best[variant][precision], speed)
+    print(f"{'variant':12}" + "".join(f"{precision:>10}" for precision in PRECISIONS))
+    for variant, speeds in best.items():
+        name = "NumPy" if variant == "off" else variant
+        print(f"{name:12}" + "".join(f"{speeds[precision]:10,.0f}" for precision in PRECISIONS))
+    print(json.dumps({"benchmark": "variants", "words": num_words, "rounds": options.rounds, "words_per_s": best}))
+
+
+if __name__ == "__main__":
+    main()
