@@ -46,22 +46,20 @@ def open_checkpoint(
         raise CheckpointError(f"The format {format!r} is unknown; choose one of {', '.join(get_args(Format))}.")
     path = find_model(source, revision=revision, local_files_only=local_files_only)
     cache = as_path(token_embeddings, "token_embeddings") if token_embeddings is not None else None
-    try:
-        if format == "zip" or (format is None and is_archive(path)):
-            return _read(_open_archive(path), None, cache)
-        return read_settled(path, lambda current: _read(current, format, cache))
-    except OSError as error:  # such as a folder without permission to list it
-        raise unreadable(Path(error.filename or path), error) from error
+    is_zip = format == "zip" or (format is None and is_archive(path))
+    return _open(path, is_zip, lambda place: _read(place, None if is_zip else format, cache))
 
 
 def read_tokenization(source: str | Path) -> TokenizationConfig:
     """Return how a model splits text, without its weights; models of other formats than ours read words."""
     path = find_model(source)
+    return _open(path, is_archive(path), _read_tokenization)
+
+
+def _open(path: Path, is_zip: bool, read: Callable[[Location], T]) -> T:
     try:
-        if is_archive(path):
-            return _read_tokenization(_open_archive(path))
-        return read_settled(path, _read_tokenization)
-    except OSError as error:
+        return read(_open_archive(path)) if is_zip else read_settled(path, read)
+    except OSError as error:  # such as a folder without permission to list it
         raise unreadable(Path(error.filename or path), error) from error
 
 
