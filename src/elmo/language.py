@@ -35,10 +35,15 @@ def translate(text: str) -> str:
         return catalogue[text]
     for pattern, translation in _list_patterns():
         if match := pattern.fullmatch(text):
-            # A value can be a text of its own, such as advice; a single word is the user's.
-            values = (catalogue.get(value, value) if " " in value else value for value in match.groups())
-            return translation.format(*values)
+            return translation.format(*map(_translate_value, match.groups()))
     return text
+
+
+def _translate_value(value: str) -> str:
+    """Translate a value that is a text of its own, such as advice after a semicolon, but not a single word."""
+    head, mark, text = value.rpartition("; ")
+    known = read_catalogue().get(text) if " " in text else None
+    return value if known is None else f"{head}{'；' if mark else ''}{known}"
 
 
 @functools.cache

@@ -223,7 +223,8 @@ def describe_parameter(parameter: Any) -> tuple[str, str]:
         flags += f" / {parameter.secondary_opts[0]}"
     elif not parameter.is_flag and parameter.metavar:
         flags += f" {parameter.metavar}"
-    default = shown if isinstance(shown, str) else parameter.default if shown and not parameter.is_flag else None
     if parameter.required:
         return flags, f"{text} [{translate('required')}]"
-    return flags, text if default is None else f"{text} [{translate('default: ')}{translate(str(default))}]"
+    default = parameter.default if shown and not parameter.is_flag else None  # a value, which has no translation
+    default = translate(shown) if isinstance(shown, str) else default
+    return flags, text if default is None else f"{text} [{translate('default: ')}{default}]"
