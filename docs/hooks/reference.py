@@ -5,7 +5,9 @@ Read when the site is built, so that nothing is copied by hand. `write(name)` is
 
 import ast
 import dataclasses
+import functools
 import inspect
+import os
 import re
 import sys
 import textwrap
@@ -19,7 +21,7 @@ def write(name: str) -> str:
     return PARTS[name]()
 
 
-def write_commands() -> str:
+def write_commands(language: str = "en") -> str:
     """Describe every command of `elmo`: usage, examples, arguments and options."""
     import typer
 
@@ -27,7 +29,12 @@ def write_commands() -> str:
 
     program = typer.main.get_command(app)
     context = program.make_context("elmo", [], resilient_parsing=True)
-    return "\n".join(_list_commands(program, context, "elmo"))
+    before = os.environ.get("ELMO_LANG", "")  # without a value it counts as not set
+    os.environ["ELMO_LANG"] = language
+    try:
+        return "\n".join(_list_commands(program, context, "elmo"))
+    finally:
+        os.environ["ELMO_LANG"] = before
 
 
 def _list_commands(group: Any, context: Any, path: str) -> Iterator[str]:
@@ -41,30 +48,22 @@ def _list_commands(group: Any, context: Any, path: str) -> Iterator[str]:
 
 
 def _describe_command(command: Any, context: Any, path: str) -> Iterator[str]:
-    from elmo.cli.command import describe_parameter, write_usage
+    from elmo.cli.command import describe_command, describe_parameter, write_usage
+    from elmo.language import translate
 
     yield f"## `{path}`\n"
-    yield _describe_help(inspect.cleandoc(command.help or ""))
+    for paragraph in describe_command(command):
+        if isinstance(paragraph, str):
+            yield f"{_mark_code(paragraph)}\n"
+        else:
+            title, *lines = map(str.strip, paragraph)
+            yield f"{title}\n\n```bash\n" + "\n".join(lines) + "\n```\n"
     yield f"```text\n{write_usage(command, context)}\n```\n"
-    yield "| option | |\n|---|---|"
+    yield f"| {translate('Options:').strip(':：')} | |\n|---|---|"
     for parameter in command.params:
         flags, text = describe_parameter(parameter)
         yield f"| `{_escape(flags)}` | {_escape(_mark_code(text))} |"
     yield ""
-
-
-def _describe_help(text: str) -> str:
-    """Return a help text as Markdown; what follows \\b is kept line by line."""
-    paragraphs = []
-    for paragraph in re.split(r"\n\s*\n", text):
-        if paragraph.startswith("\b"):
-            title, *lines = [line for line in paragraph.splitlines() if line.strip("\b ")]
-            if title.startswith("Example: "):
-                title, lines = "Example:", [title.removeprefix("Example: ")]
-            paragraphs.append(f"{title}\n\n```bash\n" + "\n".join(map(str.strip, lines)) + "\n```")
-        else:
-            paragraphs.append(_mark_code(" ".join(paragraph.split())))
-    return "\n\n".join(paragraphs) + "\n"
 
 
 def write_training_settings() -> str:
@@ -326,6 +325,7 @@ def _escape(text: str) -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     "commands": write_commands,
+    "commands in Chinese": functools.partial(write_commands, "zh"),
     "training settings": write_training_settings,
     "task settings": write_task_settings,
     "corpus settings": write_corpus_settings,

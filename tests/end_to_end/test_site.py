@@ -24,10 +24,12 @@ def load_hook(name: str):
 reference = load_hook("reference")
 
 
-def test_every_command_and_option_is_in_the_reference():
+@pytest.mark.parametrize("part", ["commands", "commands in Chinese"])
+def test_every_command_and_option_is_in_the_reference(part):
     from elmo.cli.app import COMMANDS, load_command
 
-    page = reference.write("commands")
+    page = reference.write(part)
+    assert ("选项" in page) == (part != "commands")
     for name in COMMANDS:
         section = page.split(f"## `elmo {name}`\n")[1].split("\n## ")[0]
         shown = load_command(name).params
