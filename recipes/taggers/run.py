@@ -2,7 +2,7 @@
 
 DATA holds pos/ewt-*.conllu, ner/wnut17-*.conll, zh/pos/*.conllu and zh/ner/*.iob2 (README.md says where they come
 from). Each tagger is trained as a task, a convolution of two layers over ELMo's layers alone, and written as one
-file of float16 weights that NumPy runs. About 15 CPU minutes in all.
+file of float16 weights that NumPy runs. About 5 CPU minutes in all.
 """
 
 import argparse

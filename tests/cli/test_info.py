@@ -170,5 +170,5 @@ def test_a_task_folder_is_described(run: Run, tmp_path):
 
     folder = make_task(tmp_path)
     text = run("info", folder).out
-    assert "a trained task, classification" in text and "word features" in text
+    assert "a trained task, classification" in text and "word features" in text and "bad, good" in text
     assert json.loads(run("info", folder, "--json").out)["family"] == "classification"

@@ -124,3 +124,5 @@ def test_the_command_marks_entities_and_parts_of_speech(capsys):
     assert main(["tag", "She plays", "--task", "pos", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["tags"] == ["PRON", "VERB"] and found["offsets"] == [[0, 3], [4, 9]]
+    assert main(["info", "en-pos"]) == 0
+    assert "EWT" in capsys.readouterr().out

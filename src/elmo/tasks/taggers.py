@@ -41,6 +41,11 @@ def list_taggers() -> list[str]:
     return sorted(path.stem for path in TAGGERS_FOLDER.glob("*.safetensors"))
 
 
+def describe_tagger(name: str) -> dict[str, Any]:
+    """Return the tags of a ready-made tagger, its model, its data, their licence and its test scores."""
+    return _read_tagger(name)[0]
+
+
 def choose_tagger(task: str, texts: Iterable[str]) -> str:
     """Return the name of the tagger for a task, entities or pos, and the language of some texts."""
     name = task if task in list_taggers() else f"{(choose_model(texts) or 'en-small').split('-')[0]}-{task}"

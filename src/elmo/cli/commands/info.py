@@ -1,4 +1,4 @@
-"""`elmo info`: what a model, a folder of vectors or a trained task holds; the first two are checked."""
+"""`elmo info`: what a model, a folder of vectors, a trained task or a tagger holds; the first two are checked."""
 
 import math
 from collections import Counter
@@ -33,6 +33,7 @@ def info(
       elmo info en-small
       elmo info vectors
       elmo info tagger
+      elmo info en-pos
     """
     if model is not None and files.format is None and Path(model).is_dir():
         from elmo.vectors.folder import VECTORS
@@ -44,6 +45,14 @@ def info(
         if (task := read_json(Path(model) / TASK_FILE)) is not None:
             print(to_json(task) if json else align_facts(_task_facts(task)))
             return
+    from elmo.tasks.taggers import describe_tagger, list_taggers
+
+    if model in list_taggers() and not Path(model).exists():
+        tagger = describe_tagger(model)
+        facts = {name: tagger[name] for name in ("model", "data", "license")}
+        facts |= {"tags": ", ".join(tagger["tags"]), "test scores": str(tagger["scores"])}
+        print(to_json(tagger) if json else align_facts({"format": "a ready-made tagger", **facts}))
+        return
     if not checksums:
         raise InputError("--no-checksums is for folders of vectors; leave it out for a model.")
     checkpoint = files.read(model)
@@ -224,7 +233,8 @@ def _vector_facts(vectors: dict[str, Any]) -> dict[str, str]:
 def _task_facts(task: dict[str, Any]) -> dict[str, str]:
     """Return the facts about a trained task, as task.json states them."""
     settings, bilm = task.get("settings", {}), task.get("bilm") or {}
-    labels = [str(label) for label in (task.get("labels") or {}).get("names", ())]
+    known = task.get("labels") or {}
+    labels = [str(label) for label in known.get("tags") or known.get("labels") or ()]
     elmo, network, words = (settings.get(name, {}) for name in ("elmo", "network", "words"))
     shown = ", ".join(labels[:20]) + (", …" if len(labels) > 20 else "")
     return {
