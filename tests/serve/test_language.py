@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from elmo.analysis import CorpusIndex, find_neighbors
+from elmo.serve.served import Served
 from elmo.tasks import load
 from tests.serve.conftest import serving
 
@@ -66,12 +67,22 @@ def test_without_tasks_their_list_is_empty(client):
     assert client.get("/tasks").json() == {"tasks": []}
 
 
+def test_a_ready_made_tagger_says_how_it_is_opened_elsewhere():
+    (described,) = Served({}, {"names": load("en-entities")}).describe_tasks()
+    assert (described["name"], described["source"]) == ("names", "en-entities")
+
+
 def test_tasks_predict(language_model, tagger: Path):
     task = load(tagger)
     with serving(language_model, tasks={"places": task}) as client:
         (described,) = client.get("/models").json()["tasks"]
         assert client.get("/tasks").json() == {"tasks": [described]}
-        assert described == {"name": "places", "family": "tagging", "labels": ["B-place", "I-place", "O"]}
+        assert described == {
+            "name": "places",
+            "source": None,
+            "family": "tagging",
+            "labels": ["B-place", "I-place", "O"],
+        }
         items = ["I like Oslo city .", ["you", "like", "Rome", "city", "."]]
         answer = client.post("/tasks/places", json={"items": items}).json()
         for item, found, expected in zip(items, answer["predictions"], task.predict(items), strict=True):

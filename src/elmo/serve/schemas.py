@@ -272,8 +272,9 @@ class ScoreResponse(TypedDict):
 
 
 class TaskEntry(TypedDict):
-    """A served task."""
+    """A served task; `source` is what `elmo.tasks.load` opens elsewhere, null for a folder of the server."""
 
     name: str
+    source: str | None
     family: str
     labels: list[str]

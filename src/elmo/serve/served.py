@@ -118,7 +118,15 @@ class Served:
 
     def describe_tasks(self) -> list[TaskEntry]:
         """Return the entries of GET /tasks."""
-        return [TaskEntry(name=name, family=task.family, labels=task.labels) for name, task in self.tasks.items()]
+        return [
+            TaskEntry(
+                name=name,
+                source=task.name if isinstance(task, Tagger) else None,
+                family=task.family,
+                labels=list(task.labels),
+            )
+            for name, task in self.tasks.items()
+        ]
 
     def task(self, name: str) -> Task | Tagger:
         """Return the task of a name."""

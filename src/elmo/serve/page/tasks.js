@@ -81,7 +81,7 @@ function tagsWords({ family, labels }) {
 }
 
 async function predict(task, values, report) {
-  asked = { name: task.name, item: toItem(task, values) };
+  asked = { name: task.name, source: task.source, item: toItem(task, values) };
   changed();
   try {
     const { predictions } = await ask(`tasks/${encodeURIComponent(task.name)}`, { items: [asked.item] });

@@ -130,7 +130,7 @@ function useTask() {
     const python = ["from elmo import tasks", "", 'tasks.train("train.conllu", kind="pos", output="tagger")', 'tasks.load("tagger").predict(["The old man walked"])'];
     return { python: python.join("\n"), curl: request("tasks/tagger", { items: ["The old man walked"] }) };
   }
-  const python = ["from elmo import tasks", "", `task = tasks.load(${JSON.stringify(`path/to/${asked.name}`)})`, `task.predict([${python_(asked.item)}])`];
+  const python = ["from elmo import tasks", "", `task = tasks.load(${JSON.stringify(asked.source ?? `path/to/${asked.name}`)})`, `task.predict([${python_(asked.item)}])`];
   return { python: python.join("\n"), curl: request(`tasks/${encodeURIComponent(asked.name)}`, { items: [asked.item] }) };
 }
 
