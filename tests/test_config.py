@@ -204,11 +204,11 @@ def test_a_clip_that_is_not_a_number_is_refused():
     ("part", "fault"),
     [
         ({"max_characters": 2, "filters": [[1, 1]]}, "max_characters is 2; it must be at least 3"),
-        ({"filters": []}, "filters is empty; at least one [width, channels] is needed"),
+        ({"filters": []}, "filters has 0 entries; 1 to 1000 are possible"),
         ({"filters": [[51, 8]]}, "filters has [51, 8]; the width must be 1 to max_characters (50)"),
         ({"filters": [[0, 8]]}, "filters has [0, 8]; the width must be 1 to max_characters (50)"),
         ({"filters": [[1, 0]]}, "filters has [1, 0]; the width must be 1 to max_characters (50) and the channels"),
-        ({"num_highways": -1}, "num_highways is -1; it must be 0 or more"),
+        ({"num_highways": -1}, "num_highways is -1; it must be at least 0"),
         ({"embedding_dim": 0}, "embedding_dim is 0; it must be above 0"),
         ({"num_characters": -5}, "num_characters is -5; it must be above 0"),
     ],

@@ -227,7 +227,7 @@ def test_unknown_and_impossible_settings_are_refused(fused_model, tmp_path):
         ContextConfig.from_dict({"num_words": 3, "dim": 9, "window": 0, "focus": -1.0})
     for share in (-1.0, 0.0, float("nan"), float("inf")):
         faults = ContextConfig(3, 16, share=share).faults()
-        assert faults == [f"share is {share}; it must be a finite number above 0"]
+        assert len(faults) == 1 and f"share is {share}; it must be" in faults[0]
 
 
 def test_tensors_that_do_not_fit_are_refused(fused_model):

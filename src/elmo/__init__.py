@@ -6,6 +6,6 @@
 Importing this package starts no thread and imports no torch; the names in __init__.pyi are loaded when used.
 """
 
-from elmo.lazy import lazy_exports
+from elmo.extras import lazy_exports
 
 __getattr__, __dir__, __all__ = lazy_exports(__name__)

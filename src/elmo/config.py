@@ -6,6 +6,7 @@ Modules are not built here (see nn/build.py) and no file is read.
 
 import dataclasses
 import difflib
+import functools
 import math
 import types
 from collections.abc import Mapping
@@ -25,42 +26,48 @@ Script: TypeAlias = Literal[
 ]
 
 
+def _number(default: Any = dataclasses.MISSING, **bounds: float) -> Any:
+    """Declare a number that is `above` one bound, or at `least`, and at `most` another."""
+    return field(default=default, metadata=bounds)
+
+
+_count = functools.partial(_number, above=0, most=LARGEST_TABLE)
+_size = functools.partial(_number, above=0, most=LARGEST_DIM)
+_weight = functools.partial(_number, least=0)
+
+
+class Settings:
+    """A part of a configuration, whose numbers have bounds."""
+
+    def faults(self) -> list[str]:
+        """Return the faults of these settings, one phrase each."""
+        return list_out_of_bounds(self)
+
+
 @dataclass(frozen=True)
-class CharacterConfig:
+class CharacterConfig(Settings):
     """How the characters of a word become features: embedding, convolutions, highways."""
 
     filters: tuple[tuple[int, int], ...] = OFFICIAL_FILTERS  # (width, channels) of each convolution
-    embedding_dim: int = 16
-    num_highways: int = 2
+    embedding_dim: int = _size(16)
+    num_highways: int = _number(2, least=0, most=MOST_LAYERS)
     activation: Literal["relu", "tanh"] = "relu"
-    max_characters: int = 50  # ids per word, including the marks of its beginning and end
-    num_characters: int = 262  # rows of the embedding
+    max_characters: int = _number(50, least=3, most=LARGEST_MAX_CHARACTERS)  # ids per word, with begin and end
+    num_characters: int = _count(262)  # rows of the embedding
     alphabet: Literal["utf-8", "dictionary"] = "utf-8"  # bytes, or code points listed in characters.txt
 
     def faults(self) -> list[str]:
         """Return the faults of these settings, one phrase each."""
-        found = list_not_positive(self, "embedding_dim", "num_characters")
-        found += list_too_large(
-            self, embedding_dim=LARGEST_DIM, num_characters=LARGEST_TABLE, max_characters=LARGEST_MAX_CHARACTERS,
-            num_highways=MOST_LAYERS,
-        )  # fmt: skip
-        if self.max_characters < 3:
-            found.append(f"max_characters is {self.max_characters}; it must be at least 3")
-        if not self.filters:
-            found.append("filters is empty; at least one [width, channels] is needed")
-        if len(self.filters) > MOST_LAYERS:
-            found.append(f"filters has {len(self.filters)} entries; at most {MOST_LAYERS} are possible")
+        faults = list_out_of_bounds(self)
+        if not 0 < len(self.filters) <= MOST_LAYERS:
+            faults.append(f"filters has {len(self.filters)} entries; 1 to {MOST_LAYERS} are possible")
         for width, channels in self.filters[:MOST_LAYERS]:
-            if not 1 <= width <= self.max_characters or channels < 1:
-                found.append(
-                    f"filters has [{width}, {channels}]; the width must be 1 to max_characters "
-                    f"({self.max_characters}) and the channels at least 1"
+            if not (1 <= width <= self.max_characters and 1 <= channels <= LARGEST_DIM):
+                faults.append(
+                    f"filters has {_shorten([width, channels])}; the width must be 1 to max_characters "
+                    f"({_shorten(self.max_characters)}) and the channels 1 to {LARGEST_DIM}"
                 )
-            elif channels > LARGEST_DIM:
-                found.append(f"filters has [{width}, {channels}]; at most {LARGEST_DIM} channels are possible")
-        if self.num_highways < 0:
-            found.append(f"num_highways is {self.num_highways}; it must be 0 or more")
-        return found
+        return faults
 
     @property
     def num_features(self) -> int:
@@ -69,107 +76,88 @@ class CharacterConfig:
 
 
 @dataclass(frozen=True)
-class WordConfig:
+class WordConfig(Settings):
     """A learned vector for each word of the vocabulary."""
 
-    num_words: int
-    embedding_dim: int
-    max_word_length: int | None = None  # longer words are cut to this many code points before the look-up
-
-    def faults(self) -> list[str]:
-        """Return the faults of these settings, one phrase each."""
-        found = list_not_positive(self, "num_words", "embedding_dim", "max_word_length")
-        return found + list_too_large(
-            self, num_words=LARGEST_TABLE, embedding_dim=LARGEST_DIM, max_word_length=LARGEST_TABLE
-        )
+    num_words: int = _count()
+    embedding_dim: int = _size()
+    max_word_length: int | None = _count(None)  # longer words are cut to this many code points before the look-up
 
 
 @dataclass(frozen=True)
-class EncoderConfig:
+class EncoderConfig(Settings):
     """One direction of the language model as an LSTM; both directions are alike."""
 
     kind: Literal["lstm"] = field(default="lstm", kw_only=True)
-    num_layers: int = 2
-    cell_dim: int = 4096
-    output_dim: int = 512  # D, of every layer and of the word vectors below them
+    num_layers: int = _number(2, above=0, most=MOST_LAYERS)
+    cell_dim: int = _size(4096)
+    output_dim: int = _size(512)  # D, of every layer and of the word vectors below them
     projected: bool = True  # False: cells are the output, so cell_dim equals output_dim
-    cell_clip: float | None = 3.0
-    projection_clip: float | None = 3.0
-    forget_bias: float = 1.0  # added to the forget gate, on top of the learned bias
+    cell_clip: float | None = _number(3.0, above=0)
+    projection_clip: float | None = _number(3.0, above=0)
+    forget_bias: float = _number(1.0, finite=True)  # added to the forget gate, on top of the learned bias
     residual: bool = True  # from the second layer on, a layer's input is added to its output
 
     def faults(self) -> list[str]:
         """Return the faults of these settings, one phrase each."""
-        found = list_not_positive(self, "num_layers", "cell_dim", "output_dim", "cell_clip", "projection_clip")
-        found += list_too_large(self, num_layers=MOST_LAYERS, cell_dim=LARGEST_DIM, output_dim=LARGEST_DIM)
-        for name in ("cell_clip", "projection_clip", "forget_bias"):
-            if getattr(self, name) is not None and not math.isfinite(getattr(self, name)):
-                found.append(f"{name} is {getattr(self, name)}; it must be a finite number")
+        faults = list_out_of_bounds(self)
         if not self.projected and self.cell_dim != self.output_dim:
-            found.append(
+            faults.append(
                 f"projected is false, so cell_dim ({self.cell_dim}) must equal output_dim ({self.output_dim})"
             )
-        return found
+        return faults
 
 
 @dataclass(frozen=True)
-class TransformerConfig:
+class TransformerConfig(Settings):
     """One direction of the language model as a causal Transformer; both directions are alike."""
 
     kind: Literal["transformer"] = field(default="transformer", kw_only=True)
-    num_layers: int = 6
-    output_dim: int = 512  # D, of every layer and of the word vectors below them
-    num_heads: int = 8
-    feed_forward_dim: int = 2048
-    context: int = 128  # number of preceding words that a word attends to, per layer
+    num_layers: int = _number(6, above=0, most=MOST_LAYERS)
+    output_dim: int = _size(512)  # D, of every layer and of the word vectors below them
+    num_heads: int = _size(8)
+    feed_forward_dim: int = _size(2048)
+    context: int = _size(128)  # number of preceding words that a word attends to, per layer
 
     def faults(self) -> list[str]:
         """Return the faults of these settings, one phrase each."""
-        found = list_not_positive(self, "num_layers", "output_dim", "num_heads", "feed_forward_dim", "context")
-        found += list_too_large(
-            self, num_layers=MOST_LAYERS, output_dim=LARGEST_DIM, num_heads=LARGEST_DIM,
-            feed_forward_dim=LARGEST_DIM, context=LARGEST_DIM,
-        )  # fmt: skip
-        if not found and self.output_dim % (2 * self.num_heads):
-            found.append(
+        faults = list_out_of_bounds(self)
+        if not faults and self.output_dim % (2 * self.num_heads):
+            faults.append(
                 f"output_dim is {self.output_dim}; it must be a multiple of twice num_heads ({self.num_heads}), "
                 "because each head rotates pairs of dimensions"
             )
-        return found
+        return faults
 
 
 @dataclass(frozen=True)
-class SoftmaxConfig:
+class SoftmaxConfig(Settings):
     """The output layer that predicts words."""
 
-    num_words: int
+    num_words: int = _count()
     shared: bool = True  # one for both directions, or one each
-
-    def faults(self) -> list[str]:
-        """Return the faults of these settings, one phrase each."""
-        return list_not_positive(self, "num_words") + list_too_large(self, num_words=LARGEST_TABLE)
 
 
 @dataclass(frozen=True)
-class TokenizationConfig:
-    """How text becomes the units that a model reads; the default is that of models of words."""
+class TokenizationConfig(Settings):
+    """How text becomes the tokens of a model; the default is that of word-level models."""
 
-    # "words": a word that a caller gives is one unit. "characters": it is split like text, and its vector is the
-    # mean of its units' vectors.
+    # "words": a word that a caller gives is one token. "characters": it is split like text, and its vector is the
+    # mean of its tokens' vectors.
     units: Literal["words", "characters"] = "words"
-    scripts: tuple[Script, ...] = ("Han",)  # in text, each letter of these scripts is one unit
+    scripts: tuple[Script, ...] = ("Han",)  # in text, each letter of these scripts is one token
     split_on_spaces: bool = False  # words are what spaces separate: the model was trained on segmented text
 
     def faults(self) -> list[str]:
         """Return the faults of these settings, one phrase each."""
-        found = []
+        faults = []
         if len(set(self.scripts)) != len(self.scripts):
-            found.append(f"scripts has {', '.join(self.scripts)}; each may be listed once")
+            faults.append(f"scripts has {', '.join(self.scripts)}; each may be listed once")
         if self.units == "characters" and not self.scripts:
-            found.append("scripts is empty, but units is 'characters'; name the scripts whose letters are units")
+            faults.append("scripts is empty, but units is 'characters'; name the scripts whose letters are units")
         if self.units == "characters" and self.split_on_spaces:
-            found.append("split_on_spaces is true, but units is 'characters'; choose one of them")
-        return found
+            faults.append("split_on_spaces is true, but units is 'characters'; choose one of them")
+        return faults
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object that from_dict reads."""
@@ -187,38 +175,30 @@ NEW_CONTEXT = {"focus": 5.0, "decay": 0.3, "share": 1.0, "substitutes": 1.0, "wo
 
 
 @dataclass(frozen=True)
-class ContextConfig:
+class ContextConfig(Settings):
     """A context layer: the topic of the words around a word, from static vectors. Not part of the network."""
 
-    num_words: int  # rows of the table
-    dim: int
-    window: int = 15  # words on each side
-    focus: float = 2.0  # a neighbour with the cosine c to the word counts exp(focus * c) times as much
-    shrinkage: float = 0.1  # a sum of length n is scaled to length n / (n + shrinkage)
-    share: float = 1.5  # weight of the context in "meaning", relative to the top layer
-    decay: float = 0.0  # a neighbour at the distance n counts exp(-decay * (n - 1)) times as much
-    substitutes: float = 0.0  # weight of what could stand in place of a word, relative to the top layer
-    word: float = 0.0  # weight of the word itself, relative to the top layer
-    num_candidates: int = 384  # words that could stand in place of one
-    relatedness: float = 2.0  # how much their cosine to the word counts
-    unknown_weight: float = 0.5  # weight of a word without a row, whose vector is estimated from layer 0
+    num_words: int = _count()  # rows of the table
+    dim: int = _size()
+    window: int = _size(15)  # words on each side
+    focus: float = _weight(2.0)  # a neighbour with the cosine c to the word counts exp(focus * c) times as much
+    shrinkage: float = _weight(0.1)  # a sum of length n is scaled to length n / (n + shrinkage)
+    share: float = _number(1.5, above=0)  # weight of the context in "meaning", relative to the top layer
+    decay: float = _weight(0.0)  # a neighbour at the distance n counts exp(-decay * (n - 1)) times as much
+    substitutes: float = _weight(0.0)  # weight of what could replace a word, relative to the top layer
+    word: float = _weight(0.0)  # weight of the word itself, relative to the top layer
+    num_candidates: int = _size(384)  # words that could replace one
+    relatedness: float = _weight(2.0)  # how much their cosine to the word counts
+    unknown_weight: float = _weight(0.5)  # of a word without a row, whose vector is estimated from layer 0
     lowercase: bool = True  # the words of the rows are lower-case
-    num_components: int = 15  # common directions removed from sentence vectors
+    num_components: int = _number(15, least=0)  # common directions removed from sentence vectors
 
     def faults(self) -> list[str]:
         """Return the faults of these settings, one phrase each."""
-        found = list_not_positive(self, "num_words", "dim", "window", "num_candidates")
-        sizes = {"dim": LARGEST_DIM, "window": LARGEST_DIM, "num_candidates": LARGEST_DIM}
-        found += list_too_large(self, num_words=LARGEST_TABLE, **sizes)
-        if not 0 < self.share < math.inf:
-            found.append(f"share is {self.share}; it must be a finite number above 0")
-        names = ("focus", "shrinkage", "unknown_weight", "decay", "substitutes", "word", "relatedness")
-        for name in names:
-            if not math.isfinite(getattr(self, name)) or getattr(self, name) < 0:
-                found.append(f"{name} is {getattr(self, name)}; it must be a finite number, 0 or more")
-        if not 0 <= self.num_components < self.dim:
-            found.append(f"num_components is {self.num_components}; it must be 0 or more, and less than dim")
-        return found
+        faults = list_out_of_bounds(self)
+        if not self.num_components < self.dim:
+            faults.append(f"num_components is {self.num_components}; it must be less than dim ({self.dim})")
+        return faults
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object that from_dict reads; settings that were added later only if they are used."""
@@ -235,16 +215,11 @@ class ContextConfig:
 
 
 @dataclass(frozen=True)
-class SentenceConfig:
+class SentenceConfig(Settings):
     """A sentence head: from the vectors of a sentence's words to one vector. Not part of the network."""
 
-    dim: int  # of a sentence vector
-    num_heads: int = 4
-
-    def faults(self) -> list[str]:
-        """Return the faults of these settings, one phrase each."""
-        faults = list_not_positive(self, "dim", "num_heads")
-        return faults + list_too_large(self, dim=LARGEST_DIM, num_heads=MOST_LAYERS)
+    dim: int = _size()  # of a sentence vector
+    num_heads: int = _number(4, above=0, most=MOST_LAYERS)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object that from_dict reads."""
@@ -271,24 +246,24 @@ class ModelConfig:
     tokenization: TokenizationConfig = field(default_factory=TokenizationConfig)
 
     def __post_init__(self) -> None:
-        found = [f"encoder.{fault}" for fault in self.encoder.faults()]
+        faults = [f"encoder.{fault}" for fault in self.encoder.faults()]
         parts = {"characters": self.characters, "words": self.words, "softmax": self.softmax}
         for name, part in {**parts, "tokenization": self.tokenization}.items():
-            found += [f"{name}.{fault}" for fault in part.faults()] if part else []
+            faults += [f"{name}.{fault}" for fault in part.faults()] if part else []
         if self.characters is None and self.words is None:
-            found.append("characters and words are both null; a model needs at least one input")
-        elif not found and not self.token_projection and self.num_features != self.encoder.output_dim:
-            found.append(
+            faults.append("characters and words are both null; a model needs at least one input")
+        elif not faults and not self.token_projection and self.num_features != self.encoder.output_dim:
+            faults.append(
                 f"token_projection is false, so a word's {self.num_features} features must equal "
                 f"encoder.output_dim ({self.encoder.output_dim})"
             )
         if self.words and self.softmax and self.words.num_words != self.softmax.num_words:
-            found.append(
+            faults.append(
                 f"words.num_words ({self.words.num_words}) and softmax.num_words ({self.softmax.num_words}) "
                 "must be equal: both follow vocabulary.txt"
             )
-        if found:
-            raise ConfigError("The model configuration is not valid: " + "; ".join(found) + ".")
+        if faults:
+            raise ConfigError("The model configuration is not valid: " + "; ".join(faults) + ".")
 
     @property
     def num_features(self) -> int:
@@ -319,11 +294,11 @@ def parse(cls: type[DataclassT], values: Mapping[str, Any], what: str) -> Datacl
 
     A dataclass may have a method `faults`, which returns what is wrong with its values.
     """
-    found: list[str] = []
-    part = _parse_dataclass(cls, values, "", found)
-    if found or part is None:
+    faults: list[str] = []
+    part = _parse_dataclass(cls, values, "", faults)
+    if faults or part is None:
         verb = "are" if what.startswith(("The settings", "The training settings")) else "is"
-        raise ConfigError(f"{what} {verb} not valid: " + "; ".join(found) + ".")
+        raise ConfigError(f"{what} {verb} not valid: " + "; ".join(faults) + ".")
     return part
 
 
@@ -337,14 +312,25 @@ def list_not_positive(part: object, *names: str) -> list[str]:
     ]
 
 
-def list_too_large(part: object, **limits: int) -> list[str]:
-    """Return a phrase for each named number of a dataclass that is above its limit."""
-    values = {name: getattr(part, name) for name in limits}
-    return [
-        f"{name} is {_shorten(value)}; it must be at most {limits[name]}"
-        for name, value in values.items()
-        if value is not None and value > limits[name]
-    ]
+def list_out_of_bounds(settings: Any) -> list[str]:
+    """Return a phrase for each number of a dataclass that violates the bounds of its field; None is allowed."""
+    faults = []
+    for one in dataclasses.fields(settings):
+        value, bounds = getattr(settings, one.name), one.metadata
+        rule = None
+        if not bounds or value is None:
+            continue
+        if isinstance(value, float) and not math.isfinite(value):
+            rule = "a finite number"
+        elif "above" in bounds and not value > bounds["above"]:
+            rule = f"above {bounds['above']}"
+        elif "least" in bounds and value < bounds["least"]:
+            rule = f"at least {bounds['least']}"
+        elif "most" in bounds and value > bounds["most"]:
+            rule = f"at most {bounds['most']}"
+        if rule is not None:
+            faults.append(f"{one.name} is {_shorten(value)}; it must be {rule}")
+    return faults
 
 
 def _shorten(value: object) -> str:
@@ -352,39 +338,39 @@ def _shorten(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _parse_dataclass(cls: type[DataclassT], values: Any, where: str, found: list[str]) -> DataclassT | None:
+def _parse_dataclass(cls: type[DataclassT], values: Any, where: str, faults: list[str]) -> DataclassT | None:
     if not isinstance(values, Mapping):
-        found.append(f"{where or 'the configuration'} is {values!r}; an object was expected")
+        faults.append(f"{where or 'the configuration'} is {values!r}; an object was expected")
         return None
     hints = get_type_hints(cls)
     arguments: dict[str, Any] = {}
-    num_faults = len(found)
+    num_faults = len(faults)
     prefix = f"{where}." if where else ""
     for name, value in values.items():
         if name not in hints:
             near = difflib.get_close_matches(str(name), hints, n=1)
             advice = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(hints)}"
-            found.append(f"unknown key '{prefix}{name}' ({advice})")
+            faults.append(f"unknown key '{prefix}{name}' ({advice})")
         else:
-            arguments[name] = _parse_value(hints[name], value, prefix + name, found)
-    for each in dataclasses.fields(cls):  # type: ignore[arg-type]
-        optional = each.default is not dataclasses.MISSING
-        if each.name not in values and not optional and each.default_factory is dataclasses.MISSING:
-            found.append(f"'{prefix}{each.name}' is missing")
-    if len(found) > num_faults:
+            arguments[name] = _parse_value(hints[name], value, prefix + name, faults)
+    for one in dataclasses.fields(cls):  # type: ignore[arg-type]
+        has_default = one.default is not one.default_factory  # both are MISSING without one
+        if one.name not in values and not has_default:
+            faults.append(f"'{prefix}{one.name}' is missing")
+    if len(faults) > num_faults:
         return None
     part = cls(**arguments)
-    found += [f"{prefix}{fault}" for fault in (part.faults() if hasattr(part, "faults") else [])]
+    faults += [f"{prefix}{fault}" for fault in (part.faults() if hasattr(part, "faults") else [])]
     return part
 
 
-def _parse_kind(classes: list[type[Any]], value: Any, where: str, found: list[str]) -> Any:
+def _parse_kind(classes: list[type[Any]], value: Any, where: str, faults: list[str]) -> Any:
     """Read one of several dataclasses, distinguished by their field `kind`; the first is the default."""
     by_kind: dict[Any, type[Any]] = {cls.kind: cls for cls in classes}
     default = next(iter(by_kind))
     kind = value.get("kind", default) if isinstance(value, Mapping) else default
     if kind not in list(by_kind):  # a list, because the value may not be hashable
-        found.append(f"'{where}.kind' is {kind!r}; it must be one of {', '.join(map(repr, by_kind))}")
+        faults.append(f"'{where}.kind' is {kind!r}; it must be one of {', '.join(map(repr, by_kind))}")
         return None
     if isinstance(value, Mapping):
         own = get_type_hints(by_kind[kind])
@@ -395,35 +381,35 @@ def _parse_kind(classes: list[type[Any]], value: Any, where: str, found: list[st
             if name not in own and name in get_type_hints(cls)
         }
         for name, other in foreign.items():
-            found.append(f"'{where}.{name}' is a setting of the kind {other!r}, but '{where}.kind' is {kind!r}")
+            faults.append(f"'{where}.{name}' is a setting of the kind {other!r}, but '{where}.kind' is {kind!r}")
         value = {name: item for name, item in value.items() if name not in foreign}
-    return _parse_dataclass(by_kind[kind], value, where, found)
+    return _parse_dataclass(by_kind[kind], value, where, faults)
 
 
-def _parse_value(hint: Any, value: Any, where: str, found: list[str]) -> Any:
+def _parse_value(hint: Any, value: Any, where: str, faults: list[str]) -> Any:
     origin, choices = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         if value is None and type(None) in choices:
             return None
         kinds = [choice for choice in choices if choice is not type(None)]
         if len(kinds) > 1:
-            return _parse_kind(kinds, value, where, found)
-        return _parse_value(kinds[0], value, where, found)
+            return _parse_kind(kinds, value, where, faults)
+        return _parse_value(kinds[0], value, where, faults)
     if dataclasses.is_dataclass(hint):
-        return _parse_dataclass(hint, value, where, found)  # type: ignore[arg-type]
+        return _parse_dataclass(hint, value, where, faults)  # type: ignore[arg-type]
     if origin is tuple and isinstance(value, list | tuple):
         inner = [choices[0]] * len(value) if choices[-1] is Ellipsis else list(choices)
         if len(inner) == len(value):
-            return tuple(_parse_value(part, item, where, found) for part, item in zip(inner, value, strict=True))
+            return tuple(_parse_value(part, item, where, faults) for part, item in zip(inner, value, strict=True))
     elif origin is Literal:
         if value in choices:
             return value
-        found.append(f"'{where}' is {value!r}; it must be one of {', '.join(map(repr, choices))}")
+        faults.append(f"'{where}' is {value!r}; it must be one of {', '.join(map(repr, choices))}")
         return None
     elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
         if math.isfinite(value):
             return float(value)
-        found.append(f"'{where}' is {value!r}; a finite number was expected")
+        faults.append(f"'{where}' is {value!r}; a finite number was expected")
         return None
     elif hint in (int, str, bool) and type(value) is hint:
         return value
@@ -431,5 +417,5 @@ def _parse_value(hint: Any, value: Any, where: str, found: list[str]) -> Any:
         expected = "a list" if choices[-1] is Ellipsis else f"a list of {len(choices)}"
     else:
         expected = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}[hint]
-    found.append(f"'{where}' is {value!r}; {expected} was expected")
+    faults.append(f"'{where}' is {value!r}; {expected} was expected")
     return None

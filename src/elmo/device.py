@@ -1,7 +1,6 @@
 """The torch side of inference/runtime.py: language models on a GPU, Transformers, and modules that learn."""
 
 import functools
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -14,21 +13,28 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from elmo.config import EncoderConfig, ModelConfig
 from elmo.errors import ConfigError
 from elmo.inference.layers import LayerChoice, choose_layers
-from elmo.inference.precision import Precision
-from elmo.inference.runtime import CarriedState, CpuRuntime, Runtime, Weights, pad_rows, split_predictions
-from elmo.inference.softmax import Softmaxes, open_softmaxes
-from elmo.inference.word_cache import DEFAULT_BYTES, WordCache
+from elmo.inference.runtime import (
+    CarriedState,
+    CpuRuntime,
+    Ids,
+    Precision,
+    PrecisionChoice,
+    Runtime,
+    Weights,
+    pad_rows,
+)
+from elmo.inference.words import DEFAULT_BYTES, WordCache
 from elmo.nn.batch import WORDS_AT_ONCE, run_bilm
-from elmo.nn.bilm import BiLM, BiLMState, Encoder, LayerStates, TokenEncoder
-from elmo.nn.build import build_bilm, to_tensors, weights_of
+from elmo.nn.bilm import BiLM, BiLMState, LayerStates, TokenEncoder
+from elmo.nn.build import build_with_weights, weights_of
 from elmo.text.batch import CharBatch
 
 Array = npt.NDArray[np.float32]
 STEPS_AT_ONCE = 2048  # of all rows together, at most about 16 times as many
 
 
-class TorchRuntime:
-    """Runs the modules of nn/ on a device, without gradients; see inference/runtime.py."""
+class TorchRuntime(Runtime):
+    """Runs the modules of nn/ on a device, without gradients."""
 
     def __init__(
         self,
@@ -41,58 +47,39 @@ class TorchRuntime:
         num_threads: int | None = None,
         cache_bytes: int = DEFAULT_BYTES,
     ) -> None:
+        super().__init__(weights, carry=carry)
         opened = open_device(device)
         self.device = str(opened)
-        narrow = precision == "bfloat16" and opened.type == "cuda"
-        self.precision: Precision = "bfloat16" if narrow else "float32"
-        self.precision_reason = (
-            "as requested" if precision == self.precision else f"{precision} is for LSTMs on a CPU, or a GPU"
-        )
+        used: Precision = "bfloat16" if precision == "bfloat16" and opened.type == "cuda" else "float32"
+        reason = "as requested" if precision == used else f"{precision} is for LSTMs on a CPU, or a GPU"
+        self._choice = PrecisionChoice(used, reason)
         self.num_threads = num_threads or torch.get_num_threads()
-        with torch.device("meta"):
-            bilm = build_bilm(config)
-        bilm.load_state_dict(to_tensors(weights), assign=True)
-        self.bilm = bilm.requires_grad_(False).eval().to(opened)
+        self.bilm = build_with_weights(config, weights).to(opened)
         self.num_layers = self.bilm.num_layers
-        self.cache = WordCache(config.encoder.output_dim, max_bytes=cache_bytes)
-        self.carries_state = carry
-        self._weights = weights
-        self._start()
-
-    def _start(self) -> None:
-        self._carried = CarriedState(self.bilm.zero_state) if self.carries_state else None
+        self._cache = WordCache(config.encoder.output_dim, max_bytes=cache_bytes)
+        self._carried = CarriedState(self.bilm.zero_state) if carry else None
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_carried"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._start()
+        self._carried = CarriedState(self.bilm.zero_state) if self.carries_state else None
 
     @property
-    def softmaxes(self) -> Softmaxes | None:
-        """What predicts words, if the model has it."""
-        return open_softmaxes(self._weights)
+    def precision_choice(self) -> PrecisionChoice:
+        """The precision of matrix multiplications, and why it was taken."""
+        return self._choice
 
-    def embed(self, batch: CharBatch, choice: LayerChoice) -> Array:
-        """Return (N, K, 2D): K vectors of each word, sentence by sentence, boundaries included."""
-        rows = self._forward(batch, choice, batch.lengths)
-        return rows if batch.groups is None else batch.groups.average(rows)
+    @property
+    def cache(self) -> WordCache:
+        """The vectors of words that were seen before."""
+        return self._cache
 
     @torch.inference_mode()
     def encode_words(self, batch: CharBatch) -> Array:
         """Return the context-free vectors (U, D) of a batch's distinct tokens; no state is used or changed."""
         return self.cache.look_up(batch.keys, lambda missing: self._encode(batch, missing))
-
-    def predict(self, batch: CharBatch) -> tuple[Array, Array]:
-        """Return the states (B, T-1, D) that predict the tokens of a batch, left to right and right to left."""
-        rows = self._forward(batch, choose_layers("top", self.num_layers), batch.lengths - 1)
-        return split_predictions(rows[:, 0], batch)
-
-    def reset_state(self) -> None:
-        """Set the carried state to zero."""
-        if self._carried is not None:
-            self._carried.reset()
 
     def _narrow(self) -> AbstractContextManager[Any]:
         if self.precision != "bfloat16":
@@ -110,7 +97,8 @@ class TorchRuntime:
         return np.concatenate(vectors)
 
     @torch.inference_mode()
-    def _forward(self, batch: CharBatch, choice: LayerChoice, num_read: npt.NDArray[np.int64]) -> Array:
+    def _forward(self, batch: CharBatch, choice: LayerChoice, num_read: Ids | None) -> Array:
+        num_read = batch.lengths if num_read is None else num_read
         words = torch.from_numpy(self.encode_words(batch)).to(self.device)
         if self._carried is None:
             return self._run(words, batch, choice, num_read, self.bilm.zero_state(len(batch.order)))[0]
@@ -119,12 +107,7 @@ class TorchRuntime:
         )
 
     def _run(
-        self,
-        words: Tensor,
-        batch: CharBatch,
-        choice: LayerChoice,
-        num_read: npt.NDArray[np.int64],
-        state: BiLMState,
+        self, words: Tensor, batch: CharBatch, choice: LayerChoice, num_read: Ids, state: BiLMState
     ) -> tuple[Array, BiLMState]:
         """Run both directions in windows of steps; return (N, K, 2D) and the state at the end."""
         order = np.argsort(-num_read, kind="stable")  # the modules take rows by falling length
@@ -137,15 +120,13 @@ class TorchRuntime:
         sides = ((self.bilm.left_to_right, state.left_to_right), (self.bilm.right_to_left, state.right_to_left))
         for side, (encoder, before) in enumerate(sides):
             current = before.rows(torch.from_numpy(order))
-            for window in _cut(num_steps):
-                steps = np.arange(window.start, window.stop)
+            for start in range(0, num_steps, STEPS_AT_ONCE):
+                steps = np.arange(start, min(num_steps, start + STEPS_AT_ONCE))
                 real = steps < read[:, None]  # (B, W)
                 positions = np.where(real, lengths[:, None] - 1 - steps if side else steps, 0)
                 inputs = words[torch.from_numpy(np.take_along_axis(index, positions, axis=1)).to(words.device)]
                 with self._narrow():
-                    layers, current = _run_encoder(
-                        encoder, inputs, (read - window.start).clip(0, len(steps)), current
-                    )
+                    layers, current = encoder(inputs, (read - start).clip(0, len(steps)).tolist(), current)
                 stacked = torch.stack([inputs, *(layer.to(inputs.dtype) for layer in layers)])  # (L+1, B, W, D)
                 mixed = torch.einsum("kl,lbwd->bwkd", weights, stacked).float().cpu().numpy()
                 result[(starts[:, None] + positions)[real], :, side] = mixed[real]
@@ -153,18 +134,6 @@ class TorchRuntime:
         with torch.inference_mode(False):
             after = BiLMState(*ends).detach().clone()
         return result.reshape(len(result), len(weights), 2 * dim), after
-
-
-def _run_encoder(
-    encoder: Encoder, inputs: Tensor, lengths: npt.NDArray[np.int64], state: Any
-) -> tuple[list[Tensor], Any]:
-    layers, after = encoder(inputs, lengths.tolist(), state)
-    return layers, after
-
-
-def _cut(num_steps: int) -> Iterator[slice]:
-    for start in range(0, num_steps, STEPS_AT_ONCE):
-        yield slice(start, min(num_steps, start + STEPS_AT_ONCE))
 
 
 class ModuleRuntime:

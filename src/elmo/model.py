@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,25 +12,23 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from elmo.build import draw_weights
 from elmo.checkpoint.checkpoint import Checkpoint, fingerprint
 from elmo.checkpoint.folder import write_folder
 from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo.checkpoint.location import as_path, cache_folder
 from elmo.checkpoint.open import Format, open_checkpoint
+from elmo.checkpoint.shapes import draw_weights
 from elmo.checkpoint.source import DEFAULT_MODEL, MODELS_FOLDER, installed_models, models_by_script, push_folder
 from elmo.checkpoint.weights import Storage
 from elmo.config import ContextConfig, ModelConfig
-from elmo.errors import CheckpointError, ConfigError, InputError
+from elmo.errors import CheckpointError, ConfigError, InputError, describe_attribute, explain_keywords
 from elmo.inference.embedder import ChosenPooling, Embedder, Pooling, Span, keep, normalize
 from elmo.inference.layers import Comparison, LayerChoice, Layers, cosine
-from elmo.inference.precision import Precision, remember_check
-from elmo.inference.runtime import Runtime, import_learning, keeps_int8, open_runtime
+from elmo.inference.runtime import Precision, Runtime, import_learning, keeps_int8, open_runtime, remember_check
 from elmo.inference.scoring import SentenceScore, score_batches
 from elmo.inference.substitution import Substitute, find_run_substitutes, find_substitutes
-from elmo.inference.word_cache import DEFAULT_BYTES, CacheInfo
+from elmo.inference.words import DEFAULT_BYTES, CacheInfo
 from elmo.kernels.library import find_library
-from elmo.keywords import describe_attribute, explain_keywords
 from elmo.progress import html_table, progress_bar
 from elmo.text.sentence_input import (
     Sentence,
@@ -454,9 +453,8 @@ class Elmo:
 
         A row has the length 1 or less, 0 for a word without neighbours. The model needs a context layer.
         """
-        context = self._embedder.require_context()
         words, single = self._read(sentences, split_on_spaces)
-        arrays = context.read(words)
+        arrays = self._embedder.contexts(words)
         return arrays[0] if single else arrays
 
     @overload
@@ -841,18 +839,16 @@ def _is_list_of_spans(value: object) -> bool:
 
 
 def _read_spans(words: Sequence[str], spans: Any) -> list[Span]:
+    checked = []
     for span in spans:
-        if not _is_span(span, len(words)):
+        try:
+            start, end = map(operator.index, span)
+        except (TypeError, ValueError):
+            start = end = -1
+        if not 0 <= start < end <= len(words):
             raise InputError(
                 f"The span {span!r:.60} does not lie in a sentence of {len(words)} words; give a start "
                 "and an end with 0 <= start < end <= the number of words."
             )
-    return [(int(start), int(end)) for start, end in spans]
-
-
-def _is_span(span: object, num_words: int) -> bool:
-    if not isinstance(span, Sequence | np.ndarray) or len(span) != 2:
-        return False
-    start, end = span
-    whole = isinstance(start, int | np.integer) and isinstance(end, int | np.integer)
-    return whole and bool(0 <= start < end <= num_words)
+        checked.append((start, end))
+    return checked

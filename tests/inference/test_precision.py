@@ -7,10 +7,9 @@ import pytest
 
 from elmo import Elmo
 from elmo.errors import ConfigError
-from elmo.inference import precision as module
-from elmo.inference import runtime
+from elmo.inference import runtime as module
 from elmo.inference.layers import cosine
-from elmo.inference.precision import CHECK_SENTENCES, LEAST_COSINE, choose_precision, remember_check
+from elmo.inference.runtime import CHECK_SENTENCES, LEAST_COSINE, choose_precision, remember_check
 from elmo.kernels.library import find_library
 from tests.conftest import KEEPS_INT8
 
@@ -53,11 +52,11 @@ def test_auto_checks_other_models(tiny_model, monkeypatch, tmp_path):
     if find_library() is None:
         pytest.skip("without kernels auto is float32")
     model = Elmo(tiny_model.checkpoint(), precision="auto")
-    keeps = runtime.keeps_int8(model.config, model.checkpoint().weights, model.indexer)
+    keeps = module.keeps_int8(model.config, model.checkpoint().weights, model.indexer)
     assert model.precision == ("int8" if keeps else "float32")
     assert len(list((tmp_path / "precision").iterdir())) == 1
-    monkeypatch.setattr(runtime, "LEAST_COSINE", 1.1)
-    assert not runtime.keeps_int8(model.config, model.checkpoint().weights, model.indexer)
+    monkeypatch.setattr(module, "LEAST_COSINE", 1.1)
+    assert not module.keeps_int8(model.config, model.checkpoint().weights, model.indexer)
 
 
 @pytest.mark.filterwarnings("ignore::elmo.text.units.UnfamiliarScriptWarning")

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from elmo import Elmo, InputError
-from elmo.inference import softmax as softmax_module
-from elmo.inference.scoring import to_perplexity
-from elmo.inference.softmax import Softmax
+from elmo.inference import scoring as softmax_module
+from elmo.inference.scoring import Softmax, to_perplexity
 from elmo.nn.batch import encode_words
 from elmo.nn.build import load_bilm
 from tests.language_models import (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from elmo import Elmo
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, WordConfig
 from elmo.errors import ConfigError
-from elmo.inference.word_cache import WordCache
+from elmo.inference.words import WordCache
 
 DIM = 4
 ROW_BYTES = 4 * DIM + 256

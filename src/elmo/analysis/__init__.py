@@ -6,6 +6,6 @@ index = analysis.build_index(Elmo.from_pretrained(), "index", ["texts.txt"])
 The names in __init__.pyi are loaded when used.
 """
 
-from elmo.lazy import lazy_exports
+from elmo.extras import lazy_exports
 
 __getattr__, __dir__, __all__ = lazy_exports(__name__)

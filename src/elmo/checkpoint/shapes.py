@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+import numpy.typing as npt
+
 from elmo.config import MOST_LAYERS, CharacterConfig, EncoderConfig, ModelConfig, TransformerConfig
 from elmo.errors import CheckpointError
 
 Shape = tuple[int, ...]
 DIRECTIONS = ("left_to_right", "right_to_left")
+_INITIAL_GATE_BIAS = -2.0  # a highway starts by letting most of its input through
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, Shape]:
@@ -81,3 +85,36 @@ def _list_linear(name: str, input_dim: int, output_dim: int) -> Iterator[tuple[s
 def _list_norm(name: str, dim: int) -> Iterator[tuple[str, Shape]]:
     yield f"{name}.weight", (dim,)
     yield f"{name}.bias", (dim,)
+
+
+def draw_weights(config: ModelConfig, *, seed: int) -> dict[str, npt.NDArray[np.float32]]:
+    """Return random weights by name, the same for the same seed, drawn as the modules of nn/ draw theirs."""
+    generator = np.random.default_rng(seed)
+    return {
+        name: _draw(name, shape, config, generator).astype(np.float32)
+        for name, shape in expected_shapes(config).items()
+    }
+
+
+def _draw(
+    name: str, shape: tuple[int, ...], config: ModelConfig, generator: "np.random.Generator"
+) -> npt.NDArray[np.float64]:
+    *_, module, last = name.split(".")
+    if last == "bias":
+        return np.full(shape, _INITIAL_GATE_BIAS if module == "gate" else 0.0)
+    if module.endswith("norm"):
+        return np.ones(shape)
+    if last in ("input_weight", "state_weight", "projection_weight"):
+        bound = (6 / sum(shape)) ** 0.5  # Glorot
+        return generator.uniform(-bound, bound, shape)
+    if name == "tokens.characters.embedding.weight":
+        return generator.uniform(-1, 1, shape)
+    if ".convolutions." in name and config.characters and config.characters.activation == "relu":
+        return generator.uniform(-0.05, 0.05, shape)
+    num_inputs = float(np.prod(shape[1:]))
+    if module in (
+        "attention_output",
+        "contract",
+    ):  # each block adds twice to the stream
+        num_inputs *= 2 * config.encoder.num_layers
+    return generator.normal(0, num_inputs**-0.5, shape)

@@ -1,7 +1,6 @@
-"""Sentences of words -> what surrounds each word: a weighted sum of the static vectors of its neighbours.
+"""Words -> the static vectors of a context layer; sentences -> weighted sums of them.
 
-Both sides go into one sum, so a clue on the left and one on the right meet. A neighbour counts more if it is rare,
-near, and related to the word in the middle. Only words are read here, never states of the language model.
+Only words are read here, never states of the language model.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +15,6 @@ from elmo.text.units import Tokenization
 Array = npt.NDArray[np.float32]
 EncodeWords = Callable[[list[str]], Array]  # distinct words -> their vectors in layer 0, (n, D)
 Span = tuple[int, int]  # a half-open range
-_WORDS_AT_ONCE = 64  # whose neighbours are weighted together; bounds the work and memory of long sentences
 _MOST_ESTIMATED = 20_000
 _ROWS_AT_ONCE = 4096  # of the table, expanded to float32
 NO_ROW = -1
@@ -100,7 +98,7 @@ class StaticTable:
 
 
 class ContextReader:
-    """Computes the context vectors of one model; safe to call from several threads."""
+    """Sums static vectors over sentences; safe to call from several threads."""
 
     def __init__(
         self, layer: ContextLayer, encode_words: EncodeWords, tokenization: Tokenization | None = None
@@ -108,49 +106,6 @@ class ContextReader:
         self.config = layer.config
         self.table = StaticTable(layer, encode_words)
         self._tokenization = tokenization or Tokenization()
-
-    def read(self, sentences: Sequence[Sequence[str]]) -> list[Array]:
-        """Return the context vectors (T, d) of each sentence: of length nearly 1, less where little is near."""
-        tokenized = [self._tokenization.read(words) for words in sentences]
-        return self._read(
-            [sentence.units for sentence in tokenized], [sentence.ranges() for sentence in tokenized]
-        )
-
-    def read_spans(self, words: Sequence[str], spans: Sequence[Span]) -> Array:
-        """Return the context vectors (n, d) of phrases of one sentence: what surrounds each phrase as a whole."""
-        sentence = self._tokenization.read(words)
-        ranges = sentence.ranges()
-        return self._read([sentence.units], [[(ranges[start][0], ranges[end - 1][1]) for start, end in spans]])[0]
-
-    def _read(self, sentences: Sequence[Sequence[str]], spans: Sequence[Sequence[Span]]) -> list[Array]:
-        numbers: dict[str, int] = {}
-        rows = [[numbers.setdefault(token, len(numbers)) for token in sentence] for sentence in sentences]
-        vectors, weights = self.table.look_up(list(numbers))
-        return [
-            self._sum_neighbours(vectors[row], weights[row], own) for row, own in zip(rows, spans, strict=True)
-        ]
-
-    def _sum_neighbours(self, vectors: Array, weights: Array, spans: Sequence[Span]) -> Array:
-        """(T, d) and (T,) of a sentence's tokens, and n ranges of tokens -> (n, d)."""
-        config = self.config
-        sums = np.zeros((len(spans), vectors.shape[1]), dtype=np.float32)
-        places = np.array(spans, dtype=np.int64).reshape(-1, 2)
-        for first in range(0, len(spans), _WORDS_AT_ONCE):
-            starts, ends = places[first : first + _WORDS_AT_ONCE].T
-            left, right = max(0, int(starts.min()) - config.window), int(ends.max()) + config.window
-            near = vectors[left:right]
-            middle = np.stack([vectors[start:end].mean(axis=0) for start, end in zip(starts, ends, strict=True)])
-            at = np.arange(left, left + len(near))
-            distances = np.maximum(starts[:, None] - at, at - ends[:, None] + 1)  # (n, K), 0 or less inside
-            shares = (
-                np.exp(config.focus * (middle @ near.T) - config.decay * (distances - 1)) * weights[left:right]
-            )
-            shares *= (distances > 0) & (distances <= config.window)
-            sums[first : first + _WORDS_AT_ONCE] = shares.astype(np.float32) @ near
-        lengths = np.sqrt(np.einsum("td,td->t", sums, sums))[:, None]
-        # Without neighbours, and without shrinkage, zero stays zero.
-        scaled: Array = sums / np.maximum(lengths + np.float32(config.shrinkage), _TINY)
-        return scaled
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> Array:
         """Return one vector (N, d + D) of length 1 per sentence; zeros for one without words.

@@ -17,8 +17,8 @@ from elmo.inference.context import ContextReader, StaticTable
 from elmo.inference.layers import LayerChoice, Layers, choose_layers
 from elmo.inference.meaning import Meaning
 from elmo.inference.runtime import Runtime
+from elmo.inference.scoring import Softmaxes
 from elmo.inference.sentence import SentenceEncoder
-from elmo.inference.softmax import Softmaxes
 from elmo.text.batch import CharBatch, Indexer, pack
 from elmo.text.vocabulary import Vocabulary
 
@@ -183,6 +183,16 @@ class Embedder:
             for number, array in zip(batch.order, self._find_meanings(batch, choice, own), strict=True):
                 meanings[number] = array
         return cast(list[Array], meanings)
+
+    def contexts(self, sentences: Sequence[Sequence[str]]) -> list[Array]:
+        """Return the context layer alone, (T, d) per sentence."""
+        self.require_context()
+        assert self._meaning is not None
+        arrays: list[Array | None] = [None] * len(sentences)
+        for batch in self.pack(sentences):
+            for number, array in zip(batch.order, self._meaning.contexts(batch), strict=True):
+                arrays[number] = array
+        return cast(list[Array], arrays)
 
     def encode(
         self,

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from elmo.config import EncoderConfig
 from elmo.errors import InputError
-from elmo.inference.word_encoder import take
+from elmo.inference.words import take
 from elmo.inference.workers import Workers
 from elmo.kernels.lstm import (
     LONGEST_SENTENCE,

@@ -5,14 +5,15 @@ Which words could stand in place of one is found once per distinct word: those w
 
 import threading
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from elmo.inference.context import NO_ROW, Span, StaticTable
-from elmo.inference.forks import follow_forks
-from elmo.inference.softmax import Softmaxes
+from elmo.inference.scoring import Softmaxes
+from elmo.inference.workers import follow_forks
 from elmo.kernels.library import find_library
 from elmo.kernels.meaning import (
     COSINE_LEVELS,
@@ -84,7 +85,25 @@ class Meaning:
         `top` (N, 2D) holds the top layer of all tokens, sentence by sentence, boundaries included. `spans` are
         half-open ranges of words: phrases, of which the meanings are returned instead.
         """
-        settings, lists = self._prepare()
+        return self._run(batch, top, spans, *self._prepare())
+
+    def contexts(self, batch: CharBatch) -> list[Array]:
+        """Return the context vectors (T, d) of the words of each sentence of a batch: what surrounds each word."""
+        nothing = np.zeros((int(batch.lengths.sum()), 2), dtype=np.float32)  # instead of the top layer
+        settings = replace(
+            self._prepare()[0], top_share=0.0, context_share=1.0, substitute_share=0.0, word_share=0.0
+        )
+        meanings = self._run(batch, nothing, None, settings, None)
+        return [np.ascontiguousarray(array[:, 2:]) for array in meanings]
+
+    def _run(
+        self,
+        batch: CharBatch,
+        top: Array,
+        spans: Sequence[Sequence[Span]] | None,
+        settings: MeaningSettings,
+        lists: "_CandidateLists | None",
+    ) -> list[Array]:
         places, counts = _locate(batch, spans)
         positions = batch.word_index[batch.mask]
         words = [key if isinstance(key, str) else "" for key in batch.keys]

@@ -1,14 +1,19 @@
-"""A batch -> layers of vectors, on NumPy and the compiled library; and the seam behind which others may compute.
+"""A batch -> layers of vectors: the Runtime that Elmo knows, and CpuRuntime, on NumPy and the compiled library.
 
-Elmo knows a Runtime only. CpuRuntime runs language models of LSTMs; elmo.device runs torch modules, on a GPU and
-for Transformer encoders. The state carried between batches is kept here too.
+CpuRuntime runs LSTMs; elmo.device runs torch modules, on a GPU and for Transformer encoders. Which precision is
+used, and the state carried between batches, are decided here too.
 """
 
 import importlib
+import json
+import logging
+import platform
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,134 +21,80 @@ import numpy.typing as npt
 from elmo.config import EncoderConfig, ModelConfig
 from elmo.errors import ConfigError
 from elmo.extras import install_command
+from elmo.files.durable import replace_file
 from elmo.inference.encoder import BidirectionalEncoder, EncoderState
-from elmo.inference.forks import follow_forks
 from elmo.inference.layers import LayerChoice, choose_layers, cosine
-from elmo.inference.precision import (
-    CHECK_SENTENCES,
-    LEAST_COSINE,
-    Precision,
-    PrecisionChoice,
-    check_precision,
-    choose_precision,
-)
-from elmo.inference.softmax import Softmaxes, open_softmaxes
-from elmo.inference.word_cache import DEFAULT_BYTES, WordCache
-from elmo.inference.word_encoder import WordEncoder
-from elmo.inference.workers import Workers
-from elmo.kernels.library import find_library
+from elmo.inference.scoring import Softmaxes, open_softmaxes
+from elmo.inference.words import DEFAULT_BYTES, WordCache, WordEncoder
+from elmo.inference.workers import Workers, follow_forks
+from elmo.kernels.library import find_kernels, find_library
 from elmo.text.batch import CharBatch, Indexer
 
+logger = logging.getLogger(__name__)
 Array = npt.NDArray[np.float32]
+Ids = npt.NDArray[np.int64]
 Weights = Mapping[str, Any]
 ResultT = TypeVar("ResultT")
 StateT = TypeVar("StateT", bound="RowState")
+Precision: TypeAlias = Literal["float32", "bfloat16", "int8"]
+PRECISIONS = ("auto", "float32", "int8", "bfloat16")
+LEAST_COSINE = 0.999  # with float32, the mean over words, in every layer
+
+# Words of all kinds, for the check of "auto": frequent and rare ones, names, numbers, several scripts.
+CHECK_SENTENCES = [
+    ["I", "went", "to", "the", "bank", "to", "open", "an", "account", "."],
+    ["She", "sat", "on", "the", "bank", "of", "the", "river", "and", "watched", "the", "boats", "."],
+    ["The", "committee", "'s", "report", ",", "published", "in", "1987", ",", "was", "widely", "criticised", "."],
+    ["Dr.", "Alvarez", "moved", "from", "Buenos", "Aires", "to", "Reykjavik", "with", "3", "suitcases"],
+    ["what", "is", "the", "fastest", "way", "to", "sort", "a", "list", "of", "numbers", "?"],
+    ["NO", "!"],
+    ["我", "用", "电", "脑", "写", "一", "封", "信", "。"],
+    ["Der", "Zug", "nach", "München", "fährt", "um", "17:45", "Uhr", "ab", "."],
+]
 
 
-class Runtime(Protocol):
-    """What runs one language model without gradients; safe to call from several threads."""
+@dataclass(frozen=True)
+class PrecisionChoice:
+    """The precision to use, and why it was taken."""
 
-    @property
-    def num_layers(self) -> int:
-        """L + 1: the layers of each direction and the word vectors below them."""
-        ...
-
-    @property
-    def precision(self) -> Precision:
-        """The precision of matrix multiplications."""
-        ...
-
-    @property
-    def precision_reason(self) -> str:
-        """Why that precision was taken."""
-        ...
-
-    @property
-    def num_threads(self) -> int:
-        """How many threads compute."""
-        ...
-
-    @property
-    def device(self) -> str:
-        """Where it computes, such as "cpu"."""
-        ...
-
-    @property
-    def carries_state(self) -> bool:
-        """Whether a batch starts where the one before it ended."""
-        ...
-
-    @property
-    def cache(self) -> WordCache:
-        """The vectors of words that were seen before."""
-        ...
-
-    @property
-    def softmaxes(self) -> Softmaxes | None:
-        """What predicts words, if the model has it."""
-        ...
-
-    def embed(self, batch: CharBatch, choice: LayerChoice) -> Array:
-        """Return (N, K, 2D): K vectors of each word, sentence by sentence, boundaries included."""
-        ...
-
-    def encode_words(self, batch: CharBatch) -> Array:
-        """Return the context-free vectors (U, D) of a batch's distinct tokens; no state is used or changed."""
-        ...
-
-    def predict(self, batch: CharBatch) -> tuple[Array, Array]:
-        """Return the states (B, T-1, D) that predict the tokens of a batch, left to right and right to left."""
-        ...
-
-    def reset_state(self) -> None:
-        """Set the carried state to zero."""
-        ...
+    precision: Precision
+    reason: str
 
 
-def open_runtime(
-    config: ModelConfig,
-    weights: Weights,
-    *,
-    device: str = "cpu",
-    precision: str = "float32",
-    carry: bool = False,
-    num_threads: int | None = None,
-    cache_bytes: int = DEFAULT_BYTES,
-    keeps_int8: Callable[[], bool] | None = None,
-) -> Runtime:
-    """Return what runs a model on a device; `keeps_int8` decides for precision="auto"."""
-    check_precision(precision)
-    if device == "auto":
-        device = _find_best_device()
-    if device == "cpu" and isinstance(config.encoder, EncoderConfig):
-        return CpuRuntime(
-            config, weights, precision=precision, carry=carry, num_threads=num_threads, cache_bytes=cache_bytes,
-            keeps_int8=keeps_int8,
-        )  # fmt: skip
-    reason = f"device={device!r}" if device != "cpu" else "A Transformer encoder"
-    runtime: Runtime = import_learning("elmo.device", reason).TorchRuntime(
-        config, weights, device=device, precision=precision, carry=carry, num_threads=num_threads,
-        cache_bytes=cache_bytes,
-    )  # fmt: skip
-    return runtime
+def choose_precision(requested: str, *, keeps_int8: Callable[[], bool]) -> PrecisionChoice:
+    """Choose the precision of LSTMs on a CPU; `keeps_int8` says whether 8 bits keep this model's vectors.
+
+    "auto" is 8 bits wherever the library was compiled, for models whose vectors they keep, else float32.
+    """
+    if requested == "bfloat16":
+        logger.warning("The precision bfloat16 needs a GPU; float32 is used.")
+        return PrecisionChoice("float32", "bfloat16 needs a GPU")
+    if requested != "auto":
+        return PrecisionChoice(cast(Precision, requested), "as requested")
+    kernels = find_kernels()
+    if kernels.library is None:
+        return PrecisionChoice("float32", f"there are no compiled kernels: {kernels.reason}")
+    if keeps_int8():
+        return PrecisionChoice("int8", f"8 bits keep a mean cosine of {LEAST_COSINE} with float32")
+    logger.info("8 bits would change the vectors of this model too much; float32 is used.")
+    return PrecisionChoice("float32", f"8 bits keep less than a mean cosine of {LEAST_COSINE} with float32")
 
 
-def _find_best_device() -> str:
-    """Return the fastest device of this machine; the CPU where torch is not installed."""
+def remember_check(folder: Path, fingerprint: str, check: Callable[[], bool]) -> bool:
+    """Return what `check` returned for a model on this machine before; else run it and keep the result."""
+    variant = find_kernels().reason
+    path = folder / "precision" / f"{fingerprint[:32]}-{variant}-{platform.machine()}.json"
     try:
-        return str(importlib.import_module("elmo.device").open_device("auto"))
-    except ModuleNotFoundError:
-        return "cpu"
-
-
-def import_learning(name: str, purpose: str) -> Any:
-    """Import a module that needs torch, by name: nothing of this half imports torch when it is imported."""
+        return bool(json.loads(path.read_text(encoding="utf-8"))["keeps_int8"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    result = check()
     try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] != "torch":
-            raise
-        raise ConfigError(f"{purpose} needs torch: {install_command('torch')}") from error
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, json.dumps({"keeps_int8": result}).encode())
+    except OSError as error:  # a read-only home: it is checked again next time
+        logger.debug("The check of 8 bits could not be stored: %s", error)
+    return result
 
 
 class RowState(Protocol):
@@ -196,6 +147,72 @@ class CarriedState(Generic[StateT]):
             return result
 
 
+class Runtime(ABC):
+    """Runs one language model without gradients; safe to call from several threads."""
+
+    device: str  # where it computes, such as "cpu"
+    num_layers: int  # L + 1: the layers of each direction and the word vectors below them
+    num_threads: int
+    _carried: CarriedState[Any] | None
+
+    def __init__(self, weights: Weights, *, carry: bool) -> None:
+        """With `carry`, a batch starts where the one before it ended."""
+        self._weights, self.carries_state = weights, carry
+
+    @property
+    @abstractmethod
+    def precision_choice(self) -> PrecisionChoice:
+        """The precision of matrix multiplications, and why it was taken."""
+
+    @property
+    @abstractmethod
+    def cache(self) -> WordCache:
+        """The vectors of words that were seen before."""
+
+    @abstractmethod
+    def encode_words(self, batch: CharBatch) -> Array:
+        """Return the context-free vectors (U, D) of a batch's distinct tokens; no state is used or changed."""
+
+    @abstractmethod
+    def _forward(self, batch: CharBatch, choice: LayerChoice, num_read: Ids | None) -> Array:
+        """Return (N, K, 2D) of all tokens; with `num_read` (B,) each direction runs over so many of its side."""
+
+    @property
+    def precision(self) -> Precision:
+        """The precision of matrix multiplications."""
+        return self.precision_choice.precision
+
+    @property
+    def precision_reason(self) -> str:
+        """Why that precision was taken."""
+        return self.precision_choice.reason
+
+    @property
+    def softmaxes(self) -> Softmaxes | None:
+        """What predicts words, if the model has it."""
+        return open_softmaxes(self._weights)
+
+    def embed(self, batch: CharBatch, choice: LayerChoice) -> Array:
+        """Return (N, K, 2D): K vectors of each word, sentence by sentence, boundaries included."""
+        rows = self._forward(batch, choice, None)
+        return rows if batch.groups is None else batch.groups.average(rows)
+
+    def predict(self, batch: CharBatch) -> tuple[Array, Array]:
+        """Return the states (B, T-1, D) that predict the tokens of a batch, left to right and right to left.
+
+        The boundaries that the rows end at are only predicted, so a carried state has not read them.
+        """
+        rows = self._forward(batch, choose_layers("top", self.num_layers), batch.lengths - 1)
+        padded = pad_rows(rows[:, 0], batch.mask)
+        dim = padded.shape[2] // 2
+        return padded[:, :-1, :dim], padded[:, 1:, dim:]
+
+    def reset_state(self) -> None:
+        """Set the carried state to zero."""
+        if self._carried is not None:
+            self._carried.reset()
+
+
 @dataclass(frozen=True)
 class _Prepared:
     """The weights laid out for a precision."""
@@ -205,7 +222,7 @@ class _Prepared:
     encoder: BidirectionalEncoder
 
 
-class CpuRuntime:
+class CpuRuntime(Runtime):
     """Runs a language model of LSTMs on the CPU. The weights are laid out when they are first needed."""
 
     device = "cpu"
@@ -221,11 +238,12 @@ class CpuRuntime:
         cache_bytes: int = DEFAULT_BYTES,
         keeps_int8: Callable[[], bool] | None = None,
     ) -> None:
-        self._config, self._weights = config, weights
+        super().__init__(weights, carry=carry)
+        self._config = config
         self._requested, self._keeps_int8 = precision, keeps_int8
         self._cache_bytes = cache_bytes
         self._workers = Workers(num_threads)
-        self.carries_state = carry
+        self.num_threads = self._workers.num_threads
         self.num_layers = config.encoder.num_layers + 1
         self._start()
 
@@ -251,53 +269,20 @@ class CpuRuntime:
         self._preparing = threading.Lock()
 
     @property
-    def precision(self) -> Precision:
-        """The precision of matrix multiplications."""
-        return self._prepare().choice.precision
-
-    @property
-    def precision_reason(self) -> str:
-        """Why that precision was taken."""
-        return self._prepare().choice.reason
-
-    @property
-    def num_threads(self) -> int:
-        """How many threads compute."""
-        return self._workers.num_threads
+    def precision_choice(self) -> PrecisionChoice:
+        """The precision of matrix multiplications, and why it was taken."""
+        return self._prepare().choice
 
     @property
     def cache(self) -> WordCache:
         """The vectors of words that were seen before."""
         return self._prepare().words.cache
 
-    @property
-    def softmaxes(self) -> Softmaxes | None:
-        """What predicts words, if the model has it."""
-        return open_softmaxes(self._weights)
-
-    def embed(self, batch: CharBatch, choice: LayerChoice) -> Array:
-        """Return (N, K, 2D): K vectors of each word, sentence by sentence, boundaries included."""
-        rows = self._forward(batch, choice, None)
-        return rows if batch.groups is None else batch.groups.average(rows)
-
     def encode_words(self, batch: CharBatch) -> Array:
         """Return the context-free vectors (U, D) of a batch's distinct tokens; no state is used or changed."""
         return self._prepare().words.encode(batch)
 
-    def predict(self, batch: CharBatch) -> tuple[Array, Array]:
-        """Return the states (B, T-1, D) that predict the tokens of a batch, left to right and right to left.
-
-        The boundaries that the rows end at are only predicted, so a state carried on has not read them.
-        """
-        rows = self._forward(batch, choose_layers("top", self.num_layers), batch.lengths - 1)
-        return split_predictions(rows[:, 0], batch)
-
-    def reset_state(self) -> None:
-        """Set the carried state to zero."""
-        if self._carried is not None:
-            self._carried.reset()
-
-    def _forward(self, batch: CharBatch, choice: LayerChoice, num_read: npt.NDArray[np.int64] | None) -> Array:
+    def _forward(self, batch: CharBatch, choice: LayerChoice, num_read: Ids | None) -> Array:
         if self._library is not None:
             self._library.wake_helper()  # by the time it gets something to do, it is awake
         prepared = self._prepare()
@@ -337,13 +322,6 @@ class CpuRuntime:
         return _Prepared(choice, words, encoder)
 
 
-def split_predictions(rows: Array, batch: CharBatch) -> tuple[Array, Array]:
-    """Return the states that predict tokens, (B, T-1, D) of each direction, from the top layer (N, 2D)."""
-    padded = pad_rows(rows, batch.mask)
-    dim = padded.shape[2] // 2
-    return padded[:, :-1, :dim], padded[:, 1:, dim:]
-
-
 def pad_rows(rows: Array, mask: npt.NDArray[np.bool_]) -> Array:
     """(N, ...) and (B, T) -> (B, T, ...), zero where padded."""
     padded = np.zeros((*mask.shape, *rows.shape[1:]), dtype=np.float32)
@@ -361,3 +339,50 @@ def keeps_int8(config: ModelConfig, weights: Weights, indexer: Indexer) -> bool:
     )
     by_layer = np.asarray(cosine(exact, rounded)).mean(axis=0)
     return bool(by_layer.min() >= LEAST_COSINE)
+
+
+def open_runtime(
+    config: ModelConfig,
+    weights: Weights,
+    *,
+    device: str = "cpu",
+    precision: str = "float32",
+    carry: bool = False,
+    num_threads: int | None = None,
+    cache_bytes: int = DEFAULT_BYTES,
+    keeps_int8: Callable[[], bool] | None = None,
+) -> Runtime:
+    """Return what runs a model on a device; `keeps_int8` decides for precision="auto"."""
+    if precision not in PRECISIONS:
+        raise ConfigError(f"precision is {precision!r}; choose one of {', '.join(PRECISIONS)}.")
+    if device == "auto":
+        device = _find_best_device()
+    if device == "cpu" and isinstance(config.encoder, EncoderConfig):
+        return CpuRuntime(
+            config, weights, precision=precision, carry=carry, num_threads=num_threads, cache_bytes=cache_bytes,
+            keeps_int8=keeps_int8,
+        )  # fmt: skip
+    reason = f"device={device!r}" if device != "cpu" else "A Transformer encoder"
+    runtime: Runtime = import_learning("elmo.device", reason).TorchRuntime(
+        config, weights, device=device, precision=precision, carry=carry, num_threads=num_threads,
+        cache_bytes=cache_bytes,
+    )  # fmt: skip
+    return runtime
+
+
+def _find_best_device() -> str:
+    """Return the fastest device of this machine; the CPU where torch is not installed."""
+    try:
+        return str(importlib.import_module("elmo.device").open_device("auto"))
+    except ModuleNotFoundError:
+        return "cpu"
+
+
+def import_learning(name: str, purpose: str) -> Any:
+    """Import a module that needs torch, by name: nothing of this half imports torch when it is imported."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] != "torch":
+            raise
+        raise ConfigError(f"{purpose} needs torch: {install_command('torch')}") from error

@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from elmo.errors import InputError
 from elmo.inference.context import NO_ROW, StaticTable
-from elmo.inference.scoring import Predictor, predict_states, require_softmax
-from elmo.inference.softmax import Softmaxes
+from elmo.inference.scoring import Predictor, Softmaxes, require_softmax
 from elmo.text.batch import Indexer
 from elmo.text.vocabulary import Vocabulary, is_clitic, is_punctuation
 
@@ -59,7 +58,7 @@ def find_substitutes(
     """
     softmaxes, vocabulary = require_softmax(runtime.softmaxes, vocabulary)
     _check_top_k(top_k)
-    left_to_right, right_to_left = predict_states(runtime, indexer.batch([words]))
+    left_to_right, right_to_left = runtime.predict(indexer.batch([words]))
     here = words[index]
     related = None if table is None or is_punctuation(here) else _relate(table, vocabulary, [here])
     # The second predicts the begin of the sentence too, before the first word.
@@ -127,12 +126,12 @@ def _check_top_k(top_k: object) -> None:
 
 def _list_excluded(vocabulary: Vocabulary, here: Sequence[str], punctuation: bool) -> npt.NDArray[np.int64]:
     """Return the ids that are not considered in place of some words."""
-    barred = [vocabulary.boundaries(), vocabulary.encode([vocabulary.unknown])]
+    excluded = [vocabulary.boundaries(), vocabulary.encode([vocabulary.unknown])]
     if not punctuation and not all(map(is_punctuation, here)):
-        barred.append(vocabulary.punctuation_ids)
+        excluded.append(vocabulary.punctuation_ids)
     if not all(map(is_clitic, here)):
-        barred.append(vocabulary.clitic_ids)
-    return np.concatenate(barred)
+        excluded.append(vocabulary.clitic_ids)
+    return np.concatenate(excluded)
 
 
 def find_run_substitutes(
@@ -237,4 +236,4 @@ class _Filler:
         return [self._vocabulary.words[number] for number in run]
 
     def _predict(self, rows: Sequence[Sequence[str]]) -> tuple[Array, Array]:
-        return predict_states(self._runtime, self._indexer.batch(rows))
+        return self._runtime.predict(self._indexer.batch(rows))

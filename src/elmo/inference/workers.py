@@ -1,8 +1,9 @@
-"""A few threads that share the cores between them; each task uses one core."""
+"""Threads that share the cores between them, one task per core; and objects with locks that survive a fork."""
 
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
 from elmo.errors import ConfigError
 
@@ -58,3 +59,21 @@ class Workers:
             if pool is not made:
                 made.shutdown(wait=False)
         return pool
+
+
+# A forked process has one thread, and may inherit locks that none of its threads can release.
+_followed: WeakSet[Any] = WeakSet()
+
+
+def follow_forks(owner: Any) -> None:
+    """Call `owner.after_fork()` in every process that is forked from this one, as long as the owner exists."""
+    _followed.add(owner)
+
+
+def _after_fork() -> None:
+    for owner in list(_followed):
+        owner.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

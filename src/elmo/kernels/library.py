@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,90 +48,65 @@ _SIGNATURES: dict[str, tuple[type[Any] | None, list[type[Any]]]] = {
 }
 
 
+def _fields(kind: type[Any], names: str) -> list[tuple[str, type[Any]]]:
+    """Return the fields of one type of a struct."""
+    return [(name, kind) for name in names.split()]
+
+
+# The structs of csrc/kernels.h, whose names begin with elmo_.
 class MatrixStruct(ctypes.Structure):
-    """elmo_matrix of csrc/kernels.h."""
+    """elmo_matrix."""
 
     _fields_ = (
-        ("num_inputs", _int),
-        ("num_outputs", _int),
-        ("num_groups", _int),
-        ("float32", _pointer),
-        ("float16", _pointer),
-        ("int8", _pointer),
-        ("scales", _pointer),
-        ("sums", _pointer),
+        *_fields(_int, "num_inputs num_outputs num_groups"),
+        *_fields(_pointer, "float32 float16 int8 scales sums"),
     )
 
 
 class LstmStruct(ctypes.Structure):
-    """elmo_lstm of csrc/kernels.h."""
+    """elmo_lstm."""
 
     _fields_ = (
-        ("from_inputs", MatrixStruct),
-        ("from_state", MatrixStruct),
-        ("projection", MatrixStruct),
-        ("bias", _pointer),
-        ("cell_clip", _float),
-        ("projection_clip", _float),
+        *_fields(MatrixStruct, "from_inputs from_state projection"),
+        *_fields(_pointer, "bias"),
+        *_fields(_float, "cell_clip projection_clip"),
     )
 
 
 class ReadingStruct(ctypes.Structure):
-    """elmo_reading of csrc/kernels.h."""
+    """elmo_reading."""
 
     _fields_ = (
-        ("num_steps", _int),
-        ("counts", _pointer),
-        ("num_rows", _int),
-        ("words", _pointer),
-        ("num_words", _int),
-        ("sources", _pointer),
-        ("targets", _pointer),
-        ("num_state_rows", _int),
-        ("has_state", _int),
-        ("hidden", _pointer),
-        ("cell", _pointer),
-        ("num_vectors", _int),
-        ("weights", _pointer),
-        ("result", _pointer),
-        ("result_stride", _int),
-    )
+        ("num_steps", _int), ("counts", _pointer), ("num_rows", _int), ("words", _pointer), ("num_words", _int),
+        ("sources", _pointer), ("targets", _pointer), ("num_state_rows", _int), ("has_state", _int),
+        ("hidden", _pointer), ("cell", _pointer), ("num_vectors", _int), ("weights", _pointer),
+        ("result", _pointer), ("result_stride", _int),
+    )  # fmt: skip
 
 
 class DirectionStruct(ctypes.Structure):
-    """elmo_direction of csrc/kernels.h."""
+    """elmo_direction."""
 
-    _fields_ = (
-        ("layers", _pointer),
-        ("num_layers", _int),
-        ("residual", _int),
-        ("reading", ReadingStruct),
-    )
+    _fields_ = (("layers", _pointer), ("num_layers", _int), ("residual", _int), ("reading", ReadingStruct))
 
 
 class CharTableStruct(ctypes.Structure):
-    """elmo_char_table of csrc/kernels.h."""
+    """elmo_char_table."""
 
     _fields_ = (
-        ("num_features", _int),
-        ("num_filters", _int),
-        ("num_characters", _int),
-        ("widths", _pointer),
-        ("channels", _pointer),
-        ("table", _pointer),
+        *_fields(_int, "num_features num_filters num_characters"),
+        *_fields(_pointer, "widths channels table"),
         ("row_size", _int),
         ("bias", _pointer),
     )
 
 
 class WordEncoderStruct(ctypes.Structure):
-    """elmo_word_encoder of csrc/kernels.h."""
+    """elmo_word_encoder."""
 
     _fields_ = (
         ("table", CharTableStruct),
-        ("alphabet_size", _int),
-        ("activation", _int),
-        ("num_highways", _int),
+        *_fields(_int, "alphabet_size activation num_highways"),
         ("highways", MatrixStruct * MAX_HIGHWAYS),
         ("highway_biases", _pointer * MAX_HIGHWAYS),
         ("projection", MatrixStruct),
@@ -145,21 +120,20 @@ class Library:
     def __init__(self, opened: ctypes.CDLL, variant: str, variants: tuple[str, ...]) -> None:
         self.variant, self.variants = variant, variants  # all that this processor runs, the fastest first
         self._scratch = threading.local()
-        functions: dict[str, Any] = {}
         for name, (result, arguments) in _SIGNATURES.items():
             function = getattr(opened, f"elmo_{name}_{variant}")
             function.restype, function.argtypes = result, arguments
-            functions[name] = function
-        self.multiply, self.multiply_scratch = functions["multiply"], functions["multiply_scratch"]
-        self.read, self.encode = functions["read"], functions["encode"]
-        self.meanings, self.nearest = functions["meanings"], functions["nearest"]
-        self.convolve, self.convolve_back = functions["convolve"], functions["convolve_back"]
-        self.train_forward, self.train_backward = functions["train_forward"], functions["train_backward"]
+            self.__dict__[name] = function
         self.has_helper = bool(opened.elmo_has_helper())
         self.wake_helper = opened.elmo_wake_helper
         self.wake_helper.restype, self.wake_helper.argtypes = None, []
-        self.panel: int = functions["panel"]()
-        self.input_levels: int = functions["input_levels"]()
+        self.panel: int = self.__dict__["panel"]()
+        self.input_levels: int = self.__dict__["input_levels"]()
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return a function of _SIGNATURES."""
 
     def scratch(self, num_bytes: int) -> int:
         """Return the address of memory that this thread may use until its next call."""

@@ -42,9 +42,14 @@ def build_bilm(config: ModelConfig) -> BiLM:
 
 def load_bilm(checkpoint: Checkpoint) -> BiLM:
     """Build the network with a checkpoint's weights, copied, for inference: no gradients."""
+    return build_with_weights(checkpoint.config, checkpoint.weights)
+
+
+def build_with_weights(config: ModelConfig, weights: Weights) -> BiLM:
+    """Build the network of a configuration with copies of the given weights, for inference: no gradients."""
     with torch.device("meta"):
-        bilm = build_bilm(checkpoint.config)
-    bilm.load_state_dict(to_tensors(checkpoint.weights), assign=True)
+        bilm = build_bilm(config)
+    bilm.load_state_dict(to_tensors(weights), assign=True)
     return bilm.requires_grad_(False).eval()
 
 

@@ -5,6 +5,6 @@ tasks.train("train.conll", dev="dev.conll", kind="ner", output="tagger")
 tasks.load("tagger").predict(["I went to the bank"])
 """
 
-from elmo.lazy import lazy_exports
+from elmo.extras import lazy_exports
 
 __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -6,6 +6,6 @@
 3. `embed` runs all of this and writes the manifest last. `reading` opens the folder, `folder` verifies it.
 """
 
-from elmo.lazy import lazy_exports
+from elmo.extras import lazy_exports
 
 __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from elmo.errors import InputError
-from elmo.keywords import explain_keywords
+from elmo.errors import InputError, explain_keywords
 
 
 class Model:
