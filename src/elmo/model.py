@@ -653,7 +653,7 @@ class Elmo:
         A string returns one score, a list of sentences a list, in the order given. The model needs its softmax.
         """
         words, single = self._read(sentences, split_on_spaces)
-        tokens = [self.tokenization.read(sentence).units for sentence in words]
+        tokens = [self.tokenization.read(sentence).tokens for sentence in words]
         scores = score_batches(self.runtime, self.vocabulary, tokens, self._embedder.pack(tokens))
         return scores[0] if single else scores
 
@@ -674,8 +674,8 @@ class Elmo:
         Name the word by its index, or mark it with brackets: "I went to the [bank]". Words are ranked by the
         product of both directions' probabilities, divided by the word's own frequency. `punctuation` and the word
         itself (`same_word`) are left out unless asked for; `<S>`, `</S>` and `<UNK>` are never offered. For a word
-        of several units, in a model of characters, runs of as many units are offered. A string without
-        punctuation at its end is read as if it ended with a period; `add_period` says so for lists of words too.
+        of several tokens, in a character-level model, runs of as many tokens are offered. A string without
+        punctuation at its end is taken as if it ended with a period; `add_period` says so for lists of words too.
         """
         words, (start, end) = read_pointed(sentence, index, self._tokenizer(split_on_spaces), name="index")
         reads_characters = self.tokenization.reads_characters
@@ -690,10 +690,10 @@ class Elmo:
             words = [*words, period]  # people leave it out, but the sentences of the training text end with it
         self.scripts.check([words])
         if reads_characters:
-            sentence_units = self.tokenization.read(words)
-            ranges = sentence_units.ranges()
+            tokenized = self.tokenization.read(words)
+            ranges = tokenized.ranges()
             return find_run_substitutes(
-                self.runtime, self.indexer, self.vocabulary, sentence_units.units,
+                self.runtime, self.indexer, self.vocabulary, tokenized.tokens,
                 (ranges[start][0], ranges[end - 1][1]),
                 top_k=top_k, punctuation=punctuation, same_word=same_word, table=self._embedder.table,
             )  # fmt: skip

@@ -81,7 +81,7 @@ def test_gradients_of_a_window_equal_those_of_autograd(kernels, projected):
     state = stack.zero_state(3)
     state.cell.normal_(), state.hidden.normal_()
     keep = torch.ones(3, 5).t()  # not contiguous, as a stream's may be
-    (*_, outputs), _ = stack.read_layers(inputs, keep, state)
+    (*_, outputs), _ = stack.forward_window(inputs, keep, state)
     weights = torch.randn_like(outputs)
     (outputs * weights).sum().backward()
     found = [inputs.grad, *(parameter.grad for parameter in layer.parameters())]
@@ -102,7 +102,7 @@ def test_a_row_that_starts_again_equals_a_row_from_zero(kernels):
     stack = LstmStack([layer], residual=False)
     inputs, keep = torch.randn(6, 3, 6), torch.ones(6, 3)
     keep[2, 1] = 0
-    (*_, outputs), _ = stack.read_layers(inputs, keep, stack.zero_state(3))
-    (*_, fresh), _ = stack.read_layers(inputs[2:], torch.ones(4, 3), stack.zero_state(3))
+    (*_, outputs), _ = stack.forward_window(inputs, keep, stack.zero_state(3))
+    (*_, fresh), _ = stack.forward_window(inputs[2:], torch.ones(4, 3), stack.zero_state(3))
     torch.testing.assert_close(outputs[2:, 1], fresh[:, 1], rtol=0, atol=1e-6)
     assert not torch.allclose(outputs[2:, 0], fresh[:, 0])

@@ -12,7 +12,7 @@ from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, SoftmaxConf
 from elmo.nn import transformer
 from elmo.nn.bilm import BiLMState
 from elmo.nn.build import build_bilm
-from elmo.nn.reading_state import TrainingOptions
+from elmo.nn.encoder import TrainingOptions
 
 DIM = 8
 CONTEXT = 4
@@ -25,7 +25,7 @@ ENCODERS = {
 
 
 def read_top(stack, *given):
-    layers, state = stack.read_layers(*given)
+    layers, state = stack.forward_window(*given)
     return layers[-1], state
 
 

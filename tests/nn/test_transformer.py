@@ -15,7 +15,7 @@ LENGTHS = [9, 6, 6, 1, 0]
 
 
 def read_top(stack, *given):
-    layers, state = stack.read_layers(*given)
+    layers, state = stack.forward_window(*given)
     return layers[-1], state
 
 

@@ -66,7 +66,7 @@ def measure_cohesion(model: Elmo | None, sentences: Sequence[Sequence[str]]) -> 
     assert model.vocabulary is not None
     cohesions = []
     for words, score in zip(sentences, model.score([list(words) for words in sentences]), strict=True):
-        tokens = model.tokenization.read(words).units
+        tokens = model.tokenization.read(words).tokens
         ties = None
         if len(tokens) == len(words) > 1:  # words of several characters are known already
             alone = model.vocabulary.log_frequencies()[model.vocabulary.encode(tokens)]

@@ -115,7 +115,7 @@ class ContextReader:
         """
         numbers: dict[str, int] = {}
         rows = [
-            [numbers.setdefault(token, len(numbers)) for token in self._tokenization.read(words).units]
+            [numbers.setdefault(token, len(numbers)) for token in self._tokenization.read(words).tokens]
             for words in sentences
         ]
         words, arrays = list(numbers), self.table.arrays

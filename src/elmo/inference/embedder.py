@@ -220,7 +220,7 @@ class Embedder:
         assert self._sentence is not None
         head, choice = self._head or SentenceEncoder(self._sentence.arrays), self.choose("all")
         self._head = head
-        tokens = [self._indexer.tokenization.read(words).units for words in sentences]
+        tokens = [self._indexer.tokenization.read(words).tokens for words in sentences]
         vectors = np.zeros((len(tokens), head.dim), dtype=np.float32)
         for batch in self.pack(tokens, batch_size):
             for number, layers in self._embed_batch(batch, tokens, choice):

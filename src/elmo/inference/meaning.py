@@ -210,7 +210,7 @@ def _locate(batch: CharBatch, spans: Sequence[Sequence[Span]] | None) -> tuple[I
     if batch.groups is None:
         widths = [np.ones(length, dtype=np.int64) for length in (batch.lengths - 2).tolist()]
     else:
-        rows = np.split(batch.groups.num_units, np.cumsum(batch.groups.lengths)[:-1])
+        rows = np.split(batch.groups.num_tokens, np.cumsum(batch.groups.lengths)[:-1])
         widths = [row[1:-1] for row in rows]
     places = []
     for number, width in enumerate(widths):

@@ -138,7 +138,7 @@ def find_run_substitutes(
     runtime: Predictor,
     indexer: Indexer,
     vocabulary: Vocabulary | None,
-    units: Sequence[str],
+    tokens: Sequence[str],
     span: tuple[int, int],
     *,
     top_k: int,
@@ -156,11 +156,11 @@ def find_run_substitutes(
     softmaxes, vocabulary = require_softmax(runtime.softmaxes, vocabulary)
     _check_top_k(top_k)
     start, end = span
-    here = list(units[start:end])
+    here = list(tokens[start:end])
     width = max(_BEAM, top_k + 1)
     frequencies = vocabulary.log_frequencies()
     excluded = _list_excluded(vocabulary, here, punctuation)
-    filler = _Filler(runtime, indexer, vocabulary, units, span)
+    filler = _Filler(runtime, indexer, vocabulary, tokens, span)
     related = np.zeros(len(vocabulary)) if table is None else _relate(table, vocabulary, here)
     runs: dict[tuple[int, ...], None] = {}
     for direction in (0, 1):
@@ -193,27 +193,27 @@ def find_run_substitutes(
     order = _find_best(log_probabilities, top_k)
     join = indexer.tokenization.join
     return [
-        Substitute(join([vocabulary.words[unit] for unit in filled[number]]), float(log_probabilities[number]))
+        Substitute(join([vocabulary.words[token] for token in filled[number]]), float(log_probabilities[number]))
         for number in order.tolist()
     ]
 
 
 class _Filler:
-    """A sentence with a span that is filled with units, wholly or from one side."""
+    """A sentence with a span that is filled with tokens, wholly or from one side."""
 
     def __init__(
         self,
         runtime: Predictor,
         indexer: Indexer,
         vocabulary: Vocabulary,
-        units: Sequence[str],
+        tokens: Sequence[str],
         span: tuple[int, int],
     ) -> None:
         self._runtime, self._indexer, self._vocabulary = runtime, indexer, vocabulary
-        self._before, self._here, self._after = units[: span[0]], units[span[0] : span[1]], units[span[1] :]
+        self._before, self._here, self._after = tokens[: span[0]], tokens[span[0] : span[1]], tokens[span[1] :]
 
     def states(self, runs: Sequence[tuple[int, ...]], direction: int) -> Array:
-        """Return the states (N, D) that predict the next unit of each run, from the left (0) or the right (1)."""
+        """Return the states (N, D) that predict the next token of each run, from the left (0) or the right (1)."""
         # Neither direction knows what follows, so only what it has read is given to it.
         if direction == 0:
             return self._predict([[*self._before, *self._spell(run)] for run in runs])[0][:, -1]
@@ -224,7 +224,7 @@ class _Filler:
         states = self._predict([[*self._before, *self._spell(run), *self._after] for run in runs])
         first, last = len(self._before), len(self._before) + len(self._here)
         words = np.array(runs, dtype=np.int64)
-        # The second direction predicts the begin of the sentence too, before the first unit.
+        # The second direction predicts the begin of the sentence too, before the first token.
         windows = (states[0][:, first:last], states[1][:, first + 1 : last + 1])
         total = np.zeros(len(runs))
         for softmax, window in zip(softmaxes, windows, strict=True):

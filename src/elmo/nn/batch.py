@@ -44,7 +44,7 @@ def run_bilm(bilm: BiLM, batch: CharBatch, state: BiLMState | None = None) -> tu
 
 def _average(groups: WordGroups, rows: Tensor) -> Tensor:
     """Return the mean of each word's rows, with gradients: (tokens, ...) -> (N, ...)."""
-    counts = torch.from_numpy(groups.num_units).to(rows.device)
+    counts = torch.from_numpy(groups.num_tokens).to(rows.device)
     places = torch.repeat_interleave(torch.arange(len(counts), device=rows.device), counts)
     sums = rows.new_zeros(len(counts), *rows.shape[1:]).index_add(0, places, rows)
     return sums / counts.view(-1, *[1] * (rows.ndim - 1)).to(rows.dtype)

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from elmo.nn.char_cnn import CharCnn
+from elmo.nn.encoder import EncoderState
 from elmo.nn.projected_lstm import LstmStack
-from elmo.nn.reading_state import ReadingState
 from elmo.nn.softmax import WordSoftmax
 from elmo.nn.transformer import TransformerStack
 
@@ -34,8 +34,8 @@ class LayerStates:
 class BiLMState:
     """Where both directions stand, row by row."""
 
-    left_to_right: ReadingState
-    right_to_left: ReadingState
+    left_to_right: EncoderState
+    right_to_left: EncoderState
 
     @property
     def num_rows(self) -> int:

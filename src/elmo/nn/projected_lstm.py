@@ -17,13 +17,13 @@ from torch import Tensor, nn
 from elmo.kernels import lstm as kernels
 from elmo.kernels.library import Library, find_library
 from elmo.nn import draw_glorot
-from elmo.nn.reading_state import PLAIN, EncoderStack, ReadingState, TrainingOptions
+from elmo.nn.encoder import PLAIN, EncoderStack, EncoderState, TrainingOptions
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward
 tanh_backward = torch.ops.aten.tanh_backward
 
 
-class LstmState(ReadingState):
+class LstmState(EncoderState):
     """Where the layers of one direction stand: hidden (L, B, D) and cell (L, B, H)."""
 
     def __init__(self, hidden: Tensor, cell: Tensor) -> None:
@@ -80,7 +80,7 @@ class ProjectedLstm(nn.Module):
             torch.where(was_read, cells[rows, last], cell),
         )
 
-    def read_window(
+    def forward_window(
         self, inputs: Tensor, keep: Tensor, hidden: Tensor, cell: Tensor, *, product_dtype: torch.dtype
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Run over (T, B, I) for training; `keep` (T, B) is 0 where a row starts from zero.
@@ -136,8 +136,8 @@ class LstmStack(EncoderStack[LstmState]):
             cells.append(cell)
         return outputs, LstmState(torch.stack(hiddens), torch.stack(cells))
 
-    def read_layers(
-        self, inputs: Tensor, keep: Tensor, state: ReadingState, how: TrainingOptions = PLAIN
+    def forward_window(
+        self, inputs: Tensor, keep: Tensor, state: EncoderState, options: TrainingOptions = PLAIN
     ) -> tuple[list[Tensor], LstmState]:
         """(T, B, D) of packed rows, `keep` (T, B) -> each layer's outputs (T, B, D) and the state, detached.
 
@@ -147,9 +147,9 @@ class LstmStack(EncoderStack[LstmState]):
         layers, hiddens, cells = [], [], []
         for number, layer in enumerate(self.layers):
             assert isinstance(layer, ProjectedLstm)
-            inputs = F.dropout(inputs, how.dropout, training=how.dropout > 0)
-            outputs, hidden, cell = layer.read_window(
-                inputs, keep, state.hidden[number], state.cell[number], product_dtype=how.product_dtype
+            inputs = F.dropout(inputs, options.dropout, training=options.dropout > 0)
+            outputs, hidden, cell = layer.forward_window(
+                inputs, keep, state.hidden[number], state.cell[number], product_dtype=options.product_dtype
             )
             inputs = outputs + inputs if self.residual and number > 0 else outputs
             layers.append(inputs)

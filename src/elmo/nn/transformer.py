@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.nn import draw_normal, make_linear
-from elmo.nn.reading_state import PLAIN, EncoderStack, ReadingState, TrainingOptions
+from elmo.nn.encoder import PLAIN, EncoderStack, EncoderState, TrainingOptions
 
 # Long rows are read in windows of this many steps, which bounds the memory that attention takes.
 STEPS_AT_ONCE = 256
@@ -63,7 +63,7 @@ class CausalBlock(nn.Module):
         return inputs.reshape(*inputs.shape[:2], self.num_heads, -1).transpose(1, 2)
 
 
-class TransformerState(ReadingState):
+class TransformerState(EncoderState):
     """Keys and values (L, B, K, D) of the last K <= context positions, the newest last, before rotation.
 
     Of row b the last num_kept[0, b] are real. Distances alone matter, so positions need not be counted.
@@ -131,8 +131,8 @@ class TransformerStack(EncoderStack[TransformerState]):
         streams = streams or [unread] * self.num_layers
         return [self.norm(stream).masked_fill(past_end, 0.0) for stream in streams], state
 
-    def read_layers(
-        self, inputs: Tensor, keep: Tensor, state: ReadingState, how: TrainingOptions = PLAIN
+    def forward_window(
+        self, inputs: Tensor, keep: Tensor, state: EncoderState, options: TrainingOptions = PLAIN
     ) -> tuple[list[Tensor], TransformerState]:
         """(T, B, D) of packed rows, `keep` (T, B) -> each layer's outputs (T, B, D) and the state, detached.
 
@@ -145,11 +145,11 @@ class TransformerStack(EncoderStack[TransformerState]):
         steps = torch.arange(num_kept, num_kept + num_steps, device=inputs.device)
         starts = torch.where(keep.t() == 0, steps, num_kept - state.num_kept.t())  # (B, T)
         begin = starts.cummax(dim=1).values
-        mixed = how.product_dtype != torch.float32
-        with torch.autocast(inputs.device.type, how.product_dtype, enabled=mixed):
-            inputs = F.dropout(inputs.transpose(0, 1), how.dropout, training=how.dropout > 0)
+        mixed = options.product_dtype != torch.float32
+        with torch.autocast(inputs.device.type, options.product_dtype, enabled=mixed):
+            inputs = F.dropout(inputs.transpose(0, 1), options.dropout, training=options.dropout > 0)
             num_read = steps.new_full((num_rows,), num_steps)
-            outputs, state = self._read(inputs, begin, num_read, state, how.dropout)
+            outputs, state = self._read(inputs, begin, num_read, state, options.dropout)
             layers = [self.norm(output).transpose(0, 1) for output in outputs]
         return layers, state.detach()
 

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from elmo.errors import ElmoError
 from elmo.nn.bilm import BiLM, BiLMState
-from elmo.nn.reading_state import TrainingOptions
+from elmo.nn.encoder import TrainingOptions
 from elmo.nn.softmax import NegativeSamples
 from elmo.pretrain.distributed import average_weights, combine_sparse, own_rank
 from elmo.pretrain.objectives import AuxiliaryObjective, SentenceBatch
@@ -134,7 +134,7 @@ class Objective(nn.Module):
         for stack, start, index in zip(stacks, starts, batch.word_index, strict=True):
             words = F.embedding(index, distinct)
             options = TrainingOptions(self._dropout, self.product_dtype)
-            layers, end = stack.read_layers(words, batch.keep, start, options)
+            layers, end = stack.forward_window(words, batch.keep, start, options)
             sides.append([words, *layers])
             ends.append(end)
         return sides, BiLMState(ends[0], ends[1])

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.text.characters import Alphabet
-from elmo.text.units import Tokenization, UnitSentence, default_tokenization
+from elmo.text.units import Tokenization, TokenizedSentence, default_tokenization
 from elmo.text.vocabulary import Vocabulary
 
 Words = Sequence[str]
@@ -45,7 +45,7 @@ class IdSource(Protocol):
 class WordGroups:
     """Which consecutive tokens of a batch are one word of the caller; boundaries are words of one token."""
 
-    num_units: Ids  # (N,) of each word, sentence by sentence
+    num_tokens: Ids  # (N,) of each word, sentence by sentence
     lengths: Ids  # (B,) words per sentence
 
     @property
@@ -55,9 +55,9 @@ class WordGroups:
 
     def average(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Return the mean of each word's rows: (tokens, ...) -> (N, ...)."""
-        starts = np.cumsum(self.num_units) - self.num_units
+        starts = np.cumsum(self.num_tokens) - self.num_tokens
         sums: npt.NDArray[np.float32] = np.add.reduceat(rows, starts, axis=0)
-        sums /= self.num_units.astype(np.float32).reshape(-1, *[1] * (rows.ndim - 1))
+        sums /= self.num_tokens.astype(np.float32).reshape(-1, *[1] * (rows.ndim - 1))
         return sums
 
 
@@ -127,14 +127,14 @@ class Indexer:
         split = [self.tokenization.read(words, whole=self._fixed_rows) for words in sentences]
         for sentence in split:
             indices.append(BEGIN_ROW)
-            for token in sentence.units:
+            for token in sentence.tokens:
                 row = rows.get(token)
                 if row is None:
                     row = rows[token] = len(keys)
                     keys.append(token)
                 indices.append(row)
             indices.append(END_ROW)
-        lengths = np.array([len(sentence.units) + 2 for sentence in split], dtype=np.int64)
+        lengths = np.array([len(sentence.tokens) + 2 for sentence in split], dtype=np.int64)
         if len(sentences) == 1:
             word_index = np.array([indices], dtype=np.int64)
         else:
@@ -195,13 +195,13 @@ class GivenIds:
         return TokenIds(characters, ids[:, -1].copy() if self._has_words else None)
 
 
-def _group(sentences: Sequence[UnitSentence]) -> WordGroups | None:
-    if all(sentence.num_units is None for sentence in sentences):
+def _group(sentences: Sequence[TokenizedSentence]) -> WordGroups | None:
+    if all(sentence.num_tokens is None for sentence in sentences):
         return None
-    counts = [sentence.num_units or [1] * len(sentence.units) for sentence in sentences]
-    num_units = [number for row in counts for number in (1, *row, 1)]
+    counts = [sentence.num_tokens or [1] * len(sentence.tokens) for sentence in sentences]
+    num_tokens = [number for row in counts for number in (1, *row, 1)]
     return WordGroups(
-        np.array(num_units, dtype=np.int64), np.array([len(row) + 2 for row in counts], dtype=np.int64)
+        np.array(num_tokens, dtype=np.int64), np.array([len(row) + 2 for row in counts], dtype=np.int64)
     )
 
 

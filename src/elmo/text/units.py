@@ -1,8 +1,8 @@
-"""Words as callers give them -> the units that one model reads, by its tokenization and its aliases.
+"""Words as callers give them -> the tokens of one model, by its tokenization and its aliases.
 
-A unit is what gets an id: a word, or in scripts without spaces a letter. A word of several units has the mean of
-their vectors. Texts are tokenized here too, so that opening a model brings its own tokenization,
-and text in a script that the model has hardly seen gets a warning.
+A token is what gets an id: a word, or in scripts without spaces a letter. A word of several tokens has the mean of
+their vectors. Texts are split into words here too, and text in a script that the model has hardly seen gets a
+warning.
 """
 
 import functools
@@ -16,94 +16,94 @@ from elmo.config import TokenizationConfig
 from elmo.text.sentence_input import Tokenizer
 from elmo.text.tokenize import DEFAULT_SCRIPTS, Word, split_on_spaces, tokenize
 
-_REMEMBERED_WORDS = 200_000
+_CACHED_WORDS = 200_000
 _FULL_WIDTH = {
     code: code - 0xFEE0 for code in (*range(0xFF10, 0xFF1A), *range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))
 }
 
 
 @dataclass(frozen=True)
-class UnitSentence:
-    """The units of a sentence, and how many each word has; None if each word is one unit."""
+class TokenizedSentence:
+    """The tokens of a sentence, and how many each word has; None if each word is one token."""
 
-    units: list[str]
-    num_units: list[int] | None = None
+    tokens: list[str]
+    num_tokens: list[int] | None = None
 
     def ranges(self) -> list[tuple[int, int]]:
-        """Return the half-open range of units of each word."""
+        """Return the half-open range of tokens of each word."""
         found, start = [], 0
-        for number in self.num_units or [1] * len(self.units):
+        for number in self.num_tokens or [1] * len(self.tokens):
             found.append((start, start + number))
             start += number
         return found
 
 
 class Tokenization:
-    """How one model splits text into words, and words into units."""
+    """How one model splits text into words, and words into tokens."""
 
     def __init__(self, config: TokenizationConfig | None = None, aliases: Mapping[str, str] | None = None) -> None:
-        """`aliases`: units that the model reads as others, such as Traditional characters as Simplified ones."""
+        """`aliases`: tokens that are replaced by others, such as Traditional characters as Simplified ones."""
         self.config = config or TokenizationConfig()
         self.aliases = dict(aliases or {})
-        self._known: dict[str, tuple[str, ...]] = {}
+        self._cache: dict[str, tuple[str, ...]] = {}
 
     @property
     def reads_characters(self) -> bool:
-        """Whether a word may have several units."""
+        """Whether a word may have several tokens."""
         return self.config.units == "characters"
 
     def __call__(self, text: str) -> list[Word]:
-        """Return the words of a text with their offsets; in scripts without spaces they are units."""
+        """Return the words of a text with their offsets; in scripts without spaces they are tokens."""
         return split_on_spaces(text) if self.config.split_on_spaces else tokenize(text, self.config.scripts)
 
     def tokenizer(self, *, on_spaces: bool = False) -> Tokenizer:
         """Return what splits texts into words: this, or at spaces alone."""
         return split_on_spaces if on_spaces else self
 
-    def read(self, words: Sequence[str], *, whole: Collection[str] = ()) -> UnitSentence:
-        """Return the units of the words of one sentence, as the model reads them; `whole` words are not split."""
+    def read(self, words: Sequence[str], *, whole: Collection[str] = ()) -> TokenizedSentence:
+        """Return the tokens of the words of one sentence; `whole` words are not split."""
         if not self.reads_characters and not self.aliases:
-            return UnitSentence(list(words))
+            return TokenizedSentence(list(words))
         split = [(word,) if word in whole else self._split(word) for word in words]
-        units = [unit for each in split for unit in each]
-        return UnitSentence(units, None if len(units) == len(split) else [len(each) for each in split])
+        tokens = [token for word in split for token in word]
+        return TokenizedSentence(tokens, None if len(tokens) == len(split) else [len(word) for word in split])
 
     def count(self, words: Sequence[str]) -> int:
-        """Return the number of units of some words."""
+        """Return the number of tokens of some words."""
         return sum(len(self._split(word)) for word in words) if self.reads_characters else len(words)
 
-    def join(self, units: Sequence[str]) -> str:
-        """Return units in a row as they are written: without a space beside a letter of the scripts."""
+    def join(self, tokens: Sequence[str]) -> str:
+        """Return tokens in a row as they are written: without a space beside a letter of the scripts."""
         written = ""
-        for unit in units:
-            is_apart = written and not (self._is_alone(written[-1]) or self._is_alone(unit[:1]))
-            written += f" {unit}" if is_apart else unit
+        for token in tokens:
+            is_apart = written and not (self._is_alone(written[-1]) or self._is_alone(token[:1]))
+            written += f" {token}" if is_apart else token
         return written
 
     def _is_alone(self, character: str) -> bool:
         return not self.config.split_on_spaces and script_of(character) in self.config.scripts
 
     def _split(self, word: str) -> tuple[str, ...]:
-        found = self._known.get(word)
-        if found is None:
+        tokens = self._cache.get(word)
+        if tokens is None:
             pieces = [piece.text for piece in self(word)] if self.reads_characters and len(word) > 1 else []
-            found = tuple(map(self._read_as, pieces or [word]))
-            if len(self._known) >= _REMEMBERED_WORDS:
-                self._known = {}
-            self._known[word] = found
-        return found
+            tokens = tuple(map(self._replace, pieces or [word]))
+            if len(self._cache) >= _CACHED_WORDS:
+                self._cache = {}
+            self._cache[word] = tokens
+        return tokens
 
-    def _read_as(self, unit: str) -> str:
-        """Return the unit that the model reads for another: its alias, and ASCII for full-width letters."""
-        alias = self.aliases.get(unit)
+    def _replace(self, token: str) -> str:
+        """Return the token that stands for another: its alias, and ASCII for full-width letters."""
+        alias = self.aliases.get(token)
         if alias is not None or not self.reads_characters:
-            return unit if alias is None else alias
-        return unit if unit.isascii() else unit.translate(_FULL_WIDTH)
+            return token if alias is None else alias
+        return token if token.isascii() else token.translate(_FULL_WIDTH)
 
 
 @functools.cache
 def default_tokenization() -> Tokenization:
-    """Return the tokenization of models of words."""
+    """Return the tokenization of word-level models."""
     return Tokenization()
 
 
@@ -128,9 +128,9 @@ def script_of(character: str) -> str | None:
 
 def count_scripts(words: Iterable[str]) -> Counter[str]:
     """Return the number of letters per script."""
-    found = Counter(script_of(character) for word in words for character in word)
-    found.pop(None, None)
-    return found  # type: ignore[return-value]
+    counts = Counter(script_of(character) for word in words for character in word)
+    counts.pop(None, None)
+    return counts  # type: ignore[return-value]
 
 
 SUBSTANTIAL_SHARE = 0.3  # of the words of a text, for a script without spaces to decide its language

@@ -7,10 +7,10 @@ from typing import Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-StateT = TypeVar("StateT", bound="ReadingState")
+StateT = TypeVar("StateT", bound="EncoderState")
 
 
-class ReadingState:
+class EncoderState:
     """The state of one direction's encoder, row by row; immutable."""
 
     def __init__(self, *tensors: Tensor) -> None:
@@ -72,7 +72,7 @@ class EncoderStack(nn.Module, Generic[StateT]):
         return len(self.layers)
 
     @abstractmethod
-    def read_layers(
-        self, inputs: Tensor, keep: Tensor, state: ReadingState, how: TrainingOptions = PLAIN
+    def forward_window(
+        self, inputs: Tensor, keep: Tensor, state: EncoderState, options: TrainingOptions = PLAIN
     ) -> tuple[list[Tensor], StateT]:
         """(T, B, D) of packed rows, `keep` (T, B) -> each layer's outputs (T, B, D) and the state, detached."""
