@@ -12,7 +12,7 @@ from elmo.nn.projected_lstm import LstmStack
 from elmo.nn.softmax import WordSoftmax
 from elmo.nn.transformer import TransformerStack
 
-# One direction: zero_state, forward and read_layers are all that is asked of it.
+# One direction: zero_state, forward and forward_window are all that is asked of it.
 Encoder: TypeAlias = LstmStack | TransformerStack
 
 
