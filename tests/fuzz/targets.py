@@ -242,7 +242,7 @@ class Http(Target):
         "similarity": b'\x02{"sentence_a": "the [bank]", "sentence_b": "a [bank]"}',
         "substitutes": b'\x03{"sentence": "the [bank]", "top_k": 3}',
         "score": b'\x04{"sentences": ["I went to the bank ."]}',
-        "senses": b'\x05{"word": "bank", "sentences": ["the bank", "a bank", "bank"]}',
+        "senses": b'\x05{"sentences": ["the [bank]", "a [bank]", "my [bank] ."], "num_senses": 2}',
     }
 
     def __init__(self, folder: Path) -> None:

@@ -23,6 +23,13 @@ def test_seeds_and_earlier_findings_are_read_or_refused_in_one_sentence(name, tm
         check(target, content)
 
 
+def test_the_requests_to_start_from_are_answered(tmp_path):
+    target = TARGETS["http"](tmp_path)
+    for name, content in target.seeds.items():
+        status, body = target.loop.run_until_complete(target.post(target.paths[content[0]], content[1:]))
+        assert status == 200, (name, body)
+
+
 def test_a_target_reports_what_is_no_answer_for_a_user(tmp_path, monkeypatch):
     target = TARGETS["csv"](tmp_path)
     monkeypatch.setattr("tests.fuzz.targets.open_reader", lambda *arguments, **options: [][0])

@@ -11,7 +11,7 @@ from elmo.cli.terminal import say
 from elmo.extras import require
 from elmo.language import translate
 
-PACKAGES = ("fastapi", "orjson", "prometheus_client", "pydantic_settings", "sklearn", "uvicorn")
+PACKAGES = ("fastapi", "orjson", "prometheus_client", "pydantic_settings", "uvicorn")
 
 
 def _flag(kind: Any, help: str, shown: str | bool = True, *, spec: str = "") -> Any:
