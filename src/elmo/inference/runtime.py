@@ -12,6 +12,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, cast
 
@@ -187,7 +188,7 @@ class Runtime(ABC):
         """Why that precision was taken."""
         return self.precision_choice.reason
 
-    @property
+    @cached_property
     def softmaxes(self) -> Softmaxes | None:
         """What predicts words, if the model has it."""
         return open_softmaxes(self._weights)
@@ -257,7 +258,7 @@ class CpuRuntime(Runtime):
 
     def __getstate__(self) -> dict[str, Any]:
         # What is prepared belongs to this process; a copy prepares its own, and starts from a zero state.
-        made = ("_library", "_prepared", "_preparing", "_carried")
+        made = ("_library", "_prepared", "_preparing", "_carried", "softmaxes")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, Protocol, cast
 
 import numpy as np
@@ -24,6 +25,7 @@ Ids = npt.NDArray[np.int64]
 LogProbabilities = Array
 BLOCK_BYTES = 32 * 2**20  # of logits; their exponentials need as much again
 POSITIONS_AT_ONCE = 1024  # more at once do not read the weights faster
+ROWS_AT_ONCE = 4096  # of a softmax, expanded to float32
 _BYTES_PER_LOGIT = 4
 _SCALE = ".scale"  # ends the name of the scales of an 8-bit matrix, see checkpoint/weights.py
 # The exponential of more than this is no floating-point number.
@@ -72,6 +74,25 @@ class Softmax:
             for start in range(0, len(words), POSITIONS_AT_ONCE)
         ]
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.float32)
+
+    def cosines(self, word: int) -> Array:
+        """Return the cosine (V,) of every row to that of a word, without their mean: high for words used alike."""
+        mean, lengths = self._centred
+        query = (self.rows(slice(word, word + 1))[0] - mean) / lengths[word]
+        products = np.concatenate([self.rows(block) @ query for block in self._row_blocks()])
+        cosines: Array = (products - mean @ query) / lengths
+        return cosines
+
+    @cached_property
+    def _centred(self) -> tuple[Array, Array]:
+        """The mean (D,) of the rows, and the lengths (V,) of the rows without it."""
+        mean = sum(self.rows(block).sum(axis=0, dtype=np.float64) for block in self._row_blocks()) / self.num_words
+        centre = np.asarray(mean, dtype=np.float32)
+        lengths = [np.linalg.norm(self.rows(block) - centre, axis=1) for block in self._row_blocks()]
+        return centre, np.maximum(np.concatenate(lengths), np.finfo(np.float32).tiny)
+
+    def _row_blocks(self) -> Iterator[slice]:
+        return (slice(start, start + ROWS_AT_ONCE) for start in range(0, self.num_words, ROWS_AT_ONCE))
 
     def _score(self, states: Array, words: Ids) -> Array:
         total = np.full(len(states), -np.inf, dtype=np.float32)

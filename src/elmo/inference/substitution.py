@@ -2,7 +2,7 @@
 
 The language model knows what fits: neither direction reads the word that stands there. Both expect frequent words
 everywhere, so that the frequency of a word would count twice; it is divided out. Static vectors know what is
-related to the word; without them, only what fits counts.
+related to the word, and the rows of the softmax what is used alike; without a table, only what fits counts.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,10 @@ from elmo.text.vocabulary import Vocabulary, is_clitic, is_punctuation
 
 Array = npt.NDArray[np.float32]
 _BEAM = 48  # runs that are kept while a span of several tokens is filled
-# Chosen on benchmarks/substitutes.tsv: the weight of a word's cosine to the one that stands there, the power of
-# its frequency by which its probability is divided, and what a capital costs where there is none, or the reverse.
-_RELATEDNESS, _FREQUENCY, _OTHER_CASE = 30.0, 1.25, 5.0
+# Chosen on benchmarks/substitutes.tsv: the weights of a word's cosine to the one that stands there, by static
+# vectors and by the rows of the softmax; the power of its frequency by which its probability is divided; and what
+# a capital costs where there is none, or the reverse.
+_RELATEDNESS, _USAGE, _FREQUENCY, _OTHER_CASE = 20.0, 20.0, 1.25, 5.0
 _RUN_RELATEDNESS = 20.0  # the same of runs of tokens
 _SUFFIXES = {"iest": "y", "ings": "", "ing": "", "ier": "y", "ies": "y", "ied": "y", "ers": "", "est": "",
              "ed": "", "er": "", "es": "", "ly": "", "s": "", "e": ""}  # fmt: skip
@@ -51,7 +52,7 @@ def find_substitutes(
 
     A word's score is log p(word | words before) + log p(word | words after) - log p(word): by Bayes' rule its
     probability given both sides, if these were independent given the word. With a table of static vectors, its
-    cosine to the word that stands there counts as well, and other forms of that word are left out. Scores are
+    cosines to the word that stands there count as well, and other forms of that word are left out. Scores are
     normalized over the words that are considered: never the special words of the vocabulary, `punctuation` (words
     without a letter or digit) and the word that stands there (`same_word`) only if asked for. Where punctuation
     stands there, it is considered; clitics such as 's replace only clitics.
@@ -67,7 +68,7 @@ def find_substitutes(
     scores += softmaxes[1].log_probabilities(right_to_left[:, index + 1])[0]
     scores[_list_excluded(vocabulary, [here], punctuation)] = -np.inf
     if related is not None:
-        scores += _RELATEDNESS * related
+        scores += _RELATEDNESS * related + _USAGE * _compare_usage(softmaxes, vocabulary, here)
         is_other = np.array([word[:1].isupper() for word in vocabulary.words]) != here[:1].isupper()
         scores -= _OTHER_CASE * is_other
     if not same_word:
@@ -92,6 +93,15 @@ def _relate(table: StaticTable, vocabulary: Vocabulary, words: Sequence[str]) ->
     """Return the cosine (V,) of the vocabulary's words to the mean of some; -1 for words outside the table."""
     rows = table.find_rows(vocabulary.words)
     return np.where(rows == NO_ROW, -1.0, table.cosines(words)[rows].astype(np.float64))
+
+
+def _compare_usage(softmaxes: Softmaxes, vocabulary: Vocabulary, word: str) -> npt.NDArray[np.float64]:
+    """Return the cosine (V,) of all words to one by the rows of the softmax; 0 for an unknown word."""
+    number, unknown = vocabulary.encode([word, vocabulary.unknown]).tolist()
+    if number == unknown:
+        return np.zeros(len(vocabulary))
+    distinct = softmaxes[:1] if softmaxes[0] is softmaxes[1] else softmaxes
+    return np.mean([softmax.cosines(number) for softmax in distinct], axis=0, dtype=np.float64)
 
 
 def _stem(word: str) -> str:

@@ -887,6 +887,33 @@ class Softmax {
     return { bytes: this.bytes.subarray(id * this.size, (id + 1) * this.size), scale: this.scales[id] };
   }
 
+  /** Return the cosine of every row to that of a word, without their mean: high for words used alike. */
+  cosines(id) {
+    this.centred ??= this.#centre();
+    const { mean, lengths } = this.centred, { size, numRows, bytes, scales } = this, query = new Float32Array(size);
+    for (let i = 0; i < size; i++) query[i] = (bytes[id * size + i] * scales[id] - mean[i]) / lengths[id];
+    const offset = dot(mean, query);
+    return Float64Array.from({ length: numRows }, (_, row) => {
+      let sum = 0;
+      for (let i = 0, at = row * size; i < size; i++, at++) sum += bytes[at] * query[i];
+      return (sum * scales[row] - offset) / lengths[row];
+    });
+  }
+
+  /** The mean of the rows, and the lengths of the rows without it. */
+  #centre() {
+    const { size, numRows, bytes, scales } = this, mean = new Float64Array(size);
+    for (let row = 0; row < numRows; row++) {
+      for (let i = 0; i < size; i++) mean[i] += bytes[row * size + i] * scales[row] / numRows;
+    }
+    const lengths = Float64Array.from({ length: numRows }, (_, row) => {
+      let sum = 0;
+      for (let i = 0; i < size; i++) sum += (bytes[row * size + i] * scales[row] - mean[i]) ** 2;
+      return Math.sqrt(sum) || Number.MIN_VALUE;
+    });
+    return { mean, lengths };
+  }
+
   /** Return the log probabilities of all words after each state: one Float32Array per state. */
   logProbabilities(states) {
     return states.map((state) => {
@@ -901,6 +928,16 @@ class Softmax {
       return values;
     });
   }
+}
+
+/** The cosine of all words to one by the rows of the softmaxes; 0 for an unknown word. */
+function compareUsage([left, right], vocabulary, word) {
+  const id = vocabulary.id(word);
+  if (id === vocabulary.ids.get(vocabulary.special.unknown)) return new Float64Array(left.numRows);
+  const one = left.cosines(id);
+  if (left === right) return one;
+  const other = right.cosines(id);
+  return one.map((value, row) => (value + other[row]) / 2);
 }
 
 function logSum(values) {
@@ -928,7 +965,7 @@ function findBest(scores, number) {
 
 const BEAM = 48; // runs of characters that are kept while a span is filled
 // Of substitutes, as in elmo/inference/substitution.py.
-const RELATEDNESS = 30, RUN_RELATEDNESS = 20, OTHER_CASE = 5;
+const RELATEDNESS = 20, USAGE = 20, RUN_RELATEDNESS = 20, OTHER_CASE = 5;
 const SUFFIXES = {
   iest: "y", ings: "", ing: "", ier: "y", ies: "y", ied: "y", ers: "", est: "", ed: "", er: "", es: "", ly: "", s: "", e: "",
 };
@@ -1188,11 +1225,12 @@ export class Elmo {
         if (word.slice(0, 2).toLowerCase() === start && stemOf(word) === stem) excluded.add(id);
       });
     }
+    const usage = related ? compareUsage(softmaxes, vocabulary, here) : null;
     const scores = Float64Array.from(left, (score, id) => {
       if (excluded.has(id)) return -Infinity;
       if (!related) return score + right[id] - frequencies[id];
       const cost = isUpper(vocabulary.words[id]) === isUpper(here) ? 0 : OTHER_CASE;
-      return score + right[id] - FREQUENCY * frequencies[id] + RELATEDNESS * related[id] - cost;
+      return score + right[id] - FREQUENCY * frequencies[id] + RELATEDNESS * related[id] + USAGE * usage[id] - cost;
     });
     const total = logSum(scores);
     return findBest(scores, topK)
