@@ -208,10 +208,8 @@ def test_the_teacher_runs_once_and_its_cache_is_checked(corpus_folder, tmp_path,
     def refuse(self, sentences):
         raise AssertionError("the teacher ran again")
 
-    from elmo.pretrain import teacher_cache
-
-    monkeypatch.setattr(teacher_cache.Teacher, "encode", lambda self, sentences: refuse(self, sentences))
-    monkeypatch.setattr(teacher_cache.Teacher, "_check", lambda self: setattr(self, "dim", 12))
+    monkeypatch.setattr(Teacher, "encode", lambda self, sentences: refuse(self, sentences))
+    monkeypatch.setattr(Teacher, "_check", lambda self: setattr(self, "dim", 12))
     train(tmp_path / "two", corpus_folder, distilled_settings(max_updates=4, teacher=cache))
     assert values(tmp_path / "one") == values(tmp_path / "two")
     with pytest.raises(ConfigError, match="has the vectors of another teacher, corpus or setting"):
@@ -226,7 +224,7 @@ def test_the_teacher_runs_once_and_its_cache_is_checked(corpus_folder, tmp_path,
             raise KeyboardInterrupt
         return torch_encode(self, sentences)
 
-    monkeypatch.setattr("elmo.pretrain.teacher_cache._SENTENCES_AT_ONCE", 64)
+    monkeypatch.setattr("elmo.pretrain.teacher._SENTENCES_AT_ONCE", 64)
     monkeypatch.setattr(Teacher, "encode", interrupted)
     cut = {"cache": str(tmp_path / "cut")}
     with pytest.raises(KeyboardInterrupt):

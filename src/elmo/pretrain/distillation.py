@@ -33,8 +33,7 @@ from elmo.pretrain.objectives import (
 )
 from elmo.pretrain.sentences import ContrastFinder, GroupOrder, SentenceObjective, build_head
 from elmo.pretrain.settings import TeacherSettings
-from elmo.pretrain.teacher import Teacher, TeacherVectors
-from elmo.pretrain.teacher_cache import TeacherCache, build_cache
+from elmo.pretrain.teacher import Teacher, TeacherCache, TeacherVectors, build_cache
 
 VALIDATION_WORDS = 5_000  # few, because a teacher is slow
 MIN_OTHERS = 2  # other occurrences of a word in a batch, for its relations to be learned
@@ -66,9 +65,7 @@ class DistilledBatches(BatchSource):
         rows = self._order.rows(number, self._processes)
         cache, sentences = self._cache, [self._cache.sentence(row) for row in rows]
         batch = self._layout.arrange(
-            sentences,
-            predicts=self._own.predict,
-            is_whole=[len(ids) < self._own.max_words for ids in sentences],
+            sentences, predicts=self._own.predict, is_whole=[len(ids) < self._own.max_words for ids in sentences]
         )
         words = None
         if cache.words is not None:

@@ -27,10 +27,9 @@ from elmo.files.durable import atomic_write, is_vacant
 from elmo.heap import reuse_large_blocks
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.metrics import METRICS_FILE, TrainingReport
-from elmo.pretrain.run import Run, Watcher, count_updates, lock_run
-from elmo.pretrain.saving import read_model
+from elmo.pretrain.run import Run, Watcher, count_updates, lock_run, read_model
 from elmo.pretrain.settings import TrainSettings, change, read_settings
-from elmo.pretrain.teacher_cache import hash_corpus
+from elmo.pretrain.teacher import hash_corpus
 
 FORMAT, VERSION = "modern-elmo-run", 1
 # Settings that the tensors, positions and numbers of a checkpoint depend on, or that matter only at the start.

@@ -1,40 +1,51 @@
 """A training run in one process: batches -> updates, metrics, validations and checkpoints.
 
-launch.py opens runs; loop.py makes one update; here is what happens around the updates.
+launch.py opens runs; loop.py makes one update; here is what happens around the updates. A checkpoint is a model
+folder with what resuming needs in its `training/`; it is written to a temporary folder, synced and renamed.
 """
 
+import io
 import itertools
+import json
 import math
+import pickle
+import shutil
+import zipfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.folder import write_json
+from elmo.checkpoint.folder import check_content_hash, read_folder, write_folder, write_json
 from elmo.checkpoint.source import BEST_FILE, CHECKPOINTS, checkpoint_folder, list_checkpoints, read_best
+from elmo.checkpoint.weights import content_hash
 from elmo.config import SoftmaxConfig
 from elmo.corpus.prepared import PreparedCorpus
-from elmo.errors import ConfigError
-from elmo.files.durable import holding
+from elmo.errors import CheckpointError, ConfigError
+from elmo.files.durable import holding, remove
 from elmo.inference.scoring import Evaluation, evaluate_text
 from elmo.model import Elmo
-from elmo.nn.bilm import BiLM
+from elmo.nn.bilm import BiLM, BiLMState
 from elmo.nn.build import build_bilm, to_tensors, weights_of
 from elmo.pretrain.distillation import build_distillation
-from elmo.pretrain.distributed import Processes
+from elmo.pretrain.distributed import Processes, own_rank
 from elmo.pretrain.loop import Objective, StepReport, TrainState, build_optimizer, is_averaging, train_step
 from elmo.pretrain.metrics import MetricsWriter, read_metrics
 from elmo.pretrain.objectives import AuxiliaryObjective, SentenceBatch
-from elmo.pretrain.saving import load_checkpoint, remove_old, save_checkpoint
 from elmo.pretrain.settings import TrainSettings
 from elmo.pretrain.stream import LMBatch, Position, WindowStream, read_ahead
 from elmo.text.vocabulary import Vocabulary, read_word_vectors
 
+TRAINING = "training"
+OPTIMIZER_FILE, AUXILIARY_FILE, PROGRESS_FILE = "optimizer.pt", "auxiliary.pt", "progress.json"
+_DAMAGED = (pickle.UnpicklingError, zipfile.BadZipFile)
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 FITTED_BATCHES = 48  # for the start of the linear maps of auxiliary objectives
 MEASURED = ("perplexity", "left_to_right_perplexity", "right_to_left_perplexity", "unknown_rate")
@@ -111,10 +122,7 @@ class Run:
             softmax.sparse_gradient = settings.updates_touched_rows
         auxiliary = nn.ModuleDict() if self._task is None else self._task.objectives.to(processes.device)
         objective = Objective(
-            bilm,
-            dropout=settings.dropout,
-            product_dtype=DTYPES[settings.precision],
-            auxiliary=auxiliary,
+            bilm, dropout=settings.dropout, product_dtype=DTYPES[settings.precision], auxiliary=auxiliary
         )
         if self._task is not None and not list_checkpoints(self.folder):
             drawn = (self._task.source.draw(number) for number in range(FITTED_BATCHES))
@@ -330,3 +338,138 @@ def _set_frequency_bias(bilm: BiLM, word_counts: Sequence[int]) -> None:
     with torch.no_grad():
         for softmax in bilm.softmaxes:
             softmax.bias.copy_(bias)
+
+
+def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
+    """Write the state of all processes; each calls this, the first one writes."""
+    rows = {
+        "position": {"block": list(state.position.block), "offset": list(state.position.offset)},
+        "bilm_state": [
+            tensor.cpu()
+            for side in (state.bilm_state.left_to_right, state.bilm_state.right_to_left)
+            for tensor in side.tensors
+        ],
+    }
+    gathered: list[Any] = [rows]
+    if dist.is_initialized():
+        gathered = [None] * dist.get_world_size()
+        dist.all_gather_object(gathered, rows)
+    folder = checkpoint_folder(run, state.num_updates)
+    if own_rank() == 0 and not folder.exists():
+        for unfinished in (run / CHECKPOINTS).glob(".update-*"):  # left by a killed process
+            remove(unfinished)
+        try:
+            write_folder(
+                model, folder, write_more=lambda temporary: _write_training(temporary / TRAINING, state, gathered)
+            )
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"{str(error).rstrip('.')}; the earlier checkpoints are complete, so fix this and resume with "
+                f"--resume {run}."
+            ) from error
+    if dist.is_initialized():
+        dist.barrier()
+    return folder
+
+
+def _write_training(folder: Path, state: TrainState, rows: list[Any]) -> None:
+    folder.mkdir()
+    _dump(state.optimizer.state_dict(), folder / OPTIMIZER_FILE)
+    if len(state.auxiliary):
+        _dump(state.auxiliary.state_dict(), folder / AUXILIARY_FILE)
+    for rank, part in enumerate(rows):
+        _dump(part, folder / f"rows-{rank}.pt")
+    progress = {"num_updates": state.num_updates, "num_words": state.num_words, "num_processes": len(rows)}
+    (folder / PROGRESS_FILE).write_text(json.dumps(progress))
+
+
+def _dump(value: Any, path: Path) -> None:
+    with path.open("wb") as file:
+        try:
+            torch.save(value, file)
+        except RuntimeError as error:
+            if isinstance(error.__context__, OSError):  # torch's own error hides that the disk is full
+                raise error.__context__ from None
+            raise
+
+
+def load_checkpoint(state: TrainState, folder: Path) -> None:
+    """Load a checkpoint into a new TrainState of the same settings.
+
+    The number of processes may be another one than when it was written: the rows are dealt again.
+    """
+    weights = read_model(folder).weights
+    training = folder / TRAINING
+    with _reading(training / PROGRESS_FILE):
+        recorded = json.loads((training / PROGRESS_FILE).read_bytes())
+        names = ("num_updates", "num_words", "num_processes")
+        num_updates, num_words, num_processes = (int(recorded[name]) for name in names)
+    parts = [_load(training / f"rows-{rank}.pt") for rank in range(num_processes)]
+    block = [number for part in parts for number in part["position"]["block"]]
+    offset = [number for part in parts for number in part["position"]["offset"]]
+    num_rows = len(state.position.block)
+    own = slice(num_rows * own_rank(), num_rows * (own_rank() + 1))
+    state.bilm.load_state_dict(to_tensors(weights))
+    if len(state.auxiliary):
+        try:
+            state.auxiliary.load_state_dict(_load(training / AUXILIARY_FILE))
+        except RuntimeError as error:
+            raise CheckpointError(
+                f"{training / AUXILIARY_FILE} does not fit the teacher, which is not the one the run was started "
+                "with; restore that one: with another teacher a run cannot resume exactly."
+            ) from error
+    # Options such as the learning rate come from the settings, not from the file.
+    fresh = state.optimizer.state_dict()
+    state.optimizer.load_state_dict({**fresh, "state": _load(training / OPTIMIZER_FILE)["state"]})
+    state.position = Position(tuple(block[own]), tuple(offset[own]))
+    joined = [torch.cat(tensors, dim=1) for tensors in zip(*(part["bilm_state"] for part in parts), strict=True)]
+    ahead, back = state.bilm_state.left_to_right, state.bilm_state.right_to_left
+    middle = len(ahead.tensors)
+    saved = BiLMState(type(ahead)(*joined[:middle]), type(back)(*joined[middle:]))
+    state.bilm_state = saved.rows(own).to(state.parameters[0].device)
+    state.num_updates, state.num_words = num_updates, num_words
+
+
+def remove_old(run: Path, *, keep: int, best: str | None) -> None:
+    """Delete all but the last `keep` checkpoints and the best one."""
+    for folder in list_checkpoints(run)[:-keep]:
+        if folder.name != best:
+            shutil.rmtree(folder)
+
+
+def read_model(folder: Path) -> Checkpoint:
+    """Return the model of a checkpoint; CheckpointError with what to do if it is damaged."""
+    try:
+        model = read_folder(folder)
+        check_content_hash(folder, content_hash(model.weights))
+    except CheckpointError as error:
+        raise _unusable(folder, f"cannot be used ({str(error).rstrip('.')})") from error
+    return model
+
+
+def _load(path: Path) -> Any:
+    with _reading(path):
+        content = io.BytesIO(path.read_bytes())
+        with zipfile.ZipFile(content) as archive:  # torch does not verify the checksums it writes
+            if (damaged := archive.testzip()) is not None:
+                raise ValueError(damaged)
+        content.seek(0)
+        return torch.load(content, map_location="cpu", weights_only=True)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Report what goes wrong with a file of a checkpoint."""
+    try:
+        yield
+    except OSError as error:
+        raise _unusable(path, f"could not be read ({error.strerror})") from error
+    except (ValueError, KeyError, TypeError, EOFError, RuntimeError, *_DAMAGED) as error:
+        raise _unusable(path, "is damaged") from error
+
+
+def _unusable(path: Path, reason: str) -> CheckpointError:
+    return CheckpointError(
+        f"{path} {reason}, so training cannot resume from there; delete that checkpoint to resume from the one "
+        "before it."
+    )

@@ -16,7 +16,7 @@ from elmo.nn.sentence_head import SentenceHead
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.objectives import AuxiliaryObjective, Regression, SentenceBatch, StaticTable
 from elmo.pretrain.stream import Ids
-from elmo.pretrain.teacher_cache import GROUP
+from elmo.pretrain.teacher import GROUP
 
 MARGIN = 0.8  # cosine above which a sentence and its contrast are pushed apart
 
