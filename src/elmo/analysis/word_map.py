@@ -16,7 +16,7 @@ import numpy as np
 from elmo.analysis.layers import Array, LayerKey, choose_layer, embed_occurrences, name_layer, normalize
 from elmo.analysis.occurrences import Occurrence, is_same_word, read_query
 from elmo.analysis.segmentation import Cohesion, measure_cohesion
-from elmo.analysis.senses import find_clusters, reduce, require_sklearn
+from elmo.analysis.senses import find_clusters, require_sklearn
 from elmo.analysis.style import COLOURS, GREY, MARKERS, SOFT_INK, check_output, drawing, place_labels
 from elmo.errors import InputError
 from elmo.language import translate
@@ -363,15 +363,19 @@ def _choose_contexts(points: Array, groups: Sequence[str], group: str, num_conte
 
 
 def _project(vectors: Array, projection: Projection, seed: int) -> Array:
-    reduced = reduce(vectors, 2 if projection == "pca" else 50)
-    if projection == "tsne" and reduced.any():
-        from sklearn.manifold import TSNE
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
 
+    scaled = normalize(vectors)
+    if np.allclose(scaled, scaled[0], atol=1e-6):
+        return np.zeros((len(vectors), 2), dtype=np.float32)
+    size = min(2 if projection == "pca" else 50, len(vectors) - 1, vectors.shape[1])
+    solver = "full" if len(vectors) < 500 else "randomized"
+    points = PCA(size, svd_solver=solver, random_state=0).fit_transform(scaled)
+    if projection == "tsne":
         perplexity = min(30.0, (len(vectors) - 1) / 3)
-        found = TSNE(perplexity=perplexity, init="random", random_state=seed).fit_transform(reduced)
-        return np.asarray(found, dtype=np.float32)
-    missing = 2 - min(2, reduced.shape[1])
-    return np.pad(reduced[:, :2], ((0, 0), (0, missing)))
+        points = TSNE(perplexity=perplexity, init="random", random_state=seed).fit_transform(points)
+    return np.pad(np.asarray(points, dtype=np.float32), ((0, 0), (0, 2 - points.shape[1])))
 
 
 def _shorten(text: str) -> str:

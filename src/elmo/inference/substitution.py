@@ -23,7 +23,8 @@ _BEAM = 48  # runs that are kept while a span of several tokens is filled
 # vectors and by the rows of the softmax; the power of its frequency by which its probability is divided; and what
 # a capital costs where there is none, or the reverse.
 _RELATEDNESS, _USAGE, _FREQUENCY, _OTHER_CASE = 20.0, 20.0, 1.25, 5.0
-_RUN_RELATEDNESS = 20.0  # the same of runs of tokens
+# The same of runs of tokens: in the beams; at the end, by static vectors and by the top layer in the sentence.
+_BEAM_RELATEDNESS, _RUN_RELATEDNESS, _RUN_USAGE, _RUN_FREQUENCY = 20.0, 10.0, 10.0, 0.5
 _SUFFIXES = {"iest": "y", "ings": "", "ing": "", "ier": "y", "ies": "y", "ied": "y", "ers": "", "est": "",
              "ed": "", "er": "", "es": "", "ly": "", "s": "", "e": ""}  # fmt: skip
 
@@ -101,7 +102,7 @@ def _compare_usage(softmaxes: Softmaxes, vocabulary: Vocabulary, word: str) -> n
     if number == unknown:
         return np.zeros(len(vocabulary))
     distinct = softmaxes[:1] if softmaxes[0] is softmaxes[1] else softmaxes
-    return np.mean([softmax.cosines(number) for softmax in distinct], axis=0, dtype=np.float64)
+    return np.stack([softmax.cosines(number) for softmax in distinct]).mean(axis=0, dtype=np.float64)
 
 
 def _stem(word: str) -> str:
@@ -160,8 +161,8 @@ def find_run_substitutes(
 
     Two beams fill the span, one from its left by the left-to-right direction and one from its right; the runs that
     either ends with are scored by both directions, like single words: the log probabilities of both less those of
-    the tokens by themselves. With a table of static vectors, the cosine of a run's mean vector to that of the word
-    counts as well. Scores are normalized over these runs.
+    the tokens by themselves. With a table of static vectors, the cosines of a run to the word count as well: those
+    of mean static vectors, and of the top layer in the sentence. Scores are normalized over these runs.
     """
     softmaxes, vocabulary = require_softmax(runtime.softmaxes, vocabulary)
     _check_top_k(top_k)
@@ -179,7 +180,7 @@ def find_run_substitutes(
             states = filler.states([run for _, run in beam], direction)
             # Half of a token's frequency is divided out here, because half of the score is considered.
             scores = softmaxes[direction].log_probabilities(states) - frequencies / 2
-            scores += _RUN_RELATEDNESS / (2 * len(here)) * related
+            scores += _BEAM_RELATEDNESS / (2 * len(here)) * related
             scores[:, excluded] = -np.inf
             scores += np.array([score for score, _ in beam])[:, None]
             rows, numbers = np.unravel_index(_find_best(scores.reshape(-1), width), scores.shape)
@@ -195,10 +196,13 @@ def find_run_substitutes(
     if not runs:
         return []
     filled = list(runs)
-    total = filler.score(filled, softmaxes) - frequencies[np.array(filled)].sum(axis=1)
-    if table is not None:
+    total, similarities = filler.score(filled, softmaxes)
+    if table is None:
+        total -= frequencies[np.array(filled)].sum(axis=1)
+    else:
         means = [table.mean([vocabulary.words[token] for token in run]) for run in filled]
-        total += _RUN_RELATEDNESS * (np.stack(means) @ table.mean(here)).astype(np.float64)
+        total -= _RUN_FREQUENCY * frequencies[np.array(filled)].sum(axis=1)
+        total += _RUN_RELATEDNESS * (np.stack(means) @ table.mean(here)) + _RUN_USAGE * similarities
     log_probabilities = _log_softmax(total)
     order = _find_best(log_probabilities, top_k)
     join = indexer.tokenization.join
@@ -229,18 +233,23 @@ class _Filler:
             return self._predict([[*self._before, *self._spell(run)] for run in runs])[0][:, -1]
         return self._predict([[*self._spell(run), *self._after] for run in runs])[1][:, 0]
 
-    def score(self, runs: Sequence[tuple[int, ...]], softmaxes: Softmaxes) -> npt.NDArray[np.float64]:
-        """Return the log probability (N,) of each run by both directions."""
-        states = self._predict([[*self._before, *self._spell(run), *self._after] for run in runs])
+    def score(
+        self, runs: Sequence[tuple[int, ...]], softmaxes: Softmaxes
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return each run's log probability (N,) by both directions, and its top-layer cosine to the word."""
+        spelled = [self._here, *map(self._spell, runs)]
+        states = self._predict([[*self._before, *run, *self._after] for run in spelled])
         first, last = len(self._before), len(self._before) + len(self._here)
         words = np.array(runs, dtype=np.int64)
         # The second direction predicts the begin of the sentence too, before the first token.
-        windows = (states[0][:, first:last], states[1][:, first + 1 : last + 1])
+        windows = (states[0][1:, first:last], states[1][1:, first + 1 : last + 1])
         total = np.zeros(len(runs))
         for softmax, window in zip(softmaxes, windows, strict=True):
             scores = softmax.score(window.reshape(-1, window.shape[2]), words.reshape(-1))
             total += scores.reshape(words.shape).sum(axis=1)
-        return total
+        tops = np.concatenate([states[0][:, first + 1 : last + 1], states[1][:, first:last]], axis=2).mean(axis=1)
+        tops /= np.maximum(np.linalg.norm(tops, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        return total, (tops[1:] @ tops[0]).astype(np.float64)
 
     def _spell(self, run: Sequence[int]) -> list[str]:
         return [self._vocabulary.words[number] for number in run]

@@ -81,11 +81,6 @@ def own_rank() -> int:
     return dist.get_rank() if dist.is_initialized() else 0
 
 
-def count_processes() -> int:
-    """Return how many processes train together."""
-    return dist.get_world_size() if dist.is_initialized() else 1
-
-
 def combine_sparse(parameters: Iterable[nn.Parameter], *, averages: bool) -> None:
     """Sum the rows of sparse gradients that occur several times and, if `averages`, average over processes.
 

@@ -249,7 +249,7 @@ def senses(
 
 
 def _describe_senses(result: "WordSenses", *, detected: bool) -> Iterator[str]:
-    from elmo.analysis.senses import FEWEST_OCCURRENCES
+    from elmo.analysis.senses import FEWEST_OCCURRENCES, LEAST_SILHOUETTE
 
     num_clustered = len(result.occurrences)
     yield translate(f"{result.word}: {len(result.senses)} sense(s) in {result.num_found:,} occurrences.")
@@ -259,10 +259,9 @@ def _describe_senses(result: "WordSenses", *, detected: bool) -> Iterator[str]:
         yield translate(f"These are too few to tell senses apart; at least {FEWEST_OCCURRENCES} are needed.")
     elif detected and len(result.senses) == 1:
         yield translate("They do not clearly have more than one; --senses 2 splits them.")
-    elif result.silhouette is not None and result.expected_silhouette is not None:
+    elif detected and result.silhouette is not None:
         yield translate(
-            f"Silhouette {result.silhouette:.3f}; a single cluster cut in the same way has "
-            f"{result.expected_silhouette:.3f}."
+            f"Silhouette {result.silhouette:.3f}; {LEAST_SILHOUETTE} is needed for more than one sense."
         )
     for number, sense in enumerate(result.senses, start=1):
         yield ""

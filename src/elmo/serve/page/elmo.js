@@ -930,6 +930,18 @@ class Softmax {
   }
 }
 
+/** The sum of the top layer, both directions, over a span. */
+function sumOfSpan(left, right, start, end) {
+  const dim = left[0].length, sum = new Float32Array(2 * dim);
+  for (let place = start; place < end; place++) {
+    for (let i = 0; i < dim; i++) {
+      sum[i] += left[place + 1][i];
+      sum[dim + i] += right[place][i];
+    }
+  }
+  return sum;
+}
+
 /** The cosine of all words to one by the rows of the softmaxes; 0 for an unknown word. */
 function compareUsage([left, right], vocabulary, word) {
   const id = vocabulary.id(word);
@@ -965,7 +977,8 @@ function findBest(scores, number) {
 
 const BEAM = 48; // runs of characters that are kept while a span is filled
 // Of substitutes, as in elmo/inference/substitution.py.
-const RELATEDNESS = 20, USAGE = 20, RUN_RELATEDNESS = 20, OTHER_CASE = 5;
+const RELATEDNESS = 20, USAGE = 20, OTHER_CASE = 5;
+const BEAM_RELATEDNESS = 20, RUN_RELATEDNESS = 10, RUN_USAGE = 10, RUN_FREQUENCY = 0.5;
 const SUFFIXES = {
   iest: "y", ings: "", ing: "", ier: "y", ies: "y", ied: "y", ers: "", est: "", ed: "", er: "", es: "", ly: "", s: "", e: "",
 };
@@ -1253,7 +1266,7 @@ export class Elmo {
     const vocabulary = this.#vocabulary, frequencies = vocabulary.logFrequencies, here = tokens.slice(start, end);
     const [before, after] = [tokens.slice(0, start), tokens.slice(end)], excluded = this.#excluded(here, punctuation);
     const spell = (run) => run.map((id) => vocabulary.words[id]), width = Math.max(BEAM, topK + 1), runs = new Map();
-    const related = table?.relate(vocabulary, here), share = RUN_RELATEDNESS / (2 * here.length);
+    const related = table?.relate(vocabulary, here), share = BEAM_RELATEDNESS / (2 * here.length);
     const costs = frequencies.map((frequency, id) => frequency / 2 - (related ? share * related[id] : 0));
     for (const side of [0, 1]) {
       let beam = [{ score: 0, run: [] }];
@@ -1275,15 +1288,19 @@ export class Elmo {
       for (const { run } of beam) runs.set(run.join(), run);
     }
     if (!sameWord) runs.delete(here.map((token) => vocabulary.id(token)).join());
-    const filled = [...runs.values()], tops = this.#forward(filled.map((run) => [...before, ...spell(run), ...after]), "top");
+    const filled = [...runs.values()], rows = [here, ...filled.map(spell)].map((run) => [...before, ...run, ...after]);
+    const tops = this.#forward(rows, "top");
+    const vectors = tops.map((top) => normalize(sumOfSpan(this.#states(top, tokens.length, 0), this.#states(top, tokens.length, 1), start, end)));
     const scores = Float64Array.from(filled, (run, number) => {
       let total = 0;
       for (const side of [0, 1]) {
-        const states = this.#states(tops[number], tokens.length, side).slice(start + side, end + side);
+        const states = this.#states(tops[number + 1], tokens.length, side).slice(start + side, end + side);
         for (const value of scoreStates(softmaxes[side], states, run)) total += value;
       }
-      if (table) total += RUN_RELATEDNESS * dot(table.mean(spell(run)), table.mean(here));
-      return total - run.reduce((sum, id) => sum + frequencies[id], 0);
+      const frequency = run.reduce((sum, id) => sum + frequencies[id], 0);
+      if (!table) return total - frequency;
+      total += RUN_RELATEDNESS * dot(table.mean(spell(run)), table.mean(here)) + RUN_USAGE * dot(vectors[number + 1], vectors[0]);
+      return total - RUN_FREQUENCY * frequency;
     });
     const total = logSum(scores);
     return findBest(scores, topK).map((number) => ({ word: this.#tokenization.join(spell(filled[number])), logProbability: scores[number] - total }));
