@@ -102,7 +102,10 @@ def _compare_usage(softmaxes: Softmaxes, vocabulary: Vocabulary, word: str) -> n
     if number == unknown:
         return np.zeros(len(vocabulary))
     distinct = softmaxes[:1] if softmaxes[0] is softmaxes[1] else softmaxes
-    return np.stack([softmax.cosines(number) for softmax in distinct]).mean(axis=0, dtype=np.float64)
+    cosines: npt.NDArray[np.float64] = np.stack([softmax.cosines(number) for softmax in distinct]).mean(
+        axis=0, dtype=np.float64
+    )
+    return cosines
 
 
 def _stem(word: str) -> str:
