@@ -132,7 +132,7 @@ def test_substitutes_of_a_word_are_runs_of_as_many_characters(model):
     assert every - others == {"苹果"}
 
 
-def test_the_beam_finds_one_of_the_best_runs(model, monkeypatch):
+def test_the_beam_finds_runs_of_the_best_tenth(model, monkeypatch):
     """With a beam as wide as the vocabulary squared the search is exhaustive."""
     from elmo.inference import substitution
 
@@ -140,7 +140,8 @@ def test_the_beam_finds_one_of_the_best_runs(model, monkeypatch):
     monkeypatch.setattr(substitution, "_BEAM", 4000)
     every = [found.word for found in model.substitutes("我的[苹果]手机", top_k=800)]
     assert len(every) > 600
-    assert {every.index(found.word) < 20 for found in by_beam} == {True}
+    # The beams do not know the top layer, which counts at the end.
+    assert {every.index(found.word) < len(every) / 10 for found in by_beam} == {True}
 
 
 def test_scores_are_those_of_the_units(model):

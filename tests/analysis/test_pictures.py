@@ -92,7 +92,7 @@ def test_a_map_keeps_senses_apart_and_names_them_by_their_words(tmp_path, projec
 
 
 def test_a_map_of_one_cluster_says_so(tmp_path):
-    vectors = np.random.default_rng(0).standard_normal((12, 8)).astype(np.float32)
+    vectors = np.random.default_rng(0).standard_normal((12, 100)).astype(np.float32)
     found = map_occurrences("play", make_occurrences(12), vectors)
     draw_occurrence_map(found, tmp_path / "map.svg", num_contexts=0)
     drawn = (tmp_path / "map.svg").read_text()

@@ -34,7 +34,7 @@ def test_the_command_draws_both_curves_with_their_names(run, tmp_path, capsys):
     drawn = (tmp_path / "curves.svg").read_text()
     for label in ("left to right", "right to left", "Training loss, sampled softmax", "full softmax"):
         assert label in drawn
-    assert "curves.svg: the training run in" in capsys.readouterr().out
+    assert "curves.svg" in capsys.readouterr().out
     assert main(["plot", "training", str(run), "-o", str(tmp_path / "curves.svg"), "--json"]) == 0
     lines = (run / "metrics.jsonl").read_text().splitlines()
     assert json.loads(capsys.readouterr().out) == [json.loads(line) for line in lines]
