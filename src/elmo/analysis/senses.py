@@ -24,8 +24,8 @@ MOST_SENSES = 8
 _ENOUGH_POINTS = 2000  # for the tree; further points join the nearest cluster
 _MOST_CUTS = 20  # clusters of the tree, small ones included
 _LEAST_SHARE = 0.1  # of a cluster
-# Of several senses: 38 of the 44 words with two meanings in benchmarks/ reach it.
-LEAST_SILHOUETTE = 0.24
+# Of several senses in few occurrences; with more, vectors without clusters have a lower one.
+_LEAST_SILHOUETTE, _FEW = 0.24, 20
 _RANDOM_CUTS = 10
 _ASKED_FOR_SUBSTITUTES = 5  # typical occurrences of a sense
 _SUBSTITUTES_EACH = 100
@@ -244,11 +244,16 @@ def find_clusters(vectors: Array, *, num_clusters: int | None = None, seed: int 
         return Clusters(one, None, centred)
     sample = points[np.sort(np.random.default_rng(seed).permutation(len(points))[:_ENOUGH_POINTS])]
     numbers, silhouette = _cluster(sample, num_clusters)
-    if num_clusters is None and silhouette < LEAST_SILHOUETTE:
+    if num_clusters is None and silhouette < least_silhouette(len(sample)):
         return Clusters(one, None, centred)
     if len(sample) < len(points):
         numbers = _join_nearest(points, sample, numbers)
     return Clusters(_number_by_size(numbers[place.reshape(-1)]), silhouette, centred)
+
+
+def least_silhouette(num_occurrences: int) -> float:
+    """Return the silhouette from which clusters count as senses."""
+    return float(_LEAST_SILHOUETTE * min(1.0, math.sqrt(_FEW / num_occurrences)))
 
 
 def _cluster(points: Array, num_clusters: int | None) -> tuple[npt.NDArray[np.int64], float]:

@@ -249,7 +249,7 @@ def senses(
 
 
 def _describe_senses(result: "WordSenses", *, detected: bool) -> Iterator[str]:
-    from elmo.analysis.senses import FEWEST_OCCURRENCES, LEAST_SILHOUETTE
+    from elmo.analysis.senses import FEWEST_OCCURRENCES, least_silhouette
 
     num_clustered = len(result.occurrences)
     yield translate(f"{result.word}: {len(result.senses)} sense(s) in {result.num_found:,} occurrences.")
@@ -260,9 +260,8 @@ def _describe_senses(result: "WordSenses", *, detected: bool) -> Iterator[str]:
     elif detected and len(result.senses) == 1:
         yield translate("They do not clearly have more than one; --senses 2 splits them.")
     elif detected and result.silhouette is not None:
-        yield translate(
-            f"Silhouette {result.silhouette:.3f}; {LEAST_SILHOUETTE} is needed for more than one sense."
-        )
+        least = least_silhouette(num_clustered)
+        yield translate(f"Silhouette {result.silhouette:.3f}; {least:.3f} is needed for more than one sense.")
     for number, sense in enumerate(result.senses, start=1):
         yield ""
         share = sense.num_occurrences / num_clustered
