@@ -2,10 +2,12 @@
 
     python recipes/en-small/sentences.py CORPUS OUTPUT --groups 100000 --tasks DATA/tasks
 
-CORPUS is a prepared corpus. A group holds neighbouring sentences or clauses of a text, or a sentence with a
-contrast: the noun phrases around its verb exchanged, or a negation inserted or removed. With --tasks, raw text of
-the training parts of sets whose licence allows it (SNLI, SQuAD, UD English EWT, WNUT 2017, SemEval-2010 task 8) is
-added. No labels are read. The output is for `elmo prepare --split lines --split-on-spaces`.
+CORPUS is a prepared corpus. A group holds neighbouring sentences or clauses of a text; or a sentence with a
+contrast: the noun phrases around its verb exchanged, or a negation inserted or removed; or a sentence with
+variants, in which words are replaced by related ones of the static vectors. With --tasks, raw text of the
+training parts of sets whose licence allows it (SNLI, SQuAD, UD English EWT, WNUT 2017, SemEval-2010 task 8) is
+added, with --variants groups of variants per sentence. No labels are read. The output is for `elmo prepare
+--split lines --split-on-spaces`.
 """
 
 import argparse
@@ -18,9 +20,12 @@ from pathlib import Path
 
 import numpy as np
 
+import elmo
 from elmo import Elmo
+from elmo.checkpoint.open import open_checkpoint
 from elmo.corpus.prepared import BOS_ID, PreparedCorpus
 
+EMBEDDED = Path(elmo.__file__).parent / "models" / "en-small"
 GROUP = 4
 SHORTEST, LONGEST = 4, 22  # words
 AUXILIARIES = {
@@ -38,12 +43,14 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("--groups", type=int, default=100_000)
     parser.add_argument("--tasks", type=Path)
+    parser.add_argument("--variants", type=int, default=2)
     parser.add_argument("--seed", type=int, default=31)
     options = parser.parse_args()
     rng = random.Random(options.seed)
-    groups = list(from_corpus(PreparedCorpus.open(options.corpus), options.groups, rng))
+    related = Related()
+    groups = list(from_corpus(PreparedCorpus.open(options.corpus), options.groups, rng, related))
     if options.tasks is not None:
-        groups += from_tasks(options.tasks, rng)
+        groups += from_tasks(options.tasks, rng, related, options.variants)
     rng.shuffle(groups)
     with options.output.open("w", encoding="utf-8") as file:
         for group in groups:
@@ -51,8 +58,43 @@ def main() -> None:
     print(f"{len(groups):,} groups, {sum(len(words) for group in groups for words in group):,} words")
 
 
-def from_corpus(corpus: PreparedCorpus, num_groups: int, rng: random.Random) -> Iterator[list[list[str]]]:
-    """Yield groups of neighbouring sentences and clauses, every fourth one of contrasts."""
+class Related:
+    """Related words of the same form, by the static vectors of the packaged model."""
+
+    def __init__(self, num_words: int = 20_000, num_related: int = 12) -> None:
+        layer = open_checkpoint(EMBEDDED).context
+        assert layer is not None
+        vectors = layer.arrays["vectors"][:num_words].astype(np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        self._words, self._others = layer.words[:num_words], {}
+        endings = np.array([_ending(word) for word in self._words])
+        for start in range(0, num_words, 1000):
+            cosines = vectors[start : start + 1000] @ vectors.T
+            cosines[endings[start : start + 1000, None] != endings] = -1
+            nearest = np.argpartition(-cosines, num_related + 1)[:, : num_related + 1]
+            for row, others in enumerate(nearest.tolist(), start=start):
+                self._others[self._words[row]] = [self._words[other] for other in others if other != row]
+
+    def vary(self, words: list[str], num_changes: int, rng: random.Random) -> list[str]:
+        """Replace some content words by related ones, and sometimes leave one out."""
+        places = [place for place, word in enumerate(words) if _is_content(word) and word.lower() in self._others]
+        varied = list(words)
+        for place in rng.sample(places, min(num_changes, len(places))):
+            other = rng.choice(self._others[words[place].lower()])
+            varied[place] = other.capitalize() if words[place][0].isupper() else other
+        if places and len(words) > SHORTEST + 1 and rng.random() < 0.2:
+            del varied[rng.choice(places)]
+        return varied
+
+
+def _ending(word: str) -> str:
+    return next((ending for ending in ("ing", "ed", "ly", "s") if word.endswith(ending)), "")
+
+
+def from_corpus(
+    corpus: PreparedCorpus, num_groups: int, rng: random.Random, related: Related
+) -> Iterator[list[list[str]]]:
+    """Yield groups of neighbouring sentences and clauses; a quarter has contrasts and a quarter variants."""
     blocks = corpus.blocks()
     produced = 0
     while produced < num_groups:
@@ -65,14 +107,23 @@ def from_corpus(corpus: PreparedCorpus, num_groups: int, rng: random.Random) -> 
             spans = itertools.pairwise(chosen)
             sentences = [corpus.words(ids[mark + 1 : end]) for mark, end in spans]
             pieces = [piece for sentence in sentences for piece in shorten(sentence, rng)]
-            group = complete(pieces[:GROUP], rng, contrasts=0.25)
+            short = [piece for piece in pieces if len(piece) <= LONGEST - 8]
+            if short and rng.random() < 0.25:
+                group = with_variants(short[0], related, rng)
+            else:
+                group = complete(pieces[:GROUP], rng, contrasts=0.33)
             if group is not None:
                 produced += 1
                 yield group
 
 
-def from_tasks(folder: Path, rng: random.Random) -> list[list[list[str]]]:
-    """Return groups of captions, questions and sentences of the training parts of the tasks."""
+def with_variants(words: list[str], related: Related, rng: random.Random) -> list[list[str]]:
+    """Return a sentence with variants, each with more changes than the one before."""
+    return [words, *(related.vary(words, changes, rng) for changes in (1, 2, 4))]
+
+
+def from_tasks(folder: Path, rng: random.Random, related: Related, num_variants: int) -> list[list[list[str]]]:
+    """Return groups of captions, questions and sentences of the training parts of the tasks, and of variants."""
     tokenize = Elmo.from_pretrained().tokenize
     texts: list[list[str]] = []
     captions: dict[str, list[str]] = {}
@@ -99,6 +150,8 @@ def from_tasks(folder: Path, rng: random.Random) -> list[list[list[str]]]:
             group = complete([words[:LONGEST] for words in tokenized[start : start + GROUP]], rng, contrasts=0.5)
             if group is not None:
                 groups.append(group)
+        for words in tokenized:
+            groups += [with_variants(words[:LONGEST], related, rng) for _ in range(num_variants)]
     return groups
 
 

@@ -115,7 +115,10 @@ def test_the_vocabulary_is_written_without_its_special_words(model_folders, tmp_
     ("arguments", "message"),
     [
         (["word2vec", "MODEL", "out"], "This model has no vocabulary; give a list of words"),
-        (["word2vec", "MODEL", "out", "--words", "phrases"], "phrases, line 2: 'New York' has white space"),
+        (
+            ["word2vec", "MODEL", "out", "--words", "phrases"],
+            "phrases, line 2, is 'New York'; give one word per line",
+        ),
         (["word2vec", "MODEL", "out", "--words", "nothing"], "There are no words to write"),
         (["word2vec", "MODEL", "there"], "there exists already; give another name, or --force"),
         (["onnx", "MODEL", "no/folder/x.onnx"], "There is no folder"),
