@@ -1,15 +1,15 @@
 """A plugin of pytest that lets tests see a system like Windows: pytest -p tests.other_system.
 
 Modules of tests import an os, a signal and a sys without what Windows lacks, and no resource; other libraries are
-not deceived. Only tests of files that name something missing are kept: they must be skipped or do without it.
+not deceived. Only tests that name something missing are run: they must be skipped or do without it.
 """
 
 import builtins
 import importlib
+import inspect
 import re
 import types
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +22,7 @@ MISSING_NAMES = {
     "sys": set(),
 }
 CHANGED = {("sys", "platform"): "win32"}
-_NAMED = re.compile(r"\b(os\.(fork|mkfifo|killpg)|resource\.|import resource|SIGKILL|needs\()|/proc/")
+_NAMED = re.compile(r"\b(os\.(fork|mkfifo|killpg)|resource\.|import resource|SIGKILL)|/proc/")
 _import = builtins.__import__
 
 
@@ -78,8 +78,13 @@ builtins.__import__ = _import_for_tests
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of files that name something missing."""
-    sources = {item.path: item.path.read_text(encoding="utf-8") for item in items}
-    kept = {path for path, source in sources.items() if _NAMED.search(source)} - {Path(__file__)}
+    """Keep the tests that name something missing, or say that they need it."""
     if not config.option.collectonly:
-        items[:] = [item for item in items if item.path in kept]
+        items[:] = [item for item in items if item.get_closest_marker("needs") or _names_missing(item)]
+
+
+def _names_missing(item: pytest.Item) -> bool:
+    function = getattr(item, "function", None)
+    if function is None or item.path.name == "test_systems.py":  # which runs this plugin
+        return False
+    return _NAMED.search(inspect.getsource(function)) is not None
