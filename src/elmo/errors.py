@@ -81,7 +81,7 @@ _FOREIGN_ATTRIBUTES = {
 
 
 def describe_attribute(owner: str, name: str) -> str:
-    """Return the message for an attribute that is not there; for a name of another library, what to use here."""
+    """Return the message for a missing attribute; for a name of another library, name ours."""
     hint = f"; use {_FOREIGN_ATTRIBUTES[name]}" if name in _FOREIGN_ATTRIBUTES else ""
     return f"{owner!r} object has no attribute {name!r}{hint}."
 

@@ -90,7 +90,7 @@ class StaticTable:
         return normalize(self._encode_words(words) - self.arrays["word_mean"])
 
     def find_rows(self, words: Iterable[str]) -> npt.NDArray[np.int64]:
-        """Return the row of each word in the table, -1 for a word that is not there."""
+        """Return the row of each word in the table, -1 for a word outside it."""
         find = self._keys.get
         if self.config.lowercase:
             return np.array([find(word.lower(), NO_ROW) for word in words], dtype=np.int64)

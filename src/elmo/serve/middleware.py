@@ -173,7 +173,7 @@ def is_known_host(host: str | None, known: frozenset[str]) -> bool:
 
 
 def _check_json(body: bytes) -> None:
-    """Refuse a body that is not JSON, or has NaN or half a character, which Python's own reader takes."""
+    """Refuse a body that is not strict JSON: NaN and lone surrogates are errors."""
     try:
         from_json(body or b"null", allow_inf_nan=False)
     except ValueError as error:
