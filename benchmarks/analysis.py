@@ -83,9 +83,7 @@ def run(command: str, model: str, folder: Path) -> str:
     program = {"elmo": [sys.executable, "-m", "elmo"], "python": [sys.executable]}[words[0]]
     started = time.perf_counter()
     print(f"$ {command}", flush=True)
-    ended = subprocess.run(
-        [*program, *words[1:]], cwd=folder, stdout=subprocess.PIPE, encoding="utf-8", check=True
-    )
+    ended = subprocess.run([*program, *words[1:]], cwd=folder, stdout=subprocess.PIPE, encoding="utf-8", check=True)
     print(f"{time.perf_counter() - started:.1f} s\n{ended.stdout}", flush=True)
     lines = [line for line in ended.stdout.replace(model, PLACEHOLDER).splitlines() if not line.startswith("{")]
     return "".join(f"{line}\n" for line in lines)

@@ -76,9 +76,7 @@ PACKAGES = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--workdir", type=Path, help="keeps the environments for the next run")
-    parser.add_argument(
-        "--only", nargs="*", help="names of packages", default=[package.name for package in PACKAGES]
-    )
+    parser.add_argument("--only", nargs="*", help="names of packages", default=[package.name for package in PACKAGES])
     arguments = parser.parse_args()
     packages = [package for package in PACKAGES if package.name in arguments.only]
     with tempfile.TemporaryDirectory() as temporary:
@@ -130,9 +128,7 @@ def start(python: str, package: Package, table: str) -> tuple[float, float]:
 
 def describe(package: Package, python: str, runs: list[tuple[float, float]]) -> dict[str, object]:
     code = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    packages = Path(
-        subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
-    )
+    packages = Path(subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip())
     ours = ("pip", "setuptools", "_distutils_hack")  # a new environment has these
     files = [
         path

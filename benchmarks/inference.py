@@ -278,8 +278,7 @@ def summarize(results: Results) -> dict[str, Any]:
                 way: {other: round(value, 2) for other, value in results.ratios(name, way).items()} for way in WAYS
             },
             "rates": {
-                way: [round(results.num_words[way] / seconds, 1) for seconds in measured.seconds[way]]
-                for way in WAYS
+                way: [round(results.num_words[way] / seconds, 1) for seconds in measured.seconds[way]] for way in WAYS
             },
             "opening_seconds": round(measured.opening_seconds, 2),
             **({} if measured.hit_rate is None else {"hit_rate": round(measured.hit_rate, 3)}),

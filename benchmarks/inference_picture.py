@@ -24,9 +24,7 @@ PEERS = {
 }
 
 
-def draw(
-    path: Path, results: dict[str, Results], titles: dict[str, str], machine: Machine, before: str | None
-) -> None:
+def draw(path: Path, results: dict[str, Results], titles: dict[str, str], machine: Machine, before: str | None) -> None:
     """Draw the results of each size, the fastest in bulk on top; `before` is the other commit of ours."""
     facts = machine.describe()
     heights = [1.4 + 0.28 * len(found.programs) for found in results.values()]
@@ -49,9 +47,7 @@ def draw(
                         f"{label} ({found.milliseconds(name):,.1f} ms)"
                         for label, name in zip(labels, names, strict=True)
                     ]
-                bars = axes.barh(
-                    [_readable(name, before) for name in names], rates, color=list(map(_colour, names))
-                )
+                bars = axes.barh([_readable(name, before) for name in names], rates, color=list(map(_colour, names)))
                 axes.bar_label(bars, labels, padding=4, fontsize=9)
                 axes.set_xlim(0, room * max(rates))
                 axes.margins(y=0.02)

@@ -85,9 +85,7 @@ def read_sentences(path: Path | None) -> list[str]:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
         return list(itertools.islice(itertools.cycle(lines), NUM_SENTENCES))
     draw = random.Random(0)
-    words = [
-        "".join(draw.choices(LETTERS, range(26, 0, -1), k=1 + rank.bit_length() // 2)) for rank in range(20_000)
-    ]
+    words = ["".join(draw.choices(LETTERS, range(26, 0, -1), k=1 + rank.bit_length() // 2)) for rank in range(20_000)]
     weights = [1 / (rank + 1) for rank in range(len(words))]
     lengths = [max(1, min(60, round(draw.lognormvariate(2.8, 0.6)))) for _ in range(NUM_SENTENCES)]
     return [" ".join(draw.choices(words, weights, k=length)) for length in lengths]

@@ -34,9 +34,7 @@ def main() -> None:
         precisions = [sum(hits[: place + 1]) / (place + 1) for place, hit in enumerate(hits) if hit]
         totals = [
             total + value
-            for total, value in zip(
-                totals, (hits[0], sum(hits[:3]) / 3, sum(precisions) / len(accepted)), strict=True
-            )
+            for total, value in zip(totals, (hits[0], sum(hits[:3]) / 3, sum(precisions) / len(accepted)), strict=True)
         ]
         marked = [f"*{word}" if hit else word for word, hit in zip(best, hits, strict=True)]
         print(f"{sentence}  {', '.join(marked[:6])}")

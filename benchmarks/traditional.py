@@ -29,9 +29,9 @@ def main() -> None:
     pairs = [(one, convert(one)) for one in sentences]
     pairs = [(one, other) for one, other in pairs if one != other and len(model.tokenize(one)) >= 10]
     step = max(1, len(pairs) // given.num_sentences)
-    pairs = [
-        (one, other) for one, other in pairs[::step] if len(model.tokenize(one)) == len(model.tokenize(other))
-    ][: given.num_sentences]
+    pairs = [(one, other) for one, other in pairs[::step] if len(model.tokenize(one)) == len(model.tokenize(other))][
+        : given.num_sentences
+    ]
     simplified, traditional = ([pair[side] for pair in pairs] for side in (0, 1))
     results = {"num_sentences": len(pairs)}
     for layers in ("average", "top", *(["meaning"] if model.context else [])):

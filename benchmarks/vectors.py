@@ -174,9 +174,7 @@ def workers(given: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
     for repeat in range(given.repeats):
         for name in list(forms) if repeat % 2 else list(forms)[::-1]:
             shutil.rmtree(folders[name], ignore_errors=True)
-            seconds[name].append(
-                timed(command(given, slices, folders[name], "--threads", str(THREADS), *forms[name]))
-            )
+            seconds[name].append(timed(command(given, slices, folders[name], "--threads", str(THREADS), *forms[name])))
     same = len({json.dumps(checksums(folder)) for folder in folders.values()}) == 1
     for folder in folders.values():
         shutil.rmtree(folder)

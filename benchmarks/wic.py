@@ -18,9 +18,7 @@ from elmo import Elmo
 def read_pairs(folder: Path, part: str, language: str) -> tuple[list[dict[str, str]], np.ndarray]:
     """Return the pairs of a part, and whether the word means the same in each."""
     pairs = json.loads((folder / f"{part}.{language}.data").read_text(encoding="utf-8"))
-    gold = {
-        each["id"]: each["tag"] == "T" for each in json.loads((folder / f"{part}.{language}.gold").read_text())
-    }
+    gold = {each["id"]: each["tag"] == "T" for each in json.loads((folder / f"{part}.{language}.gold").read_text())}
     return pairs, np.array([gold[pair["id"]] for pair in pairs])
 
 
@@ -46,9 +44,7 @@ def main() -> None:
     parser.add_argument("--language", default="zh-zh")
     given = parser.parse_args()
     model = Elmo.from_pretrained(given.model)
-    (dev, dev_gold), (test, test_gold) = (
-        read_pairs(given.folder, part, given.language) for part in ("dev", "test")
-    )
+    (dev, dev_gold), (test, test_gold) = (read_pairs(given.folder, part, given.language) for part in ("dev", "test"))
     results = {}
     print("| vectors | dev | test |\n|---|---:|---:|")
     for layers in ("top", "average", *(["meaning"] if model.context else [])):

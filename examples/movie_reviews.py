@@ -90,9 +90,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         options = tasks.TaskOptions(precision="auto")
         output = Path(folder) / "reviews"
-        result = tasks.train(
-            train, test=test, kind="sentiment", model=arguments.model, options=options, output=output
-        )
+        result = tasks.train(train, test=test, kind="sentiment", model=arguments.model, options=options, output=output)
         print(f"elmo.tasks ({result.settings['network']['kind']}): {result.test['accuracy']:.1f}")
         (prediction,) = result.load().predict([arguments.say])
     print(f"{arguments.say!r} is {prediction.label}")

@@ -253,9 +253,7 @@ def test_a_model_without_one_says_so(tiny_model):
         lambda: tiny_model.context_vectors("the bank"),
         lambda: tiny_model.encode("the bank", pooling="weighted"),
     ):
-        with pytest.raises(
-            InputError, match="this model has no context layer; add one with elmo fuse|This model has"
-        ):
+        with pytest.raises(InputError, match="this model has no context layer; add one with elmo fuse|This model has"):
             ask()
     assert tiny_model.context is None and tiny_model.meaning_layers == "average"
 

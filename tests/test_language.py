@@ -63,9 +63,7 @@ def test_every_mistake_that_a_command_reports_is_translated():
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("InputError", "say", "translate"):
                 values = [value for value in node.args if isinstance(value, ast.Constant | ast.JoinedStr)]
                 texts = ("".join(_to_template(value)) for value in values)
-                missing |= {
-                    text for text in texts if re.search("[a-z]", text.replace("{}", ""))
-                } - CATALOGUE.keys()
+                missing |= {text for text in texts if re.search("[a-z]", text.replace("{}", ""))} - CATALOGUE.keys()
     assert not sorted(missing)
 
 

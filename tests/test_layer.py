@@ -185,9 +185,7 @@ def test_mix_weights_are_where_learning_starts(own_model):
 def test_mixes_that_do_not_learn_stay_as_given(own_model):
     layer = still(own_model, mix_weights=(-100.0, -100.0, 100.0), learn_mixes=False)
     assert not any(parameter.requires_grad for parameter in layer.parameters())
-    np.testing.assert_allclose(
-        layer(SENTENCES).mixes[0][0], own_model.embed(SENTENCES, layers="top")[0], atol=1e-6
-    )
+    np.testing.assert_allclose(layer(SENTENCES).mixes[0][0], own_model.embed(SENTENCES, layers="top")[0], atol=1e-6)
     tuned = still(own_model, tune_bilm=True, mix_weights=[1.0, 2.0, 3.0], learn_mixes=False)
     train_step(tuned)
     assert tuned.mixes[0].weights.tolist() == [1.0, 2.0, 3.0]

@@ -151,9 +151,7 @@ def test_distributed_training_keeps_the_mixes_trainable(own_model, one_process_g
     for name, tensor in task.elmo.mixes.state_dict().items():
         assert not torch.equal(tensor, before[name]), name
     changed = [
-        name
-        for name, tensor in weights_of(task.elmo.to_elmo()).items()
-        if not torch.equal(tensor, bilm_before[name])
+        name for name, tensor in weights_of(task.elmo.to_elmo()).items() if not torch.equal(tensor, bilm_before[name])
     ]
     assert bool(changed) == tune_bilm
     assert any("bilm" in key for key in wrapped.state_dict()) == tune_bilm

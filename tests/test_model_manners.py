@@ -148,9 +148,7 @@ def test_most_similar_ranks_words_in_sentences_or_sentences(fused_model):
     banks = ["the [bank] of mud and reeds", "a loan to the [bank]", "the [bank] of money"]
     ranked = fused_model.most_similar("cash of the [bank] account", banks)
     assert [text for text, _ in ranked][-1] == banks[0]
-    assert ranked[0][1] == pytest.approx(
-        fused_model.similarity("cash of the [bank] account", ranked[0][0]), abs=1e-5
-    )
+    assert ranked[0][1] == pytest.approx(fused_model.similarity("cash of the [bank] account", ranked[0][0]), abs=1e-5)
     texts = ["the boat and the reeds", "a loan of cash"]
     assert fused_model.most_similar("the money account", texts, top_k=1)[0][0] == texts[1]
     assert fused_model.most_similar("the money account", []) == []

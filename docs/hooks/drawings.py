@@ -92,9 +92,7 @@ class Drawing:
 
 def draw_characters() -> Drawing:
     """Draw how the letters of "bank" become the vector x."""
-    drawing = Drawing(
-        760, 560, "The character CNN: ids of the letters, their embeddings, filters, maxima, highways"
-    )
+    drawing = Drawing(760, 560, "The character CNN: ids of the letters, their embeddings, filters, maxima, highways")
     ids = Utf8Alphabet().encode(["bank"])[0]
     letters = ["⟨w⟩", "b", "a", "n", "k", "⟨/w⟩", "·", "·", "…", "·"]
     left, step = 40, 48
@@ -112,12 +110,8 @@ def draw_characters() -> Drawing:
         for row in range(6):
             share = 0.15 + 0.8 * ((place * 37 + row * 53 + (place * row) % 7 * 11) % 97) / 97
             drawing.cell(left + place * step + 2, 130 + row * 14, 13, "c", share if place <= 5 else share * 0.25)
-            drawing.cell(
-                left + place * step + 15, 130 + row * 14, 13, "c", share * 0.6 if place <= 5 else share * 0.15
-            )
-            drawing.cell(
-                left + place * step + 28, 130 + row * 14, 13, "c", share * 0.8 if place <= 5 else share * 0.2
-            )
+            drawing.cell(left + place * step + 15, 130 + row * 14, 13, "c", share * 0.6 if place <= 5 else share * 0.15)
+            drawing.cell(left + place * step + 28, 130 + row * 14, 13, "c", share * 0.8 if place <= 5 else share * 0.2)
     drawing.text(540, 178, "C × 16", italic=True, anchor="start")
     drawing.text(605, 178, "a vector per letter", anchor="start", color="soft", size=14)
     filters = [(0, 1, "width 1"), (1, 2, "width 2"), (1, 3, "width 3"), (0, 7, "width 7")]
@@ -212,9 +206,7 @@ def draw_mix() -> Drawing:
         for half, color in enumerate((ahead, back)):
             drawing.box(110 + half * 122, y, 122, 38, color, radius=0)
             if number < 2:
-                drawing.text(
-                    171 + half * 122, y + 24, ("→ " if half == 0 else "← ") + symbol, italic=True, color=color
-                )
+                drawing.text(171 + half * 122, y + 24, ("→ " if half == 0 else "← ") + symbol, italic=True, color=color)
             else:
                 drawing.text(171 + half * 122, y + 24, "x", italic=True, color=color)
         drawing.text(382, y + 25, "×", size=18)

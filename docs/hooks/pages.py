@@ -24,9 +24,7 @@ CODE = re.compile(r"`[^`\n]+`")  # GitHub needs \| in the code of a table, the s
 _CHINESE = r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]"
 CHINESE_BREAK = re.compile(rf"(?<={_CHINESE})\n *(?={_CHINESE})")  # would be a space in the text
 # Pages say how to install from a clone; `published: true` in mkdocs.yml turns that into the command for a release.
-INSTALL = re.compile(
-    r"python -m pip install (?:-c constraints\.txt )?(?P<quote>'?)\.(?P<extras>\[[\w,]+\])?(?P=quote)"
-)
+INSTALL = re.compile(r"python -m pip install (?:-c constraints\.txt )?(?P<quote>'?)\.(?P<extras>\[[\w,]+\])?(?P=quote)")
 CHINESE_SECTION = "中文模型"
 OUTPUT_TITLES = {"en": "Output", "zh": "输出"}
 

@@ -229,15 +229,10 @@ def write_requests() -> str:
 
     names = vars(application)
     modules = [
-        value
-        for value in names.values()
-        if isinstance(value, ModuleType) and value.__name__.startswith("elmo.serve.")
+        value for value in names.values() if isinstance(value, ModuleType) and value.__name__.startswith("elmo.serve.")
     ]
     routers = [
-        value
-        for module in (*modules, application)
-        for value in vars(module).values()
-        if isinstance(value, APIRouter)
+        value for module in (*modules, application) for value in vars(module).values() if isinstance(value, APIRouter)
     ]
     app = FastAPI()
     for router in {id(router): router for router in routers}.values():
@@ -275,9 +270,7 @@ def _describe_schema(title: str, schema: Any, schemas: Any) -> Iterator[str]:
 
 def _describe_fields(schema: Any, *, with_defaults: bool) -> Iterator[str]:
     """Return a table of an object's fields; what is missing from a request has a default or is required."""
-    yield (
-        "| field | type | default | |\n|---|---|---|---|" if with_defaults else "| field | type | |\n|---|---|---|"
-    )
+    yield ("| field | type | default | |\n|---|---|---|---|" if with_defaults else "| field | type | |\n|---|---|---|")
     for name, field in schema["properties"].items():
         default = "required" if name in schema.get("required", ()) else _show(field.get("default"))
         cells = [f"`{name}`", _name_schema(field), *([default] if with_defaults else [])]

@@ -165,9 +165,7 @@ def shorten(sentence: list[str], rng: random.Random) -> list[list[str]]:
         return []
     if len(sentence) <= LONGEST and rng.random() < 0.8:
         return [sentence]
-    ends = [
-        number for number, word in enumerate(sentence) if word in {",", ";", ":", "and", "but", "that", "which"}
-    ]
+    ends = [number for number, word in enumerate(sentence) if word in {",", ";", ":", "and", "but", "that", "which"}]
     bounds = [-1, *ends, len(sentence)]
     clauses = [sentence[start + 1 : end] for start, end in itertools.pairwise(bounds)]
     clauses = [clause for clause in clauses if SHORTEST <= len(clause) <= LONGEST]

@@ -102,9 +102,7 @@ class TorchRuntime(Runtime):
         words = torch.from_numpy(self.encode_words(batch)).to(self.device)
         if self._carried is None:
             return self._run(words, batch, choice, num_read, self.bilm.zero_state(len(batch.order)))[0]
-        return self._carried.advance(
-            len(batch.order), lambda state: self._run(words, batch, choice, num_read, state)
-        )
+        return self._carried.advance(len(batch.order), lambda state: self._run(words, batch, choice, num_read, state))
 
     def _run(
         self, words: Tensor, batch: CharBatch, choice: LayerChoice, num_read: Ids, state: BiLMState

@@ -69,9 +69,7 @@ def fuse(
     opened = corpus if isinstance(corpus, PreparedCorpus) else PreparedCorpus.open(corpus)
     for name, value in (("dim", dim), ("counting_window", counting_window)):
         if vectors is not None and value is not None:
-            raise InputError(
-                f"{name} is {value}, but `vectors` are given, so none are computed; leave {name} out."
-            )
+            raise InputError(f"{name} is {value}, but `vectors` are given, so none are computed; leave {name} out.")
     if vectors is None:
         static = make_static_vectors(
             opened, num_words=num_words, dim=DIM if dim is None else dim,

@@ -62,9 +62,7 @@ class LayerMixes(nn.ModuleList):
         if mix_weights is not None and layers != "learned":
             raise ConfigError(f"mix_weights were given, but layers={layers!r} has no weights to mix by.")
         if mix_weights is not None and len(mix_weights) != num_layers:
-            raise ConfigError(
-                f"mix_weights has {len(mix_weights)} values, but this model has {num_layers} layers."
-            )
+            raise ConfigError(f"mix_weights has {len(mix_weights)} values, but this model has {num_layers} layers.")
         super().__init__(
             ScalarMix(num_mixed, layer_norm=layer_norm, weights=mix_weights, learned=learn_mixes)
             for _ in range(num_mixes)

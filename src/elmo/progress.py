@@ -102,9 +102,7 @@ class PeriodicLines:
 
 
 @contextmanager
-def progress_bar(
-    *, unit: str, num_bytes: int | None, prints: bool = False, shown: bool = True
-) -> Iterator[Advance]:
+def progress_bar(*, unit: str, num_bytes: int | None, prints: bool = False, shown: bool = True) -> Iterator[Advance]:
     """Show the progress of work that is measured by the bytes of its input; yield the function that reports it.
 
     `unit` is the plural name of the pieces; `prints` says that results go to stdout as they are computed.

@@ -23,8 +23,7 @@ def corpus(tmp_path):
 def test_senses_of_a_fused_model_go_by_meaning(fused_model, corpus):
     occurrences, _ = find_occurrences([str(corpus)], "bank")
     by_default, by_meaning, by_top = (
-        induce_senses(fused_model, "bank", occurrences, layer=layer, num_senses=2)
-        for layer in (None, "meaning", "top")
+        induce_senses(fused_model, "bank", occurrences, layer=layer, num_senses=2) for layer in (None, "meaning", "top")
     )
     assert by_default == by_meaning
     assert by_default.silhouette != by_top.silhouette
@@ -39,9 +38,7 @@ def test_a_map_of_a_fused_model_goes_by_meaning(fused_model, corpus):
     assert not np.allclose(by_default, by_top, atol=1e-3)
 
 
-@pytest.mark.parametrize(
-    "command", [["senses", "bank", "--senses", "2"], ["plot", "map", "bank", "-o", "map.svg"]]
-)
+@pytest.mark.parametrize("command", [["senses", "bank", "--senses", "2"], ["plot", "map", "bank", "-o", "map.svg"]])
 def test_the_commands_go_by_meaning(run: Run, fused_model, corpus, tmp_path, monkeypatch, command):  # noqa: F811
     monkeypatch.chdir(tmp_path)
     fused_model.save_pretrained("fused")
@@ -68,9 +65,7 @@ def test_the_probe_of_senses_has_a_row_by_meaning(fused_model, tiny_model):
     rows = {row.name: row.scores["senses"].mean for row in found.rows}
 
     def embed(sentences):
-        vectors = [
-            fused_model.embed_spans(each.words, [each.targets[0].span], layers="meaning") for each in sentences
-        ]
+        vectors = [fused_model.embed_spans(each.words, [each.targets[0].span], layers="meaning") for each in sentences]
         return normalize(np.concatenate(vectors)), np.array([each.targets[0].keys[0] for each in sentences])
 
     known, keys = embed(train)

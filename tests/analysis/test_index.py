@@ -121,9 +121,7 @@ def test_a_killed_build_continues_and_ends_as_an_uninterrupted_one(model, texts,
     assert resumed.manifest == whole.manifest
     assert not (folder / ".segment-0009.saving-1").exists()
     for word in ("bank", "play", "Number", "5"):
-        assert resumed.find_occurrences(word, max_occurrences=999) == whole.find_occurrences(
-            word, max_occurrences=999
-        )
+        assert resumed.find_occurrences(word, max_occurrences=999) == whole.find_occurrences(word, max_occurrences=999)
 
 
 def test_a_vectors_folder_is_read_and_not_embedded_again(model, texts, tmp_path, monkeypatch):
@@ -238,9 +236,7 @@ def test_without_faiss_the_extra_is_named(model, texts, tmp_path, monkeypatch):
 def test_a_hundred_thousand_vectors_are_searched_well_in_few_cells(tmp_path):
     draw = np.random.default_rng(0)
     centres = draw.standard_normal((500, 16)).astype(np.float32)
-    vectors = normalize(
-        np.repeat(centres, 200, axis=0) + 0.3 * draw.standard_normal((100_000, 16)).astype(np.float32)
-    )
+    vectors = normalize(np.repeat(centres, 200, axis=0) + 0.3 * draw.standard_normal((100_000, 16)).astype(np.float32))
     write_vectors(tmp_path / "cells", vectors)
     cells = VectorFile(tmp_path / "cells")
     num_found = 0

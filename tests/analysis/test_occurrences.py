@@ -12,9 +12,7 @@ def test_the_context_of_an_occurrence_is_cut_at_words():
     assert occurrence.mark() == "one two three [four] five six seven"
     assert occurrence.mark(1) == "… three [four] five …"
     assert occurrence.mark(3) == "one two three [four] five six seven"
-    phrase = Occurrence(
-        CorpusSentence("a  New\tYork street", ((0, 1), (3, 6), (7, 11), (12, 18)), "text", 5), 1, 3
-    )
+    phrase = Occurrence(CorpusSentence("a  New\tYork street", ((0, 1), (3, 6), (7, 11), (12, 18)), "text", 5), 1, 3)
     assert (phrase.word, phrase.mark()) == ("New\tYork", "a [New York] street")
     assert phrase.to_dict() | {"label": "x"} == Occurrence(phrase.sentence, 1, 3, "x").to_dict()
 
@@ -52,9 +50,7 @@ def test_text_is_split_as_the_settings_say(tmp_path):
 
 
 def test_a_word_that_does_not_occur_is_reported(texts, tmp_path):
-    with pytest.raises(
-        InputError, match="'unicorn' does not occur in the corpus; choose another word, or more text"
-    ):
+    with pytest.raises(InputError, match="'unicorn' does not occur in the corpus; choose another word, or more text"):
         find_occurrences(texts, "unicorn")
     with pytest.raises(InputError, match="'purple bank' does not occur in the corpus"):
         find_occurrences(texts, "purple bank")

@@ -214,9 +214,7 @@ def test_characters_that_no_font_has_are_reported_once(caplog, monkeypatch):
         assert not caplog.records
         choose_fonts(["银行", "银"])
     (record,) = caplog.records
-    assert (
-        "has the characters 行 银, so boxes are drawn" in record.getMessage() and "--font" in record.getMessage()
-    )
+    assert "has the characters 行 银, so boxes are drawn" in record.getMessage() and "--font" in record.getMessage()
 
 
 def test_a_given_font_comes_first_and_a_file_that_is_none_is_refused(tmp_path):

@@ -13,9 +13,7 @@ from tests.language_models import make_language_model
 def make_groups(sizes, dim=20, spread=0.25):
     draw = np.random.default_rng(5)
     centres = draw.standard_normal((len(sizes), dim))
-    rows = [
-        centre + spread * draw.standard_normal((size, dim)) for centre, size in zip(centres, sizes, strict=True)
-    ]
+    rows = [centre + spread * draw.standard_normal((size, dim)) for centre, size in zip(centres, sizes, strict=True)]
     return np.concatenate(rows).astype(np.float32)
 
 

@@ -132,8 +132,7 @@ class NumpyBilm:
         for number, (width, _) in enumerate(cnn["filters"]):
             kernel = self.variables[f"CNN/W_cnn_{number}"][0]
             positions = [
-                np.einsum("wd,wdc->c", characters[start : start + width], kernel)
-                for start in range(limit - width + 1)
+                np.einsum("wd,wdc->c", characters[start : start + width], kernel) for start in range(limit - width + 1)
             ]
             pooled = np.max(positions, axis=0) + self.variables[f"CNN/b_cnn_{number}"]
             features.append(np.maximum(pooled, 0) if cnn["activation"] == "relu" else np.tanh(pooled))
@@ -152,14 +151,10 @@ class NumpyBilm:
         layers = []
         for layer in range(lstm["n_layers"]):
             name = cell_name(self.options, direction, layer)
-            hidden, cell = self.state.get(
-                (direction, layer), (np.zeros(lstm["projection_dim"]), np.zeros(lstm["dim"]))
-            )
+            hidden, cell = self.state.get((direction, layer), (np.zeros(lstm["projection_dim"]), np.zeros(lstm["dim"])))
             outputs = []
             for step in inputs:
-                gates = (
-                    np.concatenate([step, hidden]) @ self.variables[f"{name}/W_0"] + self.variables[f"{name}/B"]
-                )
+                gates = np.concatenate([step, hidden]) @ self.variables[f"{name}/W_0"] + self.variables[f"{name}/B"]
                 i, j, f, o = np.split(gates, 4)
                 cell = _clip(_sigmoid(f + 1) * cell + _sigmoid(i) * np.tanh(j), lstm.get("cell_clip"))
                 hidden = _sigmoid(o) * np.tanh(cell)

@@ -89,9 +89,7 @@ class NumpyManyLangs:
 
     def __init__(self, settings: dict, tokens: dict, encoder: dict) -> None:
         self.settings = settings
-        self.variables = {
-            name: tensor.numpy().astype(np.float64) for name, tensor in {**tokens, **encoder}.items()
-        }
+        self.variables = {name: tensor.numpy().astype(np.float64) for name, tensor in {**tokens, **encoder}.items()}
 
     def embed(self, words: list[str]) -> np.ndarray:
         """All layers without boundaries, (L+1, T, 2D)."""
@@ -119,8 +117,7 @@ class NumpyManyLangs:
             for number, (width, _) in enumerate(embedder["filters"]):
                 kernel = self.variables[f"convolutions.{number}.weight"]
                 positions = [
-                    np.einsum("wd,cdw->c", characters[start : start + width], kernel)
-                    for start in range(50 - width + 1)
+                    np.einsum("wd,cdw->c", characters[start : start + width], kernel) for start in range(50 - width + 1)
                 ]
                 pooled = np.max(positions, axis=0) + self.variables[f"convolutions.{number}.bias"]
                 features.append(np.maximum(pooled, 0) if embedder["activation"] == "relu" else np.tanh(pooled))

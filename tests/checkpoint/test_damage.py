@@ -28,9 +28,7 @@ def hdf5_folder(tmp_path):
 @pytest.fixture
 def manylangs_folder(tmp_path):
     settings = manylangs_files.make_settings()
-    return manylangs_files.write_model(
-        tmp_path / "manylangs", settings, *manylangs_files.make_state_dicts(settings)
-    )
+    return manylangs_files.write_model(tmp_path / "manylangs", settings, *manylangs_files.make_state_dicts(settings))
 
 
 @pytest.fixture
@@ -105,9 +103,7 @@ def test_what_stands_in_place_of_an_array_is_named(hdf5_folder, write, message):
 def test_numbers_of_any_type_and_byte_order_are_read(hdf5_folder, dtype):
     expected = open_checkpoint(hdf5_folder).weights["tokens.projection.bias"]
     changed = expected.astype(dtype)
-    replace_dataset(
-        hdf5_folder, "CNN_proj/b_proj", lambda file: file.create_dataset("CNN_proj/b_proj", data=changed)
-    )
+    replace_dataset(hdf5_folder, "CNN_proj/b_proj", lambda file: file.create_dataset("CNN_proj/b_proj", data=changed))
     found = open_checkpoint(hdf5_folder).weights["tokens.projection.bias"]
     np.testing.assert_array_equal(found, changed.astype(np.float32))
 

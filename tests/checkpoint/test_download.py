@@ -245,9 +245,7 @@ def test_a_cache_that_cannot_be_written_is_named(server: FileServer, url: str, t
 
 def test_local_files_only_makes_no_request(server: FileServer, url: str, tmp_path: Path) -> None:
     target = tmp_path / "models" / "weights.hdf5"
-    assert "local_files_only forbids downloading" in message_of(
-        url, tmp_path, folder="models", local_files_only=True
-    )
+    assert "local_files_only forbids downloading" in message_of(url, tmp_path, folder="models", local_files_only=True)
     assert server.requests == []
     fetch_url(url, cache=tmp_path, folder="models")
     assert fetch_url(url, cache=tmp_path, folder="models", local_files_only=True) == target

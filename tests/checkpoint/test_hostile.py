@@ -155,9 +155,7 @@ def test_a_tensor_that_repeats_few_numbers_is_refused(tmp_path):
 
 def test_a_torch_file_that_would_become_gigabytes_is_refused(tmp_path):
     settings = manylangs_files.make_settings()
-    folder = manylangs_files.write_model(
-        tmp_path / "manylangs", settings, *manylangs_files.make_state_dicts(settings)
-    )
+    folder = manylangs_files.write_model(tmp_path / "manylangs", settings, *manylangs_files.make_state_dicts(settings))
     content = io.BytesIO()
     torch.save({"a": torch.zeros(1)}, content)
     with (

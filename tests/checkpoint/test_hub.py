@@ -87,9 +87,7 @@ def test_pushing_then_fetching_gives_the_same_bytes(hub: FakeHub, folder: Path, 
 
 
 @pytest.mark.parametrize("xet_off", ["1", "0"])
-def test_training_state_and_foreign_files_stay_here(
-    hub: FakeHub, folder: Path, tmp_path: Path, xet_off: str
-) -> None:
+def test_training_state_and_foreign_files_stay_here(hub: FakeHub, folder: Path, tmp_path: Path, xet_off: str) -> None:
     # The library has two ways to upload a folder; large files of the second need a storage we do not fake.
     hub.large_suffix = ".safetensors" if xet_off == "1" else None
     arguments = {"folder": str(folder), "repo_id": "me/tiny", "token": "right", "commit_message": "Second"}

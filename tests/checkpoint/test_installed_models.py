@@ -35,9 +35,7 @@ def test_a_distribution_adds_a_model_by_an_entry_point(fresh, monkeypatch, tmp_p
         importlib.metadata.EntryPoint("somebody", "elmo_of_somebody", source.ENTRY_POINTS),
         importlib.metadata.EntryPoint("absent", "elmo_of_nobody", source.ENTRY_POINTS),
     ]
-    monkeypatch.setattr(
-        importlib.metadata, "entry_points", lambda group: entries if group == "elmo.models" else []
-    )
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: entries if group == "elmo.models" else [])
     assert Elmo.from_pretrained("somebody").config == tiny_model.config
     assert "absent" not in source.installed_models()
     assert "elmo_of_somebody" not in sys.modules  # the package is found, not run
@@ -46,9 +44,7 @@ def test_a_distribution_adds_a_model_by_an_entry_point(fresh, monkeypatch, tmp_p
 def test_the_warning_about_a_script_names_the_installed_model_for_it(fresh, monkeypatch, tmp_path, tiny_model):
     monkeypatch.setattr(source, "MODELS_FOLDER", tmp_path)
     watch = ScriptWatch(["the", "cat"], source.models_by_script)
-    with pytest.warns(
-        UnfamiliarScriptWarning, match="so its answers mean little here; use a model for this language"
-    ):
+    with pytest.warns(UnfamiliarScriptWarning, match="so its answers mean little here; use a model for this language"):
         watch.check([["我", "吃"]])
     tiny_model.save_pretrained(tmp_path / "zh-small")
     source.installed_models.cache_clear()

@@ -74,9 +74,7 @@ def test_settings_of_a_published_model_are_known_when_its_file_is_gone(tmp_path)
 def test_a_model_with_a_dictionary_alphabet_cannot_be_written_for_the_old_programs(tmp_path):
     settings = make_settings()
     folder = write_model(tmp_path / "in", settings, *make_state_dicts(settings))
-    with pytest.raises(
-        CheckpointError, match="cannot be written as bilm-tf HDF5: its characters come from a dict"
-    ):
+    with pytest.raises(CheckpointError, match="cannot be written as bilm-tf HDF5: its characters come from a dict"):
         write_hdf5(open_checkpoint(folder), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -124,9 +122,7 @@ def test_a_broken_dictionary_line_is_named(tmp_path):
     settings = make_settings()
     folder = write_model(tmp_path, settings, *make_state_dicts(settings))
     (folder / "word.dic").write_text("<oov>\t0\nno number here\n")
-    with pytest.raises(
-        CheckpointError, match=r"word.dic, line 2 is 'no number here'; an entry, a tab and a number"
-    ):
+    with pytest.raises(CheckpointError, match=r"word.dic, line 2 is 'no number here'; an entry, a tab and a number"):
         Elmo.from_pretrained(folder)
     (folder / "word.dic").write_text("<oov>\t0\n<pad>\t1\n<bos>\t2\n<eos>\t999\n")
     with pytest.raises(CheckpointError, match=r"word.dic, line 4"):

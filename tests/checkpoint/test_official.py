@@ -87,9 +87,7 @@ def test_local_files_only_says_what_is_missing(mirror: FileServer, tmp_path: Pat
         ),
     ],
 )
-def test_a_wrong_file_is_refused(
-    mirror: FileServer, tmp_path: Path, path: str, content: bytes, problem: str
-) -> None:
+def test_a_wrong_file_is_refused(mirror: FileServer, tmp_path: Path, path: str, content: bytes, problem: str) -> None:
     place = "/elmo/" + getattr(OFFICIAL["small"], path)
     mirror.files[place] = content
     with pytest.raises(CheckpointError) as caught:

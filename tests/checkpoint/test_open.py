@@ -125,9 +125,7 @@ def test_what_is_no_model_is_said_so(tmp_path):
 
 
 def test_an_unknown_format_is_refused_with_the_known_ones(hdf5_folder):
-    with pytest.raises(
-        CheckpointError, match="'onnx' is unknown; choose one of elmo, manylangs, hdf5, tensorflow"
-    ):
+    with pytest.raises(CheckpointError, match="'onnx' is unknown; choose one of elmo, manylangs, hdf5, tensorflow"):
         open_checkpoint(hdf5_folder, format="onnx")
 
 

@@ -115,9 +115,7 @@ def test_files_standard_input_and_texts_follow_each_other(run: Run, model_folder
     first, second = tmp_path / "first.txt", tmp_path / "second.txt"
     first.write_bytes(b"\xef\xbb\xbfone\n\n")  # Windows editors begin a file with a mark
     second.write_bytes(b"four\nfive")
-    answer = run(
-        "embed", first, "-", second, "--text", "six\nlines", "--text", "", "-m", model_folder, stdin=b"three"
-    )
+    answer = run("embed", first, "-", second, "--text", "six\nlines", "--text", "", "-m", model_folder, stdin=b"three")
     expected = [["one"], [], ["three"], ["four"], ["five"], ["six", "lines"], []]
     assert [line["words"] for line in read_lines(answer.out)] == expected
 

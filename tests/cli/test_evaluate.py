@@ -77,9 +77,7 @@ def test_split_on_spaces(run: Run, folder, text):
 def test_running_text_is_split_into_sentences(run: Run, folder, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("I went to\nthe bank. I went\n to the river.\n\nmoney\n")
-    found = json.loads(
-        run("evaluate", "-m", folder, path, "--split", "sentences", "--split-on-spaces", "--json").out
-    )
+    found = json.loads(run("evaluate", "-m", folder, path, "--split", "sentences", "--split-on-spaces", "--json").out)
     expected = evaluate_text(make_language_model(), ["I went to the bank .", "I went to the river .", "money"])
     assert found["num_sentences"] == 3 and found["num_words"] == 11 and found["num_unknown"] == 2
     found = json.loads(run("evaluate", "-m", folder, path, "--split", "sentences", "--json").out)

@@ -132,9 +132,7 @@ def test_a_teacher_changes_the_static_vectors(run: Run, topics_corpus, tmp_path)
         ),
     ],
 )
-def test_mistakes_are_reported_and_nothing_is_left(
-    run: Run, model_folder, topics_corpus, tmp_path, arguments, message
-):
+def test_mistakes_are_reported_and_nothing_is_left(run: Run, model_folder, topics_corpus, tmp_path, arguments, message):
     answer = run("fuse", model_folder, topics_corpus, "-o", tmp_path / "out", *arguments)
     assert message in answer.message()
     assert not list(tmp_path.iterdir())
@@ -152,9 +150,7 @@ def test_a_model_without_one_refuses_meaning(run: Run, model_folder):
         assert "this model has no context layer; add one with elmo fuse" in answer.message()
 
 
-def test_a_fused_model_keeps_the_storage_and_the_licence_of_its_model(
-    run: Run, model_folder, topics_corpus, tmp_path
-):
+def test_a_fused_model_keeps_the_storage_and_the_licence_of_its_model(run: Run, model_folder, topics_corpus, tmp_path):
     half = tmp_path / "half"
     assert run("convert", model_folder, half, "--storage", "float16").code == 0
     (half / "README.md").write_text("---\nlicense: cc-by-4.0\n---\n# Tiny\n\nMeasured: 12.\n")
@@ -168,9 +164,7 @@ def test_a_fused_model_keeps_the_storage_and_the_licence_of_its_model(
 def test_an_index_by_meaning_must_say_of_which_context_layer(run: Run, fused_folder, tmp_path):
     pytest.importorskip("faiss")
     (tmp_path / "texts.txt").write_text("a loan of cash to the bank\n")
-    assert (
-        run("neighbors", "--build", tmp_path / "index", "-c", tmp_path / "texts.txt", "-m", fused_folder).code == 0
-    )
+    assert run("neighbors", "--build", tmp_path / "index", "-c", tmp_path / "texts.txt", "-m", fused_folder).code == 0
     manifest = json.loads((tmp_path / "index" / "manifest.json").read_text())
     del manifest["context_hash"]
     (tmp_path / "index" / "manifest.json").write_text(json.dumps(manifest))

@@ -96,9 +96,7 @@ def test_a_transformer_is_described_by_its_own_settings(run: Run, tmp_path):
     }
     lines = run("info", tmp_path / "model").out.splitlines()
     (line,) = [line for line in lines if line.startswith("encoder")]
-    assert (
-        line.split(maxsplit=1)[1] == "transformer, 2 heads that attend to 5 words back, 16 feed-forward dimensions"
-    )
+    assert line.split(maxsplit=1)[1] == "transformer, 2 heads that attend to 5 words back, 16 feed-forward dimensions"
 
 
 def test_a_zip_is_named_as_one(run: Run, model_folder, tmp_path):

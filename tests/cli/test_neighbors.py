@@ -122,13 +122,9 @@ def test_a_corpus_without_words_and_one_with_the_query_alone(run: Run, tmp_path,
     arguments = ("neighbors", "a [bank]", "--corpus", path, "-m", model_folder, "--split", "lines")
     assert run(*arguments).message().startswith("The corpus, or the chosen part of it, has no words")
     message = run("neighbors", "--build", tmp_path / "index", "--corpus", path, "-m", model_folder).message()
-    assert (
-        message == f"There are no words in {path}; an index needs some text." and not (tmp_path / "index").exists()
-    )
+    assert message == f"There are no words in {path}; an index needs some text." and not (tmp_path / "index").exists()
     path.write_text("a bank\n")
     answer = run(*arguments, "--match", "same")
     assert answer.code == 0 and "'bank' does not occur there, except in the query." in answer.out
-    answer = run(
-        "neighbors", "my [bank]", "--corpus", path, "-m", model_folder, "--match", "same", "--layers", "top"
-    )
+    answer = run("neighbors", "my [bank]", "--corpus", path, "-m", model_folder, "--match", "same", "--layers", "top")
     assert answer.code == 0 and answer.out.count("a [bank]") == 1

@@ -69,9 +69,7 @@ def test_learning_curves_as_json(run: Run, tmp_path):
 )
 def test_a_map_of_too_little(run: Run, model_folder, tmp_path, text, message):
     (tmp_path / "text.txt").write_text(text)
-    answer = run(
-        "plot", "map", "bank", "--corpus", tmp_path / "text.txt", "-o", tmp_path / "x.png", "-m", model_folder
-    )
+    answer = run("plot", "map", "bank", "--corpus", tmp_path / "text.txt", "-o", tmp_path / "x.png", "-m", model_folder)
     assert answer.message() == message and not (tmp_path / "x.png").exists()
 
 

@@ -77,9 +77,7 @@ def test_every_option_reaches_the_settings(run: Run, tmp_path):
     assert run("prepare", pattern, "-o", tmp_path / "1", *arguments, "--vocabulary", words).code == 0
     assert PreparedCorpus.open(tmp_path / "1").vocabulary[3:] == ("One.",)
     assert run("prepare", pattern, "-o", tmp_path / "1", *arguments, "--split", "none", "--min-count", 1).code == 2
-    answer = run(
-        "prepare", pattern, "-o", tmp_path / "1", *arguments, "--split", "none", "--min-count", 1, "--force"
-    )
+    answer = run("prepare", pattern, "-o", tmp_path / "1", *arguments, "--split", "none", "--min-count", 1, "--force")
     assert answer.code == 0
     settings = PreparedCorpus.open(tmp_path / "1").manifest["settings"]
     assert (settings["split"], settings["min_count"], settings["field"]) == ("none", 1, "body")

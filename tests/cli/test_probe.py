@@ -55,8 +55,7 @@ def test_json_and_another_column(run: Run, data, model_folder):
         ),
         (
             ["features", "--train", "data.conllu", "--test", "data.conllu", "--column", "tag=upos"],
-            "'NOUN' is not a list of features such as Number=Sing|Person=3; name their column with --column "
-            "tag=NAME.",
+            "'NOUN' is not a list of features such as Number=Sing|Person=3; name their column with --column tag=NAME.",
         ),
     ],
 )

@@ -96,9 +96,7 @@ def test_a_full_disk_behind_standard_output_is_one_line():
 def run_in_shell(redirect, *arguments):
     """Run the command with some of its streams closed by the shell."""
     script = f'exec "$@" {redirect}'
-    return subprocess.run(
-        ["sh", "-c", script, "sh", *COMMAND, *map(str, arguments)], capture_output=True, text=True
-    )
+    return subprocess.run(["sh", "-c", script, "sh", *COMMAND, *map(str, arguments)], capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("command", ["embed", "embed into a folder", "score", "prepare", "task predict"])
@@ -120,9 +118,7 @@ def test_closed_standard_input_is_told(model_folder, tmp_path, command):
 
 def test_closed_standard_output_does_not_hurt_what_is_written_to_files(model_folder, tmp_path):
     (tmp_path / "text.txt").write_text("a bank\n")
-    done = run_in_shell(
-        ">&-", "embed", tmp_path / "text.txt", "-m", model_folder, "-o", tmp_path / "vectors.jsonl"
-    )
+    done = run_in_shell(">&-", "embed", tmp_path / "text.txt", "-m", model_folder, "-o", tmp_path / "vectors.jsonl")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads((tmp_path / "vectors.jsonl").read_text())["words"] == ["a", "bank"]
 

@@ -67,9 +67,7 @@ def test_help_names_every_format(run: Run):
 @pytest.mark.parametrize("command", ["embed", "encode"])
 @pytest.mark.parametrize("limit_bytes", [100, 20_000])
 @pytest.mark.needs("resource")
-def test_a_full_disk_is_one_line_and_leaves_no_file(
-    run: Run, model_folder, tmp_path, command, ending, limit_bytes
-):
+def test_a_full_disk_is_one_line_and_leaves_no_file(run: Run, model_folder, tmp_path, command, ending, limit_bytes):
     import resource
 
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

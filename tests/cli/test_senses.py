@@ -47,9 +47,7 @@ def test_labels_are_compared_with(run: Run, labelled, language_model):
     assert (found["num_found"], len(found["senses"])) == (24, 2)
     assert found["scores"]["one_cluster_adjusted_rand"] == 0
     drawn = run("senses", "bank", "--labelled", labelled, "-m", language_model, "--max-occurrences", "9")
-    assert (
-        "in 24 occurrences.\n9 of them, sampled, were clustered.\n" in drawn.out and "| V-measure |" in drawn.out
-    )
+    assert "in 24 occurrences.\n9 of them, sampled, were clustered.\n" in drawn.out and "| V-measure |" in drawn.out
 
 
 def test_all_words_are_evaluated(run: Run, labelled, language_model):

@@ -16,9 +16,7 @@ def test_two_sentences_give_one_line(run: Run, model_folder, tiny_model):
     assert (answer.code, answer.out, answer.err) == (0, f"{cosine:.3f}  {MONEY}  ~  {RIVER}\n", "")
 
 
-@pytest.mark.parametrize(
-    ("given", "layers"), [("top", "top"), ("0", 0), ("concat", "concat"), ("1,2,3", [1, 2, 3])]
-)
+@pytest.mark.parametrize(("given", "layers"), [("top", "top"), ("0", 0), ("concat", "concat"), ("1,2,3", [1, 2, 3])])
 def test_layers(run: Run, model_folder, tiny_model, given, layers):
     answer = run("similarity", MONEY, RIVER, "-m", model_folder, "--layers", given, "--json")
     expected = tiny_model.similarity(MONEY, RIVER, layers=layers)

@@ -173,9 +173,7 @@ def test_brackets_and_names_in_a_text_do_not_make_it_another_format(trained, run
 
 def test_tables_come_back_as_they_came(trained, run):
     folder = trained("classification")
-    assert (
-        run("task", "predict", folder, "--format", "csv", stdin=b"text\na rat\n").out == "text,label\na rat,bad\n"
-    )
+    assert run("task", "predict", folder, "--format", "csv", stdin=b"text\na rat\n").out == "text,label\na rat,bad\n"
     assert json.loads(run("task", "predict", folder, stdin=b'{"text": "a rat"}\n').out)["label"] == "bad"
 
 

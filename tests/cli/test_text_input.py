@@ -20,10 +20,7 @@ def test_nothing_to_read(run: Run):
 def test_a_sentence_is_an_argument(run: Run, model_folder, command, text):
     answer = run(command, text, "-m", model_folder)
     assert answer.code == 0, answer
-    assert (
-        json.loads(answer.out)["words"]
-        == json.loads(run(command, "--text", text, "-m", model_folder).out)["words"]
-    )
+    assert json.loads(answer.out)["words"] == json.loads(run(command, "--text", text, "-m", model_folder).out)["words"]
 
 
 @pytest.mark.parametrize("name", ["no.txt", "my texts/no.jsonl.gz", "folder/no", "no.docx"])

@@ -95,9 +95,7 @@ def test_a_server_answers(tmp_path):
             said = server.stderr.readline()
             (address,) = re.findall(r"http://\S+", said) or [pytest.fail(said)]
             body = json.dumps({"sentences": ["the bank lends money"]}).encode()
-            request = urllib.request.Request(
-                f"{address.rstrip('/')}/embed", body, {"Content-Type": "application/json"}
-            )
+            request = urllib.request.Request(f"{address.rstrip('/')}/embed", body, {"Content-Type": "application/json"})
             with urllib.request.urlopen(request, timeout=60) as response:
                 assert response.status == 200
         finally:
@@ -127,8 +125,6 @@ def test_learning_commands_say_what_to_install(arguments, extra):
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["train", "--help"], ["task", "train", "--help"], ["--version"]]
-)
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["task", "train", "--help"], ["--version"]])
 def test_help_needs_nothing(arguments):
     assert run(*arguments).returncode == 0

@@ -80,9 +80,7 @@ def test_an_empty_sentence_among_others_moves_its_row_on(embedder: ElmoEmbedder,
     engine = Elmo(tiny_model.checkpoint(), state="carry")
     assert embedder.embed_batch([["a"], []])[1].shape == (3, 0, 12)
     engine.embed([["a"], []])
-    for array, expected in zip(
-        embedder.embed_batch(WORDS[:2]), engine.embed(WORDS[:2], layers="all"), strict=True
-    ):
+    for array, expected in zip(embedder.embed_batch(WORDS[:2]), engine.embed(WORDS[:2], layers="all"), strict=True):
         np.testing.assert_allclose(array, expected, atol=1e-6)
 
 

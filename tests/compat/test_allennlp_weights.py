@@ -126,9 +126,7 @@ def test_what_is_not_known_or_not_there_is_named(tiny_files):
     with pytest.raises(RuntimeError, match=r"Unexpected key.*scalar_mix_1.gamma"):
         Elmo(*tiny_files, 1).load_state_dict(saved_mixes())
     with pytest.raises(RuntimeError, match=r"Unexpected key.*_elmo_lstm._word_embedding.weight"):
-        Elmo(*tiny_files, 2).load_state_dict(
-            saved_mixes() | {"_elmo_lstm._word_embedding.weight": torch.zeros(3, 6)}
-        )
+        Elmo(*tiny_files, 2).load_state_dict(saved_mixes() | {"_elmo_lstm._word_embedding.weight": torch.zeros(3, 6)})
     with pytest.raises(RuntimeError, match=r"Missing key.*_layer.bilm.tokens.projection.weight"):
         Elmo(*tiny_files, 2, requires_grad=True).load_state_dict(saved_mixes())
 

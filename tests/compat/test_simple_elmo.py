@@ -34,9 +34,7 @@ def test_what_is_known_of_a_loaded_model(model: ElmoModel):
     assert ElmoModel().vector_size is None
 
 
-@pytest.mark.parametrize(
-    ("layers", "shape"), [("average", (5, 5, 12)), ("top", (5, 5, 12)), ("all", (5, 3, 5, 12))]
-)
+@pytest.mark.parametrize(("layers", "shape"), [("average", (5, 5, 12)), ("top", (5, 5, 12)), ("all", (5, 3, 5, 12))])
 def test_vectors_are_padded_with_zeros(fresh: ElmoModel, tiny_model: Elmo, layers, shape):
     vectors = fresh.get_elmo_vectors(SENTENCES, layers=layers)
     assert vectors.shape == shape and vectors.dtype == np.float32
@@ -151,9 +149,7 @@ def test_what_has_no_meaning_here_is_refused(model: ElmoModel, tiny_folder: Path
     with pytest.raises(CheckpointError, match="No model was found at"):
         ElmoModel().load("./nowhere")
     for wrong in (None, 209):
-        with pytest.raises(
-            InputError, match=f"directory is {wrong}; give the folder or the zip archive of a model"
-        ):
+        with pytest.raises(InputError, match=f"directory is {wrong}; give the folder or the zip archive of a model"):
             ElmoModel().load(wrong)
 
 

@@ -69,9 +69,7 @@ def test_the_corpus_is_the_text(tmp_path):
     text = "Dr. Smith didn't go. He stayed!\n\nA third one — 你好.\n"
     corpus = prepare(write_text(tmp_path, text), tmp_path / "out")
     expected = [
-        [word.text for word in tokenize(sentence)]
-        for line in text.split("\n")
-        for sentence in split_sentences(line)
+        [word.text for word in tokenize(sentence)] for line in text.split("\n") for sentence in split_sentences(line)
     ]
     assert sentences_of(corpus) == expected and len(expected) == 3
     counts = Counter(word for sentence in expected for word in sentence)
@@ -302,9 +300,7 @@ def test_a_full_disk_is_one_sentence_and_can_be_continued(tmp_path, monkeypatch)
 
     with monkeypatch.context() as patch:
         patch.setattr(corpus_parts, "write_file", fail)
-        with pytest.raises(
-            InputError, match=r"There is no space left for .*out \(No space left on device\); free"
-        ):
+        with pytest.raises(InputError, match=r"There is no space left for .*out \(No space left on device\); free"):
             prepare(path, tmp_path / "out")
     assert prepare(path, tmp_path / "out").num_words == 2100
 

@@ -101,12 +101,8 @@ def test_separated_values(tmp_path):
     assert bad.number == 5 and bad.reason.startswith("is not UTF-8 (byte 0xef at position 2)")
     assert long == BrokenRow(6, "has 3 fields, but the header has 2")
     assert (last.id, last.content) == ("d", "ש")
-    assert [row.content for row in read(write(tmp_path, "a.tsv", "body\tx\nI went\t1\n"), content="body")] == [
-        "I went"
-    ]
-    with pytest.raises(
-        InputError, match=r"a.csv has no column 'body', only 'id', 'text'; choose one with --column"
-    ):
+    assert [row.content for row in read(write(tmp_path, "a.tsv", "body\tx\nI went\t1\n"), content="body")] == ["I went"]
+    with pytest.raises(InputError, match=r"a.csv has no column 'body', only 'id', 'text'; choose one with --column"):
         read(tmp_path / "a.csv", content="body")
 
 

@@ -124,9 +124,7 @@ def test_a_written_file_is_read_again(topics_corpus, tmp_path):
     read = read_static_vectors(tmp_path / "vectors.txt", topics_corpus)
     assert read.words == made.words
     # Centring vectors of length 1 again moves them a little; what is near stays near.
-    assert (
-        np.corrcoef((read.vectors @ read.vectors.T).ravel(), (made.vectors @ made.vectors.T).ravel())[0, 1] > 0.95
-    )
+    assert np.corrcoef((read.vectors @ read.vectors.T).ravel(), (made.vectors @ made.vectors.T).ravel())[0, 1] > 0.95
 
 
 def test_glove_files_without_a_first_line_are_read(topics_corpus, tmp_path):

@@ -83,9 +83,7 @@ def test_ids_outside_the_table_are_refused(tmp_path):
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    words=st.sets(
-        st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), min_size=1), min_size=1
-    )
+    words=st.sets(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), min_size=1), min_size=1)
 )
 def test_any_words_come_back(tmp_path_factory, words):
     table = make_table(tmp_path_factory.mktemp("table"), dict.fromkeys(words, 1))

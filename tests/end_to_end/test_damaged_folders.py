@@ -67,9 +67,7 @@ def use_vectors(folder):
 @pytest.mark.parametrize("file_format", ["parquet", "npy", "hdf5"])
 @pytest.mark.needs("fork")
 def test_vectors(texts, tmp_path, file_format):
-    embed_files(
-        make_language_model(), [texts], tmp_path / "v", VectorSettings(part_bytes=800, file_format=file_format)
-    )
+    embed_files(make_language_model(), [texts], tmp_path / "v", VectorSettings(part_bytes=800, file_format=file_format))
     for folder in mutated_folders(tmp_path / "v", tmp_path, seed=f"vectors {file_format}", count=COUNT):
         assert check_in_child(use_vectors, folder) == 0
 

@@ -63,9 +63,7 @@ def scenario_of(name, inputs):
         "embed --force": {"command": [*embed, "--workers", "1", "--force"], "begins_with": f"{inputs}/finished"},
         "task train": {"command": [*task, *small], "resume": resume_task},
         "task train --tune": {"command": [*task, *small, "--tune"], "resume": resume_task},
-        "task train --compare": {
-            "command": [*task, *small, "--compare", "--seeds", "1", "--variants", "top,baseline"]
-        },
+        "task train --compare": {"command": [*task, *small, "--compare", "--seeds", "1", "--variants", "top,baseline"]},
         "neighbors --build": {
             "command": ["neighbors", "--build", "out", "--corpus", f"{inputs}/text.txt", "-m", f"{inputs}/model"]
         },

@@ -30,9 +30,7 @@ def start(work, folder, *, teacher=None):
         "ELMO": f"{sys.executable} -m elmo",
         "VOCABULARY_SIZE": "20",
         "VECTOR_DIM": "6",
-        "TRAIN_OPTIONS": " ".join(
-            ["--preset tiny"] + [f"--set {name}={value}" for name, value in changes.items()]
-        ),
+        "TRAIN_OPTIONS": " ".join(["--preset tiny"] + [f"--set {name}={value}" for name, value in changes.items()]),
     }
     command = ["bash", str(SCRIPT), str(work), str(folder / "valid.txt"), str(folder / "text.txt")]
     return subprocess.Popen(

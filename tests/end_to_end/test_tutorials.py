@@ -46,9 +46,7 @@ def test_both_languages_show_the_same_code(name):
 
 
 def test_numbers_may_differ_where_the_page_says_so():
-    exact, approximate = (
-        Step("python", "", "0.79 of 3: x2\n", is_approximate) for is_approximate in (False, True)
-    )
+    exact, approximate = (Step("python", "", "0.79 of 3: x2\n", is_approximate) for is_approximate in (False, True))
     assert is_shown(exact, "0.79 of 3: x2\n") and not is_shown(exact, "0.80 of 3: x2\n")
     assert is_shown(approximate, "0.81 of 3: x2\n")
     assert not is_shown(approximate, "0.81 out of 3: x2\n") and not is_shown(approximate, "nan of 3: x2\n")

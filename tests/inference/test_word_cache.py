@@ -120,9 +120,7 @@ def open_pair(name, **options):
         return Elmo.from_pretrained(name, **options), Elmo.from_pretrained(
             name, precision=options.get("precision", "auto"), cache_bytes=0, num_threads=1
         )
-    checkpoint = Elmo.from_config(
-        CONFIGS[name], vocabulary=VOCABULARY if "chara" not in name else None
-    ).checkpoint()
+    checkpoint = Elmo.from_config(CONFIGS[name], vocabulary=VOCABULARY if "chara" not in name else None).checkpoint()
     return Elmo(checkpoint, **options), Elmo(
         checkpoint, precision=options.get("precision", "float32"), cache_bytes=0, num_threads=1
     )

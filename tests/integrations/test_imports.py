@@ -19,9 +19,7 @@ import elmo, elmo.integrations
 elmo.Elmo.from_pretrained({str(model_folder)!r}).embed("the bank")
 print([name for name in {LIBRARIES} if name in sys.modules])
 """
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
-    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_the_base_install_has_none_of_them():

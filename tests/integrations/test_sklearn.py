@@ -44,9 +44,7 @@ def test_the_checks_of_scikit_learn_that_need_no_numbers_pass(model_folder, kind
     import elmo.integrations.sklearn
 
     made = getattr(elmo.integrations.sklearn, kind)(str(model_folder))
-    results = estimator_checks.check_estimator(
-        made, on_fail=None
-    )  # skips what feeds numbers, as for TfidfVectorizer
+    results = estimator_checks.check_estimator(made, on_fail=None)  # skips what feeds numbers, as for TfidfVectorizer
     assert [result["check_name"] for result in results if result["status"] == "failed"] == []
     found = [getattr(estimator_checks, name, None) for name in CHECKS]
     assert sum(check is not None for check in found) >= 8
@@ -193,7 +191,5 @@ def test_vectors_beat_tf_idf_on_sst_with_500_sentences():
     test = read_sst("sst-test.txt")
     scores = {}
     for made in (TfidfVectorizer(), ElmoVectorizer()):
-        scores[type(made).__name__] = (
-            make_pipeline(made, LogisticRegression(max_iter=1000)).fit(*train).score(*test)
-        )
+        scores[type(made).__name__] = make_pipeline(made, LogisticRegression(max_iter=1000)).fit(*train).score(*test)
     assert scores["ElmoVectorizer"] > scores["TfidfVectorizer"] + 0.02, scores

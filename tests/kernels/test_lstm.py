@@ -74,9 +74,7 @@ def draw_state(draw, num_layers, num_rows, stack):
 
 @pytest.mark.parametrize("carried", [False, True])
 @pytest.mark.parametrize(("num_layers", "cell_dim", "output_dim", "clips", "lengths"), SHAPES)
-def test_compiled_layers_equal_their_twin(
-    library, draw, num_layers, cell_dim, output_dim, clips, lengths, carried
-):
+def test_compiled_layers_equal_their_twin(library, draw, num_layers, cell_dim, output_dim, clips, lengths, carried):
     layers = make_layers(draw, num_layers, cell_dim, output_dim, clips)
     twin = NumpyStack(layers, residual=True, int8=False)
     compiled = CompiledStack(library, layers, residual=True, int8=False)

@@ -90,9 +90,7 @@ def test_gradients_of_a_window_equal_those_of_autograd(kernels, projected):
     plain = layer(inputs.transpose(0, 1), [5, 5, 5], state.hidden[0], state.cell[0])[0].transpose(0, 1)
     torch.testing.assert_close(outputs, plain, rtol=1e-5, atol=1e-6)
     (plain * weights).sum().backward()
-    for one, other in zip(
-        found, [inputs.grad, *(parameter.grad for parameter in layer.parameters())], strict=True
-    ):
+    for one, other in zip(found, [inputs.grad, *(parameter.grad for parameter in layer.parameters())], strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 

@@ -82,9 +82,7 @@ def test_the_library_for_windows_compiles_and_links(tmp_path, monkeypatch):
     missing = [program for program in ("clang", gcc) if shutil.which(program) is None]
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
-    libraries = Path(
-        subprocess.run([gcc, "-print-libgcc-file-name"], capture_output=True, text=True).stdout
-    ).parent
+    libraries = Path(subprocess.run([gcc, "-print-libgcc-file-name"], capture_output=True, text=True).stdout).parent
     monkeypatch.setenv("CC", f"clang --target=x86_64-w64-mingw32 -Qunused-arguments -L{libraries}")
     library = tmp_path / "_native.dll"
     hatch_build.compile_library(SOURCES, library, hatch_build.STRICT, "x86_64")

@@ -105,9 +105,7 @@ def test_any_row_is_what_it_would_be_alone_from_its_own_state(lengths, seed):
     with torch.no_grad():
         together, end = BILM(words, torch.tensor(lengths), state)
         for row, length in enumerate(lengths):
-            alone, own_end = BILM(
-                words[row : row + 1, : max(length, 1)], torch.tensor([length]), row_state(state, row)
-            )
+            alone, own_end = BILM(words[row : row + 1, : max(length, 1)], torch.tensor([length]), row_state(state, row))
             torch.testing.assert_close(together.layers[:, row, :length], alone.layers[:, 0, :length])
             for direction in ("left_to_right", "right_to_left"):
                 kept, expected = (getattr(value, direction) for value in (row_state(end, row), own_end))

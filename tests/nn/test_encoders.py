@@ -18,9 +18,7 @@ DIM = 8
 CONTEXT = 4
 ENCODERS = {
     "lstm": EncoderConfig(num_layers=2, cell_dim=12, output_dim=DIM, cell_clip=0.5, projection_clip=0.4),
-    "transformer": TransformerConfig(
-        num_layers=2, output_dim=DIM, num_heads=2, feed_forward_dim=20, context=CONTEXT
-    ),
+    "transformer": TransformerConfig(num_layers=2, output_dim=DIM, num_heads=2, feed_forward_dim=20, context=CONTEXT),
 }
 
 
@@ -156,9 +154,7 @@ def test_packed_windows_give_what_each_sentence_gives_alone_from_zero(kind, size
                 outputs, end = encoder(sentence, [stop - start], encoder.zero_state(1))
                 assert_near(packed[start:stop, row], outputs[-1][0])
             after = draw(1, 3, DIM, seed=9)
-            assert_near(
-                encoder(after, [3], state.rows(slice(row, row + 1)))[0][-1], encoder(after, [3], end)[0][-1]
-            )
+            assert_near(encoder(after, [3], state.rows(slice(row, row + 1)))[0][-1], encoder(after, [3], end)[0][-1])
 
 
 def test_the_state_of_a_window_passes_no_gradient_on(kind):

@@ -103,9 +103,7 @@ def test_bfloat16_products_give_gradients_near_those_of_float32():
     inputs, keep = torch.randn(NUM_STEPS, NUM_ROWS, INPUT_DIM), torch.ones(NUM_STEPS, NUM_ROWS)
     given = [inputs, torch.zeros(NUM_ROWS, OUTPUT_DIM), torch.zeros(NUM_ROWS, CELL_DIM)]
     exact, rounded = (
-        list_gradients(lambda *t, dtype=dtype: layer.forward_window(*t, product_dtype=dtype), layer, given, keep)[
-            1
-        ]
+        list_gradients(lambda *t, dtype=dtype: layer.forward_window(*t, product_dtype=dtype), layer, given, keep)[1]
         for dtype in (torch.float32, torch.bfloat16)
     )
     for name, wanted in exact.items():

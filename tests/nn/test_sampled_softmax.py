@@ -32,9 +32,7 @@ def test_frequent_words_are_drawn_log_uniformly():
 def test_the_expected_count_is_the_chance_to_be_among_the_samples():
     samples = [draw(20, 60, seed) for seed in range(2000)]
     found = np.mean([[word in set(sample.words.tolist()) for word in (0, 5, 30)] for sample in samples], axis=0)
-    stated = np.mean(
-        [sample.log_expected_count(torch.tensor([0, 5, 30])).exp().numpy() for sample in samples], axis=0
-    )
+    stated = np.mean([sample.log_expected_count(torch.tensor([0, 5, 30])).exp().numpy() for sample in samples], axis=0)
     np.testing.assert_allclose(found, stated, atol=0.04)
 
 

@@ -86,9 +86,7 @@ def test_unusable_folders_are_errors(source, corpus_folder, tmp_path, tiny_setti
 
 
 def test_the_command_branches_and_says_what_it_needs(source, tmp_path, capsys):
-    assert (
-        main(["train", "--resume", str(source), "--output", str(tmp_path / "new"), "--set", "max_updates=21"]) == 0
-    )
+    assert main(["train", "--resume", str(source), "--output", str(tmp_path / "new"), "--set", "max_updates=21"]) == 0
     assert [folder.name for folder in list_checkpoints(tmp_path / "new")] == ["update-00000020", "update-00000021"]
     assert main(["train", "--resume", str(source), "--set", "max_updates=30"]) == 2
     assert "to change its settings, give a new folder too (--output)." in capsys.readouterr().err

@@ -176,9 +176,7 @@ def test_contrasts_are_reordered_and_negated_sentences(corpus_folder):
 
 
 def test_a_run_resumes_exactly(corpus_folder, tmp_path, distilled_settings):
-    settings = distilled_settings(
-        max_updates=24, dropout=0.3, teacher={"begin": 0.2, "end": 0.9, "sentences": 5.0}
-    )
+    settings = distilled_settings(max_updates=24, dropout=0.3, teacher={"begin": 0.2, "end": 0.9, "sentences": 5.0})
     whole = train(tmp_path / "whole", corpus_folder, settings)
     run = start_run(tmp_path / "cut", corpus_folder, settings)
 
@@ -255,9 +253,7 @@ def test_settings_that_distil_nothing_are_errors(corpus_folder, tmp_path, distil
         assert fault in str(caught.value)
     assert "teacher.begin is 0.5 and end is 0.5; 0 <= begin < end <= 1 was expected" in str(caught.value)
     with pytest.raises(ConfigError, match="teacher.every is 9, but distillation has only 4 of 8 updates"):
-        start_run(
-            tmp_path / "run", corpus_folder, distilled_settings(max_updates=8, teacher={"every": 9, "end": 0.5})
-        )
+        start_run(tmp_path / "run", corpus_folder, distilled_settings(max_updates=8, teacher={"every": 9, "end": 0.5}))
     assert not (tmp_path / "run").exists()
 
 

@@ -169,9 +169,7 @@ def test_a_full_disk_ends_a_run_that_resumes_when_there_is_room(namespaces, stop
     )
     sentence = only_sentence(completed)
     assert "No space left on device" in sentence and f"resume with --resume {stopped}." in sentence
-    expected = (
-        "metrics of the run" if full_at == "numbers" else f"be saved to {stopped}/checkpoints/update-00000020"
-    )
+    expected = "metrics of the run" if full_at == "numbers" else f"be saved to {stopped}/checkpoints/update-00000020"
     assert expected in sentence
     after = stopped.with_name("run.after")
     assert list_all(after / "checkpoints") == ["update-00000010"]

@@ -61,9 +61,7 @@ def test_a_signal_saves_and_returns(corpus_folder, tmp_path, monkeypatch):
 
 
 def test_mistakes_are_one_sentence(corpus_folder, tmp_path):
-    with pytest.raises(
-        InputError, match="has the configuration of that model, so model.words, share_softmax cannot"
-    ):
+    with pytest.raises(InputError, match="has the configuration of that model, so model.words, share_softmax cannot"):
         elmo.train(
             corpus_folder,
             tmp_path / "run",

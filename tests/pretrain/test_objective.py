@@ -78,9 +78,7 @@ def test_packed_windows_have_the_loss_of_their_sentences_one_by_one(kind):
             ids = torch.cat([torch.tensor([BEGIN]), words, torch.tensor([END])])
             states, _ = bilm(bilm.tokens(None, ids)[None], torch.tensor([len(ids)]))
             ahead, back = states.layers[-1, 0].chunk(2, dim=-1)
-            expected += torch.stack(
-                [bilm.softmax.loss(ahead[:-1], ids[1:]), bilm.softmax.loss(back[1:], ids[:-1])]
-            )
+            expected += torch.stack([bilm.softmax.loss(ahead[:-1], ids[1:]), bilm.softmax.loss(back[1:], ids[:-1])])
     torch.testing.assert_close(losses, expected, rtol=1e-5, atol=1e-4)
 
 

@@ -100,17 +100,13 @@ def test_further_training_on_other_text_lowers_its_perplexity(corpus_folder, tmp
         workers=1,
     )
     before = Elmo.from_pretrained(tmp_path / "first")
-    train(
-        tmp_path / "second", tmp_path / "other", tiny_settings(max_updates=60), start_from=str(tmp_path / "first")
-    )
+    train(tmp_path / "second", tmp_path / "other", tiny_settings(max_updates=60), start_from=str(tmp_path / "first"))
     after = Elmo.from_pretrained(tmp_path / "second")
     held_out = [line.split() for line in make_text(3, 50, nouns=other).splitlines()]
     assert evaluate_text(after, held_out).perplexity < 0.9 * evaluate_text(before, held_out).perplexity
 
 
-def test_a_trained_model_exported_for_the_old_programs_gives_the_same_vectors(
-    corpus_folder, tmp_path, tiny_settings
-):
+def test_a_trained_model_exported_for_the_old_programs_gives_the_same_vectors(corpus_folder, tmp_path, tiny_settings):
     train(tmp_path / "run", corpus_folder, tiny_settings())
     model = Elmo.from_pretrained(tmp_path / "run")
     write_hdf5(model.checkpoint(), tmp_path / "hdf5")

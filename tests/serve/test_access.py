@@ -34,9 +34,7 @@ def list_paths(client) -> list[str]:
         for route in routes:
             if isinstance(route, Route):
                 found.append(route.path.replace("{name}", "places").replace("{name:path}", "tiny"))
-            collect(
-                getattr(route, "routes", None) or getattr(getattr(route, "original_router", None), "routes", [])
-            )
+            collect(getattr(route, "routes", None) or getattr(getattr(route, "original_router", None), "routes", []))
 
     collect(client.app.routes)
     return sorted(set(found))
@@ -52,9 +50,7 @@ def locked(language_model, tagger, index_folder):
 
 def test_no_route_and_no_method_is_open_without_the_key(locked):
     paths = list_paths(locked)
-    assert {"/embed", "/neighbors", "/tasks", "/tasks/places", "/metrics", "/v1/models/tiny", "/docs"} <= set(
-        paths
-    )
+    assert {"/embed", "/neighbors", "/tasks", "/tasks/places", "/metrics", "/v1/models/tiny", "/docs"} <= set(paths)
     for path in (*paths, *UNKNOWN):
         for method in METHODS:
             is_open = is_public(path) and method in ("GET", "HEAD") and path in paths

@@ -36,9 +36,7 @@ def test_limits_are_told_with_their_defaults():
 
 def test_every_code_is_told():
     source = "".join(path.read_text() for path in (ROOT / "src/elmo/serve").glob("*.py"))
-    codes = set(re.findall(r'Problem\(\s*\d{3},\s*"(\w+)"', source)) | set(
-        re.findall(r'_refuse\(\s*"(\w+)"', source)
-    )
+    codes = set(re.findall(r'Problem\(\s*\d{3},\s*"(\w+)"', source)) | set(re.findall(r'_refuse\(\s*"(\w+)"', source))
     codes -= {"client_gone", "failed", "http_error", "method_not_allowed", "not_alive"}
     assert codes and not {code for code in codes if f"`{code}`" not in PAGE}
 

@@ -66,9 +66,7 @@ def vectors_of(answer: dict) -> np.ndarray:
 def test_the_checked_in_wasm_is_that_of_the_sources():
     content = build_wasm.OUTPUT.read_bytes()
     assert len(content) < 100_000
-    assert build_wasm.source_hash().encode() in content, (
-        "run python src/elmo/kernels/build_wasm.py, which needs clang"
-    )
+    assert build_wasm.source_hash().encode() in content, "run python src/elmo/kernels/build_wasm.py, which needs clang"
 
 
 @needs_node
@@ -117,9 +115,7 @@ def test_vectors_are_those_of_python(tmp_path, name, sentences):
     assert wrong["error"].startswith("ElmoError: layers is 99")
     assert nothing == []
     assert empty["shape"][0] == 0
-    expected_phrase = elmo.embed_spans(
-        [word.text for word in elmo.tokenize(sentences[0])], [(1, 3)], layers="meaning"
-    )
+    expected_phrase = elmo.embed_spans([word.text for word in elmo.tokenize(sentences[0])], [(1, 3)], layers="meaning")
     assert lowest_cosine(vectors_of(phrase[0]), expected_phrase) > 0.999
 
 
@@ -131,9 +127,7 @@ def test_a_page_model_has_substitutes_in_meanings_and_a_sentence_head(tmp_path):
     numbers, size = np.random.default_rng(0), checkpoint.config.vector_dim
     shapes = {"layer_weights": (3,), "queries": (2, size), "rarity": (2,), "bias": (64,)}
     shapes["projection"] = (64, 3 * size + settings.dim)
-    arrays = {
-        name: numbers.normal(size=shape).astype(np.float16).astype(np.float32) for name, shape in shapes.items()
-    }
+    arrays = {name: numbers.normal(size=shape).astype(np.float16).astype(np.float32) for name, shape in shapes.items()}
     head = SentenceHead(SentenceConfig(dim=64, num_heads=2), arrays)
     elmo = Elmo(dataclasses.replace(checkpoint, context=context, sentence=head), precision="int8")
     write_model(elmo.checkpoint(), tmp_path / "model")
@@ -147,9 +141,7 @@ def test_a_page_model_has_substitutes_in_meanings_and_a_sentence_head(tmp_path):
 
 @pytest.mark.slow
 @needs_node
-@pytest.mark.skipif(
-    not (shutil.which("clang") and shutil.which("wasm-ld")), reason="no clang with wasm-ld is here"
-)
+@pytest.mark.skipif(not (shutil.which("clang") and shutil.which("wasm-ld")), reason="no clang with wasm-ld is here")
 def test_compiling_again_gives_the_same_vectors(tmp_path):
     (tmp_path / "elmo.js").write_bytes(Path(str(SCRIPT)).read_bytes())
     build_wasm.build(tmp_path / "elmo.wasm")

@@ -67,9 +67,7 @@ def test_only_names_of_this_server_are_answered_without_a_key(language_model):
             assert status(client, host) == 200, host
         for host in ("evil.example", "evil.example:8600", "127.0.0.1.evil.example", "localhost.evil.example"):
             assert status(client, host) == 403, host
-        error = client.post("/v1/embeddings", json={"input": "a"}, headers={"Host": "evil.example"}).json()[
-            "error"
-        ]
+        error = client.post("/v1/embeddings", json={"input": "a"}, headers={"Host": "evil.example"}).json()["error"]
         assert error["code"] == "unknown_host" and "--allowed-host NAME" in error["message"]
     with serving(language_model, allowed_hosts=("elmo.example.org",)) as client:
         assert [status(client, host) for host in ("Elmo.example.org:80", "evil.example")] == [200, 403]

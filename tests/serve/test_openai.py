@@ -50,6 +50,4 @@ def test_the_official_client_gets_the_vectors_of_encode(language_folder, languag
         with pytest.raises(openai.UnprocessableEntityError, match="token ids"):
             client.embeddings.create(model="tiny", input=[[1, 2]])
         with pytest.raises(openai.AuthenticationError, match="The key is missing or wrong"):
-            openai.OpenAI(base_url=f"{server.address}v1", api_key="wrong").embeddings.create(
-                model="tiny", input="a"
-            )
+            openai.OpenAI(base_url=f"{server.address}v1", api_key="wrong").embeddings.create(model="tiny", input="a")

@@ -135,9 +135,7 @@ def test_firefox_answers_a_visitors_sentence(address, shortened, tmp_path):
         script = "const field = document.querySelector('#sentence-0'); field.value = arguments[0]; "
         script += "field.dispatchEvent(new Event('input'));"
         firefox.run("WebDriver:ExecuteScript", {"script": script, "args": [OWN]})
-        words = (
-            "[...document.querySelectorAll('#words-0 .word > span:first-child')].map((word) => word.textContent)"
-        )
+        words = "[...document.querySelectorAll('#words-0 .word > span:first-child')].map((word) => word.textContent)"
         firefox.wait_for(f"{words}.join(' ') === {json.dumps(OWN)}", SLOW / 1000)
         cosine = firefox.evaluate("document.querySelector('#pair-cosine').textContent")
     expected = shortened.similarity(OWN.replace("bank", "[bank]"), "I sat by the [bank] of the river")

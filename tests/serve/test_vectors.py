@@ -36,9 +36,7 @@ def test_word_vectors_by_any_layer(client, language_model, layers, encoding):
     expected = language_model.embed(SENTENCES, layers=layers)
     for found, array in zip(answer["sentences"], expected, strict=True):
         assert tuple(found["shape"]) == array.shape
-        vectors = (
-            decode(found["vectors"]) if encoding == "base64" else np.array(found["vectors"], dtype=np.float32)
-        )
+        vectors = decode(found["vectors"]) if encoding == "base64" else np.array(found["vectors"], dtype=np.float32)
         np.testing.assert_allclose(vectors.reshape(array.shape), array, atol=1e-6)
 
 
@@ -135,9 +133,7 @@ def test_a_wrong_field_is_named(client, path, body, field, message):
     assert message in error["message"]
 
 
-@pytest.mark.parametrize(
-    "body", [b"{", b" ", b"\xff\xfe", b'{"input": "\\ud800"}', b"[" * 100_000, b'{"input": NaN']
-)
+@pytest.mark.parametrize("body", [b"{", b" ", b"\xff\xfe", b'{"input": "\\ud800"}', b"[" * 100_000, b'{"input": NaN'])
 def test_broken_json_is_refused(client, body):
     answer = client.post("/v1/embeddings", content=body)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_json")

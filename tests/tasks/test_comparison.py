@@ -103,9 +103,7 @@ def test_runs_with_another_bilm_do_not_mix_into_an_old_comparison(toy_inputs, tm
     shutil.rmtree(tmp_path / "moving")
     Elmo.from_config(TINY_CONFIG, seed=2).save_pretrained(tmp_path / "moving")
     with pytest.raises(InputError, match="holds runs with another biLM than .*moving is now; choose a new folder"):
-        run_comparison(
-            SharedInputs(inputs), settings, tmp_path / "c", ComparisonSettings(("learned", "top"), (0,))
-        )
+        run_comparison(SharedInputs(inputs), settings, tmp_path / "c", ComparisonSettings(("learned", "top"), (0,)))
 
 
 def test_a_comparison_of_df5661d_is_resumed(toy_inputs, tmp_path):
@@ -118,9 +116,7 @@ def test_a_comparison_of_df5661d_is_resumed(toy_inputs, tmp_path):
     (folder / "compare.json").write_text(json.dumps(record))
     begun = []
     comparison = ComparisonSettings(("baseline",), (0, 1))
-    rows = run_comparison(
-        shared, settings, folder, comparison, on_run=lambda name: begun.append(name) or Watcher()
-    )
+    rows = run_comparison(shared, settings, folder, comparison, on_run=lambda name: begun.append(name) or Watcher())
     assert begun == ["baseline-1-1 (2 of 2), "] and rows[0].num_seeds == 2
     (folder / "compare.json").write_text('{"inputs": 3}')
     with pytest.raises(CheckpointError, match="compare.json is damaged"):

@@ -188,9 +188,7 @@ def test_tags_of_chinese_entities_mark_spans():
 
 
 def test_questions_without_an_answer_are_learned_and_count(bilm_folder, tmp_path, caplog):
-    answered = [
-        {"question": "Which place ?", "context": f"Ann went to {name} .", "answer": name} for name in PLACES
-    ]
+    answered = [{"question": "Which place ?", "context": f"Ann went to {name} .", "answer": name} for name in PLACES]
     unanswered = [{**row, "context": f"Ann has {row['answer']} shoes", "answer": ""} for row in answered]
     scores = {}
     for name, rows in (("one", answered), ("two", answered + unanswered)):

@@ -84,9 +84,7 @@ def test_models_and_precisions_have_stores_of_their_own(own_model, tmp_path, mon
         LayerStore(own_model, tmp_path).add(SENTENCES)
     assert {path.name.partition("-")[2] for path in tmp_path.iterdir()} == {"float32", "int8"}
     assert len(list(tmp_path.iterdir())) == 3
-    assert not np.array_equal(
-        LayerStore(own_model, tmp_path)[SENTENCES[0]], LayerStore(other, tmp_path)[SENTENCES[0]]
-    )
+    assert not np.array_equal(LayerStore(own_model, tmp_path)[SENTENCES[0]], LayerStore(other, tmp_path)[SENTENCES[0]])
 
 
 def test_the_store_used_longest_ago_makes_room(own_model, tmp_path):

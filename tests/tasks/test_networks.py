@@ -61,14 +61,10 @@ def make_encoder(model, **changes):
     inputs = WordFeatures(settings.words, num_learned=len(words), pretrained=None)
 
     def layers_of(sentence):
-        return (
-            model.embed([list(sentence)], layers="all")[0].transpose(1, 0, 2).reshape(len(sentence), 3 * model.dim)
-        )
+        return model.embed([list(sentence)], layers="all")[0].transpose(1, 0, 2).reshape(len(sentence), 3 * model.dim)
 
     shape = BilmShape(3, model.dim)
-    batcher = Batcher(
-        settings, Vocabularies(words, WordList(), 0), shape, layers_of if mixes is not None else None
-    )
+    batcher = Batcher(settings, Vocabularies(words, WordList(), 0), shape, layers_of if mixes is not None else None)
     return Encoder(inputs, mixes, settings, shape).eval(), batcher
 
 
@@ -81,9 +77,7 @@ def make_encoder(model, **changes):
         ("both", "concat", 8 + 36, 16 + 36),
     ],
 )
-def test_elmo_enters_where_it_is_told_and_neighbours_change_nothing(
-    tiny_model, where, layers, input_dim, output_dim
-):
+def test_elmo_enters_where_it_is_told_and_neighbours_change_nothing(tiny_model, where, layers, input_dim, output_dim):
     encoder, batcher = make_encoder(tiny_model, elmo__where=where, elmo__layers=layers)
     assert (encoder.input_dim, encoder.output_dim) == (input_dim, output_dim)
     together = encoder(batcher(SENTENCES))

@@ -65,9 +65,7 @@ def test_held_out_predictions_of_noise_are_not_better_than_chance():
 
 @pytest.mark.parametrize("num", [2, 3, 5])
 def test_a_handful_of_examples_and_an_empty_text_are_enough(num):
-    examples = [
-        LabelledText(("good",) if number % 2 else ("bad", "film"), "ab"[number % 2]) for number in range(num)
-    ]
+    examples = [LabelledText(("good",) if number % 2 else ("bad", "film"), "ab"[number % 2]) for number in range(num)]
     network, batcher, _ = fit([*examples, LabelledText((), "a")])
     (prediction,) = network.predict([LabelledText((), None)], batcher)
     assert sum(prediction.probabilities.values()) == pytest.approx(1, abs=1e-5)
@@ -82,9 +80,7 @@ def test_a_pooled_task_is_saved_measured_and_described(train_toy, tmp_path):
     assert described["test"] == result.test
 
 
-def test_without_a_dev_file_few_examples_are_all_learned_from_and_the_score_is_uncertain(
-    toy_inputs, tmp_path, caplog
-):
+def test_without_a_dev_file_few_examples_are_all_learned_from_and_the_score_is_uncertain(toy_inputs, tmp_path, caplog):
     inputs = replace(toy_inputs("classification"), dev=None)
     result = train_task(
         SharedInputs(inputs), small("classification", network__kind="auto"), tmp_path / "run", is_new=True
@@ -97,9 +93,7 @@ def test_without_a_dev_file_few_examples_are_all_learned_from_and_the_score_is_u
 def test_long_or_few_texts_are_pooled_and_many_short_ones_compared():
     def choose(num, length, **changes):
         example = LabelledText(("word",) * length, "a")
-        shared = SimpleNamespace(
-            splits=SimpleNamespace(train=[example] * num), family=choose_family("classification")
-        )
+        shared = SimpleNamespace(splits=SimpleNamespace(train=[example] * num), family=choose_family("classification"))
         return choose_networks(shared, make_settings("classification", changes))
 
     assert choose(2000, 300) == choose(100, 10) == ["pooled"]

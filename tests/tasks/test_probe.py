@@ -111,9 +111,7 @@ def test_a_limit_is_kept_and_told(model, tagged):
 
 
 def test_classes_of_texts(model, tmp_path):
-    rows = [
-        f"{'good' if number % 2 else 'bad'},{'nice film' if number % 2 else 'dull plot'}\n" for number in range(60)
-    ]
+    rows = [f"{'good' if number % 2 else 'bad'},{'nice film' if number % 2 else 'dull plot'}\n" for number in range(60)]
     (tmp_path / "texts.csv").write_text("label,text\n" + "".join(rows))
     path = str(tmp_path / "texts.csv")
     found = probe(model, "classification", train=path, test=path, seeds=(0,))

@@ -91,9 +91,7 @@ def test_a_table_without_header_and_with_unusual_columns_is_guessed(tmp_path):
 
 def test_semicolons_are_seen_and_unknown_names_are_guessed_by_content(tmp_path):
     rows = "".join(f"the {number}th thing to say;{'yes' if number % 2 else 'no'}\n" for number in range(9))
-    opened = open_reader(
-        str(written(tmp_path / "a.csv", "remark;verdict\n" + rows)), "classification", ReadSettings()
-    )
+    opened = open_reader(str(written(tmp_path / "a.csv", "remark;verdict\n" + rows)), "classification", ReadSettings())
     assert opened.settings.columns == {"text": "remark", "label": "verdict"}
 
 
@@ -244,16 +242,12 @@ def test_a_json_array_is_read_and_written_as_one(tmp_path):
 
 
 def test_an_unlabelled_table_gets_a_column(tmp_path):
-    reader, examples = read(
-        written(tmp_path / "a.csv", "id,text\n1,so it goes\n"), "classification", labelled=False
-    )
+    reader, examples = read(written(tmp_path / "a.csv", "id,text\n1,so it goes\n"), "classification", labelled=False)
     assert rewrite(reader, examples, [SimpleNamespace(label="A")]) == "id,text,label\n1,so it goes,A\n"
 
 
 def test_trees_give_every_phrase_its_label(tmp_path):
-    reader, (example,) = read(
-        written(tmp_path / "a.txt", "(3 (2 It) (4 (2 's) (4 -LRB-lovely)))\n"), "classification"
-    )
+    reader, (example,) = read(written(tmp_path / "a.txt", "(3 (2 It) (4 (2 's) (4 -LRB-lovely)))\n"), "classification")
     assert (example.words, example.label) == (("It", "'s", "-LRB-lovely"), "3")
     assert set(example.phrases) == {
         ((0, 1), "2"), ((1, 2), "2"), ((2, 3), "4"), ((1, 3), "4"), ((0, 3), "3"),
@@ -266,9 +260,7 @@ def test_relations_have_two_spans_in_the_words(tmp_path):
     reader, (example,) = read(written(tmp_path / "a.txt", content), "relations")
     assert example.words[slice(*example.first)] == ("big", "box")
     assert example.words[slice(*example.second)] == ("nails",)
-    assert rewrite(reader, [example], [SimpleNamespace(label="Other")]) == content.replace(
-        "Content(e2,e1)", "Other"
-    )
+    assert rewrite(reader, [example], [SimpleNamespace(label="Other")]) == content.replace("Content(e2,e1)", "Other")
 
 
 def test_answers_of_squad_are_words_of_the_passage_and_are_written_in_place(tmp_path):
@@ -346,9 +338,7 @@ def test_an_answer_outside_the_passage_is_told_with_its_question(tmp_path):
     content = json.loads(path.read_text())
     content["data"][0]["paragraphs"][1]["qas"][0]["answers"][0]["answer_start"] = 999
     path.write_text(json.dumps(content, indent=1))
-    with pytest.raises(
-        InputError, match=r"line \d\d: question q1: the answer .* is not what stands at character 999"
-    ):
+    with pytest.raises(InputError, match=r"line \d\d: question q1: the answer .* is not what stands at character 999"):
         read(path, "question_answering")
 
 
@@ -384,9 +374,7 @@ def test_a_role_that_is_not_there_is_refused(tmp_path):
 
 def tagged(path, **settings):
     """What a CoNLL file has: the words and tags of each sentence."""
-    return [
-        list(zip(example.words, example.tags, strict=True)) for example in read(path, "tagging", **settings)[1]
-    ]
+    return [list(zip(example.words, example.tags, strict=True)) for example in read(path, "tagging", **settings)[1]]
 
 
 def test_comments_of_conll_are_not_words_whatever_their_form(tmp_path):
@@ -421,9 +409,7 @@ def test_lines_of_conll_without_words_are_written_in_their_place(tmp_path):
         "-DOCSTART- -X- O\n\nEU NNP B-ORG\n\n-DOCSTART- -X- O\n\n# a remark of its own\n\n"
         "# id 1 x y\nyes UH O\n\n#end document\n"
     )
-    reader, examples = read(
-        written(tmp_path / "a.conll", content), "tagging", labelled=False, columns={"tag": "3"}
-    )
+    reader, examples = read(written(tmp_path / "a.conll", content), "tagging", labelled=False, columns={"tag": "3"})
     assert [example.words for example in examples] == [("EU",), ("yes",)]
     assert [example.place.line for example in examples] == [3, 9]
     found = [SimpleNamespace(tags=("X",)), SimpleNamespace(tags=("Y",))]
@@ -455,9 +441,7 @@ def test_questions_without_an_answer_are_examples_and_are_written_in_the_form_of
     ]
 
 
-@pytest.mark.parametrize(
-    "answers", [{"text": [], "answer_start": []}, {"text": [""], "answer_start": [-1]}, [], ""]
-)
+@pytest.mark.parametrize("answers", [{"text": [], "answer_start": []}, {"text": [""], "answer_start": [-1]}, [], ""])
 def test_a_table_may_have_questions_without_an_answer(tmp_path, answers):
     rows = [
         {"question": "Who ?", "context": "Ann went .", "answers": {"text": ["Ann"], "answer_start": [0]}},
@@ -472,9 +456,7 @@ def test_a_table_may_have_questions_without_an_answer(tmp_path, answers):
 
 def test_a_quote_that_is_not_closed_is_told_with_its_line(tmp_path):
     path = written(tmp_path / "a.csv", 'text,label\none,good\n"two,bad\nthree,good\n')
-    with pytest.raises(
-        InputError, match=r"a.csv, line 3, is not a row of a table .unexpected end of data.: a quote"
-    ):
+    with pytest.raises(InputError, match=r"a.csv, line 3, is not a row of a table .unexpected end of data.: a quote"):
         read(path, "classification")
 
 

@@ -154,9 +154,7 @@ def test_a_model_of_words_leaves_the_default_scripts(tmp_path):
     train = tmp_path / "train.csv"
     train.write_text("text,label\n" + "วันนี้ดี,good\nวันนี้ร้อน,bad\n" * 5, encoding="utf-8")
     settings = small("classification", fit__num_epochs=1)
-    found = tasks.train(
-        train, kind="classification", output=tmp_path / "task", model=model, settings=settings
-    ).load()
+    found = tasks.train(train, kind="classification", output=tmp_path / "task", model=model, settings=settings).load()
     assert found.description.read.scripts == ("Han",)
     assert [word.text for word in found.tokenize("วันนี้ 你好")] == ["วันนี้", "你", "好"]
 

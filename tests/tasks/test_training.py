@@ -175,9 +175,7 @@ def test_labels_unknown_in_training_are_told_with_their_place(toy_inputs, tmp_pa
     (tmp_path / "test.csv").write_text('text,label\n"look, a cat here",good\n"a unicorn",fabulous\n')
     settings = small("classification", fit__num_epochs=1)
     scores = train_task(SharedInputs(inputs), settings, tmp_path / "run", is_new=True)
-    assert (
-        "test.csv, line 3: 'fabulous' was not among the labels in training (1 such test examples)" in caplog.text
-    )
+    assert "test.csv, line 3: 'fabulous' was not among the labels in training (1 such test examples)" in caplog.text
     assert scores.test["accuracy"] <= 50
 
 

@@ -37,9 +37,7 @@ def test_script_of_a_character(character, script):
 )
 def test_a_text_mostly_in_another_script_is_warned_of_once(text, script):
     watch = ScriptWatch(ENGLISH)
-    with pytest.warns(
-        UnfamiliarScriptWarning, match=f"Most letters of this text are {script}, but the model was "
-    ):
+    with pytest.warns(UnfamiliarScriptWarning, match=f"Most letters of this text are {script}, but the model was "):
         watch.check([text.split()])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -53,9 +53,7 @@ def test_a_language_without_rules_is_split_like_english():
 
 @pytest.mark.parametrize("language", ["", "german", "d", "\ud800", "de at"])
 def test_what_is_no_language_code_is_refused(language):
-    with pytest.raises(
-        InputError, match=r"^language is .*, but a code such as 'en', 'de' or 'pt-BR' is expected\.$"
-    ):
+    with pytest.raises(InputError, match=r"^language is .*, but a code such as 'en', 'de' or 'pt-BR' is expected\.$"):
         split_sentences("Text.", language=language)
 
 

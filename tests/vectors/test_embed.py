@@ -55,9 +55,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("file_format", "dtype", "layers", "unit"), FORMS)
-def test_every_form_reads_back_what_the_model_gives(
-    tiny_model, text_file, tmp_path, file_format, dtype, layers, unit
-):
+def test_every_form_reads_back_what_the_model_gives(tiny_model, text_file, tmp_path, file_format, dtype, layers, unit):
     only = ("bank", "river") if unit == "spans" else ()
     settings = VectorSettings(unit=unit, layers=layers, file_format=file_format, dtype=dtype, only_words=only)
     vectors = embed_files(tiny_model, [text_file], tmp_path / "out", replace(settings, part_bytes=PART_BYTES))
@@ -126,9 +124,7 @@ def test_a_run_stopped_anywhere_goes_on(tiny_model, text_file, tmp_path, monkeyp
     with pytest.raises(InputError, match="holds no finished vectors"):
         vectors.open(tmp_path / "out")
     monkeypatch.undo()
-    monkeypatch.setattr(
-        writing.PartWriter, "_finish", lambda *all: (written.append(all[2].number), finish(*all))[1]
-    )
+    monkeypatch.setattr(writing.PartWriter, "_finish", lambda *all: (written.append(all[2].number), finish(*all))[1])
     embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
     assert written == list(range(len(whole.manifest.parts)))  # none left out, none done twice
     assert read_all(tmp_path / "out") == read_all(tmp_path / "whole")
@@ -226,9 +222,7 @@ def test_a_torch_dataset_in_padded_batches(tiny_model, text_file, tmp_path, expe
     assert [len(batch["words"]) for batch in batches] == [16, 16, 16, 12]
     batch = batches[0]
     assert batch["mask"].sum(1).tolist() == [len(array) for array in expected[:16]]
-    assert torch.allclose(
-        batch["vectors"][batch["mask"]], torch.from_numpy(np.concatenate(expected[:16])), atol=1e-6
-    )
+    assert torch.allclose(batch["vectors"][batch["mask"]], torch.from_numpy(np.concatenate(expected[:16])), atol=1e-6)
 
 
 def test_no_rows_are_a_folder_of_none(tiny_model, tmp_path):

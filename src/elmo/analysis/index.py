@@ -179,9 +179,7 @@ class CorpusIndex:
         self.manifest: Manifest = read_manifest(self.folder)
         self._opened: dict[int, Vectors] = {}
         if not self.manifest.segments:
-            raise CheckpointError(
-                f"{self.folder} is an index without words; run the command that builds it again."
-            )
+            raise CheckpointError(f"{self.folder} is an index without words; run the command that builds it again.")
 
     @property
     def num_occurrences(self) -> int:
@@ -376,9 +374,7 @@ def build_index(
 
 
 class _Build:
-    def __init__(
-        self, model: Elmo, folder: Path, manifest: Manifest, segment_size: int, *, progress: bool
-    ) -> None:
+    def __init__(self, model: Elmo, folder: Path, manifest: Manifest, segment_size: int, *, progress: bool) -> None:
         self.manifest = manifest
         self._model, self._folder, self._segment_size, self._progress = model, folder, segment_size, progress
 
@@ -480,9 +476,7 @@ class _Build:
             writer.finish(_embed_words(self._model, writer.words))
         record = SegmentRecord(name, number, writer.num_occurrences)
         changed = dataclasses.replace(batch, num_rows=batch.num_rows + num_rows)
-        self.save(
-            segments=(*self.manifest.segments, record), batches=_replace(self.manifest.batches, number, changed)
-        )
+        self.save(segments=(*self.manifest.segments, record), batches=_replace(self.manifest.batches, number, changed))
 
 
 _NumberedRow = tuple[int, int, int, list[VectorRow]]  # position, file, sentence there, the row in each folder

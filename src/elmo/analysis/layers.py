@@ -98,9 +98,7 @@ def embed_occurrences(
     with progress_bar(unit="sentences", num_bytes=None, shown=progress) as advance:
         remaining = iter(places.items())
         while window := list(itertools.islice(remaining, _SENTENCES_AT_ONCE)):
-            spans = [
-                [(occurrences[each].start, occurrences[each].end) for each in numbers] for _, numbers in window
-            ]
+            spans = [[(occurrences[each].start, occurrences[each].end) for each in numbers] for _, numbers in window]
             arrays = model.embed_spans([words for words, _ in window], spans, layers=layer)
             for (_, numbers), array in zip(window, arrays, strict=True):
                 vectors[numbers] = array

@@ -265,14 +265,10 @@ def find_occurrences(
     from elmo.analysis.index import CorpusIndex
 
     if isinstance(corpus, CorpusIndex):
-        found = corpus.find_occurrences(
-            word, max_occurrences=max_occurrences, corpus_filter=corpus_filter, seed=seed
-        )
+        found = corpus.find_occurrences(word, max_occurrences=max_occurrences, corpus_filter=corpus_filter, seed=seed)
     else:
         with reading_corpus(corpus, reading, corpus_filter, progress=progress, prints=False) as sentences:
-            found = sample_occurrences(
-                sentences, word, reading=reading, max_occurrences=max_occurrences, seed=seed
-            )
+            found = sample_occurrences(sentences, word, reading=reading, max_occurrences=max_occurrences, seed=seed)
     if not found.num_found:
         raise InputError(f"{word!r} does not occur in the corpus; choose another word, or more text.")
     return found

@@ -80,9 +80,7 @@ def _draw_perplexity(axes: "Axes", lines: Sequence[Mapping[str, Any]], words: Se
         axes.plot(words, values, color=colour, label=_DIRECTIONS[name], marker=marker, markersize=4, linewidth=1.2)
     means = [line["perplexity"] for line in lines]
     axes.plot(words, means, color=INK, label="mean of both", linestyle=":", linewidth=1.6)
-    axes.annotate(
-        f"{means[-1]:,.1f}", (words[-1], means[-1]), xytext=(6, 0), textcoords="offset points", va="center"
-    )
+    axes.annotate(f"{means[-1]:,.1f}", (words[-1], means[-1]), xytext=(6, 0), textcoords="offset points", va="center")
     axes.set(ylabel="perplexity", title="Validation perplexity, full softmax")
     axes.set_ylim(bottom=0)
 
@@ -122,8 +120,7 @@ def draw_learning_curves(folder: str | Path, output: str | Path, *, title: str |
     path, rows = check_output(output), read_comparison(folder)
     if len({row.fraction for row in rows}) < 2:
         raise InputError(
-            f"{folder} has one share of the training data, which makes no curve; compare with "
-            "--fractions 0.01,0.1,1."
+            f"{folder} has one share of the training data, which makes no curve; compare with --fractions 0.01,0.1,1."
         )
     title = title or Path(folder).resolve().name
     variants = list(dict.fromkeys(row.variant for row in rows))

@@ -17,9 +17,7 @@ from elmo.text.vocabulary import is_punctuation
 _WEAKEST_TIE, _WEAKEST_TIE_LONG = 2.0, 6.0  # inside words of two characters, and of more
 _MARGIN = 2.0  # of the weakest tie inside a word over the ties across its edges
 # Chinese characters that mostly are words by themselves, of grammar: no other word begins or ends with them.
-_FUNCTION = frozenset(
-    "的了是在和与我你他她它这那也都就很还着把被又从以之其给但而于或及并由向对则所将已曾各每该此两"
-)
+_FUNCTION = frozenset("的了是在和与我你他她它这那也都就很还着把被又从以之其给但而于或及并由向对则所将已曾各每该此两")
 
 
 class Cohesion:

@@ -87,9 +87,7 @@ class SenseScores:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object."""
-        return {
-            name: round(value, 4) if isinstance(value, float) else value for name, value in asdict(self).items()
-        }
+        return {name: round(value, 4) if isinstance(value, float) else value for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True)
@@ -168,9 +166,7 @@ def induce_senses(
     vectors = embed_occurrences(model, occurrences, choose_layer(layer, model), progress=progress)
     clusters = find_clusters(vectors, num_clusters=num_senses, seed=seed)
     ranked = [_rank_typical(clusters, occurrences, number) for number in range(clusters.num_clusters)]
-    substitutes = _own_substitutes(
-        model, word, [each[:_ASKED_FOR_SUBSTITUTES] for each in ranked], num_substitutes
-    )
+    substitutes = _own_substitutes(model, word, [each[:_ASKED_FOR_SUBSTITUTES] for each in ranked], num_substitutes)
     counts = np.bincount(clusters.numbers, minlength=clusters.num_clusters).tolist()
     senses = tuple(
         Sense(count, tuple(typical[:num_typical]), own)
@@ -237,9 +233,7 @@ def find_clusters(vectors: Array, *, num_clusters: int | None = None, seed: int 
     points = distinct - distinct.mean(axis=0)
     centred, one = points[place.reshape(-1)], np.zeros(len(vectors), dtype=np.int64)
     if num_clusters is not None and num_clusters > max(1, len(points)):
-        raise InputError(
-            f"{len(points)} different context(s) cannot be cut into {num_clusters} senses; ask for fewer."
-        )
+        raise InputError(f"{len(points)} different context(s) cannot be cut into {num_clusters} senses; ask for fewer.")
     if num_clusters == 1 or (num_clusters is None and len(points) < FEWEST_OCCURRENCES):
         return Clusters(one, None, centred)
     sample = points[np.sort(np.random.default_rng(seed).permutation(len(points))[:_ENOUGH_POINTS])]
@@ -363,7 +357,5 @@ def _choose_words(
         if len(occurrences) >= min_occurrences and len({each.label for each in occurrences}) > 1
     ]
     if not chosen:
-        raise InputError(
-            f"No word has {min_occurrences} labelled occurrences and two senses; lower --min-occurrences."
-        )
+        raise InputError(f"No word has {min_occurrences} labelled occurrences and two senses; lower --min-occurrences.")
     return sorted(chosen if max_words is None else sample_some(chosen, max_words, seed))

@@ -85,12 +85,10 @@ def compare_words(
     """
     if len(words) < 2:
         raise InputError(
-            "One sentence was given; give two or more, each with one word in brackets, as in 'I went to the "
-            "[bank]'."
+            "One sentence was given; give two or more, each with one word in brackets, as in 'I went to the [bank]'."
         )
     read = tuple(
-        each if isinstance(each, Occurrence) else read_query(each, tokenization=model.tokenization)
-        for each in words
+        each if isinstance(each, Occurrence) else read_query(each, tokenization=model.tokenization) for each in words
     )
     chosen = model.meaning_layers if layers is None else layers
     vectors = np.stack(
@@ -107,9 +105,7 @@ def compare_texts(model: Elmo, texts: Sequence[Sentence]) -> WordSimilarities:
     read = read_sentences(texts, model.tokenization)
     for text, each in zip(texts, read, strict=True):
         if not each:
-            raise InputError(
-                f"The sentence {text!r} has no words, so there is nothing to compare; give another one."
-            )
+            raise InputError(f"The sentence {text!r} has no words, so there is nothing to compare; give another one.")
     vectors = model.encode(read)
     words = tuple(Occurrence(join_words(each, QUERY_SOURCE, 0), 0, len(each)) for each in read)
     return WordSimilarities(words, np.asarray(cosine(vectors[:, None], vectors[None]), dtype=np.float64))

@@ -177,9 +177,7 @@ def map_occurrences(
         joined = [", ".join(words) or ONE_SENSE for words in names]
         groups = tuple(joined[number] for number in numbers)
         typical = {name: words for name, words in zip(joined, names, strict=True) if words}
-    return OccurrenceMap(
-        word, tuple(occurrences), _project(vectors, projection, seed), groups, projection, typical
-    )
+    return OccurrenceMap(word, tuple(occurrences), _project(vectors, projection, seed), groups, projection, typical)
 
 
 def name_senses(
@@ -236,9 +234,7 @@ def _turn(points: Array, target: Array) -> Array:
     return np.asarray(points @ (left @ right), dtype=np.float32)
 
 
-def draw_senses(
-    found: SenseMap, output: str | Path, *, title: str | None = None, font: Path | None = None
-) -> None:
+def draw_senses(found: SenseMap, output: str | Path, *, title: str | None = None, font: Path | None = None) -> None:
     """Draw the occurrences by each layer side by side, on equal axes, so that senses are seen to fall apart."""
     path = check_output(output)
     names = [", ".join(words) or ONE_SENSE for words in found.names]
@@ -253,9 +249,7 @@ def draw_senses(
         for part, (layer, points) in zip(axes, panels, strict=True):
             part.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[], aspect="equal")
             part.spines[:].set(visible=True, color="#E0E4E8")
-            part.set_title(
-                "layer 0, no sentence" if layer == 0 else name_layer(layer), fontsize=10.5, color=SOFT_INK
-            )
+            part.set_title("layer 0, no sentence" if layer == 0 else name_layer(layer), fontsize=10.5, color=SOFT_INK)
             is_one_point = float(np.abs(points - points.mean(axis=0)).max()) < 1e-3 * reach
             for sense in [] if is_one_point else range(len(names)):
                 rows = [row for row, each in enumerate(found.senses) if each == sense]

@@ -166,9 +166,7 @@ def _check_word_lists(checkpoint: Checkpoint) -> None:
         if vocabulary is None:
             raise CheckpointError("This model reads whole words, so it needs its vocabulary; none was found.")
         if missing := vocabulary.missing_special_words():
-            raise CheckpointError(
-                f"The vocabulary lacks {', '.join(missing)}, which a model that reads words needs."
-            )
+            raise CheckpointError(f"The vocabulary lacks {', '.join(missing)}, which a model that reads words needs.")
     if config.characters and config.characters.alphabet == "dictionary":
         characters = checkpoint.characters or ()
         missing = [name for name in DictionaryAlphabet.SPECIAL if name not in characters]

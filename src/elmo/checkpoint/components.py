@@ -89,9 +89,7 @@ class SentenceHead:
         A head may do without the static vectors of the context layer.
         """
         projection = self.arrays.get("projection")
-        if projection is not None and projection.shape[-1:] == (
-            (self.config.num_heads + 1) * model_config.vector_dim,
-        ):
+        if projection is not None and projection.shape[-1:] == ((self.config.num_heads + 1) * model_config.vector_dim,):
             context_dim = 0
         _check_arrays("sentence head", self.arrays, expected_arrays(self.config, model_config, context_dim))
 

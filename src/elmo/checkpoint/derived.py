@@ -111,15 +111,12 @@ def require_vocabulary(checkpoint: Checkpoint) -> Vocabulary:
 
 def _check_words(words: Sequence[str], config: ModelConfig) -> None:
     if missing := name_words(words, config).missing_special_words():
-        raise InputError(
-            f"The new vocabulary lacks {', '.join(missing)}; every vocabulary needs its special words."
-        )
+        raise InputError(f"The new vocabulary lacks {', '.join(missing)}; every vocabulary needs its special words.")
     if repeated := [repr(word) for word, count in Counter(words).items() if count > 1]:
         raise InputError(f"The new vocabulary lists words more than once: {list_some(repeated)}.")
     if broken := [repr(word) for word in words if "\n" in word]:
         raise InputError(
-            f"The new vocabulary has words with a line break, but its file has one word per line: "
-            f"{list_some(broken)}."
+            f"The new vocabulary has words with a line break, but its file has one word per line: {list_some(broken)}."
         )
 
 
@@ -129,9 +126,7 @@ def _choose_rows(table: Float32, rows: npt.NDArray[np.int64], new_row: Float32) 
     return chosen
 
 
-def _choose_counts(
-    old: Vocabulary, rows: npt.NDArray[np.int64], ordinary: npt.NDArray[np.bool_]
-) -> tuple[int, ...]:
+def _choose_counts(old: Vocabulary, rows: npt.NDArray[np.int64], ordinary: npt.NDArray[np.bool_]) -> tuple[int, ...]:
     """Return the counts of the new list; a new word is as frequent as the old ones in the geometric mean."""
     frequencies = old.log_frequencies()
     usual = frequencies[ordinary].mean() if ordinary.any() else frequencies.mean()

@@ -239,9 +239,7 @@ def _read_counts(folder: Location, header: Mapping[str, Any], num_words: int) ->
     if lines is None:
         return None
     if not all(line.isdecimal() and line.isascii() and len(line) <= _MAX_COUNT_DIGITS for line in lines):
-        raise CheckpointError(
-            f"{folder / COUNTS_FILE} is damaged: each line must be a number; get the model again."
-        )
+        raise CheckpointError(f"{folder / COUNTS_FILE} is damaged: each line must be a number; get the model again.")
     return tuple(map(int, lines))
 
 

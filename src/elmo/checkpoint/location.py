@@ -109,9 +109,7 @@ def read_json(path: Location) -> dict[str, Any]:
     try:
         value = json.loads(read_file(path, max_bytes=MAX_JSON_BYTES))
     except (ValueError, RecursionError) as error:
-        raise CheckpointError(
-            f"{path} is not valid JSON ({error}); it may be truncated or another file."
-        ) from error
+        raise CheckpointError(f"{path} is not valid JSON ({error}); it may be truncated or another file.") from error
     if not isinstance(value, dict):
         raise CheckpointError(f"{path} holds a JSON {type(value).__name__}; an object was expected.")
     return value

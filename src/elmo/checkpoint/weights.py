@@ -150,9 +150,7 @@ def describe_type(array: Array) -> str:
 def store(weights: Weights, storage: Storage) -> dict[str, Array]:
     """Return the arrays to write for weights in float32."""
     if storage not in get_args(Storage):
-        raise CheckpointError(
-            f"storage is {storage!r}; weights are stored as one of {', '.join(get_args(Storage))}."
-        )
+        raise CheckpointError(f"storage is {storage!r}; weights are stored as one of {', '.join(get_args(Storage))}.")
     if storage == "float32":
         return dict(weights)
     stored: dict[str, Array] = {}

@@ -172,9 +172,7 @@ def _write_page(command: Any, context: Any) -> Iterator[str]:
     yield from wrap(translate("Usage: ") + write_usage(command, context), _WIDTH)
     for paragraph in describe_command(command):
         yield ""
-        yield from (
-            f"  {line}" for line in (wrap(paragraph, _WIDTH - 2) if isinstance(paragraph, str) else paragraph)
-        )
+        yield from (f"  {line}" for line in (wrap(paragraph, _WIDTH - 2) if isinstance(paragraph, str) else paragraph))
     rows: dict[str, list[tuple[str, str]]] = {"Arguments:": [], "Options:": [], "Commands:": []}
     for parameter in command.get_params(context):
         rows[f"{parameter.param_type_name.capitalize()}s:"].append(describe_parameter(parameter))

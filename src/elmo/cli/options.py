@@ -46,9 +46,7 @@ Column = Annotated[
     option("--column NAME", "Column of the text, or of a list of words.", shown="text, tokens or words"),
 ]
 Texts = Annotated[list[str] | None, option("--text SENTENCE", "A sentence; repeatable.", shown=False)]
-ModelName = Annotated[
-    str | None, option("--model -m MODEL", MODEL_HELP, shown="en-small, or zh-small for Chinese")
-]
+ModelName = Annotated[str | None, option("--model -m MODEL", MODEL_HELP, shown="en-small, or zh-small for Chinese")]
 ModelArgument = Annotated[str, argument("MODEL", MODEL_HELP)]
 ModelFormat = Annotated[
     str | None,
@@ -62,9 +60,7 @@ LayerChoice = Annotated[
 ]
 Layers = Annotated[
     list[str] | None,
-    option(
-        "--layers LAYER", f"{_ONE_LAYER}; repeatable.", shown="meaning, or all above 0 without a context layer"
-    ),
+    option("--layers LAYER", f"{_ONE_LAYER}; repeatable.", shown="meaning, or all above 0 without a context layer"),
 ]
 OneLayer = Annotated[
     str | None, option("--layers LAYER", f"{_ONE_LAYER}.", shown="meaning, or top without a context layer")
@@ -220,9 +216,7 @@ class CorpusOptions:
         "--source PATTERN", "Use only files of the corpus whose name matches, as in 'books*'; repeatable.", None,
         shown=False,
     )  # fmt: skip
-    sentences: str | None = option(
-        "--sentences FIRST:LAST", "Use only these sentences of each file, from 0.", None
-    )
+    sentences: str | None = option("--sentences FIRST:LAST", "Use only these sentences of each file, from 0.", None)
     split: Literal["sentences", "lines", "none"] = option(
         "--split", "What a sentence is: detected in the lines, each line, or each document.", "sentences"
     )

@@ -108,8 +108,7 @@ class Elmo(nn.Module):
             )
         if mix_weights is not None and len(mix_weights) != model.num_layers:
             raise ConfigError(
-                f"scalar_mix_parameters has {len(mix_weights)} values, but this model has "
-                f"{model.num_layers} layers."
+                f"scalar_mix_parameters has {len(mix_weights)} values, but this model has {model.num_layers} layers."
             )
         self._alphabet = model.indexer.alphabet
         self._num_characters = model.config.characters.num_characters

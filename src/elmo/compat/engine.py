@@ -32,9 +32,7 @@ def open_files(options_file: str | Path, weight_file: str | Path) -> Checkpoint:
     folders = {alias: fetch_official(alias) for alias in set(aliases) if alias is not None}
     options, weights = (
         _locate(file, folders[alias] if alias else None, name)
-        for file, alias, name in zip(
-            (options_file, weight_file), aliases, ("options_file", "weight_file"), strict=True
-        )
+        for file, alias, name in zip((options_file, weight_file), aliases, ("options_file", "weight_file"), strict=True)
     )
     return read_hdf5(options, weights)
 

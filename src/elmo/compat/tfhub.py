@@ -34,15 +34,11 @@ class Module(nn.Module):
         @overload
         def __call__(self, inputs: Inputs, signature: str = ..., as_dict: Literal[False] = ...) -> Tensor: ...
         @overload
-        def __call__(
-            self, inputs: Inputs, signature: str = ..., *, as_dict: Literal[True]
-        ) -> dict[str, Tensor]: ...
+        def __call__(self, inputs: Inputs, signature: str = ..., *, as_dict: Literal[True]) -> dict[str, Tensor]: ...
         @overload
         def __call__(self, inputs: Inputs, signature: str, as_dict: Literal[True]) -> dict[str, Tensor]: ...
         @overload
-        def __call__(
-            self, inputs: Inputs, signature: str = ..., as_dict: bool = ...
-        ) -> Tensor | dict[str, Tensor]: ...
+        def __call__(self, inputs: Inputs, signature: str = ..., as_dict: bool = ...) -> Tensor | dict[str, Tensor]: ...
         def __call__(self, *arguments: Any, **named: Any) -> Any:
             """Run forward."""
 
@@ -66,9 +62,7 @@ class Module(nn.Module):
         """Set the LSTM state to zero."""
         self._reader.reset_state()
 
-    def forward(
-        self, inputs: Inputs, signature: str = "default", as_dict: bool = False
-    ) -> Tensor | dict[str, Tensor]:
+    def forward(self, inputs: Inputs, signature: str = "default", as_dict: bool = False) -> Tensor | dict[str, Tensor]:
         """Embed sentences: strings that are split on spaces, or {"tokens": ..., "sequence_len": ...}.
 
         Bytes are decoded as UTF-8, and numpy arrays taken as lists.
@@ -122,9 +116,7 @@ def _read_tokens(inputs: Any) -> tuple[list[list[str]], int]:
     sentences = []
     for number, (row, length) in enumerate(zip(rows, lengths, strict=True)):
         if not isinstance(length, int) or not 0 <= length <= len(row):
-            raise InputError(
-                f"'sequence_len' has {length!r} at {number}; give a whole number from 0 to {len(row)}."
-            )
+            raise InputError(f"'sequence_len' has {length!r} at {number}; give a whole number from 0 to {len(row)}.")
         words = [_decode(word) for word in row[:length]]
         check_words(words, f"Sentence {number}")
         sentences.append(words)

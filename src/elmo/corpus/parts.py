@@ -115,9 +115,7 @@ def write_part(text: PartText, settings: TextSettings, parts: Path, identity: st
     del numbers
     sorted_ids = rank[np.frombuffer(ids, dtype=np.uint32)]
     counts = np.bincount(sorted_ids, minlength=len(words) + 1)[1:]
-    record = PartRecord(
-        identity, text.number, text.input_bytes, len(ids) - num_sentences, num_sentences, len(words)
-    )
+    record = PartRecord(identity, text.number, text.input_bytes, len(ids) - num_sentences, num_sentences, len(words))
 
     folder = part_folder(parts, text.number)
     with atomic_write(folder) as new:
@@ -175,9 +173,7 @@ def merge_lists(sources: Sequence[Path], target: Path, report: Report) -> None:
     with ExitStack() as stack:
         words_file = stack.enter_context((target / WORDS).open("wb"))
         counts_file = stack.enter_context((target / COUNTS).open("wb"))
-        map_files = [
-            stack.enter_context(_map_file(target, position).open("wb")) for position in range(len(sources))
-        ]
+        map_files = [stack.enter_context(_map_file(target, position).open("wb")) for position in range(len(sources))]
         maps = [array("I") for _ in sources]
         words: list[bytes] = []
         counts = array("q")

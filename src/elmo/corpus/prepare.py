@@ -203,9 +203,7 @@ def _write_parts(
 ) -> list[PartRecord]:
     """Tokenize all text that no earlier run has; return the records of all parts in order."""
     folders = work.glob("part-*")
-    finished = {
-        record.number: record for folder in folders if (record := parts.read_part_record(folder, identity))
-    }
+    finished = {record.number: record for folder in folders if (record := parts.read_part_record(folder, identity))}
     num_finished_bytes = sum(record.input_bytes for record in finished.values())
     meter.begin(_READING, sum(file.num_bytes for file in inputs) - num_finished_bytes)
 

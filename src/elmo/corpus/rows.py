@@ -225,9 +225,7 @@ def _read_rows(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
         return (_make_row(record, columns) for record in read_json_lines(lines))
     if source.kind == "conllu":
         return _read_conllu(lines)
-    return (
-        line if isinstance(line, BrokenRow) else Row(number, line) for number, line in enumerate(lines, start=1)
-    )
+    return (line if isinstance(line, BrokenRow) else Row(number, line) for number, line in enumerate(lines, start=1))
 
 
 def _report_damage(source: Source, rows: Rows) -> Rows:

@@ -44,9 +44,7 @@ class TextSettings:
             if script not in get_args(Script):
                 faults.append(f"characters has {script!r}; choose among {', '.join(get_args(Script))}")
         if self.characters and self.split_on_spaces:
-            faults.append(
-                "characters and split_on_spaces were given together; each decides the units, so choose one"
-            )
+            faults.append("characters and split_on_spaces were given together; each decides the units, so choose one")
         if not self.field:
             faults.append("field is empty; name the column that holds the text")
         return faults
@@ -74,13 +72,9 @@ class PrepareSettings(TextSettings):
 
     def _find_vocabulary_faults(self) -> list[str]:
         faults = []
-        deciding = [
-            name for name in ("vocabulary_size", "min_count", "vocabulary") if getattr(self, name) is not None
-        ]
+        deciding = [name for name in ("vocabulary_size", "min_count", "vocabulary") if getattr(self, name) is not None]
         if len(deciding) > 1:
-            faults.append(
-                f"{' and '.join(deciding)} were given together; each decides the vocabulary, so choose one"
-            )
+            faults.append(f"{' and '.join(deciding)} were given together; each decides the vocabulary, so choose one")
         if self.vocabulary_size is not None and self.vocabulary_size <= len(SPECIAL_WORDS):
             faults.append(
                 f"vocabulary_size is {self.vocabulary_size}; it must be above {len(SPECIAL_WORDS)}, "

@@ -116,9 +116,7 @@ def read_static_vectors(
         if key in by_word or form in by_word:
             vectors[row] = by_word[key] if key in by_word else by_word[form]
     if len(vectors) < 2:
-        raise InputError(
-            f"{path} has vectors for {len(vectors)} words of {opened.folder}; two or more are needed."
-        )
+        raise InputError(f"{path} has vectors for {len(vectors)} words of {opened.folder}; two or more are needed.")
     return _finish(words, list(vectors), np.stack(list(vectors.values())), lowercase)
 
 
@@ -269,9 +267,7 @@ def _reduce(matrix: Any, dim: int, seed: int) -> npt.NDArray[np.float32]:
     return np.asarray(left * values**_SINGULAR_VALUE_EXPONENT, dtype=np.float32)
 
 
-def _finish(
-    words: WordCounts, rows: Sequence[int], vectors: npt.NDArray[np.float32], lowercase: bool
-) -> StaticVectors:
+def _finish(words: WordCounts, rows: Sequence[int], vectors: npt.NDArray[np.float32], lowercase: bool) -> StaticVectors:
     """Centre the vectors of some rows and scale them to length 1; words never seen beside others keep zeros."""
     is_zero = ~vectors.any(axis=1)
     centred = vectors - vectors[~is_zero].mean(axis=0)

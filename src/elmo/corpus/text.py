@@ -31,9 +31,7 @@ class PartText:
     input_bytes: int  # its share of the input files
 
 
-def cut_parts(
-    sources: Sequence[Source], settings: TextSettings, part_bytes: int = PART_BYTES
-) -> Iterator[PartText]:
+def cut_parts(sources: Sequence[Source], settings: TextSettings, part_bytes: int = PART_BYTES) -> Iterator[PartText]:
     """Read all sources in order and yield their parts; InputError names the line or row that is broken."""
     split: Split = "none" if settings.split == "none" else "lines"
     columns = Columns(settings.field, split=split, words=False, longest=LONGEST_DOCUMENT_BYTES)

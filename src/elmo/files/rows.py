@@ -115,9 +115,7 @@ def read_json_array(text: str, name: str) -> Iterator[Record]:
 # --- CSV and TSV
 
 
-def read_cells(
-    lines: Iterable[str], delimiter: str, *, quoted: bool
-) -> Iterator[tuple[int, list[str]] | BrokenRow]:
+def read_cells(lines: Iterable[str], delimiter: str, *, quoted: bool) -> Iterator[tuple[int, list[str]] | BrokenRow]:
     """Yield the first line and the cells of each row that is not empty; `lines` have their line ends.
 
     Tab-separated cells are taken as they are, quotes included. Others may be quoted, and then a quote that is not
@@ -162,9 +160,7 @@ class ParquetTable:
     def read(self, columns: Sequence[str]) -> Records:
         """Yield the rows, numbered from 1, with some of their columns."""
         with damage_reported(self._source, lambda: f"after row {self._num_done:,}"):
-            for batch in self._opened.iter_batches(
-                _PARQUET_ROWS_AT_ONCE, columns=list(columns), use_threads=False
-            ):
+            for batch in self._opened.iter_batches(_PARQUET_ROWS_AT_ONCE, columns=list(columns), use_threads=False):
                 for position in range(batch.num_rows):
                     self._num_done += 1
                     try:

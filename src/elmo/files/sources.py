@@ -179,9 +179,7 @@ def describe_file(name: str, kinds: Sequence[Kind], other_kind: Kind | None = No
     if kind not in kinds and other_kind is not None:
         kind = other_kind
     if kind not in kinds:
-        known, packed = (
-            ", ".join(f".{ending}" for ending in endings) for endings in (kinds, get_args(Compression))
-        )
+        known, packed = (", ".join(f".{ending}" for ending in endings) for endings in (kinds, get_args(Compression)))
         raise InputError(
             f"{name} cannot be read here by its ending; use one of {known}, optionally with one of {packed}."
         )
@@ -212,8 +210,7 @@ def check_outside(paths: Iterable[Path], output: Path) -> None:
     for path in paths:
         if folder in path.resolve().parents:
             raise InputError(
-                f"{path} is inside the output folder {output}; choose another folder, so that no input is "
-                "overwritten."
+                f"{path} is inside the output folder {output}; choose another folder, so that no input is overwritten."
             )
 
 

@@ -54,9 +54,7 @@ class FolderKind:
         is_new = not output.exists()
         work = output / self.work
         work.mkdir(parents=True, exist_ok=True)
-        lock = take_lock(
-            work / _LOCK, f"Another run is writing to {output}; wait for it or choose another folder."
-        )
+        lock = take_lock(work / _LOCK, f"Another run is writing to {output}; wait for it or choose another folder.")
         try:
             remove_leftovers(output)
             yield

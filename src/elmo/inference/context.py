@@ -80,9 +80,7 @@ class StaticTable:
         cosines = np.empty(len(self.arrays["vectors"]), dtype=np.float32)
         for start in range(0, len(cosines), _ROWS_AT_ONCE):
             block = slice(start, start + _ROWS_AT_ONCE)
-            cosines[block] = (self.arrays["vectors"][block].astype(np.float32) @ query) * self.arrays["scales"][
-                block
-            ]
+            cosines[block] = (self.arrays["vectors"][block].astype(np.float32) @ query) * self.arrays["scales"][block]
         return cosines
 
     def encode_centred(self, words: list[str]) -> Array:

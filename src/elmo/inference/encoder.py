@@ -59,9 +59,7 @@ class EncoderState:
 
     def join(self, other: "EncoderState") -> "EncoderState":
         """Return the rows of both, these first."""
-        return EncoderState(
-            self.left_to_right.join(other.left_to_right), self.right_to_left.join(other.right_to_left)
-        )
+        return EncoderState(self.left_to_right.join(other.left_to_right), self.right_to_left.join(other.right_to_left))
 
 
 class BidirectionalEncoder:
@@ -224,8 +222,7 @@ def cut_windows(window: Window, words_at_once: int) -> Iterable[Window]:
     if len(window.sources) <= words_at_once:
         return [window]
     return (
-        _cut_window(window, rows, np.array(steps))
-        for rows, steps in cut_steps(window.counts.tolist(), words_at_once)
+        _cut_window(window, rows, np.array(steps)) for rows, steps in cut_steps(window.counts.tolist(), words_at_once)
     )
 
 

@@ -107,9 +107,7 @@ class Comparison:
     words_b: list[str]
 
 
-def cosine(
-    first: npt.NDArray[np.float32], second: npt.NDArray[np.float32]
-) -> npt.NDArray[np.float64] | np.float64:
+def cosine(first: npt.NDArray[np.float32], second: npt.NDArray[np.float32]) -> npt.NDArray[np.float64] | np.float64:
     """Return the cosine along the last axis; 0 where a vector is zero."""
     a, b = first.astype(np.float64), second.astype(np.float64)
     lengths = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)

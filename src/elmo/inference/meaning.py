@@ -90,9 +90,7 @@ class Meaning:
     def contexts(self, batch: CharBatch) -> list[Array]:
         """Return the context vectors (T, d) of the words of each sentence of a batch: what surrounds each word."""
         nothing = np.zeros((int(batch.lengths.sum()), 2), dtype=np.float32)  # instead of the top layer
-        settings = replace(
-            self._prepare()[0], top_share=0.0, context_share=1.0, substitute_share=0.0, word_share=0.0
-        )
+        settings = replace(self._prepare()[0], top_share=0.0, context_share=1.0, substitute_share=0.0, word_share=0.0)
         meanings = self._run(batch, nothing, None, settings, None)
         return [np.ascontiguousarray(array[:, 2:]) for array in meanings]
 
@@ -167,9 +165,7 @@ class _CandidateLists:
     def find(self, keys: Sequence[Hashable], tokens: Tokens) -> tuple[Ids, Lists]:
         """Return the number of each token's list, -1 for a key of NO_ROW, and all lists."""
         numbers = list(map(self._numbers.get, keys))
-        missing = {
-            key: token for token, (key, number) in enumerate(zip(keys, numbers, strict=True)) if number is None
-        }
+        missing = {key: token for token, (key, number) in enumerate(zip(keys, numbers, strict=True)) if number is None}
         missing.pop(NO_ROW, None)
         if missing:
             if len(self._numbers) + len(missing) > _MOST_LISTS:

@@ -292,9 +292,7 @@ class CpuRuntime(Runtime):
             return encoder.forward(words, batch, choice.matrix, num_read=num_read)[0]
 
         def advance(state: EncoderState) -> tuple[Array, EncoderState]:
-            vectors, after = encoder.forward(
-                words, batch, choice.matrix, state, num_read=num_read, keep_state=True
-            )
+            vectors, after = encoder.forward(words, batch, choice.matrix, state, num_read=num_read, keep_state=True)
             return vectors, state if after is None else after
 
         return self._carried.advance(len(batch.order), advance)

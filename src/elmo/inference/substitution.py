@@ -76,9 +76,7 @@ def find_substitutes(
         excluded = {here, here.lower(), here.upper(), here.capitalize()}
         if related is not None:
             stem = _stem(here)
-            excluded.update(
-                word for word in vocabulary.words if word[:2].lower() == stem[:2] and _stem(word) == stem
-            )
+            excluded.update(word for word in vocabulary.words if word[:2].lower() == stem[:2] and _stem(word) == stem)
         scores[vocabulary.encode(sorted(excluded))] = -np.inf  # one that is not listed is the unknown word
     log_probabilities = _log_softmax(scores)
     # Words of equal rows, as new ones of a changed vocabulary are, come in the order of the vocabulary.

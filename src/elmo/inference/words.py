@@ -70,9 +70,7 @@ class WordCache:
         """Return how often words were there, and how full the cache is."""
         with self._lock:
             num_words = len(self._rows)
-            return CacheInfo(
-                self._num_hits, self._num_misses, num_words, self._max_words, num_words * self._row_bytes
-            )
+            return CacheInfo(self._num_hits, self._num_misses, num_words, self._max_words, num_words * self._row_bytes)
 
     def clear(self) -> None:
         """Forget all words, and how often they were there."""

@@ -87,9 +87,7 @@ class ElmoPipe(_LazyModel, Pipe):
     The model is opened when the first document comes. `to_disk` and `to_bytes` carry it along.
     """
 
-    def __init__(
-        self, name: str = "elmo", *, model: ModelSource, layers: Layers, precision: str, device: str
-    ) -> None:
+    def __init__(self, name: str = "elmo", *, model: ModelSource, layers: Layers, precision: str, device: str) -> None:
         self.name = name
         self.layers, self.precision, self.device = layers, precision, device
         self._source = model

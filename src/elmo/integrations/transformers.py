@@ -376,8 +376,7 @@ class ElmoTokenizer(PreTrainedTokenizer):
                 offsets.append([(word.start, word.end) for word in words])
             else:
                 raise InputError(
-                    f"Text {position} is {given!r:.60}; give a text, or a list of words with "
-                    "is_split_into_words=True."
+                    f"Text {position} is {given!r:.60}; give a text, or a list of words with is_split_into_words=True."
                 )
         cut = max_length if truncation else None
         features = []

@@ -10,9 +10,7 @@ from elmo.model import Elmo
 WORDS_AT_ONCE = 8192
 
 
-def write_word2vec(
-    model: Elmo, path: str | Path, words: Sequence[str] | None = None, *, binary: bool = False
-) -> int:
+def write_word2vec(model: Elmo, path: str | Path, words: Sequence[str] | None = None, *, binary: bool = False) -> int:
     """Write a file with the vector (D) of each word without a sentence, and return the number of words.
 
     Without `words`, those of the model's vocabulary, except <S>, </S>, <UNK> and words with white space. Words

@@ -76,9 +76,7 @@ class CharNetwork:
         self._embedding, self._is_tanh = weights.embedding, weights.is_tanh
         self._shapes = [(weight.shape[2], weight.shape[0]) for weight in weights.filters]  # widths and channels
         self._width = max(width for width, _ in self._shapes)
-        padded = [
-            np.pad(weight, ((0, 0), (0, 0), (0, self._width - weight.shape[2]))) for weight in weights.filters
-        ]
+        padded = [np.pad(weight, ((0, 0), (0, 0), (0, self._width - weight.shape[2]))) for weight in weights.filters]
         joined = np.concatenate(padded).transpose(0, 2, 1).reshape(len(weights.bias), -1)  # (F, width·d)
         self._convolve = pack_matrix(joined, weights.bias)
         self._highways = [pack_matrix(*highway, int8=int8) for highway in weights.highways]
@@ -220,9 +218,7 @@ class CompiledCharNetwork:
         table = make_table(weights.embedding, weights.filters)
         self._table = CharTable(library, table, weights.bias, [weight.shape for weight in weights.filters])
         self._highways = [PackedMatrix(library, *highway, int8=int8) for highway in weights.highways]
-        self._projection = (
-            None if weights.projection is None else PackedMatrix(library, *weights.projection, int8=int8)
-        )
+        self._projection = None if weights.projection is None else PackedMatrix(library, *weights.projection, int8=int8)
         self._is_tanh = weights.is_tanh
         self._output_dim = len(weights.bias) if self._projection is None else self._projection.num_outputs
         self._structs: dict[int, WordEncoderStruct] = {}  # by the number of characters per word

@@ -156,9 +156,7 @@ def find_meanings(
         priors=address_of(lists.priors, "priors", np.float32, (num_lists, dim if num_lists else 1)),
         meanings=address_of(meanings, "meanings", np.float32, (num_spans, top_dim + dim)),
     )
-    library.run_with_scratch(
-        library.meanings, ctypes.addressof(model), ctypes.addressof(batch), int(single_threaded)
-    )
+    library.run_with_scratch(library.meanings, ctypes.addressof(model), ctypes.addressof(batch), int(single_threaded))
     return meanings
 
 
@@ -199,9 +197,7 @@ def find_nearest(
     return chosen, cosines
 
 
-def _check(
-    top: Array, positions: Ids, tokens: Tokens, spans: Ids, lists: Lists, candidates: Candidates | None
-) -> None:
+def _check(top: Array, positions: Ids, tokens: Tokens, spans: Ids, lists: Lists, candidates: Candidates | None) -> None:
     """Raise KernelError for numbers that would lead outside of an array."""
     if not len(spans):
         return
@@ -261,9 +257,7 @@ def _find_substitutes(
     chosen = lists.candidates[number]
     is_shared = words.softmax.shape[1] == len(states[0])
     state = states[0] + states[1] if is_shared else np.concatenate(states)
-    logits = (words.softmax[chosen] @ state.astype(np.float64)) * words.softmax_scales[chosen] + words.offsets[
-        chosen
-    ]
+    logits = (words.softmax[chosen] @ state.astype(np.float64)) * words.softmax_scales[chosen] + words.offsets[chosen]
     scores = settings.likelihood * logits + settings.relatedness / COSINE_LEVELS * lists.cosines[number]
     kept = np.flatnonzero(~(scores < scores.max() - settings.cutoff))
     vectors = words.vectors[chosen[kept]] * words.scales[chosen[kept], None]

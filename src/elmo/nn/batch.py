@@ -18,9 +18,7 @@ WORDS_AT_ONCE = 1024
 def encode_words(bilm: BiLM, batch: CharBatch) -> Tensor:
     """Return the context-free vectors (U, D) of a batch's distinct tokens."""
     device = next(bilm.parameters()).device
-    ids = [
-        None if part is None else torch.from_numpy(part).to(device) for part in batch.source.look_up(batch.keys)
-    ]
+    ids = [None if part is None else torch.from_numpy(part).to(device) for part in batch.source.look_up(batch.keys)]
     vectors = []
     for start in range(0, len(batch.keys), WORDS_AT_ONCE):
         window = slice(start, start + WORDS_AT_ONCE)
@@ -99,9 +97,7 @@ def unpad_sentences(
         np.concatenate([part if part.ndim == 2 else part[:, None] for part in parts], axis=1)
         for parts in (columns, ends)
     )
-    distinct, places = (
-        np.unique(rows, axis=0, return_inverse=True) if len(rows) else (rows, np.zeros(0, dtype=int))
-    )
+    distinct, places = np.unique(rows, axis=0, return_inverse=True) if len(rows) else (rows, np.zeros(0, dtype=int))
     word_index = np.full((num_sentences, num_steps + 2), BEGIN_ROW, dtype=np.int64)
     word_index[:, 1:-1][mask] = places.reshape(-1) + FIRST_WORD_ROW
     word_index[np.arange(num_sentences), lengths + 1] = END_ROW

@@ -48,9 +48,7 @@ class BiLMState:
 
     def join(self, other: "BiLMState") -> "BiLMState":
         """Return the rows of both, these first."""
-        return BiLMState(
-            self.left_to_right.join(other.left_to_right), self.right_to_left.join(other.right_to_left)
-        )
+        return BiLMState(self.left_to_right.join(other.left_to_right), self.right_to_left.join(other.right_to_left))
 
     def detach(self) -> "BiLMState":
         """Return the same state, through which no gradient flows."""
@@ -68,9 +66,7 @@ class BiLMState:
 class TokenEncoder(nn.Module):
     """A word's embedding and its character features, whichever the model has, projected to D values."""
 
-    def __init__(
-        self, words: nn.Embedding | None, characters: CharCnn | None, projection: nn.Linear | None
-    ) -> None:
+    def __init__(self, words: nn.Embedding | None, characters: CharCnn | None, projection: nn.Linear | None) -> None:
         super().__init__()
         self.words = words
         self.characters = characters
@@ -120,9 +116,7 @@ class BiLM(nn.Module):
         """Return the state before anything was read."""
         return BiLMState(self.left_to_right.zero_state(num_rows), self.right_to_left.zero_state(num_rows))
 
-    def forward(
-        self, words: Tensor, lengths: Tensor, state: BiLMState | None = None
-    ) -> tuple[LayerStates, BiLMState]:
+    def forward(self, words: Tensor, lengths: Tensor, state: BiLMState | None = None) -> tuple[LayerStates, BiLMState]:
         """Read word vectors (B, T, D) of sentences of the given lengths (B,), from `state` or from zero."""
         mask = torch.arange(words.shape[1], device=words.device) < lengths.to(words.device)[:, None]
         words = words * mask[..., None]

@@ -30,9 +30,7 @@ def build_bilm(config: ModelConfig) -> BiLM:
             num_highways=config.characters.num_highways,
         )
     return BiLM(
-        TokenEncoder(
-            words, characters, make_linear(config.num_features, dim) if config.token_projection else None
-        ),
+        TokenEncoder(words, characters, make_linear(config.num_features, dim) if config.token_projection else None),
         _build_encoder(config.encoder),
         _build_encoder(config.encoder),
         WordSoftmax(dim, softmax.num_words) if softmax else None,

@@ -187,9 +187,7 @@ class WordDistillation(AuxiliaryObjective):
         for places in groups:
             itself = torch.eye(len(places), dtype=torch.bool, device=words.device)
             compared.append(
-                torch.stack([compare_relations(layer[places], vectors[places], ~itself) for layer in chosen]).mean(
-                    0
-                )
+                torch.stack([compare_relations(layer[places], vectors[places], ~itself) for layer in chosen]).mean(0)
             )
         return losses.index_copy(0, torch.cat(groups), torch.cat(compared))
 

@@ -282,9 +282,7 @@ def read_run_file(folder: Path) -> dict[str, Any]:
 def _copy_run(source: Path, folder: Path, changes: Mapping[str, Any]) -> None:
     """Copy the last checkpoint and the metrics of a run to a new folder, with changed settings."""
     if folder.exists():
-        raise ConfigError(
-            f"{folder} already exists; give a new folder, or resume that run with --resume {folder}."
-        )
+        raise ConfigError(f"{folder} already exists; give a new folder, or resume that run with --resume {folder}.")
     record = RunRecord.read(source)
     found = list_checkpoints(source)
     if not found:
@@ -327,9 +325,7 @@ def _find(settings: Mapping[str, Any], dotted: str) -> Any:
 
 def _check_vacant(folder: Path) -> None:
     if not is_vacant(folder):
-        raise ConfigError(
-            f"{folder} is not empty; give a new folder, or resume the run in it with --resume {folder}."
-        )
+        raise ConfigError(f"{folder} is not empty; give a new folder, or resume the run in it with --resume {folder}.")
 
 
 def _open_initial(source: str, corpus: PreparedCorpus) -> tuple[Checkpoint, SoftmaxConfig]:

@@ -290,9 +290,7 @@ def build_optimizer(parameters: Iterable[nn.Parameter], settings: OptimizerSetti
     if settings.kind == "adagrad":
         # Adagrad builds sparse tensors from valid rows; unless this is stated, torch warns about the check.
         torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
-        return torch.optim.Adagrad(
-            parameters, lr=settings.learning_rate, initial_accumulator_value=INITIAL_ACCUMULATOR
-        )
+        return torch.optim.Adagrad(parameters, lr=settings.learning_rate, initial_accumulator_value=INITIAL_ACCUMULATOR)
     return torch.optim.AdamW(
         parameters, lr=settings.learning_rate, betas=(0.9, 0.99), weight_decay=settings.weight_decay, fused=True
     )

@@ -56,9 +56,7 @@ class SentenceObjective(AuxiliaryObjective):
         lengths = torch.tensor([len(words) for words in sentences])
         device = self.head.bias.device
         with torch.no_grad():
-            vectors: Tensor = self.head(
-                layers.to(device), static.to(device), weights.to(device), lengths.to(device)
-            )
+            vectors: Tensor = self.head(layers.to(device), static.to(device), weights.to(device), lengths.to(device))
         return vectors.cpu()
 
     def separate(self, vectors: Tensor, batch: SentenceBatch) -> Tensor:

@@ -47,9 +47,7 @@ class OptimizerSettings:
         found = list_not_positive(self, "learning_rate", "clip_norm")
         found += _list_negative(self, "warmup_steps", "cooldown_steps", "weight_decay")
         if self.weight_decay and self.kind != "adamw":
-            found.append(
-                f"weight_decay is {self.weight_decay}, but {self.kind} has none; use adamw or leave it out"
-            )
+            found.append(f"weight_decay is {self.weight_decay}, but {self.kind} has none; use adamw or leave it out")
         return found
 
 
@@ -157,9 +155,7 @@ def _list_overwritten(model: ModelConfig) -> list[str]:
         found.append("model.words.num_words is that of the prepared corpus; leave it out")
     characters = model.characters
     if characters is not None and characters.alphabet != "utf-8":
-        found.append(
-            f"model.characters.alphabet is {characters.alphabet!r}, but training reads UTF-8; leave it out"
-        )
+        found.append(f"model.characters.alphabet is {characters.alphabet!r}, but training reads UTF-8; leave it out")
     if characters is not None and characters.num_characters < Utf8Alphabet.NUM_IDS:
         found.append(
             f"model.characters.num_characters is {characters.num_characters}; UTF-8 needs {Utf8Alphabet.NUM_IDS}"

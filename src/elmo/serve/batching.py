@@ -82,9 +82,7 @@ class Batcher:
                 raise _refuse("stopping", "The server is stopping; try another server, or again later.", 5)
             if self._num_words + num_words > self._queue_words or len(self._waiting) >= self._queue_requests:
                 self._metrics.refused.labels("queue_full").inc()
-                message = (
-                    f"{self._num_words} words of {len(self._waiting)} requests are in the queue; try again later."
-                )
+                message = f"{self._num_words} words of {len(self._waiting)} requests are in the queue; try again later."
                 raise _refuse("overloaded", message, 1)
             job = _Job(work, sentences, self._loop.create_future(), time.monotonic())
             self._waiting[job] = num_words

@@ -131,9 +131,7 @@ class CheckAccess:
             message = f"This server is not known as {host!r:.80}; use its address, or start it with "
             return "host", Problem(403, "unknown_host", f"{message}--allowed-host NAME or with a key.")
         if request.method not in ("GET", "HEAD", "OPTIONS") and self._is_cross_site(request):
-            message = (
-                f"A page of {origin!r:.80} sent this request; start the server with --cors-origin to allow that."
-            )
+            message = f"A page of {origin!r:.80} sent this request; start the server with --cors-origin to allow that."
             return "site", Problem(403, "cross_site", message)
         return None
 

@@ -79,9 +79,7 @@ async def compare_words(body: schemas.SimilarityRequest, call: CallOf) -> JsonRe
     model = call.served.model(body.model, [body.sentence_a, body.sentence_b])
     layers: Any = body.layers
     if layers == "all":
-        message = (
-            "layers is all, but two vectors are compared; choose another. cosine_by_layer reports each layer."
-        )
+        message = "layers is all, but two vectors are compared; choose another. cosine_by_layer reports each layer."
         raise Problem(422, "invalid_request", message, field="layers")
     (words_a, span_a), (words_b, span_b) = await call.locate_words(
         model.elmo,
@@ -197,9 +195,7 @@ def _with_characters(neighbors: Neighbors) -> dict[str, Any]:
 def _describe_prediction(item: Any, prediction: Any) -> Any:
     described = dataclasses.asdict(prediction)
     if "tags" in described:
-        described["spans"] = [
-            {"type": label, "start": start, "end": end} for label, start, end in prediction.spans
-        ]
+        described["spans"] = [{"type": label, "start": start, "end": end} for label, start, end in prediction.spans]
         described["offsets"] = _locate(prediction.words, item) if isinstance(item, str) else None
     return described
 

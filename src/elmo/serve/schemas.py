@@ -30,9 +30,7 @@ def _check_input(value: Any) -> list[str]:
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             token_ids = "token ids are of another model's vocabulary" if isinstance(text, int | list) else ""
-            raise _fault(
-                f"input has {_type_name(text)} at {number}: {token_ids or 'it must be a string'}; send text."
-            )
+            raise _fault(f"input has {_type_name(text)} at {number}: {token_ids or 'it must be a string'}; send text.")
     return texts
 
 

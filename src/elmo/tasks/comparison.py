@@ -248,9 +248,7 @@ def _score(result: dict[str, Any]) -> float:
 def _mean_mixes(runs: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return [
         {
-            "weights": [
-                statistics.mean(shares) for shares in zip(*(mix["weights"] for mix in mixes), strict=True)
-            ],
+            "weights": [statistics.mean(shares) for shares in zip(*(mix["weights"] for mix in mixes), strict=True)],
             "gamma": statistics.mean(mix["gamma"] for mix in mixes),
         }
         for mixes in zip(*filter(None, runs), strict=True)  # a pooled classifier has no mix

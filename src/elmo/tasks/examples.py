@@ -261,14 +261,11 @@ def _find_answer(passage: str, answer: str, start: int | None, where: str) -> Sp
     elif passage[start : start + len(answer)] != answer or start < 0:
         text = passage[max(0, start) : max(0, start) + len(answer)]
         raise InputError(
-            f"{where}: the answer {answer!r:.60} is not what stands at character {start} of the passage "
-            f"({text!r:.60})."
+            f"{where}: the answer {answer!r:.60} is not what stands at character {start} of the passage ({text!r:.60})."
         )
     return start, start + len(answer)
 
 
 def _covered_words(words: Sequence[Word], characters: Span) -> Span | None:
-    covered = [
-        number for number, word in enumerate(words) if word.start < characters[1] and word.end > characters[0]
-    ]
+    covered = [number for number, word in enumerate(words) if word.start < characters[1] and word.end > characters[0]]
     return (covered[0], covered[-1] + 1) if covered else None

@@ -86,9 +86,7 @@ class Predictor:
     def warn_of_unknown(self, examples: Sequence[Any], what: str) -> None:
         """Warn about targets that training did not have, with the place of the first: they cannot be predicted."""
         unknown = [
-            (example, names)
-            for example in examples
-            if (names := self.family.unknown_targets(example, self.labels))
+            (example, names) for example in examples if (names := self.family.unknown_targets(example, self.labels))
         ]
         if unknown:
             first, names = unknown[0]

@@ -166,9 +166,7 @@ def _check(
     if sense_index is not None and kind != "senses":
         raise InputError("The index of senses is for the probe senses; leave it out.")
     if kind == "similarity" and (train or max_train_words or max_test_words):
-        raise InputError(
-            "The probe similarity measures all pairs and learns nothing; leave --train and limits out."
-        )
+        raise InputError("The probe similarity measures all pairs and learns nothing; leave --train and limits out.")
     if kind == "senses" and max_test_words:
         raise InputError("The probe senses reads all words of the test file; leave their limit out.")
 
@@ -473,9 +471,7 @@ def read_sentences(path: str, kind: str, read: ReadSettings) -> list[LabelledSen
     examples = [sentence for sentence in read_examples(path, "tagging", read)[0] if sentence.words]
     if kind == "features":
         return [LabelledSentence(sentence.words, read_features(sentence.tags)) for sentence in examples]
-    return [
-        LabelledSentence(sentence.words, tuple({"tag": tag} for tag in sentence.tags)) for sentence in examples
-    ]
+    return [LabelledSentence(sentence.words, tuple({"tag": tag} for tag in sentence.tags)) for sentence in examples]
 
 
 def probe_linear(
@@ -538,9 +534,7 @@ def draw_sentences(sentences: Sequence[LabelledSentence], max_words: int | None,
     return sorted(chosen)
 
 
-def _choose_questions(
-    train: Sequence[LabelledSentence], test: Sequence[LabelledSentence]
-) -> dict[str, dict[str, int]]:
+def _choose_questions(train: Sequence[LabelledSentence], test: Sequence[LabelledSentence]) -> dict[str, dict[str, int]]:
     """Return the questions that can be probed, each with the numbers of its classes."""
     counts, tested = _count_answers(train), _count_answers(test)
     fewest = _FEWEST_EXAMPLES if len(counts) > 1 else 2
@@ -602,8 +596,7 @@ def _majority(
 
 def _name_scores(questions: dict[str, dict[str, int]], by_seed: Sequence[Floats]) -> dict[str, Score]:
     scores = {
-        name: Score.of_seeds([float(values[column]) for values in by_seed])
-        for column, name in enumerate(questions)
+        name: Score.of_seeds([float(values[column]) for values in by_seed]) for column, name in enumerate(questions)
     }
     if len(questions) > 1:
         scores = {MEAN: Score.of_seeds([float(values.mean()) for values in by_seed]), **scores}

@@ -64,9 +64,7 @@ class WordSettings:
         """Return what is wrong with these settings, one phrase each."""
         wrong = list_not_positive(self, "dim", "min_count", "character_filters")
         wrong += [
-            f"kinds has {kind!r}; known are {', '.join(WORD_KINDS)}"
-            for kind in self.kinds
-            if kind not in WORD_KINDS
+            f"kinds has {kind!r}; known are {', '.join(WORD_KINDS)}" for kind in self.kinds if kind not in WORD_KINDS
         ]
         return [*wrong, *_wrong_dropout(self)]
 
@@ -257,9 +255,7 @@ class TaskOptions:
     """How a task's data is read and where its biLM runs, for train and compare."""
 
     precision: str = option("float32", "Precision of the frozen biLM: float32, bfloat16, int8 or auto.")
-    word_vectors: str | None = option(
-        None, "GloVe or word2vec vectors as text, for pretrained words.", metavar="FILE"
-    )
+    word_vectors: str | None = option(None, "GloVe or word2vec vectors as text, for pretrained words.", metavar="FILE")
     read: ReadSettings = field(default_factory=ReadSettings)
     label_map: dict[str, str] = option(  # noqa: RUF009 - a field like the others
         {}, "Rename a label; an empty NEW leaves its examples out. Repeatable.", "--map-label", "OLD=NEW"

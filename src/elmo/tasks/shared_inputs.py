@@ -58,8 +58,7 @@ class Splits:
         if settings.fraction < 1:
             num_kept = max(1, round(len(train) * settings.fraction))
             train = [
-                train[number]
-                for number in sorted(random.Random(settings.seed).sample(range(len(train)), num_kept))
+                train[number] for number in sorted(random.Random(settings.seed).sample(range(len(train)), num_kept))
             ]
         return train, dev
 
@@ -158,9 +157,7 @@ def _leave_out_disputed(pairs: list[Any], path: str) -> list[Any]:
 class SharedInputs:
     """The inputs of one or several runs; each is read or computed when a run first needs it."""
 
-    def __init__(
-        self, inputs: TaskInputs, *, on_words: Callable[[int, int], None] = lambda done, total: None
-    ) -> None:
+    def __init__(self, inputs: TaskInputs, *, on_words: Callable[[int, int], None] = lambda done, total: None) -> None:
         """`on_words` gets how many words, and of how many, the biLM has read."""
         self.inputs, self.family = inputs, choose_family(inputs.family)
         self.on_words = on_words

@@ -164,9 +164,7 @@ class Tagger:
             for example, array in zip(chunk, layers, strict=True):
                 tags = self.tag_layers(np.asarray(array, dtype=np.float32)) if example.words else ()
                 yield (
-                    self._join(example, tags)
-                    if self.description["joins_words"]
-                    else TagPrediction(example.words, tags)
+                    self._join(example, tags) if self.description["joins_words"] else TagPrediction(example.words, tags)
                 )
 
     def to_json(self, example: TaggedSentence, prediction: TagPrediction) -> dict[str, Any]:

@@ -115,9 +115,7 @@ def build_network(
     return network
 
 
-def _build_elmo(
-    settings: TaskSettings, bilm: BilmShape | None, tuned: Elmo | None
-) -> LayerMixes | ElmoLayer | None:
+def _build_elmo(settings: TaskSettings, bilm: BilmShape | None, tuned: Elmo | None) -> LayerMixes | ElmoLayer | None:
     elmo = settings.elmo
     if elmo.where == "none":
         return None
@@ -130,9 +128,7 @@ def _build_elmo(
     return LayerMixes(num_layers, bilm.dim, num_mixes=num_mixes, dropout=elmo.dropout, layers=elmo.layers)
 
 
-def write_task(
-    folder: Path, description: TaskDescription, words: Vocabularies, weights: dict[str, Tensor]
-) -> None:
+def write_task(folder: Path, description: TaskDescription, words: Vocabularies, weights: dict[str, Tensor]) -> None:
     """Write a task; files of the same names are replaced, others stay."""
     content = {"format_version": FORMAT_VERSION, **dataclasses.asdict(description)}
     listed = {
@@ -179,9 +175,7 @@ def read_task(folder: Path) -> tuple[TaskDescription, Vocabularies, dict[str, Te
     except (
         OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError, ConfigError
     ) as error:  # fmt: skip
-        raise CheckpointError(
-            f"{folder} is damaged: {first_line(error)}; copy it again or train again."
-        ) from error
+        raise CheckpointError(f"{folder} is damaged: {first_line(error)}; copy it again or train again.") from error
     return description, words, weights
 
 

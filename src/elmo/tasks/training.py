@@ -263,14 +263,10 @@ class _Run:
                 tuned=self._model if elmo.tune else None, vectors=vectors,
             )  # fmt: skip
         if layers_of is not None and self._shape is not None and network.mixes is not None:
-            texts = [
-                text for example in self._train[:NUM_SPREAD_EXAMPLES] for text in family.texts(example) if text
-            ]
+            texts = [text for example in self._train[:NUM_SPREAD_EXAMPLES] for text in family.texts(example) if text]
             if texts:
                 _start_gamma(network.mixes, self._shape, [layers_of(text) for text in texts])
-        self._predictor = Predictor(
-            network, family, labels, Batcher(settings, self._words, self._shape, layers_of)
-        )
+        self._predictor = Predictor(network, family, labels, Batcher(settings, self._words, self._shape, layers_of))
         for split, what in ((self._dev, "dev"), (shared.splits.test, "test")):
             self._predictor.warn_of_unknown(split, what)
 

@@ -200,9 +200,7 @@ def _group(sentences: Sequence[TokenizedSentence]) -> WordGroups | None:
         return None
     counts = [sentence.num_tokens or [1] * len(sentence.tokens) for sentence in sentences]
     num_tokens = [number for row in counts for number in (1, *row, 1)]
-    return WordGroups(
-        np.array(num_tokens, dtype=np.int64), np.array([len(row) + 2 for row in counts], dtype=np.int64)
-    )
+    return WordGroups(np.array(num_tokens, dtype=np.int64), np.array([len(row) + 2 for row in counts], dtype=np.int64))
 
 
 def pack(

@@ -52,8 +52,7 @@ def read_word_lists(sentences: Iterable[Sequence[str]]) -> list[list[str]]:
     sentences = as_plain(sentences)
     if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
         raise InputError(
-            f"The sentences are {_describe(sentences)}; a list of lists of words was expected, such as "
-            "[['I', 'went']]."
+            f"The sentences are {_describe(sentences)}; a list of lists of words was expected, such as [['I', 'went']]."
         )
     sentences = [as_plain(sentence) for sentence in sentences]
     if not sentences:

@@ -17,9 +17,7 @@ from elmo.text.sentence_input import Tokenizer
 from elmo.text.tokenize import DEFAULT_SCRIPTS, Word, split_on_spaces, tokenize
 
 _CACHED_WORDS = 200_000
-_FULL_WIDTH = {
-    code: code - 0xFEE0 for code in (*range(0xFF10, 0xFF1A), *range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))
-}
+_FULL_WIDTH = {code: code - 0xFEE0 for code in (*range(0xFF10, 0xFF1A), *range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))}
 
 
 @dataclass(frozen=True)

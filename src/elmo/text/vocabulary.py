@@ -143,9 +143,7 @@ def measure_word_vectors(path: Path) -> int:
     # A word may contain spaces, but hardly both of the first two.
     dim = min(len(pieces) - 1 for pieces in lines if pieces != [b""]) if lines[0] != [b""] else 0
     if dim < 1:
-        raise InputError(
-            f"{path} is not a text file of word vectors; a word and its numbers per line were expected."
-        )
+        raise InputError(f"{path} is not a text file of word vectors; a word and its numbers per line were expected.")
     return dim
 
 

@@ -133,9 +133,7 @@ def make_layout(model: Elmo, settings: VectorSettings) -> Layout:
     layers = cast("Layers | None", settings.layers)
     if settings.unit == "sentences":
         return Layout(settings.unit, settings.dtype, model.sentence_shape(settings.pooling, layers))
-    return Layout(
-        settings.unit, settings.dtype, model.word_shape(default_layers(model) if layers is None else layers)
-    )
+    return Layout(settings.unit, settings.dtype, model.word_shape(default_layers(model) if layers is None else layers))
 
 
 def quantize(vectors: npt.NDArray[np.float32], dtype: DType) -> Arrays:

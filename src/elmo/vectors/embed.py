@@ -82,9 +82,7 @@ def embed_files(
         inputs = open_inputs(sources)
         description = _describe(model, inputs, settings)
         if VECTORS.begin(output, description, force=force):
-            job = PartJob(
-                output.resolve(), settings, identify(description), tuple(sources), stops=on_error == "stop"
-            )
+            job = PartJob(output.resolve(), settings, identify(description), tuple(sources), stops=on_error == "stop")
             _run(job, inputs, description, chosen, model, progress)
     return open_folder(output)
 

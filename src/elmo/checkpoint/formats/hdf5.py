@@ -126,9 +126,7 @@ def find_vocabulary(folder: Location) -> Location | None:
     for name in VOCABULARY_NAMES:
         if (folder / name).is_file():
             return folder / name
-    named = [
-        path for path in list_folder(folder) if "vocab" in path.name and path.name.endswith((".txt", ".txt.gz"))
-    ]
+    named = [path for path in list_folder(folder) if "vocab" in path.name and path.name.endswith((".txt", ".txt.gz"))]
     return named[0] if len(named) == 1 else None
 
 

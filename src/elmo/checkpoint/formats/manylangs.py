@@ -89,8 +89,7 @@ def _read_dictionary(folder: Location, name: str, state: Mapping[str, Array], ke
         entry, tab, row = line.removesuffix("\r").rpartition("\t")
         if not tab or not row.isdecimal() or len(row) > 18 or int(row) >= table.shape[0]:
             raise CheckpointError(
-                f"{path}, line {number} is {line!r}; an entry, a tab and a number below {table.shape[0]} were "
-                "expected."
+                f"{path}, line {number} is {line!r}; an entry, a tab and a number below {table.shape[0]} were expected."
             )
         entries[entry] = int(row)
     return dict(sorted(entries.items(), key=lambda item: item[1]))
@@ -253,9 +252,7 @@ def _to_array(tensor: Any, what: str) -> Array:
     import torch
 
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex() or tensor.is_meta:
-        raise CheckpointError(
-            f"{what} a tensor of type {tensor.dtype}, {tensor.layout}; plain numbers were expected."
-        )
+        raise CheckpointError(f"{what} a tensor of type {tensor.dtype}, {tensor.layout}; plain numbers were expected.")
     # A view may repeat the few numbers of a file any number of times.
     if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
         raise CheckpointError(

@@ -54,9 +54,7 @@ def similarity(
     meaning = None
     if not any(find_marks(sentence) or "[" in sentence for sentence in sentences):
         if by_layer or layers is not None:
-            raise InputError(
-                "Whole sentences are compared by one vector each; mark a word in brackets to use layers."
-            )
+            raise InputError("Whole sentences are compared by one vector each; mark a word in brackets to use layers.")
         result, shown = compare_texts(model.open(texts=sentences), sentences), sentences
     else:
         for sentence in sentences:
@@ -108,9 +106,7 @@ def neighbors(
     corpus: CorpusOptions,
     build: Path | None = option("--build INDEX", "Build this index of the corpus, resume it, or add to it.", None),
     layers: options.Layers = None,
-    match: Literal["any", "same", "other"] = option(
-        "--match", "Find any word, the same word, or other words.", "any"
-    ),
+    match: Literal["any", "same", "other"] = option("--match", "Find any word, the same word, or other words.", "any"),
     top_k: int = option("--top-k", "Number of neighbours per layer.", 10),
     json: options.AsJson = False,
     model: ModelOptions,
@@ -146,9 +142,7 @@ def neighbors(
     print(to_json(found.to_dict()) if json else "\n".join(_describe_neighbors(found, match)))
 
 
-def _build(
-    folder: Path, corpus: CorpusOptions, layers: list[str] | None, model: ModelOptions, as_json: bool
-) -> None:
+def _build(folder: Path, corpus: CorpusOptions, layers: list[str] | None, model: ModelOptions, as_json: bool) -> None:
     if not corpus.corpus:
         raise InputError("There is no text to build an index of; name files with --corpus.")
     from elmo.analysis import build_index
@@ -180,14 +174,11 @@ def _tabulate_neighbors(layer: "LayerNeighbors", found: "Neighbors", match: str)
     from elmo.analysis.layers import name_layer
 
     contexts = [
-        f"{each.cosine:.3f}  {fit(each.occurrence.mark(_CONTEXT_WORDS), _CONTEXT_COLUMNS)}"
-        for each in layer.neighbors
+        f"{each.cosine:.3f}  {fit(each.occurrence.mark(_CONTEXT_WORDS), _CONTEXT_COLUMNS)}" for each in layer.neighbors
     ]
     if not contexts:
         word = found.query.word
-        nothing = (
-            f"{word!r} does not occur there, except in the query." if match == "same" else "Nothing was found."
-        )
+        nothing = f"{word!r} does not occur there, except in the query." if match == "same" else "Nothing was found."
         contexts = [f"       {translate(nothing)}"]
     static = [f"{each.cosine:.3f}  {each.word}" for each in found.static]
     yield f"{pad(translate(name_layer(layer.layer)), _CONTEXT_COLUMNS + 7)}  {translate('layer 0, no sentence')}"

@@ -37,9 +37,7 @@ class VectorOptions(ModelOptions):
     text: options.Texts = None
     output: Path | None = option("--output -o DIR|FILE", _OUTPUT, None)
     layers: options.LayerChoice = None
-    split: Split = option(
-        "--split", "What a sentence is: each line, detected in the lines, or each document.", "lines"
-    )
+    split: Split = option("--split", "What a sentence is: each line, detected in the lines, or each document.", "lines")
     language: str | None = option("--language CODE", "Language of the sentence detection.", None, shown="en")
     split_on_spaces: options.SplitOnSpaces = False
     state: options.StateChoice = "zero"
@@ -48,9 +46,7 @@ class VectorOptions(ModelOptions):
     id_column: str | None = option("--id-column NAME", "Column of the row ids.", None, shown="id")
     dtype: DType = option("--dtype", "Type of the numbers; int8 has a scale per vector.", "float32")
     file_format: FileFormat | None = option("--file-format", "Folders: format of the files.", None, shown="npy")
-    on_error: Literal["stop", "reject"] | None = option(
-        "", "Stop at broken rows, or list them.", None, shown="stop"
-    )
+    on_error: Literal["stop", "reject"] | None = option("", "Stop at broken rows, or list them.", None, shown="stop")
     workers: int | None = option("--workers N", "Folders: number of processes.", None, shown="one per two threads")
     engine: Literal["local", "ray"] | None = option("", "Folders: this machine, or Ray.", None, shown="local")
     address: str | None = option("--address ADDRESS", "Ray cluster, such as auto or ray://host:10001.", None)
@@ -84,9 +80,7 @@ class VectorOptions(ModelOptions):
         from elmo.corpus.rows import Entry
         from elmo.vectors.embed import columns_of, resolve, write_file
 
-        source = TextInput(
-            self.inputs, self.text, output=path, kind=self.input_format, columns=columns_of(settings)
-        )
+        source = TextInput(self.inputs, self.text, output=path, kind=self.input_format, columns=columns_of(settings))
         model = self.open(texts=source.texts, state=self.state)
         settings = resolve(dataclasses.replace(settings, max_words=2**63 - 1), model)
         entries = (Entry(index, 0, row) for index, row in enumerate(source))
@@ -151,9 +145,7 @@ _FOLDER_ONLY = ("file_format", "on_error", "workers", "engine", "address", "part
 def embed(
     vectors: VectorOptions,
     only: list[str] | None = option("--only WORD", "Write only the vectors of this word; repeatable.", None),
-    spans: str | None = option(
-        "--spans NAME", "Column with ranges of words, as in [[2, 4]]; one vector each.", None
-    ),
+    spans: str | None = option("--spans NAME", "Column with ranges of words, as in [[2, 4]]; one vector each.", None),
 ) -> None:
     """Compute the contextual vectors of every word of a text.
 

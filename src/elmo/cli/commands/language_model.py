@@ -190,9 +190,7 @@ def _evaluation_facts(model: "Elmo", evaluation: "Evaluation") -> dict[str, str]
         "  left to right": f"{evaluation.left_to_right_perplexity:,.3f}",
         "  right to left": f"{evaluation.right_to_left_perplexity:,.3f}",
         "words": f"{evaluation.num_words:,} in {evaluation.num_sentences:,} sentences",
-        "predictions": f"{evaluation.num_predictions:,} in each direction: the words, and one boundary per "
-        "sentence",
-        "unknown words": f"{evaluation.num_unknown:,} ({evaluation.unknown_rate:.1%}), counted as the unknown "
-        "word",
+        "predictions": f"{evaluation.num_predictions:,} in each direction: the words, and one boundary per sentence",
+        "unknown words": f"{evaluation.num_unknown:,} ({evaluation.unknown_rate:.1%}), counted as the unknown word",
         "state": "carried from sentence to sentence" if model.state == "carry" else "zero before each sentence",
     }

@@ -130,8 +130,7 @@ def _embed_for(model: "Elmo", sentences: list[list[str]], at_once: int, seconds:
 
 def _describe_measurements(summary: dict[str, Any]) -> Iterator[str]:
     yield translate(
-        f"{summary['num_sentences']:,} sentences of {summary['mean_words']:.1f} words, "
-        f"{summary['num_threads']} threads"
+        f"{summary['num_sentences']:,} sentences of {summary['mean_words']:.1f} words, {summary['num_threads']} threads"
     )
     rows = [["precision", "at once", "words/s", "lowest", "highest", "ms", "cached"]]
     for row in summary["measurements"]:
@@ -155,18 +154,12 @@ def probe(
     ),
     test: str = option("FILE", "Examples to measure on."),
     train: str | None = option("FILE", "Examples to learn from; not for similarity.", None),
-    column: list[str] | None = option(
-        "ROLE=NAME", "As in tag=xpos or text=review; repeatable.", None, shown=False
-    ),
+    column: list[str] | None = option("ROLE=NAME", "As in tag=xpos or text=review; repeatable.", None, shown=False),
     file_format: str | None = option("--format FORMAT", "Format of the files if it cannot be detected.", None),
     sense_index: str | None = option("FILE", "For senses: WordNet's index.sense.", None),
     seeds: int = option("", "Number of random seeds, counted from 0.", 3, min=1),
-    max_train_words: int | None = option(
-        "", "Maximum number of words to learn from.", None, shown="by KIND", min=1
-    ),
-    max_test_words: int | None = option(
-        "", "Maximum number of words to measure on.", None, shown="by KIND", min=1
-    ),
+    max_train_words: int | None = option("", "Maximum number of words to learn from.", None, shown="by KIND", min=1),
+    max_test_words: int | None = option("", "Maximum number of words to measure on.", None, shown="by KIND", min=1),
     json: options.AsJson = False,
     *,
     model: ModelOptions,

@@ -14,9 +14,7 @@ from elmo.files.sources import check_text
 from elmo.language import translate
 
 PictureFile = Annotated[Path, option("--output -o FILE", "Picture to write, .png or .svg.")]
-PictureFont = Annotated[
-    Path | None, option("--font FILE", "Font file to use first; others are found on this machine.")
-]
+PictureFont = Annotated[Path | None, option("--font FILE", "Font file to use first; others are found on this machine.")]
 
 
 def similarity(
@@ -80,9 +78,7 @@ def map(
 
     check_output(output)
     (occurrences, _), elmo = corpus.find(word, labelled, model, max_occurrences, seed)
-    occurrence_map = map_word(
-        elmo, word, occurrences, layer=layer, projection=projection, seed=seed, progress=True
-    )
+    occurrence_map = map_word(elmo, word, occurrences, layer=layer, projection=projection, seed=seed, progress=True)
     draw_occurrence_map(occurrence_map, output, num_contexts=contexts, font=font)
     num_groups = len(set(occurrence_map.groups))
     message = f"Wrote {output}: {len(occurrences):,} occurrences of {word!r} in {num_groups} group(s)."

@@ -147,15 +147,11 @@ def train(
         raise InputError(f"{', '.join(of_compare)} belongs to --compare; give that too, or leave it out.")
     if resume is not None:
         if named:
-            raise InputError(
-                f"--resume continues with the settings of the run, so it takes no {', '.join(named)}."
-            )
+            raise InputError(f"--resume continues with the settings of the run, so it takes no {', '.join(named)}.")
         with resumable(lambda: _resuming(resume)):
             return _report(tasks.resume(resume, progress=True), as_json=as_json)
     if family is None or train is None or output is None:
-        raise InputError(
-            "Give FAMILY, --train FILE and --output RUN for a new run, or --resume RUN for an old one."
-        )
+        raise InputError("Give FAMILY, --train FILE and --output RUN for a new run, or --resume RUN for an old one.")
     changes = {**_read_settings(settings), **options.read_changes(set_)}
     files: dict[str, Any] = {"kind": family, "dev": dev, "test": test, "model": model, "output": output}
     files |= {"settings": changes, "options": _read_options(data, threads), "progress": True}

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 def train(
     corpus: Path | None = argument("CORPUS", "Folder that `elmo prepare` wrote.", None),
     output: Path | None = option("--output -o RUN", "New folder of the run.", None),
-    resume: Path | None = option(
-        "RUN", "Resume this run; with --output and --set, changed, in a new folder.", None
-    ),
+    resume: Path | None = option("RUN", "Resume this run; with --output and --set, changed, in a new folder.", None),
     preset: str | None = option("", "Settings to start from: tiny, en-small, small, medium or original.", None),
     config: Path | None = option("FILE", "TOML file of settings that override the preset.", None),
     set_: list[str] | None = option(

@@ -287,9 +287,7 @@ class _Relations(Family):
 
     def from_python(self, item: Any, tokenizer: Tokenizer) -> MarkedPair:
         if not isinstance(item, str):
-            raise InputError(
-                f"{item!r:.60} is not a text with marks, such as 'the <e1>arm</e1> of a <e2>chair</e2>'."
-            )
+            raise InputError(f"{item!r:.60} is not a text with marks, such as 'the <e1>arm</e1> of a <e2>chair</e2>'.")
         return MarkedPair.parse(item, None, tokenizer)
 
 

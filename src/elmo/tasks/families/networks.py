@@ -160,8 +160,7 @@ def spell(sentences: Sequence[Sequence[str]], length: int) -> Characters:
     """
     numbers = {"": 0}
     rows = [
-        [numbers.setdefault(word, len(numbers)) for word in words] + [0] * (length - len(words))
-        for words in sentences
+        [numbers.setdefault(word, len(numbers)) for word in words] + [0] * (length - len(words)) for words in sentences
     ]
     contents = [word.encode("utf-8", "surrogatepass")[:MAX_CHARACTERS] for word in numbers]
     ids = np.zeros((len(contents), max(map(len, contents)) + 2), dtype=np.int64)
@@ -208,8 +207,7 @@ class _Cnn(nn.Module):
     def __init__(self, input_dim: int, dim: int, num_layers: int, width: int) -> None:
         super().__init__()
         self.filters = nn.ModuleList(
-            nn.Conv1d(input_dim if layer == 0 else dim, dim, width, padding=width // 2)
-            for layer in range(num_layers)
+            nn.Conv1d(input_dim if layer == 0 else dim, dim, width, padding=width // 2) for layer in range(num_layers)
         )
 
     def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:

@@ -88,9 +88,7 @@ class PooledClassifier(TaskNetwork):
         folds = _cut_folds(targets, seed)
         threads = require("threadpoolctl", "tasks", "This classifier")
         with threads.threadpool_limits(torch.get_num_threads(), user_api="blas"):
-            fitted = {
-                columns: _fit_block(block, targets, len(ids), folds, seed) for columns, block in blocks.items()
-            }
+            fitted = {columns: _fit_block(block, targets, len(ids), folds, seed) for columns, block in blocks.items()}
         factors, probabilities = _weigh_blocks([block.held_out for block in fitted.values()], targets)
         self.bias.zero_()
         for factor, (columns, block) in zip(factors, fitted.items(), strict=True):
@@ -108,9 +106,7 @@ class PooledClassifier(TaskNetwork):
 
     def _to_predictions(self, rows: Array) -> list[LabelPrediction]:
         names = self._labels
-        return [
-            LabelPrediction(names[int(row.argmax())], dict(zip(names, row.tolist(), strict=True))) for row in rows
-        ]
+        return [LabelPrediction(names[int(row.argmax())], dict(zip(names, row.tolist(), strict=True))) for row in rows]
 
     def _read(self, examples: Sequence[LabelledText], batcher: Batcher) -> tuple[Array, Any]:
         """Return pooled layers (N, pooled_dim) and logarithmic n-gram counts, sparse (N, num_ngrams)."""
@@ -139,9 +135,7 @@ class PooledClassifier(TaskNetwork):
             variance = layers.var(axis=0)
             is_used = variance > 1e-12
             groups = np.arange(layers.shape[1]) // self._bilm.num_values
-            groups[
-                np.arange(layers.shape[1]) % self._bilm.num_values >= self._bilm.num_layers * self._bilm.dim
-            ] = 2
+            groups[np.arange(layers.shape[1]) % self._bilm.num_values >= self._bilm.num_layers * self._bilm.dim] = 2
             shares = np.bincount(groups[is_used], minlength=3)
             lengths = np.sqrt(np.maximum(1, shares) * (shares > 0).sum())[groups]
             # The variances of few texts are uncertain, so they are drawn towards the mean of their group.

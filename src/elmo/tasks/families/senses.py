@@ -149,9 +149,7 @@ class _Senses(Family):
         for number, target in enumerate(item[1]):
             kinds = [type(part) for part in target] if isinstance(target, tuple | list) else []
             if kinds != [int, int, str, str] or not 0 <= target[0] < target[1] <= len(words):
-                raise InputError(
-                    f"{target!r:.60} is not (start, end, lemma, pos) of a sentence of {len(words)} words."
-                )
+                raise InputError(f"{target!r:.60} is not (start, end, lemma, pos) of a sentence of {len(words)} words.")
             targets.append(SenseTarget(str(number), (target[0], target[1]), target[2], target[3], None))
         return SenseSentence(words, tuple(targets))
 

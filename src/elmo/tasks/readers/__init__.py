@@ -76,9 +76,7 @@ def open_reader(
     if format not in choices:
         raise InputError(f"{source.name} is {format}, but {family} reads {', '.join(choices)}; set --format.")
     if settings.columns and format in _DATASETS:
-        raise InputError(
-            f"--column was given, but {source.name} is {format}, which has no columns to choose from."
-        )
+        raise InputError(f"--column was given, but {source.name} is {format}, which has no columns to choose from.")
     reader: Reader
     detected, tokenizer = replace(settings, format=format), settings.tokenizer(family)
     if isinstance(source, Records) or format not in ("text", "conll", "conllu", *_DATASETS):
@@ -216,9 +214,7 @@ def open_input(
         format = detect_format(opened, family, labelled=is_table and opened.path != opened.GIVEN)
     if format == "text" and is_table:
         raise InputError("--column and --header are for tables, but the input is plain text.")
-    reader = open_reader(
-        opened, family, _adapt(trained, format, asked), labelled=False, sense_entries=sense_entries
-    )
+    reader = open_reader(opened, family, _adapt(trained, format, asked), labelled=False, sense_entries=sense_entries)
     if TARGETS.get(family) not in asked.columns:
         _check_targets(reader.reader, TARGETS.get(family, ""), known)
     return reader

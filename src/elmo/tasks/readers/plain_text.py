@@ -35,9 +35,7 @@ _MARK = re.compile(r"\[([^\[\]]+)\]")
 class PlainTextReader(Reader):
     """Sentences of a text without labels; `write` and `end` repeat its blank lines, to keep outputs in step."""
 
-    def __init__(
-        self, lines: Lines, family: str, tokenizer: Tokenizer, *, sense_entries: Collection[str] = ()
-    ) -> None:
+    def __init__(self, lines: Lines, family: str, tokenizer: Tokenizer, *, sense_entries: Collection[str] = ()) -> None:
         """`sense_entries` are the lemmas that a sense task knows, as in bank#NOUN."""
         self.columns = {}
         self._lines, self._family, self._tokenizer = lines, family, tokenizer
@@ -138,8 +136,7 @@ def prediction_rows(example: Any, prediction: Any) -> list[tuple[str, ...]]:
     texts = _record_cells(example)
     if isinstance(example, SenseSentence):
         return [
-            (key or NO_SENSE, target.id, *texts)
-            for target, key in zip(example.targets, prediction.keys, strict=True)
+            (key or NO_SENSE, target.id, *texts) for target, key in zip(example.targets, prediction.keys, strict=True)
         ]
     if isinstance(example, Question):
         return [(prediction.text, f"{prediction.probability:.3f}", *texts)]

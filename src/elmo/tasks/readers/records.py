@@ -46,9 +46,7 @@ def _to_records(rows: Sequence[Any], name: str) -> Records:
         raise InputError(f"{name} has no rows; it must be {_ACCEPTED}.")
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, Mapping):
-            raise InputError(
-                f"{name}, row {number} is {row!r:.60}; it must be a dict of columns, as in {{'text': …}}."
-            )
+            raise InputError(f"{name}, row {number} is {row!r:.60}; it must be a dict of columns, as in {{'text': …}}.")
     try:
         return Records(name, tuple(json.loads(json.dumps(_without_missing(row), default=_plain)) for row in rows))
     except (TypeError, ValueError) as error:
@@ -60,9 +58,7 @@ def _pair_up(texts: Iterable[Any], labels: Iterable[Any], *, family: str, name: 
     if len(texts) != len(labels):
         raise InputError(f"{name} has {len(texts)} texts and {len(labels)} labels; each text needs one.")
     if family == "pairs":
-        return [
-            {"first": one, "second": two, "label": label} for (one, two), label in zip(texts, labels, strict=True)
-        ]
+        return [{"first": one, "second": two, "label": label} for (one, two), label in zip(texts, labels, strict=True)]
     if family not in _TEXTS:
         raise InputError(f"{name} is a tuple, but {family} has more than texts and labels; use a list of dicts.")
     first, second = _TEXTS[family]
