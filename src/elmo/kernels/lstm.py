@@ -313,10 +313,7 @@ class _NumpyLayer:
         hidden = None if state is None else state[0]
         made = None if distinct is None else self._from_inputs(distinct[0])
         for rows, steps in cut_steps(counts, max(1, GATE_VALUES_AT_ONCE // (4 * self._cell_dim))):
-            if made is None or distinct is None:
-                gates = self._from_inputs(inputs[rows])
-            else:
-                gates = made[distinct[1][rows]]
+            gates = self._from_inputs(inputs[rows]) if made is None or distinct is None else made[distinct[1][rows]]
             start = 0
             for count in steps:
                 gate = gates[start : start + count]
