@@ -23,7 +23,7 @@ def set_version(root: Path, version: str, date: str) -> None:
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
         raise SystemExit(f"{version!r} is no version; write MAJOR.MINOR.PATCH, such as 0.4.0.")
     edits = {
-        "src/elmo/version.py": [(r'(?<=^__version__ = ")[^"]+', version)],
+        "src/elmo/__init__.py": [(r'(?<=^__version__ = ")[^"]+', version)],
         "CITATION.cff": [(r"(?<=^version: ).+", version), (r'(?<=^date-released: ")[^"]+', date)],
         "CHANGELOG.md": [(r"^## \[Unreleased\]$", f"## [{version}] - {date}")],
         "packages/elmo-js/package.json": [(r'(?<=^  "version": ")[^"]+', version)],
@@ -87,7 +87,7 @@ def main(arguments: list[str]) -> None:
     if options.step == "version":
         set_version(ROOT, options.version, options.date)
         return
-    text = (ROOT / "src" / "elmo" / "version.py").read_text(encoding="utf-8")
+    text = (ROOT / "src" / "elmo" / "__init__.py").read_text(encoding="utf-8")
     if faults := list_faults(options.folder, re.search(r'__version__ = "(.+)"', text)[1], options.wheels):  # type: ignore[index]
         raise SystemExit("\n".join(faults))
 

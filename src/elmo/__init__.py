@@ -8,4 +8,5 @@ Importing this package starts no thread and imports no torch; the names in __ini
 
 from elmo.extras import lazy_exports
 
+__version__ = "0.3.0"
 __getattr__, __dir__, __all__ = lazy_exports(__name__)

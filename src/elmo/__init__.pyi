@@ -14,4 +14,5 @@ from .model import Elmo as Elmo
 from .nn.scalar_mix import ScalarMix as ScalarMix
 from .pretrain.launch import resume_training as resume_training
 from .pretrain.launch import train as train
-from .version import __version__ as __version__
+
+__version__: str

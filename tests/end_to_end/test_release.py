@@ -44,16 +44,16 @@ def run(*command, **options):
 
 
 def test_one_command_writes_the_version_everywhere(release, tmp_path):
-    for name in ("src/elmo/version.py", "CITATION.cff", "CHANGELOG.md", "packages/elmo-js/package.json"):
+    for name in ("src/elmo/__init__.py", "CITATION.cff", "CHANGELOG.md", "packages/elmo-js/package.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     with pytest.raises(SystemExit, match=r"CHANGELOG.md has nothing that matches .*; nothing was written"):
         release["set_version"](tmp_path, "9.8.7", "2030-01-02")
-    assert __version__ in (tmp_path / "src/elmo/version.py").read_text()
+    assert __version__ in (tmp_path / "src/elmo/__init__.py").read_text()
     changelog = tmp_path / "CHANGELOG.md"
     changelog.write_text(changelog.read_text().replace("## [", "## [Unreleased]\n\n- New.\n\n## [", 1))
     release["set_version"](tmp_path, "9.8.7", "2030-01-02")
-    assert '__version__ = "9.8.7"' in (tmp_path / "src/elmo/version.py").read_text()
+    assert '__version__ = "9.8.7"' in (tmp_path / "src/elmo/__init__.py").read_text()
     assert "## [9.8.7] - 2030-01-02\n\n- New.\n" in changelog.read_text()
     citation = yaml.safe_load((tmp_path / "CITATION.cff").read_text())
     assert (citation["version"], citation["date-released"]) == ("9.8.7", "2030-01-02")

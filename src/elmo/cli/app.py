@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from elmo import __version__
 from elmo.cli.command import HelpPage, make_command
-from elmo.version import __version__
 
 # The module of each command in elmo.cli.commands; its function has the last word of the name.
 COMMANDS = {

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from elmo import __version__
 from elmo.config import Script
 from elmo.corpus import parts
 from elmo.corpus.parts import PartRecord, ShardRecord
@@ -27,7 +28,6 @@ from elmo.files.work_folder import identify, run_parts
 from elmo.files.workers import Call, Workers, count_cores
 from elmo.progress import progress_bar
 from elmo.text.vocabulary import format_lines
-from elmo.version import __version__
 
 _MOST_WORKERS_BY_DEFAULT = 8  # so that all of them together stay below 2 GiB
 _BAR_UNITS = 1000  # the bar counts thousandths of the work, because the size of compressed text is not known

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from elmo import __version__
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from elmo.errors import InputError
 from elmo.extras import install_command
 from elmo.files.durable import output_file
 from elmo.model import Elmo
 from elmo.nn.batch import Boundaries
-from elmo.version import __version__
 
 OPSET, IR_VERSION = 17, 9  # what onnxruntime 1.14 and later read
 LARGEST_BYTES = 2**31 - 1  # of a protobuf message

@@ -15,6 +15,7 @@ from fastapi.security import HTTPBearer
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
+from elmo import __version__
 from elmo.heap import return_free_memory
 from elmo.serve import routes, schemas
 from elmo.serve.batching import Batcher
@@ -23,7 +24,6 @@ from elmo.serve.middleware import CheckAccess, CountRequests, LimitRequests, Met
 from elmo.serve.requests import Service, ServiceOf
 from elmo.serve.served import Served, open_served
 from elmo.serve.settings import Settings
-from elmo.version import __version__
 
 _ABOUT = "Contextual word vectors from bidirectional language models. Errors are {error: {code, message, field}}."
 _LIMITS = ("max_body_bytes", "max_sentences", "max_words", "max_sentence_words", "max_values", "max_seconds")

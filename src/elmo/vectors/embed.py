@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from elmo import __version__
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.corpus.rows import Columns, Entry, Part, RowStream, cut_rows, find_inputs
 from elmo.errors import InputError
@@ -37,7 +38,6 @@ from elmo.vectors.formats import FILE_WRITERS, Add, Layout, line_writer, open_fo
 from elmo.vectors.reading import Vectors, open_folder
 from elmo.vectors.settings import Pooling, VectorSettings
 from elmo.vectors.writing import Engine, PartJob, describe_file
-from elmo.version import __version__
 
 _LIBRARIES = {"parquet": ["pyarrow"], "npy": ["numpy"], "hdf5": ["h5py"]}
 _SUMS = ("num_rows", "num_written", "num_without_span", "num_words", "num_vectors")
