@@ -1,4 +1,4 @@
-"""Our model inside other people's tools, one module per library; each imports its library only when it is used."""
+"""Adapters for other libraries, one module each; a library is imported only when its module is."""
 
 import io
 import tempfile
@@ -24,37 +24,29 @@ def missing_package(package: str, extra: str) -> ImportError:
 
 
 def open_shared(source: ModelSource, *, precision: str = "auto", device: str = "cpu") -> Elmo:
-    """Return a model for reading only: as long as somebody uses it, those who ask for the same one share it.
-
-    A model that is to be changed must be opened with Elmo.from_pretrained instead.
-    """
+    """Return a model that must not be changed; while one is in use, callers that ask for it again share it."""
     if isinstance(source, Elmo):
         return source
-    key = (None if source is None else str(source), _identify(source), precision, device)
+    path = Path(source or "").expanduser()
+    # A folder that was written again is another model.
+    written_at = path.stat().st_mtime_ns if source is not None and path.exists() else None
+    key = (None if source is None else str(source), written_at, precision, device)
     model = _open_models.get(key)
     if model is None:
         model = _open_models[key] = Elmo.from_pretrained(source, precision=precision, device=device)
     return model
 
 
-def _identify(source: str | Path | None) -> tuple[int, int] | None:
-    """Tell a folder or file from one that has taken its place since."""
-    if source is None or not Path(source).expanduser().exists():
-        return None
-    state = Path(source).expanduser().stat()
-    return state.st_ino, state.st_mtime_ns
-
-
 def vector_length(model: Elmo, layers: Layers) -> int:
     """Return the length of a word's vector; InputError for layers="all", which is more than one vector."""
     shape = model.word_shape(layers)
     if len(shape) != 1:
-        raise InputError("layers is 'all', but one vector per word is needed; choose 'concat' to join the layers.")
+        raise InputError("layers='all' gives several vectors per word; choose 'concat' to join the layers.")
     return shape[0]
 
 
 def save_model(model: Elmo, folder: Path) -> None:
-    """Write a model folder with the weights as they were stored, so that nothing is rounded and nothing grows."""
+    """Write a model folder with the weights in the precision they were stored in."""
     storage: Any = model.checkpoint().storage
     model.save_pretrained(folder, storage=storage)
 
@@ -71,7 +63,7 @@ def model_to_bytes(model: Elmo) -> bytes:
 
 
 def model_from_bytes(content: bytes, *, precision: str = "auto", device: str = "cpu") -> Elmo:
-    """Open what model_to_bytes returned."""
+    """Return the model of a zip archive that `model_to_bytes` made."""
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / "model.zip"
         path.write_bytes(content)

@@ -22,7 +22,7 @@ Array = npt.NDArray[np.float32]
 
 
 class _Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
-    """What both transformers are: nothing is learned, and the model is opened when it is first needed."""
+    """A transformer that learns nothing and opens its model when it is first needed."""
 
     model: ModelSource
     precision: str
@@ -30,23 +30,25 @@ class _Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def fit(self, texts: Any, y: Any = None) -> Any:
         """Open the model; nothing is learned from the data."""
-        self._open()
+        self._elmo = open_shared(self.model, precision=self.precision, device=self.device)
+        self._count_features(self._elmo)  # raises an error for layers that give several vectors
         return self
 
     def _open(self) -> Elmo:
-        asked = (self.model, self.precision, self.device)
-        if getattr(self, "_opened", (None, None))[0] != asked:
-            model = open_shared(self.model, precision=self.precision, device=self.device)
-            self._opened = (asked, model)
-        self._n_features_out = self._count_features(self._opened[1])
-        return self._opened[1]
+        if not hasattr(self, "_elmo"):
+            self.fit(None)
+        return self._elmo
+
+    @property
+    def _n_features_out(self) -> int:  # of ClassNamePrefixFeaturesOutMixin
+        return self._count_features(self._open())
 
     @abstractmethod
     def _count_features(self, model: Elmo) -> int: ...
 
     def __getstate__(self) -> Any:
         # A model that was named is opened again by its name; one that was given is a parameter and goes along.
-        return {name: value for name, value in super().__getstate__().items() if name != "_opened"}
+        return {name: value for name, value in super().__getstate__().items() if name != "_elmo"}
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -104,8 +106,8 @@ class ElmoVectorizer(_Transformer):
 class ElmoFeaturizer(_Transformer):
     """Words in their sentences become one vector each, as `Elmo.embed` returns them.
 
-    A row of the input is a pair (sentence, index): a list of words, or a text, and the place of the word in it. So
-    there is one row per label, and any splitter, search or classifier of scikit-learn can be used;
+    A row of the input is a pair (sentence, index): a list of words, or a text, and the index of the word in it.
+    There is one row per label, so any splitter, search or classifier of scikit-learn can be used;
     `ElmoFeaturizer.rows` makes the rows of whole sentences.
     """
 
@@ -127,45 +129,41 @@ class ElmoFeaturizer(_Transformer):
     @staticmethod
     def rows(sentences: Iterable[Sequence[str]]) -> list[tuple[Sequence[str], int]]:
         """Return one row (sentence, index) per word of sentences that are lists of words."""
-        found = []
-        for sentence in sentences:
-            if isinstance(sentence, str):
-                raise InputError(f"The sentence {sentence!r:.60} is a string; give its words in a list.")
-            found += [(sentence, index) for index in range(len(sentence))]
-        return found
+        sentences = list(sentences)
+        if any(isinstance(sentence, str) for sentence in sentences):
+            raise InputError("A sentence is a string; give lists of words.")
+        return [(sentence, index) for sentence in sentences for index in range(len(sentence))]
 
     def transform(self, rows: Iterable[tuple[str | Sequence[str], int]]) -> Array:
-        """Return the vectors (N, dimensions) of words; each distinct sentence is read once."""
-        model = self._open()
+        """Return the vectors (N, dimensions) of words; each distinct sentence is encoded once."""
+        model, rows = self._open(), list(_check_column(rows))
         numbers: dict[Any, int] = {}
-        places = []
-        for position, row in enumerate(_check_column(rows)):
-            if not _is_row(row):
+        for position, row in enumerate(rows):
+            if isinstance(row, str) or len(row) != 2 or not isinstance(row[1], int | np.integer):
                 raise InputError(
                     f"Row {position} is {row!r:.60}; give pairs of a sentence and the index of a word in it, such "
                     "as (['I', 'went'], 1), or make them with ElmoFeaturizer.rows."
                 )
-            sentence, index = row
-            key = sentence if isinstance(sentence, str) else tuple(sentence)
-            places.append((numbers.setdefault(key, len(numbers)), index))
-        if not places:
-            raise InputError("An empty list was given; give at least one pair of a sentence and an index.")
+            numbers.setdefault(_hashable(row[0]), len(numbers))
         arrays = model.embed(list(numbers), layers=self.layers, batch_size=self.batch_size)
-        found = np.empty((len(places), arrays[0].shape[1]), dtype=np.float32)
-        for position, (number, index) in enumerate(places):
-            if not 0 <= index < len(arrays[number]):
-                raise InputError(
-                    f"Row {position} has the index {index}, but its sentence has {len(arrays[number])} words."
-                )
-            found[position] = arrays[number][index]
-        return found
+        vectors = np.empty((len(rows), self._count_features(model)), dtype=np.float32)
+        for position, (sentence, index) in enumerate(rows):
+            array = arrays[numbers[_hashable(sentence)]]
+            if not 0 <= index < len(array):
+                raise InputError(f"Row {position} has the index {index}, but its sentence has {len(array)} words.")
+            vectors[position] = array[index]
+        return vectors
 
     def _count_features(self, model: Elmo) -> int:
         return vector_length(model, self.layers)
 
 
+def _hashable(sentence: str | Sequence[str]) -> str | tuple[str, ...]:
+    return sentence if isinstance(sentence, str) else tuple(sentence)
+
+
 def _check_column(values: Any) -> Any:
-    """Refuse one string, and a table where one column is needed."""
+    """Return the values; InputError for a single string, or a table instead of one column."""
     if isinstance(values, str):
         raise InputError(f"The input is the string {values!r:.60}; give a list of texts.")
     if getattr(values, "ndim", 1) != 1:
@@ -174,9 +172,3 @@ def _check_column(values: Any) -> Any:
             "column by a string, not by a list)."
         )
     return values
-
-
-def _is_row(row: Any) -> bool:
-    if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != 2:
-        return False
-    return isinstance(row[0], Sequence) and isinstance(row[1], int | np.integer)
