@@ -12,7 +12,7 @@ from filelock import FileLock
 from elmo import CheckpointError, ConfigError, InputError
 from elmo.analysis import CorpusFilter, CorpusIndex, build_index, find_neighbors
 from elmo.analysis import index as building
-from elmo.analysis.index_segment import VectorFile, write_vectors
+from elmo.analysis.index import VectorFile, write_vectors
 from elmo.analysis.layers import normalize
 from elmo.vectors import VectorSettings, embed_files
 
@@ -25,7 +25,7 @@ def cosines(found):
 
 @pytest.fixture
 def index(model, texts, tmp_path):
-    return build_index(model, tmp_path / "index", texts, segment_size=300)
+    return build_index(model, tmp_path / "index", texts)
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_sentences_come_back_as_they_stood_in_the_text(model, tmp_path):
 
 @pytest.mark.parametrize("when", ["embedding", "indexing"])
 def test_a_killed_build_continues_and_ends_as_an_uninterrupted_one(model, texts, tmp_path, monkeypatch, when):
-    whole = build_index(model, tmp_path / "whole", texts, segment_size=200)
-    name = "embed_files" if when == "embedding" else "_embed_words"
+    whole = build_index(model, tmp_path / "whole", texts)
+    name = "embed_files" if when == "embedding" else "write_vectors"
     original, calls = getattr(building, name), []
 
     def die_later(*arguments, **settings):
@@ -105,23 +105,28 @@ def test_a_killed_build_continues_and_ends_as_an_uninterrupted_one(model, texts,
             raise KeyboardInterrupt
         return original(*arguments, **settings)
 
+    folder = tmp_path / "killed"
     monkeypatch.setattr(building, name, die_later)
     with pytest.raises(KeyboardInterrupt):
-        build_index(model, tmp_path / "killed", texts, segment_size=200)
-    folder = tmp_path / "killed"
-    if when == "indexing":
-        half = CorpusIndex(folder)
-        assert 0 < half.num_occurrences < whole.num_occurrences
-        assert [path.name for path in folder.glob("segment-*")] == [each.name for each in half.manifest.segments]
-    (folder / ".segment-0009.saving-1").mkdir()  # as a process that was killed leaves it
+        build_index(model, folder, texts)
+    (folder / ".search-0009.saving-1").mkdir()  # as a process that was killed leaves it
     monkeypatch.setattr(building, name, original)
-    if when == "indexing":  # the vectors are there, so nothing is embedded again
-        monkeypatch.setattr(building, "embed_files", None)
-    resumed = build_index(model, folder, texts, segment_size=200)
+    resumed = build_index(model, folder, texts)
     assert resumed.manifest == whole.manifest
-    assert not (folder / ".segment-0009.saving-1").exists()
+    assert sorted(path.name for path in folder.iterdir()) == sorted(path.name for path in whole.folder.iterdir())
     for word in ("bank", "play", "Number", "5"):
         assert resumed.find_occurrences(word, max_occurrences=999) == whole.find_occurrences(word, max_occurrences=999)
+
+
+def test_what_a_killed_build_embedded_is_not_embedded_again(model, texts, tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(building, "write_vectors", None)
+        with pytest.raises(TypeError):
+            build_index(model, tmp_path / "index", texts)
+    (folder,) = (tmp_path / "index").glob("vectors-*")
+    time = (folder / "manifest.json").stat().st_mtime_ns
+    build_index(model, tmp_path / "index", texts)
+    assert (folder / "manifest.json").stat().st_mtime_ns == time
 
 
 def test_a_vectors_folder_is_read_and_not_embedded_again(model, texts, tmp_path, monkeypatch):
@@ -155,7 +160,8 @@ def test_files_can_be_added_and_nothing_is_done_twice(model, texts, tmp_path):
     build_index(model, tmp_path / "index", texts[:1])
     grown = build_index(model, tmp_path / "index", texts[1:])
     assert [source.name for source in grown.manifest.sources] == texts
-    assert len(grown.manifest.segments) == 2
+    assert len(grown.manifest.folders) == 2
+    assert len(list(grown.folder.glob("search-*"))) == 1
     again = build_index(model, tmp_path / "index", texts)
     assert again.manifest == grown.manifest
     found = find_neighbors(model, QUERY, grown, words="same", top_k=50)
@@ -191,13 +197,13 @@ def test_a_second_build_is_refused_and_does_not_open_the_first_ones_lock(model, 
     assert build_index(model, tmp_path / "index", texts).manifest.num_occurrences
 
 
-def test_an_empty_corpus_leaves_nothing_behind(model, tmp_path):
+def test_an_empty_corpus_is_reported(model, texts, tmp_path):
     text = tmp_path / "empty.txt"
     text.write_text("\n \n")
     with pytest.raises(InputError, match="There are no words in"):
         build_index(model, tmp_path / "index", [str(text)])
-    assert not (tmp_path / "index").exists()
     assert find_neighbors(model, QUERY, [str(text)]).num_occurrences == 0
+    assert build_index(model, tmp_path / "index", texts).manifest.folders
 
 
 def test_one_occurrence(model, tmp_path, capfd):
@@ -208,20 +214,8 @@ def test_one_occurrence(model, tmp_path, capfd):
     assert capfd.readouterr() == ("", "")  # the library prints by itself
 
 
-def test_damage_is_reported(model, index):
-    (index.folder / index.manifest.segments[0].name / "layer-1.faiss").write_bytes(b"no")
-    with pytest.raises(CheckpointError, match=r"layer-1.faiss is damaged .*; build the index again"):
-        find_neighbors(model, QUERY, CorpusIndex(index.folder))
-    (index.folder / index.manifest.segments[0].name / "rows.npy").unlink()
-    with pytest.raises(CheckpointError, match="segment-0000 is damaged"):
-        find_neighbors(model, QUERY, CorpusIndex(index.folder))
-    (index.folder / "manifest.json").write_text("{")
-    with pytest.raises(CheckpointError, match="manifest.json is damaged"):
-        CorpusIndex(index.folder)
-
-
 def test_missing_vectors_are_reported(model, index):
-    shutil.rmtree(index.folder / index.manifest.batches[0].vectors[0].path)
+    shutil.rmtree(index.folder / index.manifest.folders[0][0])
     with pytest.raises(CheckpointError, match=r"damaged .* build the index again"):
         find_neighbors(model, QUERY, CorpusIndex(index.folder))
 
@@ -237,8 +231,8 @@ def test_a_hundred_thousand_vectors_are_searched_well_in_few_cells(tmp_path):
     draw = np.random.default_rng(0)
     centres = draw.standard_normal((500, 16)).astype(np.float32)
     vectors = normalize(np.repeat(centres, 200, axis=0) + 0.3 * draw.standard_normal((100_000, 16)).astype(np.float32))
-    write_vectors(tmp_path / "cells", vectors)
-    cells = VectorFile(tmp_path / "cells")
+    write_vectors(tmp_path / "cells", len(vectors), vectors, [vectors])
+    cells = VectorFile(tmp_path / "cells", len(vectors))
     num_found = 0
     for row in range(0, 100_000, 5000):
         best = np.argsort(-(vectors @ vectors[row]))[:10]
@@ -269,18 +263,18 @@ def test_a_folder_of_a_build_that_was_killed_is_started_again(model, texts, tmp_
     (tmp_path / "index").mkdir()
     (tmp_path / "index" / ".lock").touch()
     (tmp_path / "index" / ".manifest.json.saving-12345").write_text("{")
-    (tmp_path / "index" / ".segment-0000.saving-12345").mkdir()
+    (tmp_path / "index" / ".search-0001.saving-12345").mkdir()
     index = build_index(model, tmp_path / "index", texts)
     names = sorted(path.name for path in index.folder.iterdir())
     assert [name for name in names if not name.startswith("vectors-")] == [
         ".lock",
         "manifest.json",
-        "segment-0000",
+        "search-0001",
     ]
 
 
-def test_a_build_removes_nothing_that_only_looks_like_a_segment(model, texts, tmp_path):
-    for name in ("segment-notes", "my-segment-1", "segment-0000"):
+def test_a_build_removes_nothing_that_only_looks_like_its_own(model, texts, tmp_path):
+    for name in ("search-notes", "my-search-1", "search-0001"):
         folder = tmp_path / name / "index"
         (folder / name).mkdir(parents=True)
         (folder / name / "thesis.tex").touch()
@@ -288,9 +282,9 @@ def test_a_build_removes_nothing_that_only_looks_like_a_segment(model, texts, tm
             build_index(model, folder, texts)
         assert (folder / name / "thesis.tex").exists()
     index = build_index(model, tmp_path / "index", texts)
-    (index.folder / "segment-notes").mkdir()
+    (index.folder / "search-notes").mkdir()
     build_index(model, index.folder, texts)
-    assert (index.folder / "segment-notes").exists()
+    assert (index.folder / "search-notes").exists()
 
 
 @pytest.mark.needs("fork")
@@ -308,28 +302,23 @@ def test_an_index_without_words_yet_is_reported(model, texts, tmp_path, monkeypa
 @pytest.mark.parametrize("damage", ["empty", "cut", "other"])
 @pytest.mark.parametrize(
     "name",
-    ["rows.npy", "words.bin", "word_ends.npy", "postings.npy", "posting_ends.npy", "layer-0.faiss",
-     "layer-1.faiss"],
-)  # fmt: skip
-def test_every_damaged_file_of_an_index_is_told(model, index, name, damage):
-    path = index.folder / index.manifest.segments[0].name / name
+    ["rows.npy", "words.json", "word_ids.npy", "layer-0.faiss", "layer-1.faiss"],
+)
+def test_every_damaged_file_of_an_index_is_reported(model, index, name, damage):
+    path = index.folder / index.manifest.search / name
     content = path.read_bytes()
     changed = {"empty": b"", "cut": content[: len(content) // 2], "other": b"[1, 2]"}
     path.write_bytes(changed[damage])
     with pytest.raises(CheckpointError, match=r"damaged .* build the index again"):
-        find_neighbors(model, QUERY, CorpusIndex(index.folder))
+        find_neighbors(model, QUERY, CorpusIndex(index.folder), words="same")
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"segments": [{"name": "../segment-0000", "batch": 0, "num_occurrences": 1}]},
-        {"segments": [{"name": "segment-0000", "batch": 9, "num_occurrences": 1}]},
-        {"segments": [3]},
-        {"layers": [7]},
-        {"layers": [True]},
-        {"batches": [{"vectors": "x", "first_source": 0}]},
-        {"num_layers": 0},
+        {"search": 3},
+        {"folders": [{"vectors": "x"}]},
+        {"layers": 7},
         {"model": 3},
         {"reading": 1},
         {"reading": {"split": "words"}},
@@ -338,7 +327,7 @@ def test_every_damaged_file_of_an_index_is_told(model, index, name, damage):
         {"sources": 1},
     ],
 )
-def test_a_manifest_that_no_index_has_is_told(index, changes):
+def test_a_manifest_that_no_index_has_is_reported(index, changes):
     path = index.folder / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
     with pytest.raises(CheckpointError, match=r"manifest.json is damaged .*; build the index again"):
@@ -346,7 +335,7 @@ def test_a_manifest_that_no_index_has_is_told(index, changes):
 
 
 @pytest.mark.needs("resource")
-def test_a_full_disk_is_told_when_vectors_are_written(tmp_path):
+def test_a_full_disk_is_reported_when_vectors_are_written(tmp_path):
     import resource
 
     vectors = normalize(np.random.default_rng(0).standard_normal((500, 16)).astype(np.float32))
@@ -354,7 +343,7 @@ def test_a_full_disk_is_told_when_vectors_are_written(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (5000, limits[1]))  # a full disk that any user can make
     try:
         with pytest.raises(InputError, match="could not be written .*; make room on the disk and run the same"):
-            write_vectors(tmp_path / "cells", vectors)
+            write_vectors(tmp_path / "cells", len(vectors), vectors, [vectors])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
@@ -362,7 +351,7 @@ def test_a_full_disk_is_told_when_vectors_are_written(tmp_path):
 def test_an_index_of_another_version_has_to_be_built_again(index):
     path = index.folder / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "version": 2}))
-    with pytest.raises(CheckpointError, match="is an index of version 2, .* build it again"):
+    with pytest.raises(CheckpointError, match="is an index of version 2, not"):
         CorpusIndex(index.folder)
 
 

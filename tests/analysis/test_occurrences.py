@@ -27,7 +27,7 @@ def test_the_context_of_an_occurrence_is_cut_at_words():
     ],
 )
 def test_a_filter_chooses_the_same_of_text_and_of_an_index(model, texts, tmp_path, chosen, num_found):
-    index = build_index(model, tmp_path / "index", texts, segment_size=200)
+    index = build_index(model, tmp_path / "index", texts)
     found = [find_occurrences(corpus, "bank", corpus_filter=chosen) for corpus in (texts, index)]
     assert found[0] == found[1] and found[0].num_found == num_found
     assert all(each.sentence in chosen for each in found[0].occurrences)

@@ -124,7 +124,7 @@ def main() -> None:
     scenario = json.loads(Path(sys.argv[1]).read_text())
     work = Path(sys.argv[1]).resolve().parent
     folder, log = work / "trial", work / "said.txt"
-    make_small_segments()
+    import_commands()
     prepare_trial(scenario, folder)
     if run(scenario["command"], folder, None, log) != 0:
         raise SystemExit(log.read_text())
@@ -149,16 +149,13 @@ def main() -> None:
     sys.stdout.write(json.dumps({"num_points": len(operations), "num_killed": num_killed, "failures": failures}))
 
 
-def make_small_segments() -> None:
-    """Import all that commands need, once, and let an index of a small text have several segments."""
+def import_commands() -> None:
+    """Import all that commands need, once."""
     import torch
 
     torch.set_num_threads(1)
     for name in ("elmo.cli.app", "elmo.vectors.embed", "elmo.pretrain.launch", "elmo.tasks.comparison"):
         import_module(name)
-    from elmo.analysis import index
-
-    index.build_index.__kwdefaults__["segment_size"] = 150
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def test_vectors(texts, tmp_path, file_format):
 @pytest.mark.needs("fork")
 def test_index(texts, tmp_path):
     model = make_language_model()
-    build_index(model, tmp_path / "index", [str(texts)], segment_size=150)
+    build_index(model, tmp_path / "index", [str(texts)])
 
     def use(folder):
         for words in ("any", "same"):
