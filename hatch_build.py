@@ -1,7 +1,7 @@
-"""Build hook: compile src/elmo/kernels/csrc into one shared library that Python opens with ctypes.
+"""Build hook: compile src/elmo/kernels/csrc into one shared library that Python loads with ctypes.
 
-Without a C compiler the package is built without it and runs on NumPy, which is slower; ELMO_BUILD_KERNELS=require
-fails instead, also on a warning of the compiler, and ELMO_BUILD_KERNELS=off does not try.
+Without a C compiler, the package is built without the library and runs on NumPy, which is slower.
+ELMO_BUILD_KERNELS=require makes a missing compiler or a compiler warning an error; ELMO_BUILD_KERNELS=off skips the build.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# Products and sums are fused only where the sources say so: the same bits from every compiler and instruction set.
+# No implicit fused multiply-add: every compiler and instruction set must give the same bits.
 FLAGS = ["-O3", "-std=gnu11", "-fPIC", "-fvisibility=default", "-ffp-contract=off"]
 STRICT = ["-Wall", "-Wextra", "-Werror"]
 _THREADS = [] if sys.platform == "win32" else ["-pthread"]
@@ -34,10 +34,10 @@ ARM_VARIANTS = {
 
 
 class KernelBuildHook(BuildHookInterface):
-    """Adds the compiled library to wheels and, for editable installs, to the source folder."""
+    """Add the compiled library to wheels and, for editable installs, to the source folder."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile, and mark the wheel as made for this platform if that worked."""
+        """Compile the library and, on success, tag the wheel with this platform."""
         requested = os.environ.get("ELMO_BUILD_KERNELS", "auto")
         if requested == "off":
             return
@@ -46,12 +46,12 @@ class KernelBuildHook(BuildHookInterface):
         try:
             compile_library(folder / "csrc", library, STRICT if requested == "require" else ())
         except (OSError, subprocess.CalledProcessError) as error:
-            library.unlink(missing_ok=True)  # one of an earlier build would be of other sources
+            library.unlink(missing_ok=True)  # one from an earlier build would not match the sources
             output = getattr(error, "stderr", None) or str(error)
             if requested == "require":
                 raise SystemExit(f"The kernels could not be compiled: {output}") from error
             reason = str(output).strip().splitlines()[:1]
-            self.app.display_warning(f"elmo will run on NumPy, which is slower: no kernels ({' '.join(reason)})")
+            self.app.display_warning(f"no compiled kernels ({' '.join(reason)}): elmo will run on NumPy, which is slower")
             return
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{_platform_tag()}"
@@ -61,7 +61,7 @@ class KernelBuildHook(BuildHookInterface):
 def compile_library(
     sources: Path, library: Path, extra_flags: Sequence[str] = (), machine: str = platform.machine()
 ) -> None:
-    """Compile every variant for a family of processors with its own flags and link them, atomically."""
+    """Compile every instruction-set variant for a processor family with its own flags, then link them atomically."""
     compiler = _find_compiler()
     variants: dict[str, list[str]] = {"portable": []}
     family = []
@@ -82,7 +82,7 @@ def compile_library(
 
 
 def source_hash(folder: Path) -> str:
-    """Return 16 hex digits of the SHA-256 of the C sources, names and bytes in order."""
+    """Return the first 16 hex digits of the SHA-256 of the C sources: names and contents, in order."""
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.iterdir() if path.is_file()):
         digest.update(path.name.encode())
@@ -92,7 +92,7 @@ def source_hash(folder: Path) -> str:
 
 def _find_compiler() -> list[str]:
     compiler = shlex.split(os.environ.get("CC") or "")
-    # GCC for Windows does not align the stack for AVX (GCC bug 54412), so that only clang is used there.
+    # GCC for Windows does not align the stack for AVX (GCC bug 54412), so only clang is used there.
     names = ("clang",) if sys.platform == "win32" else ("cc", "gcc", "clang")
     compiler = compiler or [name for name in names if shutil.which(name)][:1]
     if not compiler:
