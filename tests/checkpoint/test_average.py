@@ -28,19 +28,19 @@ def test_every_weight_is_the_mean_of_all():
 @pytest.mark.parametrize(
     ("models", "shares", "message"),
     [
-        (MODELS[:1], None, "1 model was given; an average needs two or more"),
+        (MODELS[:1], None, "1 shares were given for 1 models; give two"),
         (MODELS[:2], [1.0], "1 shares were given for 2 models"),
         (MODELS[:2], [0.0, 0.0], "The shares are 0.0, 0.0; each must be 0 or more, and not all 0"),
         (MODELS[:2], [2.0, -1.0], "The shares are 2.0, -1.0"),
         (
             [MODELS[0], make_language_model(reads_words=True)],
             None,
-            "Model 2 and the first one differ in their settings",
+            "Model 2 and the first one differ in their settings or words",
         ),
         (
             [MODELS[0], make_language_model(VOCABULARY[::-1])],
             None,
-            "Model 2 and the first one differ in their vocabulary",
+            "Model 2 and the first one differ in their settings or words",
         ),
     ],
     ids=["one", "shares", "nothing", "negative", "settings", "vocabulary"],

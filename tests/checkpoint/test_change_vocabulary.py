@@ -124,10 +124,10 @@ def test_a_model_of_special_words_alone():
     ("words", "message"),
     [
         (["<S>", "bank"], "The new vocabulary lacks </S>, <UNK>; every vocabulary needs its special words."),
-        ([*SPECIAL, "a", "b", "a", "b"], "The new vocabulary lists words more than once: 'a'; 'b'."),
+        ([*SPECIAL, "a", "b", "a", "b"], "The new vocabulary has words twice or with a line break: 'a'; 'b'."),
         (
             [*SPECIAL, "a\nb"],
-            "The new vocabulary has words with a line break, but its file has one word per line: 'a\\nb'.",
+            "The new vocabulary has words twice or with a line break: 'a\\nb'.",
         ),
     ],
 )

@@ -37,8 +37,7 @@ def lay_out(folder: Path, place: Path) -> None:
     shutil.copytree(folder, place / "folder with options.json and the .hdf5")
     Elmo.from_pretrained(folder).save_pretrained(place / "zht.model")
     shutil.make_archive(str(place / "209"), "zip", folder)
-    files = OFFICIAL["original"]
-    for file, path in (("options.json", files.options_path), ("weights.hdf5", files.weights_path)):
+    for file, path in zip(("options.json", "weights.hdf5"), OFFICIAL["original"], strict=True):
         cached = place / "cache" / "official" / "original" / Path(path).name
         cached.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(folder / file, cached)

@@ -107,7 +107,7 @@ def test_what_cannot_teach_is_refused_in_one_sentence(tmp_path):
     with pytest.raises(ConfigError, match="empty could not be opened .*; give an encoder that trans") as caught:
         Teacher(str(tmp_path / "empty"))
     assert "\n" not in str(caught.value)
-    with pytest.raises(CheckpointError, match="'no such' is neither a local folder nor a hub repository name"):
+    with pytest.raises(CheckpointError, match="The hub repository 'no such' cannot be downloaded"):
         Teacher("no such")
     half = save_encoder(tmp_path / "half", transformers)
     config = json.loads((half / "config.json").read_text())
