@@ -1,7 +1,7 @@
 """Build hook: compile src/elmo/kernels/csrc into one shared library that Python loads with ctypes.
 
 Without a C compiler, the package is built without the library and runs on NumPy, which is slower.
-ELMO_BUILD_KERNELS=require makes a missing compiler or a compiler warning an error; ELMO_BUILD_KERNELS=off skips the build.
+With ELMO_BUILD_KERNELS=require, a missing compiler or a compiler warning is an error; with =off, the build is skipped.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ class KernelBuildHook(BuildHookInterface):
             if requested == "require":
                 raise SystemExit(f"The kernels could not be compiled: {output}") from error
             reason = str(output).strip().splitlines()[:1]
-            self.app.display_warning(f"no compiled kernels ({' '.join(reason)}): elmo will run on NumPy, which is slower")
+            self.app.display_warning(f"no compiled kernels ({' '.join(reason)}): elmo will run on NumPy (slower)")
             return
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{_platform_tag()}"
