@@ -39,8 +39,8 @@ def main() -> None:
     if given.corpus is not None:
         texts = [str(given.corpus / f"{name}_en.valid.txt") for name in ("wikipedia", "books")]
         occurrences, _ = analysis.find_occurrences(texts, "play", max_occurrences=500)
-        found = analysis.map_word(model, "play", occurrences)
-        analysis.draw_occurrence_map(found, given.output / "play.png")
+        layer = "meaning" if model.context is not None else "top"
+        analysis.draw_senses(analysis.map_senses(model, occurrences, layers=[layer]), given.output / "play.png")
         drawn.append("play.png")
     if given.run is not None:
         analysis.draw_training_curves(given.run, given.output / "en-small-training.png")

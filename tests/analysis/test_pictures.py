@@ -14,17 +14,14 @@ from elmo.analysis import (
     compare_sentences,
     draw_learning_curves,
     draw_mixing_weights,
-    draw_occurrence_map,
     draw_senses,
     draw_similarity_map,
-    map_occurrences,
     map_senses,
-    map_word,
     mixing_weights,
     style,
 )
 from elmo.analysis.occurrences import Occurrence, join_words, read_query
-from elmo.analysis.style import choose_fonts, drawing, place_labels
+from elmo.analysis.style import choose_fonts, drawing
 from elmo.analysis.word_map import name_senses
 
 
@@ -34,11 +31,6 @@ def make_occurrences(count, labels=None):
         Occurrence(sentence, 2, 3, None if labels is None else labels[number % len(labels)])
         for number, sentence in enumerate(sentences)
     ]
-
-
-def make_vectors(count):
-    draw = np.random.default_rng(0)
-    return (draw.standard_normal((count, 8)) + 6 * np.eye(2, 8)[np.arange(count) % 2]).astype(np.float32)
 
 
 def test_a_similarity_map_has_the_cosines_of_each_layer(model, tmp_path):
@@ -73,69 +65,32 @@ def make_two_senses(count):
 
 
 @pytest.mark.parametrize("projection", ["pca", "tsne"])
-def test_a_map_keeps_senses_apart_and_names_them_by_their_words(tmp_path, projection):
-    found = map_occurrences("play", make_two_senses(24), make_vectors(24), projection=projection)
-    assert len(set(found.groups[0::2])) == len(set(found.groups[1::2])) == len(set(found.groups)) - 1 == 1
-    distance = np.linalg.norm(found.points[0::2].mean(axis=0) - found.points[1::2].mean(axis=0))
-    assert distance > found.points[0::2].std()
-    football, theatre = (found.typical_words[found.groups[number]] for number in (0, 1))
-    assert {"football", "team", "match"} <= {*football} and {"theatre", "stage"} <= {*theatre}
+def test_a_map_keeps_senses_apart_and_names_them_by_their_words(model, tmp_path, projection):
+    occurrences = make_two_senses(24)
+    sense_map = map_senses(model, occurrences, layers=[2], num_senses=2, projection=projection)
+    points = sense_map.points[2]
+    assert sense_map.senses == (sense_map.senses[0], 1 - sense_map.senses[0]) * 12
+    assert np.linalg.norm(points[0::2].mean(axis=0) - points[1::2].mean(axis=0)) > points[0::2].std()
+    football, theatre = (sense_map.names[sense_map.senses[number]] for number in (0, 1))
+    assert {"football", "team"} <= {*football} and {*theatre} & {"theatre", "stage"}
     assert not {*football} & {*theatre} and "play" not in (*football, *theatre)
-    draw_occurrence_map(found, tmp_path / "map.svg", num_contexts=2)
+    draw_senses(sense_map, tmp_path / "map.svg")
     drawn = (tmp_path / "map.svg").read_text()
-    assert f"{', '.join(football)} (12)" in drawn and "24 occurrences" in drawn and "cluster" not in drawn
-    contexts = [line for line in drawn.splitlines() if "[play]" in line]
-    assert len({context for context in contexts if "football" in context or "team" in context}) >= 1
-    assert len(contexts) == 2 * 2 and all(f">{number}<" in drawn for number in range(1, 5))
-    assert found.to_dict()["typical_words"] == found.typical_words
-    json.dumps(found.to_dict())
+    assert ", ".join(football) in drawn and "“play” in 24 sentences" in drawn
+    json.dumps(sense_map.to_dict())
 
 
-def test_a_map_of_one_cluster_says_so(tmp_path):
-    vectors = np.random.default_rng(0).standard_normal((12, 100)).astype(np.float32)
-    found = map_occurrences("play", make_occurrences(12), vectors)
-    draw_occurrence_map(found, tmp_path / "map.svg", num_contexts=0)
-    drawn = (tmp_path / "map.svg").read_text()
-    assert "all occurrences (12)" in drawn and "[play]" not in drawn and found.typical_words == {}
+def test_a_map_of_one_sense_says_so(model, tmp_path):
+    draw_senses(map_senses(model, make_occurrences(12), num_senses=1), tmp_path / "map.svg")
+    assert "all occurrences" in (tmp_path / "map.svg").read_text()
 
 
-def test_a_map_embeds_the_occurrences_by_the_layer_asked_for(model):
-    occurrences = make_two_senses(12)
-    found = map_word(model, "play", occurrences, layer=0)
-    assert np.allclose(found.points, 0)  # without its sentence the word is the same everywhere
-    assert map_word(model, "play", occurrences, layer="top").points.std() > 0
-
-
-def test_many_labels_are_gathered_under_others(tmp_path):
+def test_labels_are_the_senses_of_a_map(model, tmp_path):
     labels = [f"label {number}" for number in range(11)]
-    found = map_occurrences("play", make_occurrences(44, labels), make_vectors(44))
-    assert set(found.groups) == set(labels)
-    draw_occurrence_map(found, tmp_path / "map.svg")
-    drawn = (tmp_path / "map.svg").read_text()
-    assert "others (16)" in drawn and drawn.count("label ") >= 7
-
-
-def test_a_map_needs_three_occurrences():
-    with pytest.raises(InputError, match=r"'play' has 2 occurrence\(s\); a map needs at least 3"):
-        map_occurrences("play", make_occurrences(2), make_vectors(2))
-
-
-def test_labels_of_points_that_lie_together_do_not_cover_each_other():
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6, 4))
-    axes = figure.subplots()
-    axes.set(xlim=(-1, 1), ylim=(-1, 1))
-    draw = np.random.default_rng(0)
-    points = np.concatenate([0.03 * draw.standard_normal((12, 2)), [[0.99, 0.99]]]).astype(np.float32)
-    texts = [f"label {number}" for number in range(13)]
-    labels = place_labels(axes, points, texts, ["black"] * 13)
-    figure.draw_without_rendering()
-    boxes = [label.get_window_extent() for label in labels]
-    assert [label.get_text() for label in labels] == texts
-    assert not [(a, b) for a in range(13) for b in range(a) if boxes[a].overlaps(boxes[b])]
-    frame = axes.get_window_extent()
-    assert all(frame.contains(*box.min) and frame.contains(*box.max) for box in boxes)
+    sense_map = map_senses(model, make_occurrences(45, labels), layers=["top"])
+    assert sense_map.names[0] == ("label 0",) and {*sense_map.names} == {(label,) for label in labels}
+    draw_senses(sense_map, tmp_path / "map.svg")
+    assert all(label in (tmp_path / "map.svg").read_text() for label in labels)
 
 
 BANKS = [
@@ -194,7 +149,7 @@ def test_senses_without_words_of_their_own_are_numbered():
 @pytest.mark.parametrize(
     ("sentences", "options", "message"),
     [
-        (BANKS[:2], {}, r"2 sentence\(s\) were given; a map of senses needs at least 3"),
+        (BANKS[:2], {}, "needs at least 3 sentences with the word, but there are 2"),
         (BANKS[:3], {"num_senses": 4}, "4 senses were requested, but there are 3 sentences; request 1 to 3"),
         ([*BANKS[:2], "no mark"], {}, "has 0 marked words"),
         (BANKS, {"layers": ["meaning"]}, "this model has no context layer"),
@@ -240,8 +195,8 @@ def test_fonts_are_added_until_every_character_has_one(monkeypatch):
     monkeypatch.setattr(style, "_characters", lambda path: known.get(path, frozenset("abc")))
     monkeypatch.setattr(style, "_list_fonts", lambda: list(known))
     monkeypatch.setattr(style, "_add_font", lambda path: path.name)
-    assert choose_fonts(["a银"]) == ["DejaVu Sans", "one"]
-    assert choose_fonts(["a银x"]) == ["DejaVu Sans", "one", "last"]
+    assert choose_fonts(["a银"]) == ["DejaVuSans.ttf", "one"]
+    assert choose_fonts(["a银x"]) == ["DejaVuSans.ttf", "one", "last"]
 
 
 def test_bars_of_mixes(tmp_path):

@@ -33,7 +33,8 @@ def test_labels_of_a_map(run: Run, model_folder, tmp_path):
     answer = run(
         "plot", "map", "bank", "--labelled", labelled, "-o", tmp_path / "map.svg", "-m", model_folder, "--json"
     )
-    assert [point["group"] for point in json.loads(answer.out)["points"]] == ["money", "river", "river"]
+    assert [sense["words"] for sense in json.loads(answer.out)["senses"]] == [["river"], ["money"]]
+    assert [point["sense"] for point in json.loads(answer.out)["occurrences"]] == [1, 0, 0]
 
 
 def test_mixes_of_a_comparison(run: Run, tmp_path):
@@ -62,7 +63,7 @@ def test_learning_curves_as_json(run: Run, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a bank\n", "'bank' has 1 occurrence(s); a map needs at least 3."),
+        ("a bank\n", "A map of senses needs at least 3 sentences with the word, but there are 1."),
         ("a tree\n", "'bank' does not occur in the corpus; choose another word, or more text."),
         ("", "'bank' does not occur in the corpus; choose another word, or more text."),
     ],

@@ -68,8 +68,6 @@ def use_the_analysis(model: Elmo) -> None:
     occurrences, num_found = index.find_occurrences("play", max_occurrences=100)
     senses = analysis.induce_senses(model, "play", occurrences, num_found=num_found, layer="top")
     assert_type(senses, analysis.WordSenses)
-    scores = analysis.evaluate_induction(model, analysis.read_labelled("x.data.xml"))
-    assert_type(scores.mean, dict[str, float])
     result = tasks.probe(model, "tagging", train="a.conllu", test="b.conllu", columns={"tag": "xpos"})
     assert_type(result.rows[0].scores["tag"].spread, float | None)
     mixes = analysis.mixing_weights("tagger")

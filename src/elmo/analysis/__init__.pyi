@@ -16,9 +16,7 @@ from .pictures import draw_learning_curves as draw_learning_curves
 from .pictures import draw_mixing_weights as draw_mixing_weights
 from .pictures import draw_training_curves as draw_training_curves
 from .pictures import mixing_weights as mixing_weights
-from .senses import InductionScores as InductionScores
 from .senses import WordSenses as WordSenses
-from .senses import evaluate_induction as evaluate_induction
 from .senses import induce_senses as induce_senses
 from .similarity import SimilarityMap as SimilarityMap
 from .similarity import WordSimilarities as WordSimilarities
@@ -26,10 +24,6 @@ from .similarity import compare_sentences as compare_sentences
 from .similarity import compare_texts as compare_texts
 from .similarity import compare_words as compare_words
 from .similarity import draw_similarity_map as draw_similarity_map
-from .word_map import OccurrenceMap as OccurrenceMap
 from .word_map import SenseMap as SenseMap
-from .word_map import draw_occurrence_map as draw_occurrence_map
 from .word_map import draw_senses as draw_senses
-from .word_map import map_occurrences as map_occurrences
 from .word_map import map_senses as map_senses
-from .word_map import map_word as map_word

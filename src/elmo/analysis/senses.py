@@ -5,16 +5,15 @@ nearest large one. The tree is cut where the silhouette is highest; if that is l
 """
 
 import math
-import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from elmo.analysis.layers import Array, choose_layer, embed_occurrences, normalize
-from elmo.analysis.occurrences import Occurrence, is_same_word, sample_some
+from elmo.analysis.occurrences import Occurrence, is_same_word
 from elmo.errors import InputError
 from elmo.extras import require
 from elmo.model import Elmo
@@ -71,23 +70,12 @@ class Sense:
 
 @dataclass(frozen=True)
 class SenseScores:
-    """Agreement of clusters with labels: adjusted Rand index (1: equal, 0: chance) and V-measure (0 to 1).
-
-    Two baselines: one cluster, and `random` clusters of the same sizes.
-    """
+    """Agreement of clusters with labels: adjusted Rand index (1: equal, 0: chance) and V-measure (0 to 1)."""
 
     num_labels: int
     num_clusters: int
     adjusted_rand: float
     v_measure: float
-    one_cluster_adjusted_rand: float
-    one_cluster_v_measure: float
-    random_adjusted_rand: float
-    random_v_measure: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return {name: round(value, 4) if isinstance(value, float) else value for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True)
@@ -110,34 +98,7 @@ class WordSenses:
             "num_clustered": len(self.occurrences),
             "silhouette": self.silhouette,
             "senses": [sense.to_dict() for sense in self.senses],
-            "scores": None if self.scores is None else self.scores.to_dict(),
-        }
-
-
-class WordScores(NamedTuple):
-    """How well the senses of one word were found."""
-
-    word: str
-    num_occurrences: int
-    scores: SenseScores
-
-
-@dataclass(frozen=True)
-class InductionScores:
-    """The scores of every word, and the mean of each score over the words."""
-
-    words: tuple[WordScores, ...]
-    mean: dict[str, float]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return {
-            "num_words": len(self.words),
-            "mean": {name: round(value, 4) for name, value in self.mean.items()},
-            "words": [
-                {"word": each.word, "num_occurrences": each.num_occurrences, **each.scores.to_dict()}
-                for each in self.words
-            ],
+            "scores": None if self.scores is None else asdict(self.scores),
         }
 
 
@@ -174,56 +135,17 @@ def induce_senses(
     )
     numbers, scores = clusters.numbers.tolist(), None
     if all(occurrence.label is not None for occurrence in occurrences):
-        scores = score_clusters([str(occurrence.label) for occurrence in occurrences], numbers, seed)
+        scores = score_clusters([str(occurrence.label) for occurrence in occurrences], numbers)
     num_found = len(occurrences) if num_found is None else num_found
     return WordSenses(word, num_found, tuple(occurrences), tuple(numbers), senses, clusters.silhouette, scores)
 
 
-def evaluate_induction(
-    model: Elmo,
-    labelled: Mapping[str, Sequence[Occurrence]],
-    *,
-    layer: str | int | None = None,
-    min_occurrences: int = 50,
-    max_occurrences: int = 1000,
-    max_words: int | None = None,
-    seed: int = 0,
-    progress: bool = False,
-) -> InductionScores:
-    """Induce the senses of every word with enough occurrences and two senses, and compare them with the labels.
-
-    Frequent words are sampled, and so are the words if there are more than `max_words`.
-    """
-    require_sklearn()
-    key = choose_layer(layer, model)
-    chosen = _choose_words(labelled, min_occurrences, max_words, seed)
-    sampled = {word: sample_some(labelled[word], max_occurrences, seed) for word in chosen}
-    # All at once, because many sentences have several of the words.
-    everything = [each for word in chosen for each in sampled[word]]
-    vectors = embed_occurrences(model, everything, key, progress=progress)
-    ends = np.cumsum([len(occurrences) for occurrences in sampled.values()])
-    found = []
-    for (word, occurrences), own in zip(sampled.items(), np.split(vectors, ends[:-1]), strict=True):
-        numbers = find_clusters(own, seed=seed).numbers.tolist()
-        labels = [str(occurrence.label) for occurrence in occurrences]
-        found.append(WordScores(word, len(occurrences), score_clusters(labels, numbers, seed)))
-    names = [field.name for field in fields(SenseScores)]
-    mean = {name: statistics.mean(asdict(each.scores)[name] for each in found) for name in names}
-    return InductionScores(tuple(found), mean)
-
-
-def score_clusters(labels: Sequence[str], numbers: Sequence[int], seed: int = 0) -> SenseScores:
+def score_clusters(labels: Sequence[str], numbers: Sequence[int]) -> SenseScores:
     """Compare clusters with labels."""
     from sklearn.metrics import adjusted_rand_score, v_measure_score
 
-    draw = np.random.default_rng(seed)
-    random_cuts = [draw.permutation(np.asarray(numbers)) for _ in range(_RANDOM_CUTS)]
-    measures = [
-        statistics.mean(float(measure(labels, cut)) for cut in cuts)
-        for cuts in ([numbers], [[0] * len(labels)], random_cuts)
-        for measure in (adjusted_rand_score, v_measure_score)
-    ]
-    return SenseScores(len(set(labels)), len(set(numbers)), *measures)
+    scores = (round(float(score(labels, numbers)), 4) for score in (adjusted_rand_score, v_measure_score))
+    return SenseScores(len(set(labels)), len(set(numbers)), *scores)
 
 
 def find_clusters(vectors: Array, *, num_clusters: int | None = None, seed: int = 0) -> Clusters:
@@ -345,17 +267,3 @@ def _mean_substitutes(model: Elmo, occurrences: Sequence[Occurrence]) -> dict[st
         for each in model.substitutes(words, (start, end), top_k=top_k):
             means[each.word] = means.get(each.word, 0.0) + math.exp(each.log_probability) / len(asked)
     return means
-
-
-def _choose_words(
-    labelled: Mapping[str, Sequence[Occurrence]], min_occurrences: int, max_words: int | None, seed: int
-) -> list[str]:
-    """Return the words with enough occurrences and more than one label, sorted."""
-    chosen = [
-        word
-        for word, occurrences in labelled.items()
-        if len(occurrences) >= min_occurrences and len({each.label for each in occurrences}) > 1
-    ]
-    if not chosen:
-        raise InputError(f"No word has {min_occurrences} labelled occurrences and two senses; lower --min-occurrences.")
-    return sorted(chosen if max_words is None else sample_some(chosen, max_words, seed))

@@ -1,19 +1,14 @@
-"""One style for everything that is drawn: palette, fonts, labels that do not cross, and writing the file.
-
-Enters: what to show, in inches and texts. Leaves: a .png or .svg file. What is drawn is decided by pictures.py,
-similarity.py, word_map.py and the scripts of benchmarks/ and docs/.
-"""
+"""One style for everything that is drawn: palette, fonts, and writing the .png or .svg file."""
 
 import logging
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from elmo.errors import InputError
@@ -22,10 +17,8 @@ from elmo.files.durable import atomic_write
 from elmo.language import current_language, translate
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
-    from matplotlib.text import Annotation
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +26,6 @@ logger = logging.getLogger(__name__)
 # them can be read on white. Markers differ too.
 COLOURS = ("#0072B2", "#D55E00", "#008F68", "#B5578F", "#B07700", "#3D9BD1", "#1F2328", "#8A7F00")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-GREY = "#999999"
 ENDINGS = (".png", ".svg")
 INK, SOFT_INK = "#1F2328", "#59636E"
 _STYLE: dict[str, Any] = {
@@ -129,57 +121,6 @@ def ink_on(colour: npt.NDArray[Any]) -> str:
     return "black" if 0.3 * red + 0.59 * green + 0.11 * blue > 0.55 else "white"
 
 
-def place_labels(
-    axes: "Axes", points: npt.NDArray[Any], texts: Sequence[str], colours: Sequence[str], *, size: float = 9
-) -> "list[Annotation]":
-    """Write a label beside each point (N, 2), where it covers neither another label nor, if possible, a point.
-
-    Places are tried from near to far, to the sides first; a label that had to move away gets a thin line.
-    """
-    from matplotlib.patheffects import withStroke
-    from matplotlib.transforms import Bbox
-
-    axes.figure.draw_without_rendering()  # type: ignore[union-attr]  # the layout decides where points are
-    renderer = axes.figure._get_renderer()  # type: ignore[union-attr]
-    at = axes.transData.transform(points)
-    frame = axes.get_window_extent(renderer)
-    pixels = axes.figure.dpi / 72
-    placed: list[Bbox] = []
-    labels = []
-    for text, colour, point in zip(texts, colours, points, strict=True):
-        label = axes.annotate(
-            text, (float(point[0]), float(point[1])), xytext=(0, 0), textcoords="offset points", fontsize=size,
-            fontweight="bold", color=colour, ha="center", va="center", zorder=4,
-            path_effects=[withStroke(linewidth=2.5, foreground="white")],
-        )  # fmt: skip
-        box = label.get_window_extent(renderer)
-        centre = axes.transData.transform(point)
-        best: tuple[float, tuple[float, float], Bbox] | None = None
-        for distance in (7.0, 13.0, 21.0, 32.0, 46.0):
-            for angle in np.pi * np.array([0.2, -0.2, 0.8, -0.8, 0.5, -0.5, 0.0, 1.0]):
-                x = np.cos(angle) * (distance + box.width / 2 / pixels)
-                y = np.sin(angle) * (distance + box.height / 2 / pixels)
-                moved = Bbox.from_bounds(
-                    centre[0] + x * pixels - box.width / 2, centre[1] + y * pixels - box.height / 2,
-                    box.width, box.height,
-                )  # fmt: skip
-                covered = sum(moved.padded(2).overlaps(other) for other in placed)
-                points_covered = int(sum(moved.padded(1).contains(*each) for each in at))
-                outside = not (frame.contains(*moved.min) and frame.contains(*moved.max))
-                cost = 1000 * covered + 40 * outside + 15 * points_covered + distance
-                if best is None or cost < best[0]:
-                    best = cost, (float(x), float(y)), moved
-        assert best is not None
-        _, offset, moved = best
-        label.set_position(offset)
-        if np.hypot(*offset) > 30 + box.width / 2 / pixels:
-            line = {"arrowstyle": "-", "color": colour, "linewidth": 0.7, "alpha": 0.6}
-            axes.annotate("", point, xytext=offset, textcoords="offset points", arrowprops=line, zorder=3)
-        placed.append(moved)
-        labels.append(label)
-    return labels
-
-
 def choose_fonts(texts: Iterable[str], given: Path | None = None) -> list[str]:
     """Return font families that together have every character; matplotlib falls back from one to the next.
 
@@ -188,15 +129,15 @@ def choose_fonts(texts: Iterable[str], given: Path | None = None) -> list[str]:
     from matplotlib import font_manager
 
     missing = {character for text in texts for character in text if not character.isspace()}
-    chosen = [] if given is None else [_add_font(given)]
-    if given is not None:
-        missing -= _characters(str(given))
-    missing -= _characters(font_manager.findfont(_FONT))
-    chosen.append(_FONT)
+    first = [*([] if given is None else [str(given)]), font_manager.findfont(_FONT)]
+    chosen = []
+    for path in first:
+        chosen.append(_add_font(Path(path)))
+        missing -= _characters(path)
     for path in _list_fonts() if missing else ():
-        if found := missing & _characters(path):
+        if covered := missing & _characters(path):
             chosen.append(_add_font(Path(path)))
-            missing -= found
+            missing -= covered
     if missing:
         shown = " ".join(sorted(missing)[:10]) + (" …" if len(missing) > 10 else "")
         logger.warning(

@@ -8,7 +8,7 @@ from elmo.cli import options
 from elmo.cli.command import argument, option
 from elmo.cli.options import CorpusOptions, ModelOptions
 from elmo.cli.run import resumable
-from elmo.cli.terminal import align_rows, fit, markdown_table, pad, say
+from elmo.cli.terminal import align_rows, fit, pad, say
 from elmo.errors import InputError
 from elmo.files.rows import to_json
 from elmo.files.sources import check_text
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from elmo.analysis.neighbors import LayerNeighbors, Neighbors
-    from elmo.analysis.senses import InductionScores, SenseScores, WordSenses
+    from elmo.analysis.senses import WordSenses
     from elmo.analysis.similarity import WordSimilarities
 
 
@@ -189,19 +189,16 @@ def _tabulate_neighbors(layer: "LayerNeighbors", found: "Neighbors", match: str)
 
 
 _SENSE_COLUMNS = 96
-_WORDS_SHOWN = 20
 
 
 def senses(
-    word: str | None = argument("WORD", "The word; without it, all frequent words of --labelled.", None),
+    word: Annotated[str, argument("WORD", "The word, in upper or lower case.")],
     *,
     corpus: CorpusOptions,
     labelled: options.Labelled = None,
     layer: options.OneLayer = None,
     num_senses: int | None = option("--senses", "Number of senses, instead of detecting it.", None, min=1),
     max_occurrences: options.MaxOccurrences = 1000,
-    min_occurrences: int = option("", "Without WORD: minimum number of occurrences of a word.", 50, min=2),
-    max_words: int | None = option("", "Without WORD: maximum number of words; more are sampled.", None, min=1),
     contexts: int = option("", "Number of typical contexts to show of each sense.", 3, min=0),
     seed: options.Seed = 0,
     json: options.AsJson = False,
@@ -215,22 +212,9 @@ def senses(
     Examples:
       elmo senses bank --corpus texts.txt
       elmo senses bank --labelled semcor.data.xml
-      elmo senses --labelled semcor.data.xml --min-occurrences 50
     """
-    from elmo.analysis import evaluate_induction, induce_senses, read_labelled
+    from elmo.analysis import induce_senses
 
-    if word is None:
-        if labelled is None:
-            raise InputError("Give a WORD to find the senses of, or --labelled FILE to evaluate all its words.")
-        if num_senses is not None:
-            raise InputError("--senses is for one WORD; each word of --labelled has its own number of senses.")
-        words = read_labelled(labelled, tokenization=model.open().tokenization)
-        scores = evaluate_induction(
-            model.open(), words, layer=layer, min_occurrences=min_occurrences, max_occurrences=max_occurrences,
-            max_words=max_words, seed=seed, progress=True,
-        )  # fmt: skip
-        print(to_json(scores.to_dict()) if json else "\n".join(_describe_scores(scores)))
-        return
     (occurrences, num_found), elmo = corpus.find(word, labelled, model, max_occurrences, seed)
     found = induce_senses(
         elmo, word, occurrences, num_found=num_found, layer=layer, num_senses=num_senses, num_typical=contexts,
@@ -263,33 +247,5 @@ def _describe_senses(result: "WordSenses", *, detected: bool) -> Iterator[str]:
             yield f"   {fit(occurrence.mark(10), _SENSE_COLUMNS)}"
     if result.scores is not None:
         yield ""
-        yield from _tabulate_scores(result.scores)
-
-
-def _describe_scores(result: "InductionScores") -> Iterator[str]:
-    from elmo.analysis.senses import SenseScores
-
-    count = sum(word.num_occurrences for word in result.words)
-    yield translate(f"Means over {len(result.words):,} word(s), {count:,} occurrences:")
-    yield ""
-    yield from _tabulate_scores(SenseScores(**result.mean))  # type: ignore[arg-type]
-    yield ""
-    heads = ["word", "occurrences", "labels", "clusters", "adjusted Rand", "V-measure"]
-    rows = []
-    for word in sorted(result.words, key=lambda word: -word.num_occurrences)[:_WORDS_SHOWN]:
-        scores = word.scores
-        counts = (word.num_occurrences, scores.num_labels, scores.num_clusters)
-        rows.append([word.word, *map(str, counts), f"{scores.adjusted_rand:.3f}", f"{scores.v_measure:.3f}"])
-    yield from markdown_table([list(map(translate, heads)), *rows])
-    if len(result.words) > _WORDS_SHOWN:
-        yield translate(f"({len(result.words) - _WORDS_SHOWN:,} less frequent words are in --json.)")
-
-
-def _tabulate_scores(scores: "SenseScores") -> Iterator[str]:
-    rows = {"clusters": "", "one cluster": "one_cluster_", "random, same sizes": "random_"}
-    names = ("adjusted_rand", "v_measure")
-    table = [
-        [translate(name), *(f"{getattr(scores, prefix + measure):.3f}" for measure in names)]
-        for name, prefix in rows.items()
-    ]
-    yield from markdown_table([["", translate("adjusted Rand"), translate("V-measure")], *table])
+        scores = result.scores
+        yield translate(f"adjusted Rand index {scores.adjusted_rand:.3f}, V-measure {scores.v_measure:.3f}")

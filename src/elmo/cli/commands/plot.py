@@ -56,7 +56,6 @@ def map(
     layer: OneLayer = None,
     projection: Literal["pca", "tsne"] = option("--projection", "Projection to the plane.", "pca"),
     max_occurrences: MaxOccurrences = 500,
-    contexts: int = option("--contexts N", "Number of contexts to show of each group.", 3, min=0),
     output: PictureFile = Path("map.png"),
     seed: Seed = 0,
     font: PictureFont = None,
@@ -65,24 +64,25 @@ def map(
 ) -> None:
     """Draw the occurrences of a word on a plane.
 
-    They are coloured by label, or by cluster if they have none. Beside the map are the words that set each cluster
-    apart, and contexts with the numbers of their points.
+    They are coloured by label, or by cluster if they have none; clusters are named by the words around them.
 
     \b
     Examples:
       elmo plot map bank --corpus texts.txt --output bank.png
       elmo plot map bank --labelled semcor.data.xml --projection tsne
     """
-    from elmo.analysis import draw_occurrence_map, map_word
+    from elmo.analysis import draw_senses, map_senses
+    from elmo.analysis.layers import choose_layer
     from elmo.analysis.style import check_output
 
     check_output(output)
     (occurrences, _), elmo = corpus.find(word, labelled, model, max_occurrences, seed)
-    occurrence_map = map_word(elmo, word, occurrences, layer=layer, projection=projection, seed=seed, progress=True)
-    draw_occurrence_map(occurrence_map, output, num_contexts=contexts, font=font)
-    num_groups = len(set(occurrence_map.groups))
-    message = f"Wrote {output}: {len(occurrences):,} occurrences of {word!r} in {num_groups} group(s)."
-    print(to_json(occurrence_map.to_dict()) if json else translate(message))
+    layers = [choose_layer(layer, elmo)]
+    sense_map = map_senses(elmo, occurrences, layers=layers, projection=projection, seed=seed, progress=True)
+    draw_senses(sense_map, output, font=font)
+    num_senses = len(sense_map.names)
+    message = f"Wrote {output}: {len(occurrences):,} occurrences of {word!r} in {num_senses} group(s)."
+    print(to_json(sense_map.to_dict()) if json else translate(message))
 
 
 def training(
