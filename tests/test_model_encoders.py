@@ -84,8 +84,5 @@ def test_a_transformer_has_no_place_in_the_files_of_the_old_programs(tmp_path):
     model = Elmo.from_config(CONFIGS["transformer"], vocabulary=VOCABULARY)
     with pytest.raises(CheckpointError) as raised:
         write_hdf5(model.checkpoint(), tmp_path / "old")
-    assert str(raised.value) == (
-        "This model cannot be written as bilm-tf HDF5: its encoder is a transformer, and the old programs have "
-        "only LSTMs; keep it in our own format."
-    )
+    assert "cannot be written as bilm-tf HDF5: its encoder is a transformer, not an LSTM" in str(raised.value)
     assert not (tmp_path / "old").exists()

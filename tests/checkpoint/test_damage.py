@@ -85,7 +85,7 @@ def replace_dataset(folder, name, write):
         ),
         (
             lambda file: file.create_dataset("CNN_proj/b_proj", data=np.float32(1)),
-            "has shape (), the options need (6,)",
+            "has shape (), the settings need (6,)",
         ),
         (lambda file: file.create_dataset("CNN_proj/b_proj", (10**9,), "f4"), "ends before its 4000000000 bytes"),
         (lambda file: file.create_dataset("CNN_proj/b_proj", data=np.full(6, 1e300)), "NaN or infinite values in"),
@@ -169,7 +169,7 @@ def test_a_broken_gzipped_vocabulary_is_explained(hdf5_folder):
     whole = gzip.compress("\n".join(WORDS).encode())
     for content in (b"plain", whole[:-9], whole[:12] + b"\xff" + whole[13:]):
         (hdf5_folder / "vocab.txt.gz").write_bytes(content)
-        with pytest.raises(CheckpointError, match=r"vocab.txt.gz is not a UTF-8 vocabulary file"):
+        with pytest.raises(CheckpointError, match=r"vocab.txt.gz (is damaged|could not be read)"):
             open_checkpoint(hdf5_folder)
 
 

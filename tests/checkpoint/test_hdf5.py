@@ -162,9 +162,9 @@ def test_shapes_that_contradict_the_options_are_all_named(tmp_path):
     with pytest.raises(CheckpointError) as caught:
         Elmo.from_pretrained(write_model(tmp_path, options, variables))
     message = str(caught.value)
-    assert f"{first} has shape (11, 40), the options need (12, 40)" in message
+    assert f"{first} has shape (11, 40), the settings need (12, 40)" in message
     assert f"{second} is missing" in message
-    assert "use two files of one model" in message
+    assert "use files of one model" in message
 
 
 def test_nan_weights_are_refused(tmp_path):
@@ -252,17 +252,15 @@ def test_cached_vectors_of_another_size_are_refused(tmp_path):
 def test_variables_the_options_do_not_ask_for_are_named(tmp_path, variant, stated, left_over):
     variables = make_variables(make_options(**variant))
     write_model(tmp_path, make_options(**stated), variables, ["<S>", "</S>", "<UNK>", "the"])
-    with pytest.raises(
-        CheckpointError, match=r"weights.hdf5 does not fit its options.json: .*; use two files"
-    ) as caught:
+    with pytest.raises(CheckpointError, match=r"weights.hdf5 do not fit its settings: .*; use files") as caught:
         Elmo.from_pretrained(tmp_path)
-    assert f"{left_over} is in the file, but not in the options" in str(caught.value)
+    assert f"{left_over} is in the file, but not in the settings" in str(caught.value)
 
 
 def test_word_vectors_beside_a_character_network_are_named(tmp_path):
     options = make_options()
     variables = {**make_variables(options), "embedding": np.zeros((3, 6), np.float32)}
-    with pytest.raises(CheckpointError, match="embedding is in the file, but not in the options"):
+    with pytest.raises(CheckpointError, match="embedding is in the file, but not in the settings"):
         Elmo.from_pretrained(write_model(tmp_path, options, variables))
 
 

@@ -131,13 +131,9 @@ def test_what_the_hub_refuses_is_said_in_one_sentence(hub: FakeHub, tmp_path: Pa
         ("fetch", {"repo_id": "a/b/c"}),
         ("fetch", {"repo_id": "you/broken"}),
     )
-    expected = [
-        "does not exist or is private",
-        "is gated",
-        "has no revision 'v9'",
-        "is neither a local folder nor",
-    ]
-    assert all(words in answer["error"] for words, answer in zip(expected, answers, strict=False))
+    for name, answer in zip(("nobody/nothing", "you/gated", "you/model", "a/b/c"), answers, strict=False):
+        assert f"The hub repository {name!r}" in answer["error"] and "cannot be downloaded (" in answer["error"]
+    assert "at revision 'v9'" in answers[2]["error"] and "'repo_name' or 'namespace/repo_name'" in answers[3]["error"]
     broken = answers[4]["error"]
     assert "The hub repository 'you/broken' cannot be downloaded (" in broken
     assert "503 " in broken and "Service Unavailable" in broken
@@ -148,7 +144,7 @@ def test_local_files_only_asks_nobody(hub: FakeHub, tmp_path: Path) -> None:
     hub.repos["you/model"] = {"config.json": b"{}"}
     arguments = {"repo_id": "you/model", "local_files_only": True}
     (answer,) = run_calls(hub.address, tmp_path / "home", ("fetch", arguments))
-    assert "local_files_only forbids downloading it" in answer["error"]
+    assert "allow the download once" in answer["error"]
     assert hub.requests == []
 
 
@@ -177,7 +173,7 @@ def test_push_errors_say_what_to_do(hub: FakeHub, folder: Path, tmp_path: Path) 
         ("push", {"folder": str(tmp_path / "empty"), "repo_id": "me/tiny", "token": "right"}),
         ("push", {"folder": str(tmp_path / "none"), "repo_id": "me/tiny", "token": "right"}),
     )
-    assert "The hub does not let you write to 'me/tiny' (HTTP 401)" in refused["error"]
+    assert "'me/tiny' (401" in refused["error"] and "token with write access" in refused["error"]
     assert "'me/ti/ny'" in badly_named["error"] and "check its name ('owner/model')" in badly_named["error"]
     for name, answer in (("empty", empty), ("none", missing)):
         assert f"{tmp_path / name} holds no model file to upload" in answer["error"]

@@ -9,8 +9,7 @@ import pytest
 
 from elmo import CheckpointError, Elmo
 from elmo.checkpoint import source as source_module
-from elmo.checkpoint.open import open_checkpoint, read_tokenization
-from elmo.config import EncoderConfig, ModelConfig, TokenizationConfig, WordConfig
+from elmo.checkpoint.open import open_checkpoint
 
 from . import bilm_files, manylangs_files
 
@@ -89,12 +88,12 @@ def test_an_archive_is_opened_as_it_is(kind, inside, hdf5_folder, manylangs_fold
     assert open_checkpoint(unsuffixed, format="zip").config == open_checkpoint(folder).config
 
 
-@pytest.mark.parametrize("name", ["../outside.txt", "a/../../outside.txt", "/etc/passwd", "C:\\evil.txt", "..\\x"])
+@pytest.mark.parametrize("name", ["../outside.txt", "a/../../outside.txt", "/etc/passwd", "..\\x"])
 def test_an_archive_that_climbs_out_of_its_folder_is_not_opened(name, hdf5_folder, tmp_path):
     archive = zip_folder(hdf5_folder, tmp_path / "model.zip")
     with zipfile.ZipFile(archive, "a") as file:
         file.writestr(name, "x")
-    with pytest.raises(CheckpointError, match="no path inside the archive; no published model has one"):
+    with pytest.raises(CheckpointError, match="not a path inside the archive; no published model has"):
         open_checkpoint(archive)
 
 
@@ -212,15 +211,14 @@ def test_a_misspelled_path_is_not_looked_up_on_the_hub(name, tmp_path, monkeypat
 
 def test_a_hub_failure_says_first_that_there_is_no_such_path(tmp_path, monkeypatch):
     def refuse(name, *, revision, local_files_only):
-        raise CheckpointError(f"The hub repository {name!r} does not exist or is private; check the name.")
+        raise CheckpointError(f"The hub repository {name!r} cannot be downloaded.")
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(source_module, "fetch_from_hub", refuse)
     with pytest.raises(CheckpointError) as caught:
         open_checkpoint("owner/model")
     assert str(caught.value) == (
-        "There is no local file or folder 'owner/model', and the hub repository 'owner/model' does not exist or "
-        "is private; check the name."
+        "No local model was found at 'owner/model'. The hub repository 'owner/model' cannot be downloaded."
     )
 
 
@@ -228,25 +226,3 @@ def test_a_revision_of_what_is_not_on_the_hub_is_refused(hdf5_folder):
     for source in (hdf5_folder, "small"):
         with pytest.raises(CheckpointError, match="revision was given, but .* is not a model of the hub"):
             open_checkpoint(source, revision="main")
-
-
-def test_the_tokenization_is_read_without_the_weights(tmp_path, hdf5_folder, manylangs_folder):
-    tokenization = TokenizationConfig("characters", ("Thai", "Lao"))
-    config = ModelConfig(
-        encoder=EncoderConfig(num_layers=1, cell_dim=4, output_dim=2),
-        characters=None,
-        words=WordConfig(3, 2),
-        tokenization=tokenization,
-    )
-    folder = tmp_path / "ours"
-    Elmo.from_config(config, vocabulary=["<S>", "</S>", "<UNK>"]).save_pretrained(folder)
-    assert read_tokenization(zip_folder(folder, tmp_path / "model.zip", inside="inner/")) == tokenization
-    (folder / "weights.safetensors").write_bytes(b"")
-    assert read_tokenization(folder) == tokenization
-    for other in (hdf5_folder, hdf5_folder / "weights.hdf5", manylangs_folder):
-        assert read_tokenization(other) == TokenizationConfig()
-    (folder / "config.json").write_text("{")
-    with pytest.raises(CheckpointError, match="not valid JSON"):
-        read_tokenization(folder)
-    with pytest.raises(CheckpointError, match="No model was found at"):
-        read_tokenization(tmp_path / "missing")

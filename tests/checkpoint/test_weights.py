@@ -90,7 +90,7 @@ def test_a_sentence_head_is_saved_and_checked_like_every_component(tmp_path):
     config = SentenceConfig(dim=5, num_heads=2)
     draw = np.random.default_rng(0)
     types = expected_arrays(config, checkpoint.config, 0)
-    arrays = {name: draw.random(shape, dtype=np.float32) for name, (_, shape) in types.items()}
+    arrays = {name: draw.random(shape, dtype=np.float32) for name, shape in types.items()}
     head = SentenceHead(config, arrays)
     write_folder(replace(checkpoint, sentence=head), tmp_path / "model")
     opened = read_folder(tmp_path / "model").sentence
@@ -98,7 +98,7 @@ def test_a_sentence_head_is_saved_and_checked_like_every_component(tmp_path):
     with pytest.raises(CheckpointError, match="The arrays of the sentence head do not fit its settings"):
         replace(checkpoint, sentence=replace(head, config=SentenceConfig(dim=6, num_heads=2)))
     name = next(iter(arrays))
-    with pytest.raises(CheckpointError, match="sentence head is damaged: .* NaN or infinite"):
+    with pytest.raises(CheckpointError, match="The sentence head has NaN or infinite"):
         replace(checkpoint, sentence=replace(head, arrays={**arrays, name: arrays[name] * np.nan}))
 
 

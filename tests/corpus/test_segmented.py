@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import elmo
-from elmo.checkpoint.open import read_tokenization
+from elmo.checkpoint.open import open_checkpoint
 from elmo.cli import main
 from elmo.config import TokenizationConfig
 from elmo.tasks.settings import ReadSettings
@@ -69,7 +69,7 @@ def test_a_model_of_words_keeps_its_tokenizer_when_it_is_trained_further_on_segm
 
 
 def test_a_task_on_such_a_model_splits_its_texts_on_spaces(run):
-    read = ReadSettings().with_tokenization(read_tokenization(run))
+    read = ReadSettings().with_tokenization(open_checkpoint(run).config.tokenization)
     assert [word.text for word in read.tokenizer("classification")("男人 喜欢 吉他")] == ["男人", "喜欢", "吉他"]
 
 

@@ -19,6 +19,7 @@ from elmo.checkpoint.weights import (
     Weights,
     check_finite,
     describe_type,
+    list_differences,
     list_some,
     shapes_of,
 )
@@ -126,14 +127,7 @@ def context_fingerprint(model: HasCheckpoint) -> str | None:
 
 def check_weights(config: ModelConfig, weights: Weights) -> None:
     """Raise CheckpointError unless the weights are those that a configuration needs."""
-    expected, shapes = expected_shapes(config), shapes_of(weights)
-    faults = [f"{name} is missing" for name in expected if name not in shapes]
-    faults += [f"{name} is not part of the model" for name in shapes if name not in expected]
-    faults += [
-        f"{name} has shape {shapes[name]}, the configuration needs {shape}"
-        for name, shape in expected.items()
-        if name in shapes and shapes[name] != shape
-    ]
+    faults = list_differences(shapes_of(weights), expected_shapes(config))
     if faults:
         raise CheckpointError(f"The weights do not fit the configuration: {list_some(faults)}.")
     if isinstance(weights, StoredWeights):

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from elmo.checkpoint.shapes import Shape
 from elmo.checkpoint.tensors import Array
-from elmo.checkpoint.weights import ArrayTypes, check_finite, content_hash
+from elmo.checkpoint.weights import check_finite, content_hash, list_differences, list_some
 from elmo.config import ContextConfig, ModelConfig, SentenceConfig
 from elmo.errors import CheckpointError
-
-_FLOAT32 = np.dtype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -32,14 +31,26 @@ class ContextLayer:
     arrays: Mapping[str, Array]
 
     def __post_init__(self) -> None:
+        num_words, dim, num_components = self.config.num_words, self.config.dim, self.config.num_components
         word_map = self.arrays.get("unknown_map")
         word_dim = word_map.shape[0] if word_map is not None and word_map.ndim else 0
-        _check_arrays("context layer", self.arrays, _expected_context_arrays(self.config, word_dim))
+        shapes: dict[str, Shape] = {
+            "vectors": (num_words, dim),
+            "scales": (num_words,),
+            "weights": (num_words,),
+            "unknown_map": (word_dim, dim),
+            "unknown_bias": (dim,),
+            "sentence_scale": (dim,),
+            "sentence_components": (num_components, dim),
+            "word_mean": (word_dim,),
+            "word_components": (num_components, word_dim),
+        }
+        _check_arrays("context layer", self.arrays, shapes)
         num_distinct = len(set(self.words))
-        if len(self.words) != self.config.num_words or num_distinct != len(self.words):
+        if len(self.words) != num_words or num_distinct != num_words:
             raise CheckpointError(
-                f"The context layer lists {num_distinct:,} distinct words, but has "
-                f"{self.config.num_words:,} rows; save or copy the model again."
+                f"The context layer lists {num_distinct:,} distinct words, but has {num_words:,} rows; save or copy "
+                "the model again."
             )
 
     @property
@@ -53,28 +64,9 @@ class ContextLayer:
         return content_hash(self.arrays, settings.encode())
 
 
-def _expected_context_arrays(config: ContextConfig, word_dim: int) -> ArrayTypes:
-    num_words, dim, num_components = config.num_words, config.dim, config.num_components
-    shapes: dict[str, tuple[int, ...]] = {
-        "scales": (num_words,),
-        "weights": (num_words,),
-        "unknown_map": (word_dim, dim),
-        "unknown_bias": (dim,),
-        "sentence_scale": (dim,),
-        "sentence_components": (num_components, dim),
-        "word_mean": (word_dim,),
-        "word_components": (num_components, word_dim),
-    }
-    floats = {name: (_FLOAT32, shape) for name, shape in shapes.items()}
-    return {"vectors": (np.dtype(np.int8), (num_words, dim)), **floats}
-
-
 @dataclass(frozen=True)
 class SentenceHead:
-    """A trained map from the vectors of a sentence's words to one vector of `config.dim`.
-
-    The checkpoint that it becomes part of checks it with `expected_arrays`.
-    """
+    """A trained map from the vectors of a sentence's words to one vector of `config.dim`."""
 
     config: SentenceConfig
     arrays: Mapping[str, Array]
@@ -94,36 +86,29 @@ class SentenceHead:
         _check_arrays("sentence head", self.arrays, expected_arrays(self.config, model_config, context_dim))
 
 
-def expected_arrays(config: SentenceConfig, model_config: ModelConfig, context_dim: int) -> ArrayTypes:
-    """Return the type and shape of every array of a sentence head; `context_dim` is 0 without a context layer.
+def expected_arrays(config: SentenceConfig, model_config: ModelConfig, context_dim: int) -> dict[str, Shape]:
+    """Return the shape of every array of a sentence head; `context_dim` is 0 without a context layer.
 
-    This is the only place that knows them: change the head's design here, and its settings in SentenceConfig.
     The layers are mixed by the softmax of `layer_weights`. `queries` score each word's vector, once per head, to
     which `rarity` times the logarithm of its weight is added. The pooled vectors of all heads, the maximum and the
     weighted sum of static vectors, one after the other, are multiplied by `projection`, and `bias` is added.
     """
     input_dim = model_config.vector_dim
-    shapes: dict[str, tuple[int, ...]] = {
+    return {
         "layer_weights": (model_config.encoder.num_layers + 1,),
         "queries": (config.num_heads, input_dim),
         "rarity": (config.num_heads,),
         "projection": (config.dim, (config.num_heads + 1) * input_dim + context_dim),
         "bias": (config.dim,),
     }
-    return {name: (_FLOAT32, shape) for name, shape in shapes.items()}
 
 
-def _check_arrays(noun: str, arrays: Mapping[str, Array], expected: ArrayTypes) -> None:
-    """Raise CheckpointError for arrays of a component that are missing, unknown, misshapen or not finite."""
-    faults = [f"{name} is missing" for name in expected if name not in arrays]
-    faults += [f"{name} is not part of it" for name in arrays if name not in expected]
-    for name, (dtype, shape) in expected.items():
-        array = arrays.get(name)
-        if array is not None and (array.dtype, array.shape) != (dtype, shape):
-            faults.append(f"{name} is {array.dtype} of shape {array.shape}, not {dtype} of shape {shape}")
+def _check_arrays(component: str, arrays: Mapping[str, Array], shapes: Mapping[str, Shape]) -> None:
+    """Raise CheckpointError for arrays that are missing, unknown, misshapen, of another type or not finite."""
+    faults = list_differences({name: array.shape for name, array in arrays.items()}, shapes)
+    for name, array in arrays.items():
+        if array.dtype != (np.int8 if name == "vectors" else np.float32):
+            faults.append(f"{name} is {array.dtype}")
     if faults:
-        raise CheckpointError(f"The arrays of the {noun} do not fit its settings: {'; '.join(faults)}.")
-    try:
-        check_finite(arrays)
-    except CheckpointError as error:
-        raise CheckpointError(f"The {noun} is damaged: {error}") from error
+        raise CheckpointError(f"The arrays of the {component} do not fit its settings: {list_some(faults)}.")
+    check_finite(arrays, f"The {component} has")

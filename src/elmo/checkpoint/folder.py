@@ -8,10 +8,11 @@ different saves. Folders of versions 1 to 3 have no hashes of their lists.
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from elmo.checkpoint.checkpoint import Checkpoint, check_weights
 from elmo.checkpoint.components import ContextLayer, SentenceHead
@@ -24,7 +25,6 @@ from elmo.checkpoint.location import (
     read_file,
     read_json,
     read_lines,
-    size_of,
 )
 from elmo.checkpoint.tensors import Array, read_tensors, write_tensors
 from elmo.checkpoint.weights import Storage, StoredWeights, content_hash, store
@@ -43,7 +43,8 @@ FILES = (
 )  # fmt: skip
 MAX_CARD_BYTES = 1 << 20
 FORMAT_NAME, FORMAT_VERSION = "modern-elmo", 4
-_OLDEST_VERSION, _HASHED_LISTS_VERSION = 1, 4
+_HASHED_LISTS_VERSION = 4
+_LISTS = (VOCABULARY_FILE, CHARACTERS_FILE, COUNTS_FILE, ALIASES_FILE, CONTEXT_WORDS_FILE)
 _MAX_COUNT_DIGITS = 18
 _MAX_ALIASES = 1 << 17  # more than there are Han characters
 
@@ -53,52 +54,61 @@ def is_model_folder(folder: Location) -> bool:
     return (folder / CONFIG_FILE).is_file() and (folder / WEIGHTS_FILE).is_file()
 
 
-def read_config(folder: Location) -> tuple[dict[str, Any], ModelConfig]:
-    """Return the content of a model folder's config.json, and the configuration of the model in it."""
+def read_folder(folder: Location) -> Checkpoint:
+    """Open a model folder; the weights are mapped into memory if the folder is on disk."""
     path = folder / CONFIG_FILE
     header = read_json(path)
     if header.get("format") != FORMAT_NAME:
         raise CheckpointError(f"{path} has the format {header.get('format')!r}; {FORMAT_NAME!r} was expected.")
-    if header.get("version") not in range(_OLDEST_VERSION, FORMAT_VERSION + 1):
+    if header.get("version") not in range(1, FORMAT_VERSION + 1):
         raise CheckpointError(
-            f"{path} has the version {header.get('version')!r}; this program reads versions {_OLDEST_VERSION} to "
-            f"{FORMAT_VERSION}, so update modern-elmo."
+            f"{path} has the version {header.get('version')!r}; this program reads versions 1 to {FORMAT_VERSION}, "
+            "so update modern-elmo."
         )
-    if "model" not in header:
-        raise CheckpointError(f"{path} has no 'model', the settings of the network; save or copy the model again.")
+    if header["version"] < _HASHED_LISTS_VERSION:
+        header["lists"] = {name: None for name in _LISTS if (folder / name).is_file()}
+    for name, value in (("model", None), ("lists", None), ("origin", {})):
+        if not isinstance(header.setdefault(name, value), dict):
+            raise CheckpointError(
+                f"{path} has no valid {name!r}; an object was expected: save or copy the model again."
+            )
+    origin = {name: str(value) for name, value in header["origin"].items()}
     try:
-        return header, ModelConfig.from_dict(header["model"])
+        config = ModelConfig.from_dict(header["model"])
+        weights = StoredWeights(_read_arrays(folder / WEIGHTS_FILE, header.get("content_hash")))
+        # Before the lists: what they may hold is bounded by the configuration, and that by the weights.
+        check_weights(config, weights)
+        context = sentence = None
+        if header.get("context") is not None:
+            settings, arrays = _read_component(folder, header, "context", CONTEXT_FILE)
+            words = _read_list(folder, header, CONTEXT_WORDS_FILE, len(arrays.get("scales", ())))
+            context = ContextLayer(ContextConfig.from_dict(settings), words or (), arrays)
+        if header.get("sentence") is not None:
+            settings, arrays = _read_component(folder, header, "sentence", SENTENCE_FILE)
+            sentence = SentenceHead(SentenceConfig.from_dict(settings), arrays)
     except (OverflowError, RecursionError) as error:
         raise CheckpointError(f"{path} has an impossible setting: {error}.") from error
-
-
-def read_folder(folder: Location) -> Checkpoint:
-    """Open a model folder; the weights are mapped into memory if the folder is on disk."""
-    path = folder / CONFIG_FILE
-    header, config = read_config(folder)
-    weights = StoredWeights(_read_arrays(folder / WEIGHTS_FILE, header.get("content_hash")))
-    # Before the lists: what they may hold is bounded by the configuration, and that by the weights.
-    check_weights(config, weights)
-    origin = header.get("origin", {})
-    if not isinstance(origin, dict) or not all(isinstance(value, str) for value in origin.values()):
-        raise CheckpointError(f"{path} has the origin {origin!r:.80}; an object of strings was expected.")
-    try:
-        context, sentence = _read_context(folder, header), _read_sentence(folder, header)
-    except (OverflowError, RecursionError) as error:
-        raise CheckpointError(f"{path} has an impossible setting: {error}.") from error
-    table, characters = config.words or config.softmax, config.characters
+    table, alphabet = config.words or config.softmax, config.characters
     vocabulary = _read_list(folder, header, VOCABULARY_FILE, table.num_words if table else MAX_LIST_ENTRIES)
+    counts = _read_list(folder, header, COUNTS_FILE, len(vocabulary or ()), _MAX_COUNT_DIGITS + 2)
+    aliases = [line.split(" ") for line in _read_list(folder, header, ALIASES_FILE, _MAX_ALIASES) or ()]
+    is_number = re.compile(rf"[0-9]{{1,{_MAX_COUNT_DIGITS}}}").fullmatch
+    if not all(map(is_number, counts or ())) or not all(len(pair) == 2 and all(pair) for pair in aliases):
+        raise CheckpointError(
+            f"{folder / COUNTS_FILE} must have a number per line, and {ALIASES_FILE} two tokens with a space between "
+            "them; get the model again."
+        )
     return Checkpoint(
         config=config,
         weights=weights,
         vocabulary=vocabulary,
-        characters=_read_list(folder, header, CHARACTERS_FILE, characters.num_characters if characters else 0),
+        characters=_read_list(folder, header, CHARACTERS_FILE, alphabet.num_characters if alphabet else 0),
         origin=origin,
-        word_counts=_read_counts(folder, header, len(vocabulary or ())),
+        word_counts=None if counts is None else tuple(map(int, counts)),
         card=read_card(folder / CARD_FILE),
         storage=weights.storage,
         context=context,
-        aliases=_read_aliases(folder, header),
+        aliases=dict(aliases),
         sentence=sentence,
     )
 
@@ -177,19 +187,13 @@ def _read_list(
     max_entry_bytes: int = MAX_ENTRY_BYTES,
 ) -> tuple[str, ...] | None:
     """Return the entries of a text file, one per line, or None if the model has none; check the recorded hash."""
-    path, hashes = folder / name, cast(Any, header.get("lists"))
-    is_hashed = header["version"] >= _HASHED_LISTS_VERSION
-    if is_hashed and not isinstance(hashes, dict):
-        raise CheckpointError(
-            f"{folder / CONFIG_FILE} has the lists {hashes!r:.80}; an object with the hash of each was expected."
-        )
-    if not (name in hashes if is_hashed else path.is_file()):
+    if name not in header["lists"]:
         return None
-    entries, sha256 = read_lines(path, max_entries=max_entries, max_entry_bytes=max_entry_bytes)
-    if is_hashed and sha256 != hashes[name]:
+    entries, sha256 = read_lines(folder / name, max_entries=max_entries, max_entry_bytes=max_entry_bytes)
+    if header["lists"][name] not in (sha256, None):
         raise CheckpointError(
-            f"{path} does not belong to the {CONFIG_FILE} beside it (its SHA-256 is {sha256}, but "
-            f"{hashes[name]} was recorded); save or copy the model again."
+            f"{folder / name} does not belong to the {CONFIG_FILE} beside it (its SHA-256 is {sha256}, but "
+            f"{header['lists'][name]} was recorded); save or copy the model again."
         )
     return tuple(entries)
 
@@ -206,24 +210,6 @@ def _read_component(
     return described["settings"], _read_arrays(folder / file_name, described["content_hash"])
 
 
-def _read_context(folder: Location, header: Mapping[str, Any]) -> ContextLayer | None:
-    if header.get("context") is None:
-        return None
-    settings, arrays = _read_component(folder, header, "context", CONTEXT_FILE)
-    config = ContextConfig.from_dict(settings)
-    words = _read_list(folder, header, CONTEXT_WORDS_FILE, len(arrays.get("scales", ())))
-    if words is None:
-        raise CheckpointError(f"{folder / CONTEXT_WORDS_FILE} is missing; save or copy the model again.")
-    return ContextLayer(config, words, arrays)
-
-
-def _read_sentence(folder: Location, header: Mapping[str, Any]) -> SentenceHead | None:
-    if header.get("sentence") is None:
-        return None
-    settings, arrays = _read_component(folder, header, "sentence", SENTENCE_FILE)
-    return SentenceHead(SentenceConfig.from_dict(settings), arrays)
-
-
 def _read_arrays(path: Location, expected_hash: object) -> dict[str, Array]:
     arrays, metadata = read_tensors(path)
     if metadata.get("content_hash") != expected_hash:
@@ -234,33 +220,11 @@ def _read_arrays(path: Location, expected_hash: object) -> dict[str, Array]:
     return arrays
 
 
-def _read_counts(folder: Location, header: Mapping[str, Any], num_words: int) -> tuple[int, ...] | None:
-    lines = _read_list(folder, header, COUNTS_FILE, num_words, _MAX_COUNT_DIGITS + 2)
-    if lines is None:
-        return None
-    if not all(line.isdecimal() and line.isascii() and len(line) <= _MAX_COUNT_DIGITS for line in lines):
-        raise CheckpointError(f"{folder / COUNTS_FILE} is damaged: each line must be a number; get the model again.")
-    return tuple(map(int, lines))
-
-
-def _read_aliases(folder: Location, header: Mapping[str, Any]) -> dict[str, str]:
-    """Return the pairs of a list whose lines are a token, a space and the token to use instead."""
-    pairs = [line.split(" ") for line in _read_list(folder, header, ALIASES_FILE, _MAX_ALIASES) or ()]
-    if not all(len(pair) == 2 and all(pair) for pair in pairs):
-        raise CheckpointError(
-            f"{folder / ALIASES_FILE} is damaged: each line must be a token, a space and the token to use "
-            "instead; get the model again."
-        )
-    return dict(pairs)
-
-
 def read_card(path: Location) -> str | None:
     """Return the card; a file that is not text of a usual size is not the model's."""
-    if not path.is_file() or size_of(path) > MAX_CARD_BYTES:
-        return None
     try:
-        return read_file(path).decode("utf-8")
-    except UnicodeDecodeError:
+        return read_file(path, max_bytes=MAX_CARD_BYTES).decode("utf-8") if path.is_file() else None
+    except (CheckpointError, UnicodeDecodeError):
         return None
 
 

@@ -1,7 +1,9 @@
 """The files of a model on disk or inside a zip archive, read alike; CheckpointError for what cannot be read."""
 
 import errno
+import gzip
 import hashlib
+import io
 import json
 import lzma
 import os
@@ -23,8 +25,8 @@ MAX_LIST_ENTRIES, MAX_ENTRY_BYTES = 1 << 22, 1024
 MAX_LIST_BYTES = 64 << 20  # of any list
 # A compressed file may always expand to this size, or to this multiple of its own.
 _ALWAYS_ALLOWED_BYTES, _MAX_EXPANSION = 64 << 20, 20
-# What zipfile raises for damaged, encrypted or unknown members, apart from OSError.
-_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, KeyError, ValueError, RuntimeError)
+# What zipfile and gzip raise for damaged, encrypted or unknown content, apart from OSError.
+_ARCHIVE_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, KeyError, ValueError, RuntimeError)
 
 
 def cache_folder() -> Path:
@@ -73,23 +75,17 @@ def read_file(path: Location, *, max_bytes: int | None = None) -> bytes:
     """Return the content of a file; CheckpointError if it is too long or expands out of proportion."""
     check_file(path)
     with _reading(path):
-        if max_bytes is not None:
-            check_length(size_of(path), max_bytes, path)
-        if not isinstance(path, Path):
+        if isinstance(path, Path):
+            _check_length(path.stat().st_size, max_bytes, path)
+        else:
             member = path.root.getinfo(path.at)
+            _check_length(member.file_size, max_bytes, path)
             check_expansion(member.file_size, member.compress_size, str(path))
         return path.read_bytes()
 
 
-def size_of(path: Location) -> int:
-    """Return the number of bytes of a file, of a member of an archive after unpacking."""
-    with _reading(path):
-        return path.stat().st_size if isinstance(path, Path) else path.root.getinfo(path.at).file_size
-
-
-def check_length(num_bytes: int, max_bytes: int, path: Location) -> None:
-    """Raise CheckpointError for a file that is longer than its model can need."""
-    if num_bytes > max_bytes:
+def _check_length(num_bytes: int, max_bytes: int | None, path: Location) -> None:
+    if max_bytes is not None and num_bytes > max_bytes:
         raise CheckpointError(
             f"{path} has {num_bytes:,} bytes, but this model needs at most {max_bytes:,}; it was not opened."
         )
@@ -118,26 +114,26 @@ def read_json(path: Location) -> dict[str, Any]:
 def read_lines(
     path: Location, *, max_entries: int = MAX_LIST_ENTRIES, max_entry_bytes: int = MAX_ENTRY_BYTES
 ) -> tuple[list[str], str]:
-    """Read a UTF-8 list of words or characters, one per line; return it with the file's SHA-256.
+    """Read a UTF-8 list of words or characters, one per line, plain or gzipped; return it with the file's SHA-256.
 
     Raises CheckpointError for more than `max_entries`, before memory is spent on them.
     """
-    content = read_file(path, max_bytes=min(max_entries * max_entry_bytes, MAX_LIST_BYTES))
-    check_entries(content, max_entries, path)
-    try:
-        return parse_lines(content), hashlib.sha256(content).hexdigest()
-    except UnicodeDecodeError as error:
-        raise CheckpointError(f"{path} is not UTF-8 text: {error}.") from error
-
-
-def check_entries(content: bytes, max_entries: int, path: Location) -> None:
-    """Raise CheckpointError for a list with more lines than its model has entries."""
+    max_bytes = min(max_entries * max_entry_bytes, MAX_LIST_BYTES)
+    packed = content = read_file(path, max_bytes=max_bytes)
+    if path.name.endswith(".gz"):
+        with _reading(path), gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
+            content = file.read(max_bytes + 1)
+        _check_length(len(content), max_bytes, path)
     num_entries = content.count(b"\n") + (not content.endswith(b"\n") if content else 0)
     if num_entries > max_entries:
         raise CheckpointError(
             f"{path} has {num_entries:,} lines, but this model needs at most {max_entries:,}; put the file that "
             "it was saved with there."
         )
+    try:
+        return parse_lines(content), hashlib.sha256(packed).hexdigest()
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{path} is not UTF-8 text: {error}.") from error
 
 
 def unreadable(path: Location, error: OSError) -> CheckpointError:
@@ -153,5 +149,5 @@ def _reading(path: Location) -> Iterator[None]:
         yield
     except OSError as error:
         raise unreadable(path, error) from error
-    except _ZIP_ERRORS as error:
+    except _ARCHIVE_ERRORS as error:
         raise CheckpointError(f"{path} is damaged: {error}; get the archive again.") from error

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from elmo.config import MOST_LAYERS, CharacterConfig, EncoderConfig, ModelConfig, TransformerConfig
+from elmo.config import MOST_LAYERS, ModelConfig, TransformerConfig
 from elmo.errors import CheckpointError
 
 Shape = tuple[int, ...]
@@ -24,57 +24,43 @@ def expected_shapes(config: ModelConfig) -> dict[str, Shape]:
 
 
 def _list_shapes(config: ModelConfig) -> Iterator[tuple[str, Shape]]:
-    dim, softmax = config.encoder.output_dim, config.softmax
+    encoder, characters, dim = config.encoder, config.characters, config.encoder.output_dim
     if config.words:
         yield "tokens.words.weight", (config.words.num_words, config.words.embedding_dim)
-    if config.characters:
-        yield from _list_characters(config.characters)
+    if characters:
+        prefix = "tokens.characters"
+        yield f"{prefix}.embedding.weight", (characters.num_characters, characters.embedding_dim)
+        for number, (width, channels) in enumerate(characters.filters):
+            yield f"{prefix}.convolutions.{number}.weight", (channels, characters.embedding_dim, width)
+            yield f"{prefix}.convolutions.{number}.bias", (channels,)
+        for number in range(characters.num_highways):
+            for name in ("transform", "gate"):
+                size = characters.num_features
+                yield from _list_linear(f"{prefix}.highways.{number}.{name}", size, size)
     if config.token_projection:
         yield from _list_linear("tokens.projection", config.num_features, dim)
     for direction in DIRECTIONS:
-        if isinstance(config.encoder, TransformerConfig):
-            yield from _list_transformer(config.encoder, direction)
-        else:
-            yield from _list_lstm(config.encoder, direction)
-    if softmax:
-        yield from _list_linear("softmax", dim, softmax.num_words)
-        if not softmax.shared:
-            yield from _list_linear("right_to_left_softmax", dim, softmax.num_words)
-
-
-def _list_characters(config: CharacterConfig) -> Iterator[tuple[str, Shape]]:
-    prefix = "tokens.characters"
-    yield f"{prefix}.embedding.weight", (config.num_characters, config.embedding_dim)
-    for number, (width, channels) in enumerate(config.filters):
-        yield f"{prefix}.convolutions.{number}.weight", (channels, config.embedding_dim, width)
-        yield f"{prefix}.convolutions.{number}.bias", (channels,)
-    for number in range(config.num_highways):
-        for name in ("transform", "gate"):
-            yield from _list_linear(f"{prefix}.highways.{number}.{name}", config.num_features, config.num_features)
-
-
-def _list_lstm(config: EncoderConfig, direction: str) -> Iterator[tuple[str, Shape]]:
-    gates, dim = 4 * config.cell_dim, config.output_dim
-    for number in range(config.num_layers):
-        layer = f"{direction}.layers.{number}"
-        yield f"{layer}.input_weight", (gates, dim)
-        yield f"{layer}.state_weight", (gates, dim)
-        yield f"{layer}.bias", (gates,)
-        if config.projected:
-            yield f"{layer}.projection_weight", (dim, config.cell_dim)
-
-
-def _list_transformer(config: TransformerConfig, direction: str) -> Iterator[tuple[str, Shape]]:
-    dim = config.output_dim
-    for number in range(config.num_layers):
-        layer = f"{direction}.layers.{number}"
-        yield from _list_norm(f"{layer}.attention_norm", dim)
-        yield from _list_linear(f"{layer}.query_key_value", dim, 3 * dim)
-        yield from _list_linear(f"{layer}.attention_output", dim, dim)
-        yield from _list_norm(f"{layer}.feed_forward_norm", dim)
-        yield from _list_linear(f"{layer}.expand", dim, config.feed_forward_dim)
-        yield from _list_linear(f"{layer}.contract", config.feed_forward_dim, dim)
-    yield from _list_norm(f"{direction}.norm", dim)
+        for number in range(encoder.num_layers):
+            layer = f"{direction}.layers.{number}"
+            if isinstance(encoder, TransformerConfig):
+                yield from _list_norm(f"{layer}.attention_norm", dim)
+                yield from _list_linear(f"{layer}.query_key_value", dim, 3 * dim)
+                yield from _list_linear(f"{layer}.attention_output", dim, dim)
+                yield from _list_norm(f"{layer}.feed_forward_norm", dim)
+                yield from _list_linear(f"{layer}.expand", dim, encoder.feed_forward_dim)
+                yield from _list_linear(f"{layer}.contract", encoder.feed_forward_dim, dim)
+            else:
+                yield f"{layer}.input_weight", (4 * encoder.cell_dim, dim)
+                yield f"{layer}.state_weight", (4 * encoder.cell_dim, dim)
+                yield f"{layer}.bias", (4 * encoder.cell_dim,)
+                if encoder.projected:
+                    yield f"{layer}.projection_weight", (dim, encoder.cell_dim)
+        if isinstance(encoder, TransformerConfig):
+            yield from _list_norm(f"{direction}.norm", dim)
+    if config.softmax:
+        yield from _list_linear("softmax", dim, config.softmax.num_words)
+        if not config.softmax.shared:
+            yield from _list_linear("right_to_left_softmax", dim, config.softmax.num_words)
 
 
 def _list_linear(name: str, input_dim: int, output_dim: int) -> Iterator[tuple[str, Shape]]:
@@ -112,9 +98,6 @@ def _draw(
     if ".convolutions." in name and config.characters and config.characters.activation == "relu":
         return generator.uniform(-0.05, 0.05, shape)
     num_inputs = float(np.prod(shape[1:]))
-    if module in (
-        "attention_output",
-        "contract",
-    ):  # each block adds twice to the stream
+    if module in ("attention_output", "contract"):  # each block adds twice to the stream
         num_inputs *= 2 * config.encoder.num_layers
     return generator.normal(0, num_inputs**-0.5, shape)

@@ -7,11 +7,9 @@ hub only model files are transferred: a training state or a corpus beside them i
 
 import functools
 import importlib.util
-import json
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from elmo.checkpoint.folder import CARD_FILE, FILES
@@ -26,10 +24,21 @@ MODELS_FOLDER = Path(__file__).parent.parent / "models"
 ENTRY_POINTS = "elmo.models"
 DEFAULT_NAME = "en-small"
 DEFAULT_MODEL = MODELS_FOLDER / DEFAULT_NAME
+_MODELS_BY_SCRIPT = {"Han": "zh-small", "Latin": "en-small"}
 _FILE_SUFFIXES = (*HDF5_SUFFIXES, ".zip", ".json", ".index")
 # The folder of a training run.
 RUN_FILE, BEST_FILE, CHECKPOINTS = "run.json", "best.json", "checkpoints"
 _CHECKPOINT_NAME = re.compile(r"update-\d{8,}")
+# The path of the options and of the weights of each model that AI2 published, below the base address.
+OFFICIAL = {
+    alias: (f"{stem}/elmo_{stem}_options.json", f"{stem}/elmo_{stem}_weights.hdf5")
+    for alias, stem in {
+        "small": "2x1024_128_2048cnn_1xhighway",
+        "medium": "2x2048_256_2048cnn_1xhighway",
+        "original": "2x4096_512_2048cnn_2xhighway",
+        "original-5.5b": "2x4096_512_2048cnn_2xhighway_5.5B",
+    }.items()
+}
 BASE_ADDRESS = "https://allennlp.s3.amazonaws.com/models/elmo/"
 # The forms in which the same storage bucket has been quoted over the years.
 _PUBLISHED_ADDRESS = re.compile(
@@ -47,7 +56,7 @@ MODEL_FILES = (
     "checkpoint", "*.index", "*.data-*-of-*",  # TensorFlow
 )  # fmt: skip
 # A model is at the top of its repository; `*` in the patterns above would cross folders.
-_NESTED_FILES = ("*/*",)
+_NESTED_FILES = ["*/*"]
 
 
 @functools.cache
@@ -76,13 +85,8 @@ def list_models() -> list[str]:
 
 
 def models_by_script() -> dict[str, str]:
-    """Return the name of an installed model for each script that one was made for: those of the packaged ones."""
-    named = {"Han": "zh-small", "Latin": "en-small"}
-    return {script: name for script, name in named.items() if _is_packaged(name) or name in installed_models()}
-
-
-def _is_packaged(name: str) -> bool:
-    return (MODELS_FOLDER / name / "config.json").is_file()
+    """Return the name of the installed model for each script that has one."""
+    return {script: name for script, name in _MODELS_BY_SCRIPT.items() if name in installed_models()}
 
 
 def choose_model(texts: Iterable[str]) -> str | None:
@@ -111,25 +115,16 @@ def find_model(source: str | Path, *, revision: str | None = None, local_files_o
         return installed_models()[name]
     if name in OFFICIAL:
         return fetch_official(name, local_files_only=local_files_only)
-    if isinstance(source, str) and _may_be_on_hub(name):
+    is_hub_id = re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", name) and not name.lower().endswith(_FILE_SUFFIXES)
+    if isinstance(source, str) and is_hub_id and not Path(name.split("/")[0]).exists():
         try:
             return fetch_from_hub(name, revision=revision, local_files_only=local_files_only)
         except CheckpointError as error:
-            message = str(error)
-            raise CheckpointError(
-                f"There is no local file or folder {name!r}, and {message[0].lower()}{message[1:]}"
-            ) from error.__cause__
+            raise CheckpointError(f"No local model was found at {name!r}. {error}") from error.__cause__
     raise CheckpointError(
         f"No model was found at {name!r}; give a folder, an .hdf5 or .zip file, a hub id such as 'name/model', "
-        f"or one of {', '.join([*installed_models(), *OFFICIAL])}."
+        f"or one of {', '.join(list_models())}."
     )
-
-
-def _may_be_on_hub(name: str) -> bool:
-    """Return whether a name is a hub id rather than the misspelled path of a file."""
-    if not re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", name) or name.lower().endswith(_FILE_SUFFIXES):
-        return False
-    return not Path(name.split("/")[0]).exists()
 
 
 def best_checkpoint(run: Path) -> Path:
@@ -161,88 +156,31 @@ def read_best(run: Path) -> tuple[float, str] | None:
     best = read_json(run / BEST_FILE)
     perplexity, name = best.get("perplexity"), best.get("checkpoint")
     if not isinstance(perplexity, int | float) or not isinstance(name, str):
-        raise CheckpointError(
-            f"{run / BEST_FILE} is damaged: a perplexity and the name of a checkpoint were expected; delete it, "
-            f"and elmo train --resume {run} writes it again."
-        )
+        raise CheckpointError(f"{run / BEST_FILE} is damaged; delete it: elmo train --resume {run} writes it again.")
     return float(perplexity), name
 
 
 # --- official models
 
 
-@dataclass(frozen=True)
-class OfficialModel:
-    """One published model; `stem` names its folder on the server and its files."""
-
-    alias: str
-    stem: str
-
-    @property
-    def options_path(self) -> str:
-        """Where the options file is below the base address."""
-        return f"{self.stem}/elmo_{self.stem}_options.json"
-
-    @property
-    def weights_path(self) -> str:
-        """Where the weights file is below the base address."""
-        return f"{self.stem}/elmo_{self.stem}_weights.hdf5"
-
-
-_STEMS = {
-    "small": "2x1024_128_2048cnn_1xhighway",
-    "medium": "2x2048_256_2048cnn_1xhighway",
-    "original": "2x4096_512_2048cnn_2xhighway",
-    "original-5.5b": "2x4096_512_2048cnn_2xhighway_5.5B",
-}
-OFFICIAL = {alias: OfficialModel(alias, stem) for alias, stem in _STEMS.items()}
-
-
 def fetch_official(alias: str, *, cache: Path | None = None, local_files_only: bool = False) -> Path:
     """Download an official model unless the cache has it, and return the folder with its two files."""
     from elmo.checkpoint.download import fetch_url  # here, because filelock loads slowly
 
-    model, cache = OFFICIAL[alias], cache_folder() if cache is None else cache
+    folder, cache = f"official/{alias}", cache_folder() if cache is None else cache
     base = (os.environ.get("ELMO_MIRROR") or BASE_ADDRESS).rstrip("/") + "/"
-    # The small file first: a wrong address shows before hundreds of megabytes are on their way.
-    for path, check in ((model.options_path, check_json), (model.weights_path, check_hdf5)):
-        folder = f"official/{alias}"
-        fetch_url(base + path, cache=cache, folder=folder, local_files_only=local_files_only, check=check)
-    return cache / "official" / alias
+    # The options first: a wrong address shows before hundreds of megabytes are downloaded.
+    for path in OFFICIAL[alias]:
+        fetch_url(base + path, cache=cache, folder=folder, local_files_only=local_files_only)
+    return cache / folder
 
 
 def official_alias_of(url: str) -> str | None:
     """Return the official model that a public address of its options, weights or TF-Hub page belongs to."""
     if _TFHUB_ADDRESS.fullmatch(url):
         return "original"  # the TensorFlow module has the weights of the original model
-    if published := _PUBLISHED_ADDRESS.fullmatch(url):
-        for model in OFFICIAL.values():
-            if published["path"] in (model.options_path, model.weights_path):
-                return model.alias
-    return None
-
-
-def check_hdf5(path: Path) -> None:
-    """Raise CheckpointError unless `path` is an HDF5 file."""
-    import h5py
-
-    if not h5py.is_hdf5(path):
-        raise CheckpointError(f"it is not an HDF5 file but begins with {_beginning(path)!r}")
-
-
-def check_json(path: Path) -> None:
-    """Raise CheckpointError unless `path` holds one JSON object."""
-    try:
-        if isinstance(json.loads(path.read_bytes()), dict):
-            return
-    except (ValueError, RecursionError):
-        pass
-    raise CheckpointError(f"it is not a JSON object but begins with {_beginning(path)!r}")
-
-
-def _beginning(path: Path) -> str:
-    with path.open("rb") as file:
-        return file.read(40).decode("utf-8", errors="replace")
+    published = _PUBLISHED_ADDRESS.fullmatch(url)
+    return next((alias for alias, paths in OFFICIAL.items() if published and published["path"] in paths), None)
 
 
 # --- the Hugging Face hub
@@ -263,19 +201,21 @@ def fetch_from_hub(
     """
     from huggingface_hub import snapshot_download
 
+    cache_dir = None if cache is None else cache / "hub"
+    patterns = {"allow_patterns": list(files), "ignore_patterns": _NESTED_FILES}
     try:
         folder = Path(
             snapshot_download(
-                repo_id,
-                revision=revision,
-                cache_dir=None if cache is None else cache / "hub",
-                local_files_only=local_files_only,
-                allow_patterns=list(files),
-                ignore_patterns=list(_NESTED_FILES),
+                repo_id, revision=revision, cache_dir=cache_dir, local_files_only=local_files_only, **patterns
             )
         )
     except Exception as error:  # its transport errors come from another library in each of its versions
-        raise CheckpointError(_explain_download(repo_id, revision, local_files_only, error)) from error
+        at = "" if revision is None else f" at revision {revision!r}"
+        advice = "allow the download once" if local_files_only else "log in with `hf auth login` if it is private"
+        raise CheckpointError(
+            f"The hub repository {repo_id!r}{at} cannot be downloaded ({first_line(error.__cause__ or error)}); "
+            f"check its name and the network, {advice}, or give a local folder."
+        ) from error
     if not folder.is_dir():
         raise CheckpointError(
             f"The hub repository {repo_id!r} holds no model file at its top; expected config.json and "
@@ -302,49 +242,13 @@ def push_folder(
     if not any(path.match(pattern) for path in folder.glob("*") for pattern in MODEL_FILES):
         raise CheckpointError(f"{folder} holds no model file to upload; give a folder made by save_pretrained.")
     api = HfApi(token=token)
+    patterns = {"allow_patterns": list(MODEL_FILES), "ignore_patterns": _NESTED_FILES}
     try:
         address = api.create_repo(repo_id, private=private, exist_ok=True)
-        api.upload_folder(
-            repo_id=repo_id,
-            folder_path=folder,
-            commit_message=commit_message,
-            allow_patterns=list(MODEL_FILES),
-            ignore_patterns=list(_NESTED_FILES),
-        )
+        api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message=commit_message, **patterns)
     except Exception as error:  # see fetch_from_hub
-        raise CheckpointError(_explain_upload(folder, repo_id, error)) from error
+        raise CheckpointError(
+            f"{folder} cannot be uploaded to the hub repository {repo_id!r} ({first_line(error)}); check its name "
+            "('owner/model') and the network, and log in with `hf auth login` or give a token with write access."
+        ) from error
     return str(address)
-
-
-def _explain_download(repo_id: str, revision: str | None, local_files_only: bool, error: Exception) -> str:
-    from huggingface_hub import errors
-
-    name = f"The hub repository {repo_id!r}"
-    if isinstance(error, errors.HFValidationError):
-        return f"{repo_id!r} is neither a local folder nor a hub repository name such as 'owner/model'."
-    if isinstance(error, errors.GatedRepoError):  # a subclass of RepositoryNotFoundError
-        return f"{name} is gated; ask for access on its page, then log in with `hf auth login`."
-    if isinstance(error, errors.RepositoryNotFoundError):
-        return f"{name} does not exist or is private; check the name, or log in with `hf auth login`."
-    if isinstance(error, errors.RevisionNotFoundError):
-        return f"{name} has no revision {revision!r}; check the name of the branch, tag or commit."
-    if local_files_only and isinstance(error, errors.LocalEntryNotFoundError):
-        return (
-            f"{name} is not (or not completely) in the cache and local_files_only forbids downloading it; allow "
-            "the download once, or give a local folder."
-        )
-    reason = first_line(error.__cause__ or error)
-    return f"{name} cannot be downloaded ({reason}); check the network and try again, or give a local folder."
-
-
-def _explain_upload(folder: Path, repo_id: str, error: Exception) -> str:
-    status = getattr(getattr(error, "response", None), "status_code", None)
-    if status in (401, 403):
-        return (
-            f"The hub does not let you write to {repo_id!r} (HTTP {status}); log in with `hf auth login` or give "
-            "a token with write access."
-        )
-    return (
-        f"{folder} cannot be uploaded to the hub repository {repo_id!r} ({first_line(error)}); check its name "
-        "('owner/model') and the network, and try again."
-    )

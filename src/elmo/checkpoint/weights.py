@@ -17,7 +17,6 @@ from elmo.errors import CheckpointError
 
 Float32: TypeAlias = npt.NDArray[np.float32]
 Weights: TypeAlias = Mapping[str, Float32]
-ArrayTypes: TypeAlias = dict[str, tuple[np.dtype[Any], tuple[int, ...]]]
 # How weights are stored: as they are, in float16, or "compact": float16 with the softmax in 8 bits.
 Storage: TypeAlias = Literal["float32", "float16", "compact"]
 LARGEST_WEIGHT = 1e6  # products of larger ones overflow; trained weights stay far below
@@ -104,7 +103,18 @@ class StoredWeights(Mapping[str, Float32]):
         return weight
 
 
-def check_finite(weights: Mapping[str, Array]) -> None:
+def list_differences(shapes: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> list[str]:
+    """Return what is missing, unknown or of another shape than expected, one phrase each."""
+    faults = [f"{name} is missing" for name in expected if name not in shapes]
+    faults += [f"{name} is not part of the model" for name in shapes if name not in expected]
+    return faults + [
+        f"{name} has shape {shapes[name]}, the configuration needs {shape}"
+        for name, shape in expected.items()
+        if shapes.get(name, shape) != shape
+    ]
+
+
+def check_finite(weights: Mapping[str, Array], subject: str = "The weights have") -> None:
     """Raise CheckpointError for weights that are NaN or infinite, or so large that vectors would be."""
     faults, reason = [], ""
     for name, weight in weights.items():
@@ -119,7 +129,7 @@ def check_finite(weights: Mapping[str, Array]) -> None:
             reason = reason or f"values up to {largest:.3g}, with which vectors overflow,"
     if faults:
         raise CheckpointError(
-            f"The weights have {reason} in {list_some(faults)}; the file is damaged or its training had diverged, "
+            f"{subject} {reason} in {list_some(faults)}; the file is damaged or its training had diverged, "
             "so use an earlier checkpoint or another copy."
         )
 

@@ -33,8 +33,7 @@ __all__ = ["Elmo", "ElmoEmbedder", "ElmoRepresentations", "batch_to_ids"]
 
 OutputFormat = Literal["all", "top", "average"]
 
-DEFAULT_OPTIONS_FILE = BASE_ADDRESS + OFFICIAL["original"].options_path
-DEFAULT_WEIGHT_FILE = BASE_ADDRESS + OFFICIAL["original"].weights_path
+DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE = (BASE_ADDRESS + path for path in OFFICIAL["original"])
 DEFAULT_BATCH_SIZE = 64
 LAYER_NORM_EPSILON = 1e-13
 LITERAL_BOUNDARIES = ("<S>", "</S>")

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.download import fetch_url
 from elmo.checkpoint.formats.hdf5 import read_hdf5
-from elmo.checkpoint.source import OFFICIAL, check_hdf5, check_json, fetch_official, official_alias_of
+from elmo.checkpoint.source import OFFICIAL, fetch_official, official_alias_of
 from elmo.config import ModelConfig
 from elmo.device import ModuleRuntime
 from elmo.errors import CheckpointError, InputError
@@ -43,7 +43,7 @@ def _locate(file: str | Path, official_folder: Path | None, name: str) -> Path:
     if official_folder is not None:
         return official_folder / PurePosixPath(str(file)).name
     if is_address(file):
-        return fetch_url(str(file), check=check_json if name == "options_file" else check_hdf5)
+        return fetch_url(str(file))
     path = Path(file).expanduser()
     if not path.is_file():
         raise CheckpointError(

@@ -25,7 +25,7 @@ from torch import nn
 
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.checkpoint.location import read_json
-from elmo.checkpoint.open import read_tokenization
+from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.source import DEFAULT_MODEL
 from elmo.errors import CheckpointError, ConfigError, InputError, first_line
 from elmo.files.durable import holding, is_vacant, remove, replace_file, sha256_of
@@ -160,7 +160,7 @@ def resolve_inputs(
     if settings.network.kind in ("auto", "pooled") and family != "classification":
         raise ConfigError(f"network.kind is {settings.network.kind!r}, which is for classification, not {family}.")
     if model is not None or settings.elmo.where != "none":
-        read = read.with_tokenization(read_tokenization(DEFAULT_MODEL if model is None else model))
+        read = read.with_tokenization(open_checkpoint(DEFAULT_MODEL if model is None else model).config.tokenization)
     options = dataclasses.replace(options, read=read)
     dev, test = (
         None if data is None else to_source(data, family, name) for data, name in ((dev, "dev"), (test, "test"))

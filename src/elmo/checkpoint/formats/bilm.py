@@ -3,7 +3,7 @@
 Shared by HDF5 files (bilm-tf, AllenNLP, NLPL) and TensorFlow checkpoints. No file is opened here.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,8 +51,8 @@ def read_options(options: Mapping[str, Any], source: str, *, with_softmax: bool 
             "activation": take("char_cnn.activation", "relu"),
             "max_characters": take("char_cnn.max_characters_per_token", 50),
         }
-        if (stated := take("char_cnn.n_characters", 262)) not in (261, 262):
-            faults.append(f"'char_cnn.n_characters' is {stated!r}, 261 or 262 was expected")
+        if (num_characters := take("char_cnn.n_characters", 262)) not in (261, 262):
+            faults.append(f"'char_cnn.n_characters' is {num_characters!r}, 261 or 262 was expected")
     else:
         values["words"] = {"num_words": take("n_tokens_vocab"), "embedding_dim": lstm["output_dim"]}
     if with_softmax:
@@ -72,23 +72,20 @@ def read_options(options: Mapping[str, Any], source: str, *, with_softmax: bool 
 def write_options(config: ModelConfig) -> dict[str, Any]:
     """Return the options.json for a model; CheckpointError for what bilm-tf cannot express."""
     encoder, characters = config.encoder, config.characters
-    if not isinstance(encoder, EncoderConfig):
-        raise CheckpointError(
-            f"This model cannot be written as bilm-tf HDF5: its encoder is a {encoder.kind}, and the old programs "
-            "have only LSTMs; keep it in our own format."
-        )
     faults = []
+    if not isinstance(encoder, EncoderConfig):
+        faults.append(f"its encoder is a {encoder.kind}, not an LSTM")
+    elif encoder.forget_bias != 1.0:
+        faults.append(f"its forget bias is {encoder.forget_bias:g}, not 1")
+    elif encoder.projected == (encoder.cell_dim == encoder.output_dim):
+        faults.append("its cells are projected to their own size")
     if characters and characters.alphabet != "utf-8":
         faults.append("its characters come from a dictionary, not from UTF-8 bytes")
     if characters and config.words:
         faults.append("it reads both words and characters")
-    if encoder.forget_bias != 1.0:
-        faults.append(f"its forget bias is {encoder.forget_bias:g}, not 1")
-    if encoder.projected == (encoder.cell_dim == encoder.output_dim):
-        faults.append("its cells are projected to their own size")
     if config.token_projection == (config.num_features == encoder.output_dim):
         faults.append("its word vectors are projected to their own size")
-    if faults:
+    if faults or not isinstance(encoder, EncoderConfig):
         raise CheckpointError(f"This model cannot be written as bilm-tf HDF5: {'; '.join(faults)}.")
     options: dict[str, Any] = {
         "bidirectional": True,
@@ -123,8 +120,8 @@ class Row:
     theirs: str
     shape: Shape
     ours: tuple[str, ...]
-    to_ours: Callable[[Array], list[Array]]
-    to_theirs: Callable[[list[Array]], Array]
+    to_ours: Callable[[Any], list[Any]] = lambda variable: [variable]
+    to_theirs: Callable[[list[Array]], Array] = lambda weights: weights[0]
 
 
 def rows(config: ModelConfig) -> Iterator[Row]:
@@ -132,35 +129,33 @@ def rows(config: ModelConfig) -> Iterator[Row]:
     shapes = expected_shapes(config)
 
     def same(theirs: str, ours: str) -> Row:
-        return Row(theirs, shapes[ours], (ours,), lambda variable: [variable], lambda weights: weights[0])
+        return Row(theirs, shapes[ours], (ours,))
 
     def transposed(theirs: str, ours: str) -> Row:
-        shape = shapes[ours][::-1]
-        return Row(theirs, shape, (ours,), lambda variable: [variable.T], lambda weights: weights[0].T)
+        return Row(theirs, shapes[ours][::-1], (ours,), lambda variable: [variable.T], lambda weights: weights[0].T)
 
     if config.characters:
+        dim, prefix = config.characters.embedding_dim, "tokens.characters"
         yield Row(
             "char_embed",
-            (NUM_FILE_CHARACTERS, config.characters.embedding_dim),
-            ("tokens.characters.embedding.weight",),
+            (NUM_FILE_CHARACTERS, dim),
+            (f"{prefix}.embedding.weight",),
             lambda table: [np.concatenate([np.zeros_like(table[:1]), table])],
             lambda weights: weights[0][1:],
         )
         for number, (width, channels) in enumerate(config.characters.filters):
-            ours = f"tokens.characters.convolutions.{number}"
             yield Row(
                 f"CNN/W_cnn_{number}",
-                (1, width, config.characters.embedding_dim, channels),  # ours: (channels, d, width)
-                (f"{ours}.weight",),
+                (1, width, dim, channels),  # ours: (channels, d, width)
+                (f"{prefix}.convolutions.{number}.weight",),
                 lambda kernel: [kernel[0].transpose(2, 1, 0)],
                 lambda weights: weights[0].transpose(2, 1, 0)[None],
             )
-            yield same(f"CNN/b_cnn_{number}", f"{ours}.bias")
+            yield same(f"CNN/b_cnn_{number}", f"{prefix}.convolutions.{number}.bias")
         for number in range(config.characters.num_highways):
-            for theirs, our_name in (("carry", "gate"), ("transform", "transform")):
-                ours = f"tokens.characters.highways.{number}.{our_name}"
-                yield transposed(f"CNN_high_{number}/W_{theirs}", f"{ours}.weight")
-                yield same(f"CNN_high_{number}/b_{theirs}", f"{ours}.bias")
+            for theirs, ours in (("carry", "gate"), ("transform", "transform")):
+                yield transposed(f"CNN_high_{number}/W_{theirs}", f"{prefix}.highways.{number}.{ours}.weight")
+                yield same(f"CNN_high_{number}/b_{theirs}", f"{prefix}.highways.{number}.{ours}.bias")
     if config.words:
         yield same("embedding", "tokens.words.weight")
     if config.token_projection:
@@ -194,15 +189,15 @@ def rows(config: ModelConfig) -> Iterator[Row]:
 
 
 def import_weights(
-    config: ModelConfig, find: Callable[[str], Array | None], source: str, unread: Collection[str]
+    table: Iterable[Row], find: Callable[[str], Array | None], source: str, unread: Collection[str]
 ) -> dict[str, Array]:
-    """Read every variable that a model needs through `find`, which removes what it returns from `unread`.
+    """Read every variable of a table through `find`, which removes what it returns from `unread`.
 
     Raises CheckpointError that lists all missing variables, wrong shapes and variables left over.
     """
     weights: dict[str, Array] = {}
     faults = []
-    for row in rows(config):
+    for row in table:
         variable = find(row.theirs)
         if variable is None:
             faults.append(f"{row.theirs} is missing")
@@ -210,14 +205,13 @@ def import_weights(
         if row.theirs == "char_embed" and variable.shape[:1] == (NUM_FILE_CHARACTERS + 1,):
             variable = variable[:NUM_FILE_CHARACTERS]  # trained with 262 rows, of which no id reaches the last
         if variable.shape != row.shape:
-            faults.append(f"{row.theirs} has shape {variable.shape}, the options need {row.shape}")
-            continue
-        converted = map(np.ascontiguousarray, row.to_ours(variable))
-        weights.update(zip(row.ours, converted, strict=True))
-    faults += [f"{name} is in the file, but not in the options" for name in sorted(unread)]
+            faults.append(f"{row.theirs} has shape {variable.shape}, the settings need {row.shape}")
+        else:
+            weights.update(zip(row.ours, map(np.ascontiguousarray, row.to_ours(variable)), strict=True))
+    faults += [f"{name} is in the file, but not in the settings" for name in sorted(unread)]
     if faults:
         raise CheckpointError(
-            f"{source} does not fit its options.json: {list_some(faults)}; use two files of one model."
+            f"The weights in {source} do not fit its settings: {list_some(faults)}; use files of one model."
         )
     return weights
 
@@ -228,6 +222,6 @@ def export_weights(config: ModelConfig, weights: Mapping[str, Array]) -> dict[st
 
 
 def _swap_gates(array: Array) -> Array:
-    """Reorder the gates i, j, f, o to i, f, j, o along the first axis; the way back is the same step."""
+    """Reorder the gates i, j, f, o to i, f, j, o along the first axis; it is its own inverse."""
     first, second, third, fourth = np.split(array, 4)
     return np.concatenate([first, third, second, fourth])

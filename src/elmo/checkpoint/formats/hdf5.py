@@ -3,13 +3,12 @@
 Files may be damaged or hostile: one that links to other files or expands out of proportion is not opened.
 """
 
-import gzip
 import io
 import json
-import zlib
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +19,14 @@ from elmo.checkpoint.folder import writing_model
 from elmo.checkpoint.formats import bilm
 from elmo.checkpoint.location import (
     HDF5_SUFFIXES,
-    MAX_LIST_BYTES,
-    MAX_LIST_ENTRIES,
     Location,
-    check_entries,
     check_expansion,
     check_file,
-    check_length,
     list_folder,
     parent_of,
     read_file,
     read_json,
+    read_lines,
 )
 from elmo.checkpoint.tensors import Array
 from elmo.config import WordConfig
@@ -56,7 +52,6 @@ def read_hdf5(options: Location, weights: Location, *, token_embeddings: Locatio
     the words of the vocabulary.
     """
     config = bilm.read_options(read_json(options), str(options))
-    vocabulary = find_vocabulary(parent_of(weights))
     with open_hdf5(weights) as file:
         if WEIGHTS_KEY not in file:
             raise CheckpointError(f"{weights} is an HDF5 file without {WEIGHTS_KEY}, so it holds no ELMo weights.")
@@ -80,13 +75,9 @@ def read_hdf5(options: Location, weights: Location, *, token_embeddings: Locatio
                     return file.read_array(candidate)
             return None
 
-        imported = bilm.import_weights(config, find, str(weights), unread)
-    return Checkpoint(
-        config=config,
-        weights=imported,
-        vocabulary=read_vocabulary(vocabulary) if vocabulary else None,
-        origin={"format": "hdf5", "source": weights.name},
-    )
+        imported = bilm.import_weights(bilm.rows(config), find, str(weights), unread)
+    origin = {"format": "hdf5", "source": weights.name}
+    return Checkpoint(config=config, weights=imported, vocabulary=read_vocabulary(parent_of(weights)), origin=origin)
 
 
 def write_hdf5(checkpoint: Checkpoint, folder: Path, *, replaces: Collection[str] | None = None) -> None:
@@ -121,29 +112,11 @@ def holds_weights(path: Location) -> bool:
         return WEIGHTS_KEY in file
 
 
-def find_vocabulary(folder: Location) -> Location | None:
-    """Return the vocabulary beside a model: a usual name, or the only file with "vocab" in its name."""
-    for name in VOCABULARY_NAMES:
-        if (folder / name).is_file():
-            return folder / name
-    named = [path for path in list_folder(folder) if "vocab" in path.name and path.name.endswith((".txt", ".txt.gz"))]
-    return named[0] if len(named) == 1 else None
-
-
-def read_vocabulary(path: Location) -> tuple[str, ...]:
-    """Read a vocabulary file, one word per line, plain or gzipped."""
-    content = read_file(path, max_bytes=MAX_LIST_BYTES)
-    try:
-        if path.name.endswith(".gz"):
-            with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
-                packed, content = content, file.read(MAX_LIST_BYTES + 1)
-            check_expansion(len(content), len(packed), str(path))
-            check_length(len(content), MAX_LIST_BYTES, path)
-        check_entries(content, MAX_LIST_ENTRIES, path)
-        text = content.decode("utf-8")
-    except (gzip.BadGzipFile, zlib.error, EOFError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{path} is not a UTF-8 vocabulary file: {error}.") from error
-    return tuple(line.strip() for line in text.removesuffix("\n").split("\n"))
+def read_vocabulary(folder: Location) -> tuple[str, ...] | None:
+    """Return the vocabulary beside a model: of a usual name, or the only file with "vocab" in its name."""
+    paths = [folder / name for name in VOCABULARY_NAMES if (folder / name).is_file()][:1]
+    paths = paths or [path for path in list_folder(folder) if fnmatch(path.name, "*vocab*.txt*")]
+    return tuple(line.strip() for line in read_lines(paths[0])[0]) if len(paths) == 1 else None
 
 
 def _find_token_cache(weights: Location) -> Location | None:
@@ -169,14 +142,13 @@ def _read_token_cache(path: Location, dim: int) -> Array:
 
 
 class Hdf5File:
-    """An open HDF5 file of float32 arrays by name; made by open_hdf5."""
+    """An open HDF5 file of float32 arrays by name; made by open_hdf5, which reports damage."""
 
     def __init__(self, file: Any, path: Location) -> None:
         self._file, self._path = file, path
 
     def __contains__(self, name: str) -> bool:
-        with _reraise_as_damaged(self._path):
-            return name in self._file
+        return name in self._file
 
     def list_datasets(self) -> list[str]:
         """Return the names of all datasets, including those in groups."""
@@ -189,48 +161,44 @@ class Hdf5File:
                 # A name that is not UTF-8 comes as bytes.
                 names.append(name if isinstance(name, str) else name.decode(errors="replace"))
 
-        with _reraise_as_damaged(self._path):
-            self._file.visititems(visit)
+        self._file.visititems(visit)
         return names
 
     def read_array(self, name: str) -> Array:
         """Read a dataset of numbers of any type and byte order as float32."""
         import h5py
 
-        with _reraise_as_damaged(self._path):
-            entry = self._file[name]
-            if not isinstance(entry, h5py.Dataset) or entry.shape is None or entry.dtype.kind not in "fiu":
-                content = f"values of type {entry.dtype}" if isinstance(entry, h5py.Dataset) else "a group"
-                raise CheckpointError(
-                    f"{self._path} has {content} under {name!r}; an array of numbers was expected, so it is "
-                    "damaged or comes from another program."
-                )
-            if entry.external or entry.is_virtual:
-                raise CheckpointError(
-                    f"{self._path} takes {name!r} from another file; a model holds its own numbers, so it was not "
-                    "opened."
-                )
-            # A wrong bit in the shape would otherwise allocate any amount of memory.
-            num_stored = entry.id.get_storage_size()
-            if entry.chunks is None and entry.nbytes > num_stored:
-                raise ValueError(f"{name} ends before its {entry.nbytes} bytes")
-            check_expansion(entry.nbytes, num_stored, f"{self._path}, {name!r},")
-            with np.errstate(all="ignore"):  # what float32 cannot hold becomes infinite, and is rejected later
-                return np.array(entry[...], dtype=np.float32)
+        entry = self._file[name]
+        if not isinstance(entry, h5py.Dataset) or entry.shape is None or entry.dtype.kind not in "fiu":
+            content = f"values of type {entry.dtype}" if isinstance(entry, h5py.Dataset) else "a group"
+            raise CheckpointError(f"{self._path} has {content} under {name!r}; an array of numbers was expected.")
+        if entry.external or entry.is_virtual:
+            raise _foreign_numbers(self._path, name)
+        # A wrong bit in the shape would otherwise allocate any amount of memory.
+        num_stored = entry.id.get_storage_size()
+        if entry.chunks is None and entry.nbytes > num_stored:
+            raise ValueError(f"{name} ends before its {entry.nbytes} bytes")
+        check_expansion(entry.nbytes, num_stored, f"{self._path}, {name!r},")
+        with np.errstate(all="ignore"):  # what float32 cannot hold becomes infinite, and is rejected later
+            return np.array(entry[...], dtype=np.float32)
 
 
 @contextmanager
 def open_hdf5(path: Location) -> Iterator[Hdf5File]:
-    """Open an HDF5 file from disk or from inside an archive."""
+    """Open an HDF5 file from disk or from inside an archive; any damage found meanwhile is a CheckpointError."""
     import h5py
 
     check_file(path)
     source = path if isinstance(path, Path) else io.BytesIO(read_file(path))
-    with ExitStack() as stack:
-        with _reraise_as_damaged(path):
-            file = stack.enter_context(h5py.File(source, "r"))
+    try:
+        with h5py.File(source, "r") as file:
             _check_links(file, path)
-        yield Hdf5File(file, path)
+            yield Hdf5File(file, path)
+    except _DAMAGE as error:
+        reason = first_line(error).strip("'\"")
+        raise CheckpointError(
+            f"{path} is not a complete HDF5 file ({reason}); it may be truncated, damaged or another kind of file."
+        ) from error
 
 
 def _check_links(file: Any, path: Location) -> None:
@@ -246,20 +214,12 @@ def _check_links(file: Any, path: Location) -> None:
             if num_links > MAX_LINKS:
                 raise CheckpointError(f"{path} has more than {MAX_LINKS} entries, which no model has.")
             if not isinstance(link, h5py.HardLink | h5py.SoftLink):
-                raise CheckpointError(
-                    f"{path} has under {name!r} a link to another file; a model holds its own numbers, so it was "
-                    "not opened."
-                )
+                raise _foreign_numbers(path, name)
             if isinstance(link, h5py.HardLink) and group.get(name, getclass=True) is h5py.Group:
                 waiting.append(group[name])
 
 
-@contextmanager
-def _reraise_as_damaged(path: Location) -> Iterator[None]:
-    try:
-        yield
-    except _DAMAGE as error:
-        reason = first_line(error).strip("'\"")
-        raise CheckpointError(
-            f"{path} is not a complete HDF5 file ({reason}); it may be truncated, damaged or another kind of file."
-        ) from error
+def _foreign_numbers(path: Location, name: str) -> CheckpointError:
+    return CheckpointError(
+        f"{path} takes {name!r} from another file; a model holds its own numbers, so it was not opened."
+    )

@@ -6,17 +6,16 @@ Their pickles are the only format that needs torch to be read.
 import io
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any
 
-import numpy as np
-
 from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.formats.bilm import Row, import_weights
 from elmo.checkpoint.location import Location, check_expansion, read_file, read_json, read_lines
 from elmo.checkpoint.shapes import DIRECTIONS, expected_shapes
 from elmo.checkpoint.tensors import Array
-from elmo.checkpoint.weights import list_some
 from elmo.config import OFFICIAL_FILTERS, ModelConfig
 from elmo.errors import CheckpointError, ConfigError
 from elmo.extras import install_command
@@ -37,6 +36,12 @@ DEFAULT_SETTINGS: Mapping[str, Any] = {
         "max_characters_per_token": 50,
     },
 }
+LSTM_NAMES = {
+    "input_linearity.weight": "input_weight",
+    "state_linearity.weight": "state_weight",
+    "state_linearity.bias": "bias",
+    "state_projection.weight": "projection_weight",
+}
 Dictionary = dict[str, int]  # the row of each entry in its embedding
 
 
@@ -51,24 +56,38 @@ def read_manylangs(folder: Location) -> Checkpoint:
         begin, end = DictionaryAlphabet.BEGIN_WORD, DictionaryAlphabet.END_WORD
         characters = {{begin: end, end: begin}.get(name, name): row for name, row in characters.items()}
     config = _make_config(settings, folder, words, characters, state)
+    table = [
+        Row(name, state[name].shape, (ours,), lambda array, entries=entries: [array[list(entries.values())]])
+        for name, ours, entries in (
+            (WORD_TABLE, "tokens.words.weight", words),
+            (CHARACTER_TABLE, "tokens.characters.embedding.weight", characters),
+        )
+        if entries is not None
+    ]
+    unread = set(state)
+
+    def find(name: str) -> Array | None:
+        unread.discard(name)
+        return state.get(name)
+
     return Checkpoint(
         config=config,
-        weights=_import_weights(config, state, words, characters, folder),
-        vocabulary=tuple(words) if words is not None else None,
-        characters=tuple(characters) if characters is not None else None,
+        weights=import_weights([*table, *rows(config)], find, str(folder), unread),
+        vocabulary=None if words is None else tuple(words),
+        characters=None if characters is None else tuple(characters),
         origin={"format": "manylangs", "source": folder.name},
     )
 
 
 def _read_settings(folder: Location) -> Mapping[str, Any]:
-    stated = read_json(folder / "config.json")
-    if "token_embedder" in stated:
-        return stated
-    path = str(stated.get("config_path", "")).replace("\\", "/")
-    for candidate in (path, PurePosixPath(path).name):
-        # An absolute path belongs to the machine that trained the model; only look inside the folder.
-        if candidate and not candidate.startswith("/") and ".." not in candidate:
-            beside = folder / candidate
+    settings = read_json(folder / "config.json")
+    if "token_embedder" in settings:
+        return settings
+    # An absolute path belongs to the machine that trained the model; only look inside the folder.
+    path = PurePosixPath(str(settings.get("config_path", "")).replace("\\", "/"))
+    for candidate in (path, PurePosixPath(path.name)):
+        if candidate.name and not candidate.is_absolute() and ".." not in candidate.parts:
+            beside = folder / str(candidate)
             if beside.is_file():
                 return read_json(beside)
     return DEFAULT_SETTINGS
@@ -119,9 +138,13 @@ def _make_config(
                 "projection_clip": encoder.get("proj_clip") or None,
                 "forget_bias": 0.0,  # already part of the learned bias
             },
-            "characters": None
-            if characters is None
-            else {
+            "characters": None,
+            "begin_word": "<bos>",
+            "end_word": "<eos>",
+            "unknown_word": "<oov>",
+        }
+        if characters is not None:
+            values["characters"] = {
                 "alphabet": "dictionary",
                 "num_characters": len(characters),
                 "max_characters": max_characters,
@@ -129,83 +152,51 @@ def _make_config(
                 "filters": embedder["filters"],
                 "num_highways": embedder["n_highway"],
                 "activation": embedder["activation"],
-            },
-            "words": None
-            if words is None
-            else {
+            }
+        if words is not None:
+            values["words"] = {
                 "num_words": len(words),
                 "embedding_dim": state[WORD_TABLE].shape[1],
                 "max_word_length": max_characters - 2,
-            },
-            "begin_word": "<bos>",
-            "end_word": "<eos>",
-            "unknown_word": "<oov>",
-        }
+            }
         return ModelConfig.from_dict(values)
-    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise CheckpointError(f"The settings of the model in {folder} lack or misuse {error}.") from error
-    except ConfigError as error:
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError, ConfigError) as error:
         raise CheckpointError(f"The settings of the model in {folder} are not valid: {error}") from error
 
 
-def _import_weights(
+def rows(
     config: ModelConfig,
-    theirs: Mapping[str, Array],
-    words: Dictionary | None,
-    characters: Dictionary | None,
-    folder: Location,
-) -> dict[str, Array]:
-    shapes = expected_shapes(config)
-    weights: dict[str, Array | None] = {}
-    unread = set(theirs)
+    *,
+    convolutions: str = "convolutions.",
+    highways: str = "highways.",
+    projection: str = "projection.",
+    encoder: str = "",
+) -> Iterator[Row]:
+    """Yield the table of names, without those of the embeddings; AllenNLP's differ in the prefixes.
 
-    def take(name: str) -> Array | None:
-        unread.discard(name)
-        return theirs.get(name)
-
-    prefix = "tokens.characters"
-    tables = (("tokens.words", WORD_TABLE, words), (f"{prefix}.embedding", CHARACTER_TABLE, characters))
-    for ours, table, entries in tables:
-        if entries is not None:
-            unread.discard(table)
-            weights[f"{ours}.weight"] = theirs[table][list(entries.values())]
-    if config.characters is not None:
-        for leaf in ("weight", "bias"):
-            for number in range(len(config.characters.filters)):
-                weights[f"{prefix}.convolutions.{number}.{leaf}"] = take(f"convolutions.{number}.{leaf}")
-            for number in range(config.characters.num_highways):
-                transform, carry = _halve(take(f"highways._layers.{number}.{leaf}"))
-                weights[f"{prefix}.highways.{number}.transform.{leaf}"] = transform
-                # Theirs weighs the input, ours the transform: 1 - sigmoid(x) = sigmoid(-x).
-                weights[f"{prefix}.highways.{number}.gate.{leaf}"] = None if carry is None else -carry
+    Their highways weigh the input, ours the transform: 1 - sigmoid(x) = sigmoid(-x).
+    """
+    shapes, prefix = expected_shapes(config), "tokens.characters"
     for leaf in ("weight", "bias"):
-        weights[f"tokens.projection.{leaf}"] = take(f"projection.{leaf}")
-    for ours, direction in zip(DIRECTIONS, ("forward", "backward"), strict=True):
+        pairs = [(f"{projection}{leaf}", f"tokens.projection.{leaf}")] if config.token_projection else []
+        for number in range(len(config.characters.filters) if config.characters else 0):
+            pairs.append((f"{convolutions}{number}.{leaf}", f"{prefix}.convolutions.{number}.{leaf}"))
+        yield from (Row(theirs, shapes[ours], (ours,)) for theirs, ours in pairs)
+        for number in range(config.characters.num_highways if config.characters else 0):
+            ours = tuple(f"{prefix}.highways.{number}.{name}.{leaf}" for name in ("transform", "gate"))
+            dim, *rest = shapes[ours[0]]
+            yield Row(f"{highways}_layers.{number}.{leaf}", (2 * dim, *rest), ours, _split_highway)
+    for direction, ours_direction in zip(("forward", "backward"), DIRECTIONS, strict=True):
         for layer in range(config.encoder.num_layers):
-            for our_leaf, their_leaf in (
-                ("input_weight", "input_linearity.weight"),
-                ("state_weight", "state_linearity.weight"),
-                ("bias", "state_linearity.bias"),
-                ("projection_weight", "state_projection.weight"),
-            ):
-                weights[f"{ours}.layers.{layer}.{our_leaf}"] = take(f"{direction}_layer_{layer}.{their_leaf}")
-    faults = [
-        f"{name} is missing" if weight is None else f"{name} has shape {weight.shape}, {shapes[name]} was expected"
-        for name, weight in weights.items()
-        if weight is None or weight.shape != shapes[name]
-    ]
-    faults += [f"{name} is in the files, but not in the settings" for name in sorted(unread)]
-    if faults:
-        raise CheckpointError(f"The weights in {folder} do not fit its settings: {list_some(faults)}.")
-    return {name: np.ascontiguousarray(weight) for name, weight in weights.items() if weight is not None}
+            for theirs_leaf, leaf in LSTM_NAMES.items():
+                name = f"{ours_direction}.layers.{layer}.{leaf}"
+                if name in shapes:
+                    yield Row(f"{encoder}{direction}_layer_{layer}.{theirs_leaf}", shapes[name], (name,))
 
 
-def _halve(both: Array | None) -> tuple[Array | None, Array | None]:
-    # An array that cannot be halved keeps its shape, which is then reported as wrong.
-    if both is None or both.ndim == 0 or len(both) % 2:
-        return both, both
-    first, second = np.split(both, 2)
-    return first, second
+def _split_highway(both: Any) -> list[Any]:
+    half = len(both) // 2
+    return [both[:half], -both[half:]]
 
 
 def _read_state_dict(path: Location) -> dict[str, Array]:
@@ -217,7 +208,10 @@ def _read_state_dict(path: Location) -> dict[str, Array]:
             "(elmo convert writes the model in our own format, which does not)."
         ) from error
     pickled = read_file(path)
-    _check_packed(pickled, path)
+    with suppress(zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError):  # torch.load reports it next
+        with zipfile.ZipFile(io.BytesIO(pickled)) as archive:
+            num_bytes = sum(member.file_size for member in archive.infolist())
+        check_expansion(num_bytes, len(pickled), str(path))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns about pickles of other protocols; the error says it
@@ -234,18 +228,6 @@ def _read_state_dict(path: Location) -> dict[str, Array]:
             f"{path} holds a {type(content).__name__}, not a state dict; a file of named tensors was expected."
         )
     return {name: _to_array(tensor, f"{path} has under {name!r}") for name, tensor in content.items()}
-
-
-def _check_packed(content: bytes, path: Location) -> None:
-    """Raise CheckpointError for a torch file, which may be a zip archive, that expands to many times its size."""
-    if not zipfile.is_zipfile(io.BytesIO(content)):
-        return
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            num_bytes = sum(member.file_size for member in archive.infolist())
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError):
-        return  # torch.load reports it next
-    check_expansion(num_bytes, len(content), str(path))
 
 
 def _to_array(tensor: Any, what: str) -> Array:

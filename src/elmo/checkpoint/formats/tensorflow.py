@@ -2,15 +2,13 @@
 
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.formats import bilm
-from elmo.checkpoint.formats.hdf5 import find_vocabulary, read_vocabulary
+from elmo.checkpoint.formats.hdf5 import read_vocabulary
 from elmo.checkpoint.location import Location, check_file, read_json
 from elmo.checkpoint.tensors import Array
 from elmo.errors import CheckpointError, first_line
@@ -19,55 +17,35 @@ from elmo.extras import install_command
 SOFTMAX_WEIGHT, SOFTMAX_BIAS = "softmax/W", "softmax/b"
 
 
-def find_prefix(folder: Path) -> Path | None:
-    """Return a folder's checkpoint: the one its `checkpoint` file names as latest, or the only one."""
-    prefixes = sorted(path.with_suffix("") for path in folder.glob("*.index"))
-    record = folder / "checkpoint"
+def find_prefix(path: Path) -> Path:
+    """Return the prefix of a checkpoint's files from one of them, or from their folder.
+
+    In a folder it is the one that its `checkpoint` file names as latest, or the only one.
+    """
+    if not path.is_dir():
+        prefix = Path(re.sub(r"\.(index|data-\d+-of-\d+)$", "", str(path)))
+        if not Path(f"{prefix}.index").is_file():
+            raise CheckpointError(
+                f"{path} is not a model: expected a folder, an .hdf5 file, a .zip archive or the prefix of a "
+                "TensorFlow checkpoint."
+            )
+        return prefix
+    prefixes = sorted(file.with_suffix("") for file in path.glob("*.index"))
+    record = path / "checkpoint"
     if record.is_file():
-        named = re.search(r'^model_checkpoint_path: "(.*)"', record.read_text("utf-8", "replace"), re.MULTILINE)
+        latest = re.search(r'^model_checkpoint_path: "(.*)"', record.read_text("utf-8", "replace"), re.MULTILINE)
         # The path is often absolute and from another machine; its last part is beside the file.
-        latest = folder / Path(named[1].replace("\\", "/")).name if named else None
-        if latest in prefixes:
-            return latest
-    if len(prefixes) > 1:
-        names = ", ".join(path.name for path in prefixes)
-        raise CheckpointError(f"{folder} holds several TensorFlow checkpoints ({names}); give the path of one.")
-    return prefixes[0] if prefixes else None
+        name = Path(latest[1].replace("\\", "/")).name if latest else None
+        prefixes = [prefix for prefix in prefixes if prefix.name == name] or prefixes
+    if len(prefixes) != 1:
+        names = ", ".join(prefix.name for prefix in prefixes)
+        content = f"several TensorFlow checkpoints ({names})" if names else "no TensorFlow checkpoint (.index)"
+        raise CheckpointError(f"{path} holds {content}; give the path of one.")
+    return prefixes[0]
 
 
 def read_tensorflow(prefix: Path, options: Location) -> Checkpoint:
     """Open the checkpoint PREFIX.index, with the vocabulary beside it."""
-    names, reader = _open(prefix)
-    # The slot of an optimizer is named after its variable, such as lm/char_embed/Adagrad.
-    unread = {name for name in names if name.startswith("lm/") and name.rpartition("/")[0] not in names}
-
-    def find(name: str) -> Array | None:
-        for candidate in _their_names(name):
-            if candidate in names:
-                unread.discard(candidate)
-                return reader(candidate)
-        return None
-
-    vocabulary = find_vocabulary(prefix.parent)
-    config = bilm.read_options(read_json(options), str(options), with_softmax=find(SOFTMAX_BIAS) is not None)
-    shares_embedding = config.softmax is not None and find(SOFTMAX_WEIGHT) is None
-    weights = bilm.import_weights(
-        config,
-        # A word model may use its input vectors as softmax weights (share_embedding_softmax).
-        lambda name: find("embedding" if shares_embedding and name == SOFTMAX_WEIGHT else name),
-        str(prefix),
-        unread,
-    )
-    return Checkpoint(
-        config=config,
-        weights=weights,
-        vocabulary=read_vocabulary(vocabulary) if vocabulary else None,
-        origin={"format": "tensorflow", "source": prefix.name},
-    )
-
-
-def _open(prefix: Path) -> tuple[frozenset[str], Callable[[str], Array]]:
-    """Return the names in a checkpoint and a function that reads one of them."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow logs its CPU features otherwise
     try:
         import tensorflow as tf
@@ -75,20 +53,33 @@ def _open(prefix: Path) -> tuple[frozenset[str], Callable[[str], Array]]:
         raise CheckpointError(
             f"Reading a TensorFlow checkpoint needs TensorFlow: {install_command('tensorflow')}"
         ) from error
-
-    def guard(call: Callable[..., Any], *arguments: str) -> Any:
-        try:
-            return call(*arguments)
-        except (tf.errors.OpError, ValueError, TypeError, RuntimeError, IndexError, MemoryError) as error:
-            reason = first_line(error)
-            raise CheckpointError(f"{prefix} is not a complete TensorFlow checkpoint: {reason}.") from error
-
-    def read_array(name: str) -> Array:
-        return np.array(opened.get_tensor(name), dtype=np.float32)
-
     check_file(prefix.with_name(f"{prefix.name}.index"))
-    opened = guard(tf.train.load_checkpoint, str(prefix))
-    return frozenset(opened.get_variable_to_shape_map()), lambda name: guard(read_array, name)
+    try:
+        reader = tf.train.load_checkpoint(str(prefix))
+        names = frozenset(reader.get_variable_to_shape_map())
+        # The slot of an optimizer is named after its variable, such as lm/char_embed/Adagrad.
+        unread = {name for name in names if name.startswith("lm/") and name.rpartition("/")[0] not in names}
+
+        def find(name: str) -> Array | None:
+            for candidate in _their_names(name):
+                if candidate in names:
+                    unread.discard(candidate)
+                    return np.array(reader.get_tensor(candidate), dtype=np.float32)
+            return None
+
+        config = bilm.read_options(read_json(options), str(options), with_softmax=find(SOFTMAX_BIAS) is not None)
+        shares_embedding = config.softmax is not None and find(SOFTMAX_WEIGHT) is None
+        weights = bilm.import_weights(
+            bilm.rows(config),
+            # A word model may use its input vectors as softmax weights (share_embedding_softmax).
+            lambda name: find("embedding" if shares_embedding and name == SOFTMAX_WEIGHT else name),
+            str(prefix),
+            unread,
+        )
+    except (tf.errors.OpError, ValueError, TypeError, RuntimeError, IndexError, MemoryError) as error:
+        raise CheckpointError(f"{prefix} is not a complete TensorFlow checkpoint: {first_line(error)}.") from error
+    origin = {"format": "tensorflow", "source": prefix.name}
+    return Checkpoint(config=config, weights=weights, vocabulary=read_vocabulary(prefix.parent), origin=origin)
 
 
 def _their_names(name: str) -> list[str]:
