@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from elmo.analysis import find_occurrences, induce_senses, map_word
+from elmo.analysis import find_occurrences, induce_senses, map_senses
 from elmo.analysis.layers import normalize
 from elmo.tasks.examples import SenseSentence, SenseTarget
 from elmo.tasks.probes import probe_senses
@@ -31,9 +31,10 @@ def test_senses_of_a_fused_model_go_by_meaning(fused_model, corpus):
 
 def test_a_map_of_a_fused_model_goes_by_meaning(fused_model, corpus):
     occurrences, _ = find_occurrences([str(corpus)], "bank")
-    by_default, by_meaning, by_top = (
-        map_word(fused_model, "bank", occurrences, layer=layer).points for layer in (None, "meaning", "top")
-    )
+    points = map_senses(fused_model, occurrences).points
+    assert list(points) == [*range(fused_model.num_layers), "meaning"]
+    (by_meaning,) = map_senses(fused_model, occurrences, layers=["meaning"]).points.values()
+    by_default, by_top = points["meaning"], points[fused_model.num_layers - 1]
     np.testing.assert_array_equal(by_default, by_meaning)
     assert not np.allclose(by_default, by_top, atol=1e-3)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from elmo import Elmo
-from elmo.analysis import compare_words, find_neighbors, find_occurrences, induce_senses, map_word
+from elmo.analysis import compare_words, find_neighbors, find_occurrences, induce_senses, map_senses
 from elmo.analysis.occurrences import Occurrence, join_words
 
 MONEY = [
@@ -117,7 +117,7 @@ def test_senses_and_maps_separate_the_banks(packaged, corpus):
     agreeing = sum(numbers[place] == numbers[0] for place in range(6))
     agreeing += sum(numbers[place] != numbers[0] for place in range(6, 12))
     assert num_found == 12 and max(agreeing, 12 - agreeing) >= 10
-    points = map_word(packaged, "bank", occurrences).points
+    points = map_senses(packaged, occurrences, layers=["meaning"]).points["meaning"]
     distance = abs(points[:6, 0].mean() - points[6:, 0].mean())
     assert distance > points[:6, 0].std() and distance > points[6:, 0].std()
 

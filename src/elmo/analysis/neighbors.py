@@ -3,13 +3,13 @@
 An index is searched (index.py); text files are read and embedded from end to end, in bounded memory.
 """
 
-import heapq
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from elmo.analysis.index import CorpusIndex
 from elmo.analysis.layers import (
@@ -29,6 +29,7 @@ from elmo.analysis.occurrences import (
     Occurrence,
     TextSettings,
     find_runs,
+    is_same_word,
     read_query,
     reading_corpus,
 )
@@ -40,6 +41,7 @@ from elmo.text.sentence_input import Sentence, WordIndex
 from elmo.text.vocabulary import is_punctuation
 
 Match: TypeAlias = Literal["any", "same", "other"]
+_Place: TypeAlias = tuple[tuple[str, ...], int]  # the words of a sentence, and where an occurrence begins
 _SENTENCES_AT_ONCE = 256
 # A sentence that is in the corpus several times is returned once, so more are searched for than are wanted.
 _SEARCH_FACTOR = 3
@@ -85,24 +87,24 @@ class Neighbors:
             "num_occurrences": self.num_occurrences,
             "layers": [
                 {
-                    "layer": found.layer,
+                    "layer": layer,
                     "neighbors": [
-                        {"cosine": round(each.cosine, 4), **each.occurrence.to_dict()} for each in found.neighbors
+                        {"cosine": round(cosine, 4), **occurrence.to_dict()} for occurrence, cosine in neighbors
                     ],
                 }
-                for found in self.layers
+                for layer, neighbors in self.layers
             ],
-            "static": [{"cosine": round(each.cosine, 4), "word": each.word} for each in self.static],
+            "static": [{"cosine": round(cosine, 4), "word": word} for word, cosine in self.static],
         }
 
     def _repr_html_(self) -> str:
         return "\n".join(
             html_table(
-                [(each.cosine, each.occurrence.mark(10)) for each in found.neighbors],
+                [(cosine, occurrence.mark(10)) for occurrence, cosine in neighbors],
                 header=("cosine", "occurrence"),
-                caption=f"nearest to {self.query.mark(10)} by {name_layer(found.layer)}",
+                caption=f"nearest to {self.query.mark(10)} by {name_layer(layer)}",
             )
-            for found in self.layers
+            for layer, neighbors in self.layers
         )
 
 
@@ -138,32 +140,28 @@ def find_neighbors(
     query = read_query(
         sentence, index, tokenization=model.tokenization, on_spaces=reading is not None and reading.split_on_spaces
     )
-    length = query.end - query.start
-    has_runs = length > 1 and model.tokenization.reads_characters
-    if words != "any" and length > 1 and not has_runs:
+    is_run = query.end - query.start > 1 and model.tokenization.reads_characters  # of characters
+    if words != "any" and query.end - query.start > 1 and not is_run:
         raise InputError(f"{query.word!r} is several words, but words={words!r} compares single ones; mark one.")
     vectors = embed_query(model, query, (0, *keys))
     if isinstance(corpus, CorpusIndex):
         neighbors = search_index(corpus, query, vectors, words=words, corpus_filter=corpus_filter, top_k=top_k)
-        if not has_runs:
-            return neighbors
-        # The index has the vectors of single characters; the words that have one near to the query are candidates.
-        candidates = _find_candidates(corpus, query, vectors, words, corpus_filter, top_k)
-        static = tuple(each for each in neighbors.static if each.word not in _run_of(query))
-        neighbors = replace(neighbors, static=static)
+        if is_run:
+            candidates = _find_candidates(corpus, query, vectors, words, corpus_filter, top_k)
     else:
-        scan_k, scanned = top_k, vectors
-        if has_runs:
-            scan_k, scanned = _CANDIDATES * top_k, _pool_query(model, query, (0, *keys))
-        scan = _Scan(query, scanned, words=words, top_k=scan_k, length=length if has_runs else 1)
+        scan = {"words": words, "top_k": top_k, "length": 1}
+        scanned = vectors
+        if is_run:
+            scan |= {"top_k": _CANDIDATES * top_k, "length": query.end - query.start}
+            (own,) = embed_layers(model, [query.sentence.words], (0, *keys))
+            scanned = {key: normalize(own[key][query.start : query.end].mean(axis=0)) for key in own}
         with reading_corpus(corpus, settings_for(model, reading), corpus_filter, progress=progress) as sentences:
-            scan.read(model, sentences)
-        neighbors = scan.result()
-        if not has_runs:
-            return neighbors
-        candidates = {layer.layer: [each.occurrence for each in layer.neighbors] for layer in neighbors.layers}
-        neighbors = replace(neighbors, static=neighbors.static[:top_k])
-    return replace(neighbors, layers=_rank_runs(model, query, vectors, candidates, top_k))
+            neighbors = _scan_texts(model, query, scanned, sentences, **scan)
+        candidates = {layer: [occurrence for occurrence, _ in nearest] for layer, nearest in neighbors.layers}
+    if not is_run:
+        return neighbors
+    static = tuple(similar for similar in neighbors.static if similar.word not in _run_of(query))[:top_k]
+    return replace(neighbors, layers=_rank_runs(model, query, vectors, candidates, top_k), static=static)
 
 
 def embed_query(model: Elmo, query: Occurrence, keys: Sequence[LayerKey]) -> dict[LayerKey, Array]:
@@ -172,10 +170,83 @@ def embed_query(model: Elmo, query: Occurrence, keys: Sequence[LayerKey]) -> dic
     return {key: normalize(model.embed_spans([words], [[span]], layers=key)[0][0]) for key in keys}
 
 
-def _pool_query(model: Elmo, query: Occurrence, keys: Sequence[LayerKey]) -> dict[LayerKey, Array]:
-    """Return the mean of the query's characters in each layer, of length 1."""
-    (vectors,) = embed_layers(model, [query.sentence.words], keys)
-    return {key: normalize(vectors[key][query.start : query.end].mean(axis=0)) for key in keys}
+def search_index(
+    corpus: CorpusIndex,
+    query: Occurrence,
+    vectors: Mapping[LayerKey, Array],
+    *,
+    words: Match = "any",
+    corpus_filter: CorpusFilter | None = None,
+    top_k: int = 10,
+) -> Neighbors:
+    """Search an index with the vectors of embed_query."""
+    layers = []
+    for key, vector in vectors.items():
+        if key != 0:
+            nearest = corpus.search(
+                vector, key, word=query.word, words=words, corpus_filter=corpus_filter, top_k=_SEARCH_FACTOR * top_k
+            )
+            # The first of equal sentences is kept, and none that equals the query's.
+            kept = {_place(query): Neighbor(query, 1.0)}
+            for occurrence, cosine in nearest:
+                kept.setdefault(_place(occurrence), Neighbor(occurrence, cosine))
+            layers.append(LayerNeighbors(key, tuple(kept.values())[1 : top_k + 1]))
+    static = corpus.search_words(vectors[0], word=query.word, top_k=top_k)
+    return Neighbors(query, tuple(layers), tuple(map(StaticNeighbor._make, static)), corpus.count(corpus_filter))
+
+
+def _scan_texts(
+    model: Elmo,
+    query: Occurrence,
+    vectors: Mapping[LayerKey, Array],
+    sentences: Iterator[CorpusSentence],
+    *,
+    words: Match,
+    top_k: int,
+    length: int,
+) -> Neighbors:
+    """Compare the query with all words of sentences, or with runs of `length` words by the mean of their vectors.
+
+    A sentence without a word to compare is not embedded.
+    """
+    best: dict[LayerKey, dict[_Place, Neighbor]] = {key: {} for key in vectors if key != 0}
+    cosines_of_words: dict[str, float] = {}
+    own_words = {word.casefold() for word in _run_of(query)}
+    num_occurrences = 0
+    while window := list(itertools.islice(sentences, _SENTENCES_AT_ONCE)):
+        num_occurrences += sum(len(sentence.offsets) for sentence in window)
+        distinct = dict.fromkeys(word for sentence in window for word in sentence.words)
+        new = [word for word in distinct if word not in cosines_of_words and word.casefold() not in own_words]
+        if new:
+            cosines = normalize(model.embed([new], layers=0)[0]) @ vectors[0]
+            cosines_of_words.update(zip(new, cosines.tolist(), strict=True))
+        compared = [(sentence, _list_starts(sentence.words, query, words, length)) for sentence in window]
+        compared = [(sentence, starts) for sentence, starts in compared if len(starts)]
+        embedded = embed_layers(model, [sentence.words for sentence, _ in compared], list(best))
+        for key, nearest in best.items():
+            for (sentence, starts), layers in zip(compared, embedded, strict=True):
+                pooled = sum(layers[key][starts + number] for number in range(length))
+                cosines = normalize(np.asarray(pooled)) @ vectors[key]
+                for row in np.argsort(-cosines, kind="stable")[:top_k].tolist():
+                    occurrence = Occurrence(sentence, int(starts[row]), int(starts[row]) + length)
+                    nearest.setdefault(_place(occurrence), Neighbor(occurrence, float(cosines[row])))
+            nearest.pop(_place(query), None)
+            best[key] = dict(sorted(nearest.items(), key=lambda item: -item[1].cosine)[:top_k])
+    similar = sorted(cosines_of_words.items(), key=lambda item: -item[1])[:top_k]
+    layers_found = tuple(LayerNeighbors(key, tuple(nearest.values())) for key, nearest in best.items())
+    return Neighbors(query, layers_found, tuple(map(StaticNeighbor._make, similar)), num_occurrences)
+
+
+def _list_starts(words: Sequence[str], query: Occurrence, match: Match, length: int) -> npt.NDArray[np.int64]:
+    """Return where the words, or the runs of `length` words, begin that the query is compared with."""
+    same = find_runs(words, _run_of(query) if length > 1 else [query.word]) if match != "any" else []
+    starts = range(len(words) - length + 1)
+    if match == "same":
+        return np.array(same, np.int64)
+    allowed = [start for start in starts if start not in same]
+    if length > 1:
+        allowed = [start for start in allowed if not any(map(is_punctuation, words[start : start + length]))]
+    return np.array(allowed, np.int64)
 
 
 def _find_candidates(
@@ -187,25 +258,22 @@ def _find_candidates(
     top_k: int,
 ) -> dict[LayerKey, list[Occurrence]]:
     """Return, for each layer, runs as long as the query in an index: the same word, or near characters."""
-    length, run = query.end - query.start, _run_of(query)
+    length = query.end - query.start
     same = corpus.find_occurrences(query.word, max_occurrences=_SAME_WORD, corpus_filter=corpus_filter).occurrences
     candidates = {}
-    for key in vectors:
-        if key == 0:
-            continue
-        runs = {_place(each): each for each in same}
+    for key in [key for key in vectors if key != 0]:
+        runs = {_place(occurrence): occurrence for occurrence in same}
         if words != "same":
             for character, _ in corpus.search(
                 vectors[key], key, word=query.word, corpus_filter=corpus_filter, top_k=_CANDIDATES * top_k
             ):
                 sentence, last = character.sentence, len(character.sentence.offsets) - length
                 for start in range(max(0, character.start - length + 1), min(character.start, last) + 1):
-                    each = Occurrence(sentence, start, start + length)
-                    runs.setdefault(_place(each), each)
-        if words == "other":
-            runs = {place: each for place, each in runs.items() if not find_runs(_run_of(each), run)}
+                    occurrence = Occurrence(sentence, start, start + length)
+                    runs.setdefault(_place(occurrence), occurrence)
         runs.pop(_place(query), None)
-        candidates[key] = list(runs.values())
+        is_other = words == "other"
+        candidates[key] = [run for run in runs.values() if not (is_other and is_same_word(run.word, query.word))]
     return candidates
 
 
@@ -217,21 +285,20 @@ def _rank_runs(
     top_k: int,
 ) -> tuple[LayerNeighbors, ...]:
     """Return the nearest candidates that are words; of those that overlap, the nearest."""
-    run = _run_of(query)
-    function_words = is_function_word(run)
+    function_words = is_function_word(_run_of(query))
     cohesions: dict[tuple[str, ...], Cohesion] = {}
     layers = []
     for key, occurrences in candidates.items():
         cosines = normalize(embed_occurrences(model, occurrences, key)) @ vectors[key]
         nearest: list[Neighbor] = []
-        taken: set[tuple[tuple[str, ...], int]] = set()
+        taken: set[_Place] = set()
         for row in np.argsort(-cosines, kind="stable").tolist():
             occurrence = occurrences[row]
             words = tuple(occurrence.sentence.words)
             places = {(words, place) for place in range(occurrence.start, occurrence.end)}
             if taken & places:
                 continue
-            if not find_runs(_run_of(occurrence), run):
+            if not is_same_word(occurrence.word, query.word):
                 if words not in cohesions:
                     cohesions[words] = measure_cohesion(model, [words])[0]
                 if not cohesions[words].is_word(occurrence.start, occurrence.end, function_words=function_words):
@@ -248,112 +315,5 @@ def _run_of(occurrence: Occurrence) -> list[str]:
     return occurrence.sentence.words[occurrence.start : occurrence.end]
 
 
-def search_index(
-    corpus: CorpusIndex,
-    query: Occurrence,
-    vectors: Mapping[LayerKey, Array],
-    *,
-    words: Match = "any",
-    corpus_filter: CorpusFilter | None = None,
-    top_k: int = 10,
-) -> Neighbors:
-    """Search an index with the vectors of embed_query."""
-    layers = []
-    for key, vector in vectors.items():
-        if key != 0:
-            found = corpus.search(
-                vector, key, word=query.word, words=words, corpus_filter=corpus_filter,
-                top_k=_SEARCH_FACTOR * top_k,
-            )  # fmt: skip
-            # The first of equal sentences is kept, and none that equals the query's.
-            kept = {_place(query): Neighbor(query, 1.0)}
-            for occurrence, cosine in found:
-                kept.setdefault(_place(occurrence), Neighbor(occurrence, cosine))
-            layers.append(LayerNeighbors(key, tuple(kept.values())[1 : top_k + 1]))
-    static = corpus.search_words(vectors[0], word=query.word, top_k=top_k)
-    return Neighbors(query, tuple(layers), tuple(map(StaticNeighbor._make, static)), corpus.count(corpus_filter))
-
-
-def _place(occurrence: Occurrence) -> tuple[tuple[str, ...], int]:
+def _place(occurrence: Occurrence) -> _Place:
     return tuple(occurrence.sentence.words), occurrence.start
-
-
-class _Scan:
-    """The best occurrences of the sentences read so far, each sentence once.
-
-    With a `length` above 1, runs of as many words are compared, by the mean of their vectors.
-    """
-
-    def __init__(
-        self, query: Occurrence, vectors: Mapping[LayerKey, Array], *, words: Match, top_k: int, length: int = 1
-    ) -> None:
-        self._query, self._vectors, self._words, self._top_k = query, vectors, words, top_k
-        self._length = length
-        # Heaps with the worst on top; of equal cosines the earlier one, with the higher number, is better.
-        self._best: dict[LayerKey, list[tuple[float, int, Occurrence]]] = {key: [] for key in vectors if key != 0}
-        self._static: dict[str, float] = {}
-        self._seen = {_place(query)}
-        self._num_occurrences = 0
-        self._numbers = itertools.count(0, -1)
-
-    def read(self, model: Elmo, sentences: Iterator[CorpusSentence]) -> None:
-        """Compare the words of sentences; a sentence without a word to compare is not embedded."""
-        while window := list(itertools.islice(sentences, _SENTENCES_AT_ONCE)):
-            self._compare_static(model, window)
-            chosen = [sentence for sentence in window if self._places(sentence.words)]
-            embedded = embed_layers(model, [sentence.words for sentence in chosen], list(self._best))
-            for sentence, vectors in zip(chosen, embedded, strict=True):
-                self._compare(sentence, vectors)
-            self._num_occurrences += sum(len(sentence.offsets) for sentence in window)
-
-    def result(self) -> Neighbors:
-        layers = tuple(
-            LayerNeighbors(key, tuple(Neighbor(each, cosine) for cosine, _, each in sorted(best)[::-1]))
-            for key, best in self._best.items()
-        )
-        words = heapq.nlargest(self._top_k, self._static.items(), key=lambda each: each[1])
-        static = tuple(StaticNeighbor(word, cosine) for word, cosine in words)
-        return Neighbors(self._query, layers, static, self._num_occurrences)
-
-    def _places(self, words: Sequence[str]) -> list[int]:
-        run = _run_of(self._query) if self._length > 1 else [self._query.word]
-        if self._words == "same":
-            return find_runs(words, run)
-        same = set(find_runs(words, run)) if self._words == "other" else set()
-        places = [place for place in range(len(words) - self._length + 1) if place not in same]
-        if self._length == 1:
-            return places
-        return [place for place in places if not any(map(is_punctuation, words[place : place + self._length]))]
-
-    def _compare(self, sentence: CorpusSentence, vectors: Mapping[LayerKey, Array]) -> None:
-        words = tuple(sentence.words)
-        places = [place for place in self._places(words) if (words, place) not in self._seen]
-        if not places:
-            return
-        for key, best in self._best.items():
-            pooled = sum(vectors[key][np.array(places) + number] for number in range(self._length))
-            cosines = normalize(np.asarray(pooled)) @ self._vectors[key]
-            for row in np.argsort(-cosines, kind="stable")[: self._top_k].tolist():
-                place = places[row]
-                if not self._keep(best, float(cosines[row]), Occurrence(sentence, place, place + self._length)):
-                    break
-                self._seen.add((words, place))
-
-    def _keep(self, best: list[tuple[float, int, Occurrence]], cosine: float, occurrence: Occurrence) -> bool:
-        """Put an occurrence among the best ones, and return whether it is one of them."""
-        entry = (cosine, next(self._numbers), occurrence)
-        if len(best) == self._top_k and entry[:2] <= best[0][:2]:
-            return False
-        heapq.heappush(best, entry)
-        if len(best) > self._top_k:
-            heapq.heappop(best)
-        return True
-
-    def _compare_static(self, model: Elmo, window: Sequence[CorpusSentence]) -> None:
-        """Compare by layer 0, where each distinct word is embedded once."""
-        words = dict.fromkeys(word for sentence in window for word in sentence.words)
-        own = {word.casefold() for word in self._query.sentence.words[self._query.start : self._query.end]}
-        new = [word for word in words if word not in self._static and word.casefold() not in own]
-        if new:
-            cosines = normalize(model.embed([new], layers=0)[0]) @ self._vectors[0]
-            self._static.update(zip(new, cosines.tolist(), strict=True))
