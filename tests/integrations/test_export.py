@@ -83,7 +83,7 @@ def test_a_transformer_is_refused(tmp_path):
 def test_a_missing_package_is_named_with_its_extra(model_folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "onnx", None)
     assert main(["export", "onnx", str(model_folder), str(tmp_path / "model.onnx")]) == 2
-    assert "needs the package onnx; install it with: python -m pip install" in capsys.readouterr().err
+    assert "elmo export onnx needs onnx: python -m pip install" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

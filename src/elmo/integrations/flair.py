@@ -31,9 +31,8 @@ _MODES: dict[str, Layers] = {"auto": "auto", "all": "concat", "top": "top", "ave
 class ElmoEmbeddings(TokenEmbeddings):
     """Vectors of a frozen biLM for flair's taggers and classifiers.
 
-    `embedding_mode`: "auto" is that of `Elmo.embed`, "meaning" if the model has a context layer, else "average";
-    "all" joins the layers, "top" takes the last one, "average" their mean. A saved tagger carries the model along,
-    so it loads where the model's folder is not.
+    `embedding_mode`: "auto" as in `Elmo.embed`; "all" concatenates the layers, "top" takes the last one, "average"
+    their mean. A saved tagger contains the model, so it also loads where the model's folder does not exist.
     """
 
     embeddings_name = "elmo.integrations.flair.ElmoEmbeddings"
@@ -47,14 +46,12 @@ class ElmoEmbeddings(TokenEmbeddings):
         *,
         precision: str = "auto",
     ) -> None:
-        """`weight_file` with the `options_file` beside it: a model in AllenNLP's files, instead of `model`."""
+        """`weight_file` and `options_file` name a model in AllenNLP's files, instead of `model`."""
         if embedding_mode not in _MODES:
             raise InputError(f"embedding_mode is {embedding_mode!r}; choose {', '.join(_MODES)}.")
-        if (options_file is None) != (weight_file is None):
-            raise InputError("options_file and weight_file belong together; give both, or the name of a model.")
-        if weight_file is not None and options_file is not None:
-            if Path(weight_file).parent != Path(options_file).parent:
-                raise InputError("options_file and weight_file are in different folders; put them into one.")
+        if weight_file is not None or options_file is not None:
+            if None in (options_file, weight_file) or Path(weight_file).parent != Path(options_file).parent:
+                raise InputError("options_file and weight_file belong together; give both, in one folder.")
             model = weight_file
         self.model = open_shared(model, precision=precision, device=str(flair.device))
         self.embedding_mode = embedding_mode
@@ -76,17 +73,13 @@ class ElmoEmbeddings(TokenEmbeddings):
                 token.set_embedding(self.name, vector)
 
     def to_params(self) -> dict[str, Any]:
-        """Return what a saved tagger keeps: the model itself, and how its layers are used."""
-        return {
-            "name": self.name,
-            "embedding_mode": self.embedding_mode,
-            "precision": self.model.precision,
-            "archive": model_to_bytes(self.model),
-        }
+        """Return what a saved tagger stores: the model itself, and how its layers are used."""
+        settings = {"name": self.name, "embedding_mode": self.embedding_mode, "precision": self.model.precision}
+        return {**settings, "archive": model_to_bytes(self.model)}
 
     @classmethod
     def from_params(cls, params: dict[str, Any]) -> "ElmoEmbeddings":
-        """Open what to_params returned."""
+        """Restore the embeddings from what `to_params` returned."""
         model = model_from_bytes(params["archive"], precision=params["precision"], device=str(flair.device))
         embeddings = cls(model, embedding_mode=params["embedding_mode"], precision=params["precision"])
         embeddings.name = params["name"]

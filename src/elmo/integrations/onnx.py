@@ -1,12 +1,12 @@
-"""ONNX: a model -> one file for onnxruntime. Character ids of words enter, all layers of their vectors leave.
+"""ONNX: a model -> one file for onnxruntime that computes all layers from the ids of words.
 
 Inputs: `char_ids` (B, T, C) int64, words only, any valid id where padded; `word_ids` (B, T) for models that read
-words; `lengths` (B,) int64. Output: `layers` (L+1, B, T, 2D), zero where padded. B and T are free. The boundaries
-of a sentence are added inside, each direction respects the lengths, and the recurrence is ONNX's Scan.
+words; `lengths` (B,) int64. Output: `layers` (L+1, B, T, 2D), zero where padded. B and T are free. The graph adds
+the boundaries of sentences itself, each direction respects the lengths, and the recurrence is ONNX's Scan.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +16,18 @@ import numpy.typing as npt
 from elmo import __version__
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from elmo.errors import InputError
-from elmo.extras import install_command
+from elmo.extras import require
 from elmo.files.durable import output_file
 from elmo.model import Elmo
 from elmo.nn.batch import Boundaries
 
 OPSET, IR_VERSION = 17, 9  # what onnxruntime 1.14 and later read
-LARGEST_BYTES = 2**31 - 1  # of a protobuf message
 Weights = Mapping[str, npt.NDArray[np.float32]]
 
 
 def export_onnx(model: Elmo, path: str | Path) -> None:
     """Write the model as one .onnx file; `layers` of it are those of `Elmo.embed(…, layers="all")`."""
-    onnx = _import_onnx()
+    onnx = require("onnx", "onnx", "elmo export onnx")
     config = model.config
     if not isinstance(config.encoder, EncoderConfig):
         raise InputError("The encoder of this model is a Transformer; only LSTM models can be exported to ONNX.")
@@ -37,17 +36,29 @@ def export_onnx(model: Elmo, path: str | Path) -> None:
         for name, weight in model.checkpoint().weights.items()
         if not name.startswith(("softmax.", "right_to_left_softmax."))
     }
-    if sum(weight.nbytes for weight in weights.values()) > LARGEST_BYTES:
-        raise InputError("The weights of this model take more than 2 GB, which one ONNX file cannot hold.")
     graph = _Graph(onnx)
-    outputs = _add_model(graph, config, weights, Boundaries.of(model.indexer))
-    made = graph.make_model(_list_inputs(onnx, config), outputs, _describe(model))
+    layers = _add_model(graph, config, weights, Boundaries.of(model.indexer))
+    inputs = [onnx.helper.make_tensor_value_info("lengths", onnx.TensorProto.INT64, ["batch"])]
+    if config.words:
+        inputs.insert(0, onnx.helper.make_tensor_value_info("word_ids", onnx.TensorProto.INT64, ["batch", "length"]))
+    if config.characters:
+        shape = ["batch", "length", config.characters.max_characters]
+        inputs.insert(0, onnx.helper.make_tensor_value_info("char_ids", onnx.TensorProto.INT64, shape))
+    exported = onnx.helper.make_model(
+        onnx.helper.make_graph(graph.nodes, "elmo", inputs, [layers], graph.constants),
+        opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="modern-elmo",
+        producer_version=__version__,
+    )
+    onnx.helper.set_model_props(exported, _describe(model))
+    onnx.checker.check_model(exported)
     with output_file(Path(path)) as temporary:
-        temporary.write_bytes(made.SerializeToString())
+        temporary.write_bytes(exported.SerializeToString())
 
 
 class _Graph:
-    """Nodes and constants under construction; `add` returns the name of a node's output."""
+    """The nodes and constants of a graph; `add` returns the name of a node's output."""
 
     def __init__(self, onnx: Any) -> None:
         self.onnx = onnx
@@ -76,20 +87,6 @@ class _Graph:
     def clip(self, inputs: str, bound: float | None) -> str:
         return inputs if bound is None else self.add("Clip", inputs, self.constant(-bound), self.constant(bound))
 
-    def make_model(self, inputs: list[Any], output: Any, metadata: Mapping[str, str]) -> Any:
-        helper = self.onnx.helper
-        graph = helper.make_graph(self.nodes, "elmo", inputs, [output], self.constants)
-        model = helper.make_model(
-            graph,
-            opset_imports=[helper.make_opsetid("", OPSET)],
-            ir_version=IR_VERSION,
-            producer_name="modern-elmo",
-            producer_version=__version__,
-        )
-        helper.set_model_props(model, dict(metadata))
-        self.onnx.checker.check_model(model)
-        return model
-
 
 def _add_model(graph: _Graph, config: ModelConfig, weights: Weights, boundaries: Boundaries) -> Any:
     add, integers = graph.add, graph.integers
@@ -102,8 +99,8 @@ def _add_model(graph: _Graph, config: ModelConfig, weights: Weights, boundaries:
                 graph.constant(1, np.int64))  # fmt: skip
     lengths = add("Unsqueeze", "lengths", integers(1))
     is_end = add("Equal", steps, add("Add", lengths, integers(1)))
-    read = add("Cast", add("Less", steps, add("Add", lengths, integers(2))), to=graph.onnx.TensorProto.FLOAT)
-    real = add("Cast", add("Less", positions, lengths), to=graph.onnx.TensorProto.FLOAT)
+    step_mask = add("Cast", add("Less", steps, add("Add", lengths, integers(2))), to=graph.onnx.TensorProto.FLOAT)
+    word_mask = add("Cast", add("Less", positions, lengths), to=graph.onnx.TensorProto.FLOAT)
 
     features = []
     if config.words and boundaries.words is not None:
@@ -111,27 +108,26 @@ def _add_model(graph: _Graph, config: ModelConfig, weights: Weights, boundaries:
         features.append(add("Gather", graph.constant(weights["tokens.words.weight"]), ids))
     if config.characters and boundaries.characters is not None:
         ids = _add_boundaries(graph, "char_ids", boundaries.characters.numpy(), num_rows, is_end)
-        found = _add_characters(graph, config.characters, weights, ids)
+        encoded = _add_characters(graph, config.characters, weights, ids)
         shape = add("Concat", num_rows, integers(-1), integers(config.characters.num_features), axis=0)
-        features.append(add("Reshape", found, shape))
+        features.append(add("Reshape", encoded, shape))
     words = features[0] if len(features) == 1 else add("Concat", *features, axis=2)
     if config.token_projection:
         words = graph.linear(words, weights["tokens.projection.weight"], weights["tokens.projection.bias"])
-    read = add("Unsqueeze", read, integers(2))
-    words = add("Mul", words, read)
+    words = add("Mul", words, add("Unsqueeze", step_mask, integers(2)))
 
     ends = add("Add", "lengths", integers(2))
     reverse = {"batch_axis": 0, "time_axis": 1}
     assert isinstance(config.encoder, EncoderConfig)
-    ahead = _add_direction(graph, config.encoder, weights, "left_to_right", words, num_rows)
-    turned = add("ReverseSequence", words, ends, **reverse)
-    back = _add_direction(graph, config.encoder, weights, "right_to_left", turned, num_rows)
-    back = [add("ReverseSequence", layer, ends, **reverse) for layer in back]
-    real = add("Unsqueeze", real, integers(2))
+    left_to_right = _add_direction(graph, config.encoder, weights, "left_to_right", words, num_rows)
+    reversed_words = add("ReverseSequence", words, ends, **reverse)
+    right_to_left = _add_direction(graph, config.encoder, weights, "right_to_left", reversed_words, num_rows)
+    right_to_left = [add("ReverseSequence", layer, ends, **reverse) for layer in right_to_left]
+    word_mask = add("Unsqueeze", word_mask, integers(2))
     layers = []
-    for pair in [(words, words), *zip(ahead, back, strict=True)]:
+    for pair in [(words, words), *zip(left_to_right, right_to_left, strict=True)]:
         layer = add("Slice", add("Concat", *pair, axis=2), integers(1), integers(-1), integers(1))
-        layers.append(add("Unsqueeze", add("Mul", layer, real), integers(0)))
+        layers.append(add("Unsqueeze", add("Mul", layer, word_mask), integers(0)))
     graph.nodes.append(graph.onnx.helper.make_node("Concat", layers, ["layers"], axis=0))
     shape = [len(layers), "batch", "length", 2 * dim]
     return graph.onnx.helper.make_tensor_value_info("layers", graph.onnx.TensorProto.FLOAT, shape)
@@ -146,8 +142,8 @@ def _add_boundaries(graph: _Graph, name: str, ids: npt.NDArray[np.int64], num_ro
     begins, ends = (graph.add("Expand", row, shape) for row in (begin, end))
     framed = graph.add("Concat", begins, name, ends, axis=1)
     condition = graph.add("Unsqueeze", is_end, graph.integers(2)) if rest else is_end
-    found: str = graph.add("Where", condition, end, framed)
-    return found
+    with_boundaries: str = graph.add("Where", condition, end, framed)
+    return with_boundaries
 
 
 def _add_characters(graph: _Graph, config: CharacterConfig, weights: Weights, ids: str) -> str:
@@ -213,32 +209,16 @@ def _make_step(graph: _Graph, config: EncoderConfig, weights: Weights, prefix: s
         hidden = step.clip(projected, config.projection_clip)
     output = step.add("Identity", hidden)
 
-    def describe(names: Sequence[str], sizes: Sequence[int]) -> list[Any]:
-        return [
-            helper.make_tensor_value_info(name, float_type, [None, size])
-            for name, size in zip(names, sizes, strict=True)
-        ]
+    def describe(**sizes: int) -> list[Any]:
+        return [helper.make_tensor_value_info(name, float_type, [None, size]) for name, size in sizes.items()]
 
-    sizes = [config.output_dim, config.cell_dim]
-    inputs = describe(["hidden", "cell", "from_input"], [*sizes, 4 * config.cell_dim])
-    outputs = describe([hidden, cell, output], [*sizes, config.output_dim])
+    inputs = describe(hidden=config.output_dim, cell=config.cell_dim, from_input=4 * config.cell_dim)
+    outputs = describe(**{hidden: config.output_dim, cell: config.cell_dim, output: config.output_dim})
     return helper.make_graph(step.nodes, prefix.replace(".", "_"), inputs, outputs)
 
 
-def _list_inputs(onnx: Any, config: ModelConfig) -> list[Any]:
-    def describe(name: str, *shape: str | int) -> Any:
-        return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.INT64, shape)
-
-    found = []
-    if config.characters:
-        found.append(describe("char_ids", "batch", "length", config.characters.max_characters))
-    if config.words:
-        found.append(describe("word_ids", "batch", "length"))
-    return [*found, describe("lengths", "batch")]
-
-
 def _describe(model: Elmo) -> dict[str, str]:
-    """Return what a client needs to know of the model, beside its shapes."""
+    """Return the metadata: what a client needs besides the shapes."""
     config, indexer = model.config, model.indexer
     described = {"elmo.source": str(model.checkpoint().origin.get("source", ""))}
     if config.characters:
@@ -251,16 +231,3 @@ def _describe(model: Elmo) -> dict[str, str]:
         described["elmo.scripts"] = json.dumps(config.tokenization.scripts)
         described["elmo.aliases"] = json.dumps(model.tokenization.aliases)
     return described
-
-
-def _import_onnx() -> Any:
-    try:
-        import onnx
-        import onnx.checker
-        import onnx.helper
-        import onnx.numpy_helper
-    except ImportError as error:
-        raise InputError(
-            f"Exporting to ONNX needs the package onnx; install it with: {install_command('onnx')}"
-        ) from error
-    return onnx

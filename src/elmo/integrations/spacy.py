@@ -1,7 +1,7 @@
 """spaCy: the component "elmo", which sets vectors, "elmo_tagger", and "elmo.Tok2Vec.v1", the layer below a tagger.
 
-They are found by entry points, without an import. spaCy's own tokens are the words; those of white space are not
-read and have a vector of zeros. Where a component has set sentence boundaries, each sentence is read by itself.
+spaCy finds them by entry points, without an import. Its tokens are the words; tokens of white space are left out and
+have a vector of zeros. Where a component has set sentence boundaries, each sentence is encoded by itself.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,30 +41,25 @@ LayerSetting = Union[str, int, list[float]]  # noqa: UP007  # spaCy checks setti
 MODEL_FOLDER = "model"
 
 
-def _read_sentences(docs: Sequence[Doc]) -> tuple[list[tuple[int, list[int]]], list[list[str]]]:
-    """Return the document and the tokens of each sentence, and its words; white space is left out."""
-    places: list[tuple[int, list[int]]] = []
-    words: list[list[str]] = []
-    for number, doc in enumerate(docs):
-        for sentence in doc.sents if doc.has_annotation("SENT_START") else [doc]:
-            tokens = [token for token in sentence if not token.is_space]
-            places.append((number, [token.i for token in tokens]))
-            words.append([token.text for token in tokens])
-    return places, words
+def _split_sentences(doc: Doc) -> list[list[Token]]:
+    """Return the tokens of each sentence, without white space."""
+    sentences = doc.sents if doc.has_annotation("SENT_START") else [doc]
+    return [[token for token in sentence if not token.is_space] for sentence in sentences]
 
 
 def embed_docs(model: Elmo, docs: Sequence[Doc], layers: Layers) -> list[Array]:
     """Return (T, dimensions) per document, or (L+1, T, 2D) for layers="all"; white space has zeros."""
-    places, words = _read_sentences(docs)
+    sentences = [(number, tokens) for number, doc in enumerate(docs) for tokens in _split_sentences(doc)]
     shape = model.word_shape(layers)
-    found = [np.zeros((*shape[:-1], len(doc), shape[-1]), dtype=np.float32) for doc in docs]
-    for (number, indices), array in zip(places, model.embed(words, layers=layers) if words else [], strict=True):
-        found[number][..., indices, :] = array
-    return found
+    vectors = [np.zeros((*shape[:-1], len(doc), shape[-1]), dtype=np.float32) for doc in docs]
+    encoded = model.embed([[token.text for token in tokens] for _, tokens in sentences], layers=layers)
+    for (number, tokens), array in zip(sentences, encoded, strict=True):
+        vectors[number][..., [token.i for token in tokens], :] = array
+    return vectors
 
 
 class _LazyModel:
-    """A model that is opened when it is first needed, or taken from bytes."""
+    """A model that is opened when it is first needed, or restored from bytes."""
 
     _source: ModelSource
     precision: str
@@ -72,19 +67,19 @@ class _LazyModel:
 
     @property
     def elmo(self) -> Elmo:
-        """The model, opened if it was not yet; not `model`, which spaCy looks at in every component it adds."""
+        """The model, opened at first use; not called `model`, which spaCy inspects in every component."""
         if not isinstance(self._source, Elmo):
             self._source = open_shared(self._source, precision=self.precision, device=self.device)
         return self._source
 
-    def _take(self, archive: bytes) -> None:
+    def _restore(self, archive: bytes) -> None:
         self._source = model_from_bytes(archive, precision=self.precision, device=self.device)
 
 
 class ElmoPipe(_LazyModel, Pipe):
     """Sets `doc.tensor`, and by hooks the vectors and similarities of documents, spans and tokens.
 
-    The model is opened when the first document comes. `to_disk` and `to_bytes` carry it along.
+    The model is opened for the first document. `to_disk` and `to_bytes` include it.
     """
 
     def __init__(self, name: str = "elmo", *, model: ModelSource, layers: Layers, precision: str, device: str) -> None:
@@ -125,7 +120,7 @@ class ElmoPipe(_LazyModel, Pipe):
 
     def from_bytes(self, content: bytes, *, exclude: Iterable[str] = ()) -> "ElmoPipe":
         """Use the model that to_bytes returned."""
-        self._take(srsly.msgpack_loads(content)["model"])
+        self._restore(srsly.msgpack_loads(content)["model"])
         return self
 
 
@@ -155,17 +150,18 @@ class ElmoTagger(Pipe):
 
     def __call__(self, doc: Doc) -> Doc:
         """Tag one document."""
-        places, words = _read_sentences([doc])
-        spans: list[Span] = []
+        sentences = _split_sentences(doc)
+        words = [[token.text for token in tokens] for tokens in sentences]
         if self._pos:
-            for (_, indices), prediction in zip(places, self._pos.predict(words), strict=True):
-                for index, tag in zip(indices, prediction.tags, strict=True):
-                    doc[index].pos_ = tag
+            for tokens, prediction in zip(sentences, self._pos.predict(words), strict=True):
+                for token, tag in zip(tokens, prediction.tags, strict=True):
+                    token.pos_ = tag
         if self._entities:
-            for (_, indices), prediction in zip(places, self._entities.predict(words), strict=True):
-                for label, start, end in prediction.spans:
-                    spans.append(Span(doc, indices[start], indices[end - 1] + 1, label))
-            doc.ents = spans
+            doc.ents = [
+                Span(doc, tokens[start].i, tokens[end - 1].i + 1, label)
+                for tokens, prediction in zip(sentences, self._entities.predict(words), strict=True)
+                for label, start, end in prediction.spans
+            ]
         return doc
 
 
@@ -182,37 +178,30 @@ def make_tagger(nlp: Language, name: str, pos: str, entities: str) -> ElmoTagger
 def set_vectors(doc: Doc, vectors: Array) -> None:
     """Make (T, dimensions) the vectors of a document, its spans and its tokens."""
     doc.tensor = vectors
-    doc.user_hooks.update(vector=_mean_vector, has_vector=_has_vector, similarity=_similarity)
-    doc.user_span_hooks.update(vector=_mean_vector, has_vector=_has_vector, similarity=_similarity)
-    doc.user_token_hooks.update(vector=_token_vector, has_vector=_has_vector, similarity=_similarity)
+    for hooks in (doc.user_hooks, doc.user_span_hooks, doc.user_token_hooks):
+        hooks.update(vector=_vector, has_vector=_has_vector, similarity=_similarity)
 
 
-def _token_vector(token: Token) -> Array:
-    return np.asarray(token.doc.tensor[token.i])
-
-
-def _mean_vector(part: Doc | Span) -> Array:
-    doc = part if isinstance(part, Doc) else part.doc
-    indices = [token.i for token in part if not token.is_space]
-    found = doc.tensor[indices].mean(axis=0) if indices else np.zeros(doc.tensor.shape[1], dtype=np.float32)
-    return np.asarray(found)
+def _vector(part: Doc | Span | Token) -> Array:
+    """Return the vector of a token, or the mean over the tokens of a document or span that are not white space."""
+    tensor = part.doc.tensor
+    indices = [token.i for token in ([part] if isinstance(part, Token) else part) if not token.is_space]
+    return np.asarray(tensor[indices].mean(axis=0) if indices else np.zeros(tensor.shape[1], dtype=np.float32))
 
 
 def _has_vector(part: Doc | Span | Token) -> bool:
-    tokens = [part] if isinstance(part, Token) else part
-    return any(not token.is_space for token in tokens)
+    return any(not token.is_space for token in ([part] if isinstance(part, Token) else part))
 
 
 def _similarity(part: Doc | Span | Token, other: Any) -> float:
-    # Without this hook spaCy says 1.0 for two tokens of one spelling, whatever they mean in their sentences.
-    one, two = part.vector, other.vector
-    if one.shape != two.shape:
+    # Without this hook spaCy returns 1.0 for two tokens of one spelling, whatever their sentences.
+    if part.vector.shape != other.vector.shape:
         raise InputError(
-            f"A vector of {one.shape[0]} dimensions cannot be compared with one of {two.shape[0]}; send both "
-            "texts through the same pipeline."
+            f"A vector of {len(part.vector)} dimensions cannot be compared with one of {len(other.vector)}; process "
+            "both texts with the same pipeline."
         )
-    scale = float(np.linalg.norm(one) * np.linalg.norm(two))
-    return float(np.dot(one, two)) / scale if scale else 0.0
+    norm = float(np.linalg.norm(part.vector) * np.linalg.norm(other.vector))
+    return float(np.dot(part.vector, other.vector)) / norm if norm else 0.0
 
 
 class ElmoShim(_LazyModel, Shim):
@@ -238,7 +227,7 @@ class ElmoShim(_LazyModel, Shim):
 
     def from_bytes(self, data: bytes) -> "ElmoShim":
         """Use the model that to_bytes returned."""
-        self._take(data)
+        self._restore(data)
         return self
 
 
