@@ -21,7 +21,6 @@ from elmo.pretrain.distributed import Processes
 from elmo.pretrain.loop import train_step
 from elmo.pretrain.run import Run
 from elmo.pretrain.settings import TrainSettings
-from elmo.pretrain.stream import WindowStream, read_ahead
 
 
 def open_trainer(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
@@ -31,18 +30,6 @@ def open_trainer(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
     corpus = PreparedCorpus.open(Path(order["corpus"]))
     run = Run(Path(), corpus, settings, validation=[], processes=Processes())
     run.state.objective.train()
-    characters = run.config.characters
-    assert characters is not None
-    stream = WindowStream(
-        corpus,
-        num_rows=settings.num_rows,
-        rows=range(settings.num_rows),
-        num_steps=settings.num_steps,
-        seed=settings.seed,
-        max_characters=characters.max_characters,
-        read_words=False,
-        reset_at_sentences=settings.reset_state == "sentence",
-    )
     num_words = len(corpus.vocabulary)
 
     def train(num_updates: int) -> dict[str, Any]:
@@ -50,7 +37,7 @@ def open_trainer(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
         losses = []
         start = time.perf_counter()
         # A thread for each block: none of its batches is made while another trainer is measured.
-        with contextlib.closing(read_ahead(stream)) as batches:  # type: ignore[type-var]
+        with contextlib.closing(run._read_batches()) as batches:
             for _ in range(num_updates):
                 report = train_step(run.state, batches, settings, num_updates=run.num_updates, num_words=num_words)
                 losses.append((report.left_to_right_loss + report.right_to_left_loss) / 2)
@@ -59,9 +46,9 @@ def open_trainer(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
 
     def mean_distinct_words(num_windows: int) -> float:
         """Count the words that the character network reads in a window."""
-        counts = []
+        counts, batches = [], run._read_batches()
         for _ in range(num_windows):
-            char_ids = stream.next_batch().char_ids
+            char_ids = next(batches)[0].char_ids
             assert char_ids is not None
             counts.append(len(char_ids))
         return statistics.mean(counts)

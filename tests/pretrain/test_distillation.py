@@ -5,19 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 
 from elmo import CheckpointError, ConfigError, Elmo
 from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.source import best_checkpoint, list_checkpoints
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.inference.sentence import SentenceEncoder
-from elmo.pretrain.distillation import TEACHER_TEMPERATURE, TEMPERATURE, WordDistillation
+from elmo.pretrain.distillation import ContrastFinder
 from elmo.pretrain.launch import resume_run, start_run
 from elmo.pretrain.metrics import read_metrics
 from elmo.pretrain.objectives import pack_rows
 from elmo.pretrain.run import Watcher
-from elmo.pretrain.sentences import ContrastFinder
 from elmo.pretrain.settings import read_settings
 from elmo.pretrain.teacher import Teacher
 
@@ -57,11 +55,11 @@ def values(folder, name="teacher_cosine", kind="train"):
     "changes",
     [
         {},
-        {"optimizer.kind": "adamw", "optimizer.learning_rate": 0.01, "teacher": {"heads": ["top", "average"]}},
-        {"windows_per_update": 2, "num_samples": 0, "teacher": {"predict": False, "relations": 2.0}},
+        {"optimizer.kind": "adamw", "optimizer.learning_rate": 0.01},
+        {"windows_per_update": 2, "num_samples": 0, "teacher": {"predict": False}},
         {"model.encoder": TRANSFORMER, "precision": "bfloat16", "teacher": {"precision": "bfloat16"}},
         {"model.encoder.num_layers": 1, **WORDS},
-        {"model.words": {"embedding_dim": 5}, "reset_state": "never", "teacher": {"heads": ["each"]}},
+        {"model.words": {"embedding_dim": 5}, "reset_state": "never"},
     ],
     ids=str,
 )
@@ -117,24 +115,23 @@ def test_a_distilled_run_opens_its_last_checkpoint(corpus_folder, validation_fil
     ids=["characters", "transformer", "words", "both"],
 )
 def test_what_learns_are_the_vectors_that_users_get(corpus_folder, tmp_path, distilled_settings, changes):
-    settings = distilled_settings(dropout=0.0, teacher={"heads": ["each", "average"], "sentences": 1.0}, **changes)
+    settings = distilled_settings(dropout=0.0, teacher={"sentences": 1.0}, **changes)
     run = start_run(tmp_path / "run", corpus_folder, settings)
-    source = run._task.source
-    batch = source.draw(0)
-    rows = source._order.rows(0, run._processes)
-    sentences = [run.corpus.words(source._cache.sentence(row)) for row in rows]
+    distillation = run._distillation
+    batch = distillation.draw(0)
+    sentences = [run.corpus.words(distillation.cache.sentence(row)) for row in distillation.rows(0)]
     with torch.no_grad():
         _, layers = run.state.objective._run_sentences(batch)
     model = Elmo(run.checkpoint())
     expected = np.concatenate(model.embed(sentences, layers="all"), axis=1)
     torch.testing.assert_close(layers, torch.from_numpy(expected), rtol=1e-4, atol=1e-4)
-    objective = run._task.each()["sentences"]
+    targets = batch.teacher
     with torch.no_grad():
-        own = objective.encode(layers, batch)
-    torch.testing.assert_close(own, objective.encode_words(model, sentences), rtol=1e-3, atol=1e-3)
+        own = distillation.objectives["sentences"].head(layers, targets.static, targets.weights, targets.lengths)
+    np.testing.assert_allclose(own.numpy(), model.encode(sentences), rtol=1e-3, atol=1e-3)
     # The language model learns from the same sentences: what that adds to the loss is what `score` says of them.
     scores = model.score(sentences)
-    assert batch.num_predicted == sum(len(words) + 1 for words in sentences)
+    assert batch.predicting.shape[1] == sum(len(words) + 1 for words in sentences)
     window, _ = next(run._read_batches())
     with torch.no_grad():
         both = run.state.objective.eval()(window, run.state.bilm_state, None, batch)
@@ -142,23 +139,6 @@ def test_what_learns_are_the_vectors_that_users_get(corpus_folder, tmp_path, dis
     for direction in ("left_to_right", "right_to_left"):
         added = float(getattr(both, direction) - getattr(alone, direction))
         assert added == pytest.approx(sum(getattr(score, f"{direction}_loss") for score in scores), rel=1e-3)
-
-
-def test_relations_are_those_among_occurrences_of_a_word():
-    torch.manual_seed(0)
-    objective = WordDistillation(["top", "average"], num_layers=3, input_dim=8, output_dim=5, weight=1.0)
-    layers, words = torch.randn(3, 12, 8), torch.tensor([1, 1, 1, 1, 2, 2, 3, 3, 3, 4, 5, 6])
-    vectors = F.normalize(torch.randn(12, 5), dim=1)
-    losses = objective.relate(layers, vectors, words)
-    assert losses.nonzero().flatten().tolist() == [0, 1, 2, 3, 6, 7, 8]  # the others occur less than three times
-    for word in (0, 7):
-        others = [place for place in range(12) if words[place] == words[word] and place != word]
-        wanted = torch.softmax(vectors[others] @ vectors[word] / TEACHER_TEMPERATURE, dim=0)
-        expected = []
-        for own in (layers[2], layers.mean(dim=0)):
-            cosines = F.cosine_similarity(own[others], own[word][None])
-            expected.append((wanted * (wanted / torch.softmax(cosines / TEMPERATURE, dim=0)).log()).sum())
-        assert losses[word].item() == pytest.approx(torch.stack(expected).mean().item(), rel=1e-4)
 
 
 def test_contrasts_are_reordered_and_negated_sentences(corpus_folder):
@@ -248,8 +228,8 @@ def test_settings_that_distil_nothing_are_errors(corpus_folder, tmp_path, distil
     with pytest.raises(ConfigError, match="'teacher.model' is missing"):
         read_settings(changes={"teacher.words": 2.0})
     with pytest.raises(ConfigError) as caught:
-        read_settings(changes={"teacher": {"model": " ", "words": 0.0, "heads": [], "begin": 0.5, "end": 0.5}})
-    for fault in ("teacher.model is empty", "words and sentences are both 0", "teacher.heads is empty"):
+        read_settings(changes={"teacher": {"model": " ", "words": 0.0, "begin": 0.5, "end": 0.5}})
+    for fault in ("teacher.model is empty", "words and sentences are both 0"):
         assert fault in str(caught.value)
     assert "teacher.begin is 0.5 and end is 0.5; 0 <= begin < end <= 1 was expected" in str(caught.value)
     with pytest.raises(ConfigError, match="teacher.every is 9, but distillation has only 4 of 8 updates"):

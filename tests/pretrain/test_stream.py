@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from elmo.config import ModelConfig, WordConfig
 from elmo.corpus.prepared import PreparedCorpus
-from elmo.pretrain.stream import WindowStream, read_ahead
+from elmo.pretrain.stream import TokenReader, WindowStream, read_ahead
 from elmo.text.batch import BEGIN_ROW, END_ROW
 
 
@@ -15,8 +16,9 @@ def corpus(corpus_folder):
 
 
 def make(corpus, *, rows=range(4), position=None, num_rows=4, num_steps=7, **changes):
-    settings = {"seed": 3, "max_characters": 50, "read_words": True, "reset_at_sentences": True, **changes}
-    return WindowStream(corpus, num_rows=num_rows, rows=rows, num_steps=num_steps, position=position, **settings)
+    settings = {"seed": 3, "reset_at_sentences": True, **changes}
+    tokens = TokenReader.of(corpus, ModelConfig(words=WordConfig(len(corpus.vocabulary), 8)))
+    return WindowStream(tokens, num_rows=num_rows, rows=rows, num_steps=num_steps, position=position, **settings)
 
 
 def spell(corpus, batch, direction):

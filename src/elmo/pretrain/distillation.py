@@ -1,9 +1,9 @@
-"""Learning the vectors of a teacher: of words in their sentences, and of whole sentences.
+"""Distillation: learning the vectors of a teacher, of words in their sentences and of whole sentences.
 
 The teacher's vectors come from a TeacherCache; no teacher runs while a model is trained.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.config import ModelConfig
+from elmo.checkpoint.components import SentenceHead as SentenceComponent
+from elmo.config import ModelConfig, SentenceConfig
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.errors import ConfigError
 from elmo.model import Elmo
@@ -22,305 +23,295 @@ from elmo.nn import draw_glorot
 from elmo.nn.sentence_head import SentenceHead
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.objectives import (
-    AuxiliaryLoss,
     AuxiliaryObjective,
-    AuxiliaryTask,
-    BatchLayout,
-    BatchSource,
-    Regression,
     SentenceBatch,
     StaticTable,
+    TeacherTargets,
+    list_objectives,
+    pack_sentences,
 )
-from elmo.pretrain.sentences import ContrastFinder, GroupOrder, SentenceObjective, build_head
 from elmo.pretrain.settings import TeacherSettings
-from elmo.pretrain.teacher import Teacher, TeacherCache, TeacherVectors, build_cache
+from elmo.pretrain.stream import Ids, TokenReader, to_device
+from elmo.pretrain.teacher import GROUP, Teacher, build_cache
 
 VALIDATION_WORDS = 5_000  # few, because a teacher is slow
-MIN_OTHERS = 2  # other occurrences of a word in a batch, for its relations to be learned
-# Of the softmaxes over cosines. Ours is higher: larger differences of our cosines express the same preference.
-TEACHER_TEMPERATURE, TEMPERATURE = 0.05, 0.1
-AVERAGE = -1  # in place of the number of a layer
-_NEVER = -1e9
+MARGIN = 0.8  # cosine above which a sentence and its contrast are pushed apart
+TEMPERATURE = 0.05  # of the softmax over similarities
+_RIDGE = 1e-3  # of the mean square of the features
 
 
-class DistilledBatches(BatchSource):
-    """Groups of neighbouring sentences with the teacher's vectors, in a new random order for each epoch."""
+class Distillation:
+    """The batches of a run with a teacher, and the objectives that learn from them.
+
+    A batch has groups of neighbouring sentences with the teacher's vectors, in a new random order for each epoch.
+    """
 
     def __init__(
         self,
-        cache: TeacherCache,
-        layout: BatchLayout,
-        processes: Processes,
         settings: TeacherSettings,
+        corpus: PreparedCorpus,
+        config: ModelConfig,
+        processes: Processes,
+        start_from: Checkpoint | None,
         *,
-        contrasts: ContrastFinder,
+        folder: Path,
+        num_updates: int,
         seed: int,
     ) -> None:
-        self._cache, self._layout, self._processes, self._own = cache, layout, processes, settings
-        self._order = GroupOrder(len(cache), settings.batch_sentences, seed)
-        self._contrasts = contrasts
+        """Open the teacher and its cache, in teacher.cache or beside the run's `folder`; compute what is missing."""
+        first, last = round(settings.begin * num_updates), round(settings.end * num_updates)
+        # Counted from 0; a batch is in each update whose number, counted from 1, is a multiple of `every`.
+        self._updates = range(first + (-first - 1) % settings.every, last, settings.every)
+        if not self._updates:
+            raise ConfigError(
+                f"teacher.every is {settings.every}, but distillation has only {last - first} of {num_updates} "
+                "updates, so no batch would be distilled; lower teacher.every or train longer."
+            )
+        self._source = corpus if settings.corpus is None else PreparedCorpus.open(settings.corpus)
+        if self._source.vocabulary != corpus.vocabulary:
+            raise ConfigError(
+                f"teacher.corpus {settings.corpus} has another vocabulary than {corpus.folder}; prepare it with "
+                f"--vocabulary {corpus.folder}/vocabulary.txt."
+            )
+        precision = torch.bfloat16 if settings.precision == "bfloat16" else torch.float32
+        self._teacher = Teacher(settings.model, precision=precision, device=processes.device)
+        path = folder.with_name(f"{folder.name}-teacher") if settings.cache is None else Path(settings.cache)
+        build = partial(build_cache, path, self._source, self._teacher, settings, seed=seed)
+        if processes.is_first:
+            build()
+        processes.wait()
+        self.cache = build()
+        self._settings, self._processes, self._seed = settings, processes, seed
+        self._tokens = TokenReader.of(self._source, config)
+        self._static = StaticTable(start_from)
+        self._contrasts = ContrastFinder(self._source, settings.negations)
+        self._orders: dict[int, Ids] = {}
+        self._held_out: tuple[list[list[str]], TeacherTargets] | None = None
+        self.objectives = nn.ModuleDict()
+        if settings.words:
+            self.objectives["words"] = WordDistillation(config.vector_dim, self.cache.dim, weight=settings.words)
+        if settings.sentences:
+            head = build_head(
+                start_from,
+                num_layers=config.encoder.num_layers + 1,
+                input_dim=config.vector_dim,
+                static_dim=self._static.dim,
+                output_dim=self.cache.dim,
+            )
+            weights = {"weight": settings.sentences, "contrast": settings.contrast}
+            self.objectives["sentences"] = SentenceDistillation(head, self._static, **weights)
+
+    def batches(self, *, done: int, windows_per_update: int) -> Iterator[SentenceBatch | None]:
+        """Yield one item per window after the first `done` updates: None in updates without a batch."""
+        window = done * windows_per_update
+        while True:
+            update, place = divmod(window, windows_per_update)
+            if update in self._updates:
+                yield self.draw(self._updates.index(update) * windows_per_update + place)
+            else:
+                yield None
+            window += 1
 
     def draw(self, number: int) -> SentenceBatch:
-        """Return a batch; every process keeps its share of the groups."""
-        rows = self._order.rows(number, self._processes)
-        cache, sentences = self._cache, [self._cache.sentence(row) for row in rows]
-        batch = self._layout.arrange(
-            sentences, predicts=self._own.predict, is_whole=[len(ids) < self._own.max_words for ids in sentences]
-        )
+        """Return a batch, which depends on the seed and its number alone; every process draws its own groups."""
+        rows, cache = self.rows(number), self.cache
+        sentences = [cache.sentence(row) for row in rows]
         words = None
         if cache.words is not None:
-            spans = [cache.words[cache.offsets[row] : cache.offsets[row + 1]] for row in rows]
-            words = torch.from_numpy(np.concatenate(spans).astype(np.float32))
-        return replace(
-            batch,
-            teacher_words=words,
-            teacher_sentences=torch.from_numpy(cache.sentences[rows].astype(np.float32)),
-            contrasts=self._contrasts.find(sentences),
+            vectors = [cache.words[cache.offsets[row] : cache.offsets[row + 1]] for row in rows]
+            words = torch.from_numpy(np.concatenate(vectors).astype(np.float32))
+        targets = self._make_targets(
+            [self._source.words(ids) for ids in sentences],
+            words,
+            torch.from_numpy(cache.sentences[rows].astype(np.float32)),
+            self._contrasts.find(sentences),
         )
+        is_whole = [len(ids) < self._settings.max_words for ids in sentences]
+        return pack_sentences(self._tokens, sentences, is_whole, predicts=self._settings.predict, teacher=targets)
+
+    def rows(self, number: int) -> list[int]:
+        """Return the sentences of the cache that are in a batch of this process."""
+        num_groups, per_batch = -(-len(self.cache) // GROUP), max(1, self._settings.batch_sentences // GROUP)
+        groups = []
+        for place in range(number * per_batch, (number + 1) * per_batch):
+            epoch, index = divmod(place, num_groups)
+            if epoch not in self._orders:
+                self._orders = {epoch: np.random.default_rng([self._seed, epoch]).permutation(num_groups)}
+            groups.append(int(self._orders[epoch][index]))
+        groups = groups[self._processes.rank :: self._processes.count] or groups[:1]
+        rows = [row for group in groups for row in range(group * GROUP, (group + 1) * GROUP)]
+        return [row for row in rows if row < len(self.cache)]
+
+    def _make_targets(
+        self, sentences: Sequence[Sequence[str]], words: Tensor | None, vectors: Tensor, contrasts: Tensor
+    ) -> TeacherTargets:
+        static, weights = self._static.look_up_words([word for sentence in sentences for word in sentence])
+        lengths = torch.tensor([len(sentence) for sentence in sentences])
+        return TeacherTargets(lengths, static, weights, words, vectors, contrasts)
+
+    def validate(self, model: Elmo, sentences: Sequence[Sequence[str]]) -> dict[str, float]:
+        """Return the mean cosines with the teacher over every nth sentence, about VALIDATION_WORDS words in all."""
+        if self._held_out is None:
+            truncated = [list(words[: self._settings.max_words]) for words in sentences if words]
+            chosen = truncated[:: max(1, round(sum(map(len, truncated)) / VALIDATION_WORDS))]
+            vectors = self._teacher.encode(chosen)
+            no_contrasts = torch.empty(0, 2, dtype=torch.long)
+            self._held_out = chosen, self._make_targets(chosen, vectors.words, vectors.sentences, no_contrasts)
+        chosen, targets = self._held_out
+        layers = torch.from_numpy(np.concatenate(model.embed(chosen, layers="all"), axis=1))
+        device = self._processes.device
+        with torch.no_grad():
+            return {
+                objective.metric: float(objective(layers.to(device), to_device(targets, device))[1].mean())
+                for objective in list_objectives(self.objectives)
+            }
 
 
-class HeldOut:
-    """Validation sentences with the teacher's vectors, computed once."""
+class Regression:
+    """Ridge regression, batch by batch."""
 
-    def __init__(self, teacher: Teacher, max_words: int) -> None:
-        self._teacher, self._max_words = teacher, max_words
-        self._answer: tuple[list[list[str]], TeacherVectors] | None = None
+    def __init__(self) -> None:
+        self._products: Tensor | float = 0.0
+        self._moments: Tensor | float = 0.0
 
-    def answer(self, sentences: Sequence[Sequence[str]]) -> tuple[list[list[str]], TeacherVectors]:
-        """Return every nth sentence, about VALIDATION_WORDS words in all, and the teacher's vectors."""
-        if self._answer is None:
-            truncated = [list(words[: self._max_words]) for words in sentences if words]
-            step = max(1, round(sum(map(len, truncated)) / VALIDATION_WORDS))
-            self._answer = truncated[::step], self._teacher.encode(truncated[::step])
-        return self._answer
+    def add(self, features: Tensor, targets: Tensor) -> None:
+        """Add features (N, F) with their targets (N, E)."""
+        inputs = F.pad(features, (0, 1), value=1.0).double()
+        self._products = inputs.t() @ inputs + self._products
+        self._moments = inputs.t() @ targets.double() + self._moments
+
+    def solve(self, weight: Tensor, bias: Tensor) -> None:
+        """Write the solution to a weight (E, F) and a bias (E,)."""
+        assert isinstance(self._products, Tensor) and isinstance(self._moments, Tensor)
+        ridge = _RIDGE * self._products.diagonal().mean()
+        identity = torch.eye(len(self._products), dtype=torch.float64, device=self._products.device)
+        solution = torch.linalg.solve(self._products + ridge * identity, self._moments).float()
+        with torch.no_grad():
+            weight.copy_(solution[:-1].t())
+            bias.copy_(solution[-1])
 
 
 class WordDistillation(AuxiliaryObjective):
-    """1 - cosine of mapped vectors of words with the teacher's, and the relations among a word's occurrences."""
+    """1 - cosine of the top layer's vectors of words, after a linear map, with the teacher's."""
 
-    metrics = ("teacher_cosine",)
+    metric = "teacher_cosine"
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        *,
-        num_layers: int,
-        input_dim: int,
-        output_dim: int,
-        weight: float,
-        relations: float = 0.0,
-        held_out: HeldOut | None = None,
-    ) -> None:
-        """Build a linear map for each layer that `names` (top, each, average) ask for; num_layers counts the word
-        vectors as one.
-        """
+    def __init__(self, input_dim: int, output_dim: int, *, weight: float) -> None:
         super().__init__()
-        chosen = {"top": range(num_layers - 1, num_layers), "each": range(1, num_layers), "average": [AVERAGE]}
-        self._layers = sorted({layer for name in names for layer in chosen[name]})
-        self._weight, self._relations, self._held_out = weight, relations, held_out
-        self.maps = nn.ModuleList(nn.Linear(input_dim, output_dim) for _ in self._layers)
-        for linear in self.maps:
-            draw_glorot(linear.weight)  # type: ignore[arg-type]
-        self._regressions = [Regression() for _ in self.maps]
+        self._weight = weight
+        linear = nn.Linear(input_dim, output_dim)
+        draw_glorot(linear.weight)
+        self.maps = nn.Sequential(linear)
+        self._regression = Regression()
 
-    def fit(self, layers: Tensor, batch: SentenceBatch) -> None:
+    def fit(self, layers: Tensor, targets: TeacherTargets) -> None:
         """Add the words that the teacher has a vector of."""
-        assert batch.teacher_words is not None
-        is_known = batch.teacher_words.any(dim=1)
-        for regression, own in zip(self._regressions, self._choose(layers[:, is_known]), strict=True):
-            regression.add(own, batch.teacher_words[is_known])
+        self._regression.add(*self._choose(layers, targets))
 
     def start(self) -> None:
-        """Start from the regressions."""
-        for linear, regression in zip(self.maps, self._regressions, strict=True):
-            with torch.no_grad():
-                weight, bias = regression.solve()
-                linear.weight.copy_(weight)  # type: ignore[operator]
-                linear.bias.copy_(bias)  # type: ignore[operator]
-        self._regressions = [Regression() for _ in self.maps]
+        """Start from the regression."""
+        self._regression.solve(self.maps[0].weight, self.maps[0].bias)
+        self._regression = Regression()
 
-    def forward(self, layers: Tensor, batch: SentenceBatch) -> AuxiliaryLoss:
-        """Return the loss, averaged over the words that the teacher has a vector of."""
-        assert batch.teacher_words is not None
-        is_known = batch.teacher_words.any(dim=1)
-        known, vectors = layers[:, is_known], batch.teacher_words[is_known]
-        cosines = self.compare(known, vectors)
-        loss = self._weight * (1 - cosines).mean()
-        if self._relations:
-            words = batch.word_index[0].flatten()[batch.places[0]][is_known]
-            loss = loss + self._relations * self.relate(known, vectors, words).mean()
-        return AuxiliaryLoss(loss, {"teacher_cosine": (cosines.detach().sum(), len(cosines))})
+    def forward(self, layers: Tensor, targets: TeacherTargets) -> tuple[Tensor, Tensor]:
+        """Return the loss, averaged over the words that the teacher has a vector of, and their cosines."""
+        top, expected = self._choose(layers, targets)
+        cosines = (F.normalize(self.maps(top), dim=-1) * expected).sum(dim=-1)
+        return self._weight * (1 - cosines).mean(), cosines
 
-    def validate(self, model: Elmo, sentences: Sequence[Sequence[str]]) -> dict[str, float]:
-        """Return the mean cosine with the teacher over about VALIDATION_WORDS words."""
-        if self._held_out is None:
-            return {}
-        chosen, vectors = self._held_out.answer(sentences)
-        layers = torch.from_numpy(np.concatenate(model.embed(chosen, layers="all"), axis=1))
-        is_known = vectors.words.any(dim=1)
-        device = next(self.parameters()).device
-        with torch.no_grad():
-            cosines = self.compare(layers[:, is_known].to(device), vectors.words[is_known].to(device))
-        return {"teacher_cosine": float(cosines.mean())}
-
-    def compare(self, layers: Tensor, vectors: Tensor) -> Tensor:
-        """Layers (L+1, N, 2D) and the teacher's vectors (N, E) of length 1 -> the maps' mean cosine (N,)."""
-        cosines = [
-            (F.normalize(linear(layer), dim=-1) * vectors).sum(dim=-1)
-            for linear, layer in zip(self.maps, self._choose(layers), strict=True)
-        ]
-        return torch.stack(cosines).mean(dim=0)
-
-    def relate(self, layers: Tensor, vectors: Tensor, words: Tensor) -> Tensor:
-        """Return the loss (N,) on the similarities of each word to its other occurrences, without a map.
-
-        `words` (N,) says which are equal. A word with fewer than MIN_OTHERS other occurrences has the loss 0.
-        """
-        by_word = words.argsort(stable=True)
-        counts = torch.unique_consecutive(words[by_word], return_counts=True)[1]
-        # Each word apart: nearly all pairs of a batch are of two different words.
-        groups = [places for places in torch.split(by_word, counts.tolist()) if len(places) > MIN_OTHERS]
-        losses = layers.new_zeros(len(words))
-        if not groups:
-            return losses
-        chosen, compared = self._choose(layers), []
-        for places in groups:
-            itself = torch.eye(len(places), dtype=torch.bool, device=words.device)
-            compared.append(
-                torch.stack([compare_relations(layer[places], vectors[places], ~itself) for layer in chosen]).mean(0)
-            )
-        return losses.index_copy(0, torch.cat(groups), torch.cat(compared))
-
-    def _choose(self, layers: Tensor) -> list[Tensor]:
-        """Return what learns, (N, 2D) each."""
-        return [layers.mean(dim=0) if layer == AVERAGE else layers[layer] for layer in self._layers]
+    def _choose(self, layers: Tensor, targets: TeacherTargets) -> tuple[Tensor, Tensor]:
+        assert targets.words is not None
+        is_known = targets.words.any(dim=1)
+        return layers[-1, is_known], targets.words[is_known]
 
 
-class SentenceDistillation(SentenceObjective):
-    """1 - cosine of sentence vectors with the teacher's, and the KL divergence of the similarities in a batch."""
+class SentenceDistillation(AuxiliaryObjective):
+    """Trains a sentence head, which becomes part of the model.
 
-    metrics = ("sentence_cosine",)
+    The loss is 1 - cosine with the teacher's vectors, the KL divergence of the similarities in a batch, and a margin
+    between contrasts.
+    """
 
-    def __init__(
-        self,
-        head: SentenceHead,
-        static: StaticTable,
-        *,
-        weight: float,
-        contrast: float,
-        held_out: HeldOut | None = None,
-    ) -> None:
-        """`contrast` is the weight of the margin on contrasts, see SentenceObjective.separate."""
-        super().__init__(head, static)
-        self._weight, self._contrast, self._held_out = weight, contrast, held_out
+    metric = "sentence_cosine"
 
-    def forward(self, layers: Tensor, batch: SentenceBatch) -> AuxiliaryLoss:
-        """Return the loss, averaged over sentences."""
-        assert batch.teacher_sentences is not None
-        vectors = self.encode(layers, batch)
-        cosines = (vectors * batch.teacher_sentences).sum(dim=1)
+    def __init__(self, head: SentenceHead, static: StaticTable, *, weight: float, contrast: float) -> None:
+        super().__init__()
+        self.head = head
+        self._static, self._weight, self._contrast = static, weight, contrast
+        self._regression = Regression()
+
+    def fit(self, layers: Tensor, targets: TeacherTargets) -> None:
+        """Add the sentences of a batch."""
+        features = self.head.features(layers, targets.static, targets.weights, targets.lengths)
+        self._regression.add(features, targets.sentences)
+
+    def start(self) -> None:
+        """Start from the regression, unless the head is that of the model that training starts from."""
+        if not self.head.is_trained:
+            self._regression.solve(self.head.projection, self.head.bias)
+        self._regression = Regression()
+
+    def forward(self, layers: Tensor, targets: TeacherTargets) -> tuple[Tensor, Tensor]:
+        """Return the loss, averaged over sentences, and their cosines."""
+        vectors = self.head(layers, targets.static, targets.weights, targets.lengths)
+        cosines = (vectors * targets.sentences).sum(dim=1)
         loss = (1 - cosines).mean()
         if len(vectors) > 1:
-            others = ~torch.eye(len(vectors), dtype=torch.bool, device=vectors.device)
-            expected = _log_shares(batch.teacher_sentences, others, TEACHER_TEMPERATURE)
-            predicted = _log_shares(vectors, others, TEACHER_TEMPERATURE)
-            loss = loss + F.kl_div(predicted, expected, reduction="batchmean", log_target=True)
-        if self._contrast:
-            loss = loss + self._contrast * self.separate(vectors, batch)
-        return AuxiliaryLoss(self._weight * loss, {"sentence_cosine": (cosines.detach().sum(), len(cosines))})
+            loss = loss + F.kl_div(
+                _log_shares(vectors), _log_shares(targets.sentences), reduction="batchmean", log_target=True
+            )
+        if self._contrast and len(targets.contrasts):
+            first, second = vectors[targets.contrasts.t()]
+            loss = loss + self._contrast * torch.relu((first * second).sum(dim=1) - MARGIN).mean()
+        return self._weight * loss, cosines
 
-    def validate(self, model: Elmo, sentences: Sequence[Sequence[str]]) -> dict[str, float]:
-        """Return the mean cosine with the teacher over some sentences."""
-        if self._held_out is None:
-            return {}
-        chosen, answer = self._held_out.answer(sentences)
-        vectors = self.encode_words(model, chosen)
-        return {"sentence_cosine": float((vectors * answer.sentences).sum(dim=1).mean())}
+    def complete(self, checkpoint: Checkpoint) -> Checkpoint:
+        """Return the model with the sentence head, and the context layer that has the head's static vectors."""
+        arrays = {name: tensor.detach().cpu().numpy() for name, tensor in self.head.state_dict().items()}
+        config = SentenceConfig(len(arrays["bias"]), len(arrays["queries"]))
+        return replace(checkpoint, context=self._static.layer, sentence=SentenceComponent(config, arrays))
 
 
-def build_distillation(
-    settings: TeacherSettings,
-    corpus: PreparedCorpus,
-    config: ModelConfig,
-    processes: Processes,
-    start_from: Checkpoint | None,
-    *,
-    folder: Path,
-    num_updates: int,
-    seed: int,
-) -> AuxiliaryTask:
-    """Open the teacher's cache, after computing what is missing of it, and build what learns from it.
-
-    The cache is in teacher.cache, or beside `folder`, that of the run.
-    """
-    first, last = round(settings.begin * num_updates), round(settings.end * num_updates)
-    # Counted from 0; a batch is in each update whose number, counted from 1, is a multiple of `every`.
-    updates = range(first + (-first - 1) % settings.every, last, settings.every)
-    if not updates:
-        raise ConfigError(
-            f"teacher.every is {settings.every}, but distillation has only {last - first} of {num_updates} "
-            "updates, so no batch would be distilled; lower teacher.every or train longer."
-        )
-    source = corpus if settings.corpus is None else PreparedCorpus.open(settings.corpus)
-    if source.vocabulary != corpus.vocabulary:
-        raise ConfigError(
-            f"teacher.corpus {settings.corpus} has another vocabulary than {corpus.folder}; prepare it with "
-            f"--vocabulary {corpus.folder}/vocabulary.txt."
-        )
-    teacher = Teacher(
-        settings.model,
-        precision=torch.bfloat16 if settings.precision == "bfloat16" else torch.float32,
-        device=processes.device,
-    )
-    path = folder.with_name(f"{folder.name}-teacher") if settings.cache is None else Path(settings.cache)
-    build = partial(
-        build_cache,
-        path,
-        source,
-        teacher,
-        num_sentences=settings.num_sentences,
-        max_words=settings.max_words,
-        with_words=settings.words > 0,
-        seed=seed,
-    )
-    if processes.is_first:
-        build()
-    processes.wait()
-    cache = build()
-    static = StaticTable(start_from)
-    layout = BatchLayout(
-        source,
-        max_characters=config.characters.max_characters if config.characters else None,
-        reads_words=config.words is not None,
-        static=static,
-    )
-    held_out = HeldOut(teacher, settings.max_words)
-    sizes = {"num_layers": config.encoder.num_layers + 1, "input_dim": config.vector_dim, "output_dim": cache.dim}
-    objectives: dict[str, nn.Module] = {}
-    if settings.words:
-        objectives["words"] = WordDistillation(
-            settings.heads, **sizes, weight=settings.words, relations=settings.relations, held_out=held_out
-        )
-    if settings.sentences:
-        head = build_head(start_from, static_dim=static.dim, **sizes)
-        objectives["sentences"] = SentenceDistillation(
-            head, static, weight=settings.sentences, contrast=settings.contrast, held_out=held_out
-        )
-    contrasts = ContrastFinder(source, settings.negations)
-    batches = DistilledBatches(cache, layout, processes, settings, contrasts=contrasts, seed=seed)
-    return AuxiliaryTask(batches, nn.ModuleDict(objectives), updates)
-
-
-def compare_relations(vectors: Tensor, teacher_vectors: Tensor, others: Tensor) -> Tensor:
-    """Vectors (n, D), the teacher's (n, E) and which to compare (n, n) -> losses (n,).
-
-    A loss is the KL divergence between the softmax of a vector's cosines with the others, ours and the teacher's.
-    """
-    expected = _log_shares(teacher_vectors, others, TEACHER_TEMPERATURE)
-    predicted = _log_shares(vectors, others, TEMPERATURE)
-    return F.kl_div(predicted, expected, reduction="none", log_target=True).sum(dim=-1)
-
-
-def _log_shares(vectors: Tensor, others: Tensor, temperature: float) -> Tensor:
+def _log_shares(vectors: Tensor) -> Tensor:
+    """Return the logarithms of the softmax over the similarities of each vector to the others."""
     unit = F.normalize(vectors, dim=-1)
-    return (unit @ unit.mT / temperature).masked_fill(~others, _NEVER).log_softmax(dim=-1)
+    itself = torch.eye(len(unit), dtype=torch.bool, device=unit.device)
+    return (unit @ unit.mT / TEMPERATURE).masked_fill(itself, -1e9).log_softmax(dim=-1)
+
+
+class ContrastFinder:
+    """Finds sentences that differ in the order of their words or by a negation, not in case alone."""
+
+    def __init__(self, corpus: PreparedCorpus, negations: Iterable[str]) -> None:
+        """`negations` are words in lower case."""
+        words = [word.lower() for word in corpus.words(np.arange(corpus.num_distinct_words + 1))]
+        numbers: dict[str, int] = {}
+        self._folded = np.array([numbers.setdefault(word, len(numbers)) for word in words], dtype=np.int64)
+        self._negations = np.array([numbers[word] for word in negations if word in numbers], dtype=np.int64)
+
+    def find(self, sentences: Sequence[Ids]) -> Tensor:
+        """Return pairs (P, 2) of sentences of word ids."""
+        by_words: dict[bytes, list[tuple[int, bytes]]] = {}
+        pairs = []
+        for number, ids in enumerate(sentences):
+            folded = self._folded[ids]
+            bag = np.sort(folded[~np.isin(folded, self._negations)]).tobytes()
+            for other, content in by_words.setdefault(bag, []):
+                if content != folded.tobytes():
+                    pairs.append((other, number))
+            by_words[bag].append((number, folded.tobytes()))
+        return torch.tensor(pairs, dtype=torch.long).reshape(-1, 2)
+
+
+def build_head(
+    start_from: Checkpoint | None, *, num_layers: int, input_dim: int, static_dim: int, output_dim: int
+) -> SentenceHead:
+    """Build a sentence head, with the weights of the model that training starts from if they fit."""
+    head = SentenceHead(num_layers=num_layers, input_dim=input_dim, static_dim=static_dim, output_dim=output_dim)
+    if start_from is not None and start_from.sentence is not None:
+        arrays = {name: torch.from_numpy(np.array(array)) for name, array in start_from.sentence.arrays.items()}
+        shapes = {name: tensor.shape for name, tensor in head.state_dict().items()}
+        if {name: array.shape for name, array in arrays.items()} == shapes:
+            head.load_state_dict(arrays)
+            head.is_trained = True
+    return head

@@ -35,7 +35,7 @@ FORMAT, VERSION = "modern-elmo-run", 1
 # Settings that the tensors, positions and numbers of a checkpoint depend on, or that matter only at the start.
 FIXED = (
     "model", "share_softmax", "softmax_bias", "num_rows", "num_steps", "windows_per_update", "optimizer.kind",
-    "teacher.model", "teacher.heads", "teacher.words", "teacher.sentences", "teacher.corpus",
+    "teacher.model", "teacher.words", "teacher.sentences", "teacher.corpus",
 )  # fmt: skip
 IMPATIENT_SECONDS = 1.0  # torchrun forwards a Ctrl-C that its processes have received already; a person is slower
 
@@ -86,14 +86,9 @@ def train(
         )
     settings = read_settings(preset=preset, file=Path(config) if config is not None else None, changes=changes)
     run = start_run(
-        Path(output),
-        corpus,
-        settings,
-        validation=[str(name) for name in validation],
-        start_from=init,
-        word_vectors=None if word_vectors is None else str(word_vectors),
-        device=device,
-    )
+        Path(output), corpus, settings, validation=list(map(str, validation)), start_from=init,
+        word_vectors=None if word_vectors is None else str(word_vectors), device=device,
+    )  # fmt: skip
     return _train(run, progress=progress)
 
 
@@ -241,7 +236,7 @@ def _open_run(
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What a run is made of: the content of run.json. Paths are absolute, so that it resumes from any folder."""
+    """The content of run.json. Paths are absolute, so that a run resumes from any folder."""
 
     corpus: str
     corpus_hash: str
@@ -284,28 +279,27 @@ def _copy_run(source: Path, folder: Path, changes: Mapping[str, Any]) -> None:
     if folder.exists():
         raise ConfigError(f"{folder} already exists; give a new folder, or resume that run with --resume {folder}.")
     record = RunRecord.read(source)
-    found = list_checkpoints(source)
-    if not found:
+    checkpoints = list_checkpoints(source)
+    if not checkpoints:
         raise CheckpointError(f"The training run in {source} has no checkpoint yet; wait for the first one.")
     before = record.settings.to_dict()
     settings = _make_absolute(parse(TrainSettings, change(before, changes), f"The settings for {folder}"))
     after = settings.to_dict()
-    moved = [name for name in FIXED if _find(before, name) != _find(after, name)]
-    if moved:
+    if changed := [name for name in FIXED if _get(before, name) != _get(after, name)]:
         raise ConfigError(
-            f"A run cannot resume with another {', '.join(moved)}; leave that unchanged, or start a new run from "
+            f"A run cannot resume with another {', '.join(changed)}; leave that unchanged, or start a new run from "
             f"this one's weights with --init {source}."
         )
-    done = int(found[-1].name.rpartition("-")[2])
+    done = int(checkpoints[-1].name.rpartition("-")[2])
     if (last := count_updates(settings, PreparedCorpus.open(record.corpus))) <= done:
         raise ConfigError(
-            f"{source} stands at update {done}, and with max_updates ({settings.max_updates}) and num_epochs "
+            f"{source} is at update {done}, and with max_updates ({settings.max_updates}) and num_epochs "
             f"({settings.num_epochs:g}) the run ends at {last}; raise them."
         )
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(folder) as temporary:
-            shutil.copytree(found[-1], temporary / CHECKPOINTS / found[-1].name)
+            shutil.copytree(checkpoints[-1], temporary / CHECKPOINTS / checkpoints[-1].name)
             if (source / METRICS_FILE).is_file():
                 shutil.copy(source / METRICS_FILE, temporary / METRICS_FILE)
             replace(record, settings=settings, branched_from=str(source.resolve())).write(temporary)
@@ -316,7 +310,7 @@ def _copy_run(source: Path, folder: Path, changes: Mapping[str, Any]) -> None:
         ) from error
 
 
-def _find(settings: Mapping[str, Any], dotted: str) -> Any:
+def _get(settings: Mapping[str, Any], dotted: str) -> Any:
     value: Any = settings
     for name in dotted.split("."):
         value = None if value is None else value[name]
@@ -361,7 +355,7 @@ def _make_absolute(settings: TrainSettings) -> TrainSettings:
 def _add_tokenization(config: ModelConfig, corpus: PreparedCorpus, *, is_new: bool) -> ModelConfig:
     """Return the configuration with the tokenization of the corpus; ConfigError if it states another one.
 
-    Only a new model splits text on spaces because its corpus does; one that is trained further keeps its way.
+    Only a new model splits text on spaces because its corpus does; a model that is adapted keeps its tokenization.
     """
     prepared = corpus.manifest["settings"]
     own = TokenizationConfig(split_on_spaces=is_new and prepared["split_on_spaces"])
@@ -370,16 +364,10 @@ def _add_tokenization(config: ModelConfig, corpus: PreparedCorpus, *, is_new: bo
     stated = config.tokenization
     if stated == TokenizationConfig():
         return replace(config, tokenization=own)
-    if stated.scripts != own.scripts:
+    if stated.scripts != own.scripts or (stated.split_on_spaces and not prepared["split_on_spaces"]):
         raise ConfigError(
-            f"model.tokenization.scripts is {', '.join(stated.scripts)}, but the corpus {corpus.folder} was "
-            f"prepared with {', '.join(own.scripts)}; leave the setting out, or prepare the corpus again with "
-            "--characters."
-        )
-    if stated.split_on_spaces and not prepared["split_on_spaces"]:
-        raise ConfigError(
-            f"The model splits text on spaces, but the corpus {corpus.folder} was prepared without "
-            "--split-on-spaces; prepare it again with that option."
+            f"The corpus {corpus.folder} was tokenized in another way than the model; prepare it again, with "
+            f"--characters {' '.join(stated.scripts) or 'left out'} and --split-on-spaces as the model has them."
         )
     return config
 
@@ -391,7 +379,7 @@ def _read_validation(names: Sequence[str], corpus: PreparedCorpus) -> list[list[
         **{name: recorded[name] for name in ("field", "split", "language", "split_on_spaces")},
         characters=tuple(recorded.get("characters", ())),
     )
-    found = [words for name in names for words in read_sentences([name], settings, stdin_copy=Path("-"))]
-    if names and not found:
+    sentences = [words for name in names for words in read_sentences([name], settings, stdin_copy=Path("-"))]
+    if names and not sentences:
         raise ConfigError(f"The validation text in {', '.join(names)} has no words; give another file.")
-    return found
+    return sentences

@@ -20,9 +20,9 @@ from elmo.nn.bilm import BiLM, BiLMState
 from elmo.nn.encoder import TrainingOptions
 from elmo.nn.softmax import NegativeSamples
 from elmo.pretrain.distributed import average_weights, combine_sparse, own_rank
-from elmo.pretrain.objectives import AuxiliaryObjective, SentenceBatch
+from elmo.pretrain.objectives import SentenceBatch, list_objectives
 from elmo.pretrain.settings import OptimizerSettings, TrainSettings
-from elmo.pretrain.stream import LMBatch, Position
+from elmo.pretrain.stream import LMBatch, Position, to_device
 
 INITIAL_ACCUMULATOR = 1.0
 FINAL_RATE_SHARE = 0.1  # of the rate, after a decay
@@ -40,7 +40,7 @@ class WindowLoss:
     right_to_left: Tensor
     state: BiLMState  # after the window
     auxiliary: Tensor  # the weighted losses of the objectives
-    totals: Tensor  # (metrics, 2): sum and number of what the objectives report
+    totals: Tensor  # (objectives, 2): sum and number of what each reports
 
 
 class Objective(nn.Module):
@@ -54,18 +54,10 @@ class Objective(nn.Module):
         product_dtype: torch.dtype = torch.float32,
         auxiliary: nn.ModuleDict | None = None,
     ) -> None:
-        """`product_dtype` is that of matrix multiplications; `auxiliary` has an AuxiliaryObjective per name."""
+        """`product_dtype` is that of matrix multiplications; `auxiliary` contains AuxiliaryObjectives."""
         super().__init__()
         self.bilm, self.auxiliary = bilm, nn.ModuleDict() if auxiliary is None else auxiliary
         self.dropout, self.product_dtype = dropout, product_dtype
-
-    @property
-    def metrics(self) -> list[str]:
-        """Return the names of what the auxiliary objectives report."""
-        return [name for objective in self._objectives() for name in objective.metrics]
-
-    def _objectives(self) -> list[AuxiliaryObjective]:
-        return [module for module in self.auxiliary.values() if isinstance(module, AuxiliaryObjective)]
 
     def forward(
         self,
@@ -81,21 +73,18 @@ class Objective(nn.Module):
         layers, end = self._run(batch, state)
         tops = [side[-1].flatten(0, 1) for side in layers]  # (T·B, D)
         targets = [*batch.targets.flatten(1)]
-        auxiliary = zero_loss(self.auxiliary)
-        totals = torch.zeros(len(self.metrics), 2, dtype=torch.float64, device=batch.word_index.device)
+        # A function of every weight, because DistributedDataParallel waits for all gradients.
+        auxiliary = sum((weight.sum() * 0 for weight in self.auxiliary.parameters()), start=torch.zeros(()))
+        totals = torch.zeros(len(self.auxiliary), 2, dtype=torch.float64, device=batch.word_index.device)
         if beside is not None:
             sides, words = self._run_sentences(beside)
-            measured = {}
-            for objective in self._objectives():
-                found = objective(words, beside)
-                auxiliary = auxiliary + found.loss
-                measured.update(found.totals)
-            for row, name in enumerate(self.metrics):
-                totals[row, 0], totals[row, 1] = measured[name]
-            if beside.num_predicted:
-                for direction, places in enumerate(beside.predicting):
-                    tops[direction] = torch.cat([tops[direction], sides[direction][-1, places]])
-                    targets[direction] = torch.cat([targets[direction], beside.targets[direction]])
+            for row, objective in enumerate(list_objectives(self.auxiliary)):
+                loss, values = objective(words, beside.teacher)
+                auxiliary = auxiliary + loss
+                totals[row, 0], totals[row, 1] = values.detach().sum(), len(values)
+            for direction, places in enumerate(beside.predicting):
+                tops[direction] = torch.cat([tops[direction], sides[direction][-1, places]])
+                targets[direction] = torch.cat([targets[direction], beside.targets[direction]])
         losses = self._predict(tops, targets, samples)
         return WindowLoss(losses[0], losses[1], end, auxiliary, totals)
 
@@ -104,9 +93,9 @@ class Objective(nn.Module):
         with torch.no_grad():
             for batch in batches:
                 _, words = self._run_sentences(batch)
-                for objective in self._objectives():
-                    objective.fit(words, batch)
-        for objective in self._objectives():
+                for objective in list_objectives(self.auxiliary):
+                    objective.fit(words, batch.teacher)
+        for objective in list_objectives(self.auxiliary):
             objective.start()
         if dist.is_initialized():
             for parameter in self.auxiliary.parameters():
@@ -119,10 +108,6 @@ class Objective(nn.Module):
         words = [side[:, places] for side, places in zip(sides, batch.places, strict=True)]
         return sides, torch.cat(words, dim=-1).float()
 
-    @property
-    def _dropout(self) -> float:
-        return self.dropout if self.training else 0.0
-
     def _run(self, batch: LMBatch | SentenceBatch, state: BiLMState) -> tuple[list[list[Tensor]], BiLMState]:
         """Return each direction's layers, word vectors first, (T, B, D) each, and the state after them."""
         mixed = self.product_dtype != torch.float32
@@ -133,7 +118,7 @@ class Objective(nn.Module):
         sides, ends = [], []
         for stack, start, index in zip(stacks, starts, batch.word_index, strict=True):
             words = F.embedding(index, distinct)
-            options = TrainingOptions(self._dropout, self.product_dtype)
+            options = TrainingOptions(self.dropout if self.training else 0.0, self.product_dtype)
             layers, end = stack.forward_window(words, batch.keep, start, options)
             sides.append([words, *layers])
             ends.append(end)
@@ -144,7 +129,7 @@ class Objective(nn.Module):
         assert self.bilm.softmaxes is not None
         losses = []
         for softmax, top, wanted in zip(self.bilm.softmaxes, tops, targets, strict=True):
-            states = F.dropout(top, self._dropout, training=self._dropout > 0)
+            states = F.dropout(top, self.dropout, training=self.training)
             if samples is None:
                 losses.append(softmax.loss(states, wanted))
             else:
@@ -152,14 +137,9 @@ class Objective(nn.Module):
         return losses
 
 
-def zero_loss(module: nn.Module) -> Tensor:
-    """Return 0 as a function of every weight of a module: DistributedDataParallel waits for all gradients."""
-    return sum((parameter.sum() * 0 for parameter in module.parameters()), start=torch.zeros(()))
-
-
 @dataclass
 class TrainState:
-    """What training changes; all of it is saved and loaded."""
+    """The state of training; all of it is saved and loaded."""
 
     bilm: BiLM
     objective: nn.Module  # Objective, or the same wrapped in DistributedDataParallel
@@ -174,7 +154,7 @@ class TrainState:
 
 @dataclass(frozen=True)
 class StepReport:
-    """What one update measured. Losses are per word, and sampled unless num_samples is 0."""
+    """The measurements of one update. Losses are per word, and sampled unless num_samples is 0."""
 
     update: int
     left_to_right_loss: float
@@ -182,10 +162,10 @@ class StepReport:
     gradient_norm: float
     learning_rate: float
     num_words: int
-    auxiliary: Mapping[str, float] = field(default_factory=dict)  # means of what the objectives report
+    auxiliary: Mapping[str, float]  # the metrics of the auxiliary objectives
 
     def describe(self, *, sampled: bool) -> dict[str, float]:
-        """Return what the metrics record; a sampled loss is not comparable with one of the full softmax."""
+        """Return the values for the metrics; a sampled loss is not comparable with one of the full softmax."""
         kind = "sampled" if sampled else "full"
         return {
             f"left_to_right_{kind}_loss": self.left_to_right_loss,
@@ -212,18 +192,21 @@ def train_step(
     for group in state.optimizer.param_groups:
         group["lr"] = rate_at(update, num_updates, settings.optimizer)
     state.optimizer.zero_grad(set_to_none=True)
-    metrics = _unwrap(state.objective).metrics
+    metrics = [objective.metric for objective in list_objectives(state.auxiliary)]
     # Losses left to right and right to left, words, then the sum and the number of each metric.
     sums = torch.zeros(3 + 2 * len(metrics), dtype=torch.float64, device=device)
     for window in range(settings.windows_per_update):
         batch, beside = next(batches)
-        batch, beside = batch.to(device), None if beside is None else beside.to(device)
+        batch, beside = to_device(batch, device), None if beside is None else to_device(beside, device)
         samples = None
         if settings.num_samples:
             generator = torch.Generator().manual_seed(_mix_seed(settings.seed, update, 0) + window)
             samples = NegativeSamples(settings.num_samples, num_words, generator).to(device)
-        num_predicted = batch.num_words + (0 if beside is None else beside.num_predicted)
-        with _syncing(state.objective, window + 1 == settings.windows_per_update):
+        num_predicted = batch.num_words + (0 if beside is None else beside.predicting.shape[1])
+        syncs = contextlib.nullcontext()
+        if isinstance(state.objective, DistributedDataParallel) and window + 1 < settings.windows_per_update:
+            syncs = state.objective.no_sync()  # gradients are averaged after the last window
+        with syncs:
             result: WindowLoss = state.objective(batch, state.bilm_state, samples, beside)
             loss = (result.left_to_right + result.right_to_left) / (2 * num_predicted) + result.auxiliary
             (loss * settings.num_steps / settings.windows_per_update).backward()  # type: ignore[no-untyped-call]
@@ -260,19 +243,6 @@ def train_step(
 def is_averaging(update: int, settings: TrainSettings, num_updates: int) -> bool:
     """Return whether all processes have the same weights after an update, so that they can be saved."""
     return update % settings.average_every == 0 or update == num_updates
-
-
-def _unwrap(objective: nn.Module) -> Objective:
-    inner = objective.module if isinstance(objective, DistributedDataParallel) else objective
-    assert isinstance(inner, Objective)
-    return inner
-
-
-def _syncing(objective: nn.Module, is_last: bool) -> contextlib.AbstractContextManager[None]:
-    """Average gradients over processes once per update, after its last window."""
-    if isinstance(objective, DistributedDataParallel) and not is_last:
-        return objective.no_sync()
-    return contextlib.nullcontext()
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> float:

@@ -1,9 +1,8 @@
-"""What a run reports: JSON lines, TensorBoard events where it is installed, and progress for a person."""
+"""The metrics of a run as JSON lines and TensorBoard events (if it is installed), and progress on stderr."""
 
 import contextlib
 import json
 import math
-import os
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from elmo.pretrain.run import Run, Validation
 
 METRICS_FILE, TENSORBOARD_FOLDER = "metrics.jsonl", "tensorboard"
-_SMOOTHING = 0.95  # of what a person sees: values of single updates vary widely
+_SMOOTHING = 0.95  # of the losses shown: values of single updates vary widely
 
 
 class MetricsWriter:
@@ -31,9 +30,11 @@ class MetricsWriter:
         with _writing(run):
             replace_file(self._path, "".join(f"{json.dumps(line)}\n" for line in kept).encode())
             self._file = self._path.open("a", encoding="utf-8")
-            self._board: _Events | None = None
-            with contextlib.suppress(ImportError):
-                self._board = _Events(run / TENSORBOARD_FOLDER, resumed_at)
+        self._board: Any = None
+        with contextlib.suppress(ImportError):
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._board = SummaryWriter(run / TENSORBOARD_FOLDER, purge_step=resumed_at + 1 if resumed_at else None)
 
     def write(self, kind: str, update: int, values: dict[str, float]) -> None:
         """Append one line: "train" (sampled losses) or "validation" (full softmax)."""
@@ -41,14 +42,14 @@ class MetricsWriter:
         with _writing(self._path.parent):
             self._file.write(json.dumps({"kind": kind, "update": update, **shown}) + "\n")
             self._file.flush()
-            if self._board is not None:
-                self._board.add(update, {f"{kind}/{name}": value for name, value in values.items()})
+        if self._board is not None:
+            for name, value in values.items():
+                self._board.add_scalar(f"{kind}/{name}", value, update)
 
     def close(self) -> None:
-        """Close the files; `write` has flushed everything and raised what went wrong."""
+        """Close the files; `write` has flushed every line and raised its errors."""
         with contextlib.suppress(OSError):
             self._file.close()
-        with contextlib.suppress(OSError):
             if self._board is not None:
                 self._board.close()
 
@@ -76,37 +77,6 @@ def _writing(run: Path) -> Iterator[None]:
             f"The metrics of the run could not be written to {run} ({error.strerror or error}); its checkpoints "
             f"are complete, so make room and resume with --resume {run}."
         ) from error
-
-
-class _Events:
-    """A file of TensorBoard events.
-
-    Not by torch's SummaryWriter: errors in its thread are lost, and it imports TensorFlow if it can.
-    """
-
-    def __init__(self, folder: Path, resumed_at: int) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-        from tensorboard.compat.proto.summary_pb2 import Summary
-        from tensorboard.summary.writer.record_writer import RecordWriter
-
-        self._event, self._summary = Event, Summary
-        folder.mkdir(exist_ok=True)
-        self._file = (folder / f"events.out.tfevents.{time.time_ns()}.{os.getpid()}").open("wb")
-        self._records = RecordWriter(self._file)
-        self._write(file_version="brain.Event:2")
-        if resumed_at:  # hides what earlier files have from here on
-            self._write(step=resumed_at + 1, session_log=SessionLog(status=SessionLog.START))
-
-    def add(self, update: int, values: dict[str, float]) -> None:
-        found = [self._summary.Value(tag=name, simple_value=value) for name, value in values.items()]
-        self._write(step=update, summary=self._summary(value=found))
-
-    def _write(self, **content: Any) -> None:
-        self._records.write(self._event(wall_time=time.time(), **content).SerializeToString())
-        self._file.flush()
-
-    def close(self) -> None:
-        self._file.close()
 
 
 class TrainingReport:
@@ -138,16 +108,16 @@ class TrainingReport:
         seconds = max(1e-9, time.monotonic() - self._started)
         parts.append(f"{(report.num_words - self._start_words) / seconds:,.0f} words/s")
         seconds_per_update = seconds / (report.update - self._start_updates)
-        left = timedelta(seconds=round((self._run.num_updates - report.update) * seconds_per_update))
-        parts.append(f"{left} left" if report.update < self._run.num_updates else "validating and saving")
+        remaining = timedelta(seconds=round((self._run.num_updates - report.update) * seconds_per_update))
+        parts.append(f"{remaining} left" if report.update < self._run.num_updates else "validating and saving")
         self._bar.show(report.update, ", ".join(parts))
 
-    def on_validation(self, found: "Validation") -> None:
+    def on_validation(self, validation: "Validation") -> None:
         """Print the perplexity on the validation text."""
-        evaluation = found.evaluation
-        auxiliary = "".join(f"; {name.replace('_', ' ')} {value:.4f}" for name, value in found.auxiliary.items())
+        evaluation = validation.evaluation
+        auxiliary = "".join(f"; {name.replace('_', ' ')} {value:.4f}" for name, value in validation.auxiliary.items())
         self._say(
-            f"update {found.update:,}: validation perplexity (full softmax) {evaluation.perplexity:.2f} "
+            f"update {validation.update:,}: validation perplexity (full softmax) {evaluation.perplexity:.2f} "
             f"(left to right {evaluation.left_to_right_perplexity:.2f}, right to left "
             f"{evaluation.right_to_left_perplexity:.2f}, {evaluation.unknown_rate:.2%} unknown){auxiliary}"
         )

@@ -1,7 +1,7 @@
 """A training run in one process: batches -> updates, metrics, validations and checkpoints.
 
-launch.py opens runs; loop.py makes one update; here is what happens around the updates. A checkpoint is a model
-folder with what resuming needs in its `training/`; it is written to a temporary folder, synced and renamed.
+launch.py opens runs; loop.py makes one update. A checkpoint is a model folder whose `training/` has the state for
+resuming; it is written to a temporary folder, synced and renamed.
 """
 
 import io
@@ -12,7 +12,7 @@ import pickle
 import shutil
 import zipfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,13 @@ from elmo.inference.scoring import Evaluation, evaluate_text
 from elmo.model import Elmo
 from elmo.nn.bilm import BiLM, BiLMState
 from elmo.nn.build import build_bilm, to_tensors, weights_of
-from elmo.pretrain.distillation import build_distillation
+from elmo.pretrain.distillation import Distillation
 from elmo.pretrain.distributed import Processes, own_rank
 from elmo.pretrain.loop import Objective, StepReport, TrainState, build_optimizer, is_averaging, train_step
 from elmo.pretrain.metrics import MetricsWriter, read_metrics
-from elmo.pretrain.objectives import AuxiliaryObjective, SentenceBatch
+from elmo.pretrain.objectives import SentenceBatch, list_objectives
 from elmo.pretrain.settings import TrainSettings
-from elmo.pretrain.stream import LMBatch, Position, WindowStream, read_ahead
+from elmo.pretrain.stream import LMBatch, Position, TokenReader, WindowStream, read_ahead, to_device
 from elmo.text.vocabulary import Vocabulary, read_word_vectors
 
 TRAINING = "training"
@@ -53,16 +53,16 @@ MEASURED = ("perplexity", "left_to_right_perplexity", "right_to_left_perplexity"
 
 @dataclass(frozen=True)
 class Validation:
-    """What one validation measured."""
+    """The measurements of one validation."""
 
     update: int
     evaluation: Evaluation
-    auxiliary: Mapping[str, float]  # what the auxiliary objectives measured
+    auxiliary: Mapping[str, float]  # the metrics of the auxiliary objectives
 
 
 @dataclass(frozen=True)
 class Watcher:
-    """Functions to call while a run trains; in the first process only."""
+    """Callbacks of the first process while a run trains."""
 
     on_update: Callable[[StepReport], None] = lambda report: None
     on_validation: Callable[[Validation], None] = lambda validation: None
@@ -70,7 +70,7 @@ class Watcher:
 
 
 class Run:
-    """One process's part in a training run."""
+    """One process of a training run."""
 
     def __init__(
         self,
@@ -93,19 +93,13 @@ class Run:
         self._word_counts = _count_vocabulary(corpus)
         self._best: tuple[float, str] | None = None  # perplexity and name of the best checkpoint
         self.last_validation: Validation | None = None  # in this process
-        self._task = None
+        self._distillation = None
         if settings.teacher is not None:
             torch.manual_seed(settings.seed)
-            self._task = build_distillation(
-                settings.teacher,
-                corpus,
-                self.config,
-                processes,
-                start_from,
-                folder=folder,
-                num_updates=self.num_updates,
-                seed=settings.seed,
-            )
+            self._distillation = Distillation(
+                settings.teacher, corpus, self.config, processes, start_from,
+                folder=folder, num_updates=self.num_updates, seed=settings.seed,
+            )  # fmt: skip
         self.state = self._make_state(start_from)
 
     def _make_state(self, start_from: Checkpoint | None) -> TrainState:
@@ -120,13 +114,13 @@ class Run:
         assert bilm.softmaxes is not None
         for softmax in bilm.softmaxes:
             softmax.sparse_gradient = settings.updates_touched_rows
-        auxiliary = nn.ModuleDict() if self._task is None else self._task.objectives.to(processes.device)
+        distillation = self._distillation
+        auxiliary = nn.ModuleDict() if distillation is None else distillation.objectives.to(processes.device)
         objective = Objective(
             bilm, dropout=settings.dropout, product_dtype=DTYPES[settings.precision], auxiliary=auxiliary
         )
-        if self._task is not None and not list_checkpoints(self.folder):
-            drawn = (self._task.source.draw(number) for number in range(FITTED_BATCHES))
-            objective.fit(batch.to(processes.device) for batch in drawn)
+        if distillation is not None and not list_checkpoints(self.folder):
+            objective.fit(to_device(distillation.draw(number), processes.device) for number in range(FITTED_BATCHES))
         parameters = [parameter for parameter in objective.parameters() if parameter.requires_grad]
         rows = processes.share(settings.num_rows)
         return TrainState(
@@ -152,11 +146,11 @@ class Run:
 
     def load_last_checkpoint(self) -> bool:
         """Load the last checkpoint of the folder and return whether there is one."""
-        found = list_checkpoints(self.folder)
-        if found:
-            load_checkpoint(self.state, found[-1])
-            self._best = self._find_best([folder.name for folder in found])
-        return bool(found)
+        folders = list_checkpoints(self.folder)
+        if folders:
+            load_checkpoint(self.state, folders[-1])
+            self._best = self._find_best([folder.name for folder in folders])
+        return bool(folders)
 
     def set_word_vectors(self, path: Path) -> None:
         """Initialize the word embedding with the vectors of a file; words without one stay random."""
@@ -166,11 +160,11 @@ class Run:
                 "word_vectors was given, but the model has no word embedding to initialize; set model.words, for "
                 "example with --set model.words.embedding_dim=50."
             )
-        found = read_word_vectors(path, self.corpus.vocabulary, embedding.embedding_dim)
+        vectors = read_word_vectors(path, self.corpus.vocabulary, embedding.embedding_dim)
         with torch.no_grad():
             for number, word in enumerate(self.corpus.vocabulary):
-                if word in found:
-                    embedding.weight[number] = torch.from_numpy(found[word])
+                if word in vectors:
+                    embedding.weight[number] = torch.from_numpy(vectors[word])
 
     def checkpoint(self) -> Checkpoint:
         """Return the model as it is now."""
@@ -181,12 +175,9 @@ class Run:
             origin={"format": "trained", "source": self.folder.name},
             word_counts=self._word_counts,
         )
-        for objective in self._objectives():
+        for objective in list_objectives(self.state.auxiliary):
             checkpoint = objective.complete(checkpoint)
         return checkpoint
-
-    def _objectives(self) -> list[AuxiliaryObjective]:
-        return [] if self._task is None else list(self._task.each().values())
 
     def train(self, watcher: Watcher, *, should_stop: Callable[[], bool] = lambda: False) -> bool:
         """Update the weights until the run is done, validating and saving on the way; return whether it is done.
@@ -194,47 +185,41 @@ class Run:
         When `should_stop` returns True in any process, all of them save and stop after the update, or after the
         next one where they average their weights.
         """
-        if not self.is_first:
-            return self._train(watcher, should_stop)
-        # Two processes training in one folder would remove each other's checkpoints.
-        with lock_run(self.folder):
-            self._write_best()
-            return self._train(watcher, should_stop)
-
-    def _train(self, watcher: Watcher, should_stop: Callable[[], bool]) -> bool:
         settings, state = self.settings, self.state
         state.objective.train()
-        batches, num_words = self._read_batches(), len(self.corpus.vocabulary)
-        metrics = MetricsWriter(self.folder, resumed_at=state.num_updates) if self.is_first else None
-        try:
+        with ExitStack() as stack:
+            metrics = None
+            if self.is_first:
+                # Two processes training in one folder would remove each other's checkpoints.
+                stack.enter_context(lock_run(self.folder))
+                self._write_best()
+                metrics = MetricsWriter(self.folder, resumed_at=state.num_updates)
+                stack.callback(metrics.close)
+            batches = stack.enter_context(closing(self._read_batches()))
             while state.num_updates < self.num_updates:
-                report = train_step(state, batches, settings, num_updates=self.num_updates, num_words=num_words)
+                report = train_step(
+                    state, batches, settings, num_updates=self.num_updates, num_words=len(self.corpus.vocabulary)
+                )
                 self._after(report, metrics, watcher)
                 may_stop = is_averaging(state.num_updates, settings, self.num_updates)
                 if state.num_updates < self.num_updates and may_stop and self._processes.any(should_stop()):
                     self._save(None, watcher)
                     return False
-        finally:
-            batches.close()
-            if metrics is not None:
-                metrics.close()
         return True
 
     def _read_batches(self) -> Generator[tuple[LMBatch, SentenceBatch | None], None, None]:
-        """Yield the windows of this process from where it stands, each with the batch of the auxiliary task."""
-        settings, characters = self.settings, self.config.characters
+        """Yield the next windows of this process, each with its distillation batch."""
+        settings = self.settings
         beside: Iterator[SentenceBatch | None] = itertools.repeat(None)
-        if self._task is not None:
+        if self._distillation is not None:
             done = self.state.num_updates
-            beside = self._task.batches(done=done, windows_per_update=settings.windows_per_update)
+            beside = self._distillation.batches(done=done, windows_per_update=settings.windows_per_update)
         stream = WindowStream(
-            self.corpus,
+            TokenReader.of(self.corpus, self.config),
             num_rows=settings.num_rows,
             rows=self._processes.share(settings.num_rows),
             num_steps=settings.num_steps,
             seed=settings.seed,
-            max_characters=characters.max_characters if characters else None,
-            read_words=self.config.words is not None,
             reset_at_sentences=settings.reset_state == "sentence",
             position=self.state.position,
         )
@@ -262,13 +247,11 @@ class Run:
         carry = self.settings.reset_state == "never"
         model = Elmo(self.checkpoint(), device=str(self._processes.device), state="carry" if carry else "zero")
         evaluation = evaluate_text(model, self._validation)
-        auxiliary: dict[str, float] = {}
-        objectives = self._objectives()
-        if carry and objectives:
+        if self._distillation is None:
+            return Validation(update, evaluation, {})
+        if carry:
             model = Elmo(self.checkpoint(), device=str(self._processes.device))
-        for objective in objectives:
-            auxiliary |= objective.validate(model, self._validation)
-        return Validation(update, evaluation, auxiliary)
+        return Validation(update, evaluation, self._distillation.validate(model, self._validation))
 
     def _save(self, validation: Validation | None, watcher: Watcher) -> None:
         folder = save_checkpoint(self.folder, self.state, self.checkpoint())
@@ -276,14 +259,17 @@ class Run:
             return
         perplexity = math.inf if validation is None else validation.evaluation.perplexity
         is_better = self._best is None or perplexity < self._best[0]
-        if validation is not None and is_better and self._seeks_perplexity:
+        if validation is not None and is_better and self._distillation is None:
             self._best = (perplexity, folder.name)
         self._write_best()
         watcher.on_checkpoint(folder)
 
     def _find_best(self, names: Sequence[str]) -> tuple[float, str] | None:
-        """Return the best checkpoint; a process killed before it wrote best.json left it in the metrics."""
-        if not self._seeks_perplexity:
+        """Return the best checkpoint; a process killed before it wrote best.json left it in the metrics.
+
+        A run with a teacher has none: distillation raises the perplexity at first.
+        """
+        if self._distillation is not None:
             return None
         measured = [
             (line["perplexity"], checkpoint_folder(self.folder, line["update"]).name)
@@ -292,12 +278,7 @@ class Run:
         ]
         if (best := read_best(self.folder)) is not None:
             measured.append(best)
-        return min((each for each in measured if each[1] in names), default=None)
-
-    @property
-    def _seeks_perplexity(self) -> bool:
-        """Whether the lowest perplexity is best; what is learned beside the language model raises it at first."""
-        return self._task is None
+        return min((pair for pair in measured if pair[1] in names), default=None)
 
     def _write_best(self) -> None:
         """Write best.json if it is not up to date, and remove old checkpoints."""
@@ -377,8 +358,8 @@ def _write_training(folder: Path, state: TrainState, rows: list[Any]) -> None:
     _dump(state.optimizer.state_dict(), folder / OPTIMIZER_FILE)
     if len(state.auxiliary):
         _dump(state.auxiliary.state_dict(), folder / AUXILIARY_FILE)
-    for rank, part in enumerate(rows):
-        _dump(part, folder / f"rows-{rank}.pt")
+    for rank, own_rows in enumerate(rows):
+        _dump(own_rows, folder / f"rows-{rank}.pt")
     progress = {"num_updates": state.num_updates, "num_words": state.num_words, "num_processes": len(rows)}
     (folder / PROGRESS_FILE).write_text(json.dumps(progress))
 
@@ -396,7 +377,7 @@ def _dump(value: Any, path: Path) -> None:
 def load_checkpoint(state: TrainState, folder: Path) -> None:
     """Load a checkpoint into a new TrainState of the same settings.
 
-    The number of processes may be another one than when it was written: the rows are dealt again.
+    The number of processes may differ from that of the run that wrote it: the rows are distributed again.
     """
     weights = read_model(folder).weights
     training = folder / TRAINING
@@ -423,9 +404,9 @@ def load_checkpoint(state: TrainState, folder: Path) -> None:
     state.optimizer.load_state_dict({**fresh, "state": _load(training / OPTIMIZER_FILE)["state"]})
     state.position = Position(tuple(block[own]), tuple(offset[own]))
     joined = [torch.cat(tensors, dim=1) for tensors in zip(*(part["bilm_state"] for part in parts), strict=True)]
-    ahead, back = state.bilm_state.left_to_right, state.bilm_state.right_to_left
-    middle = len(ahead.tensors)
-    saved = BiLMState(type(ahead)(*joined[:middle]), type(back)(*joined[middle:]))
+    left_to_right, right_to_left = state.bilm_state.left_to_right, state.bilm_state.right_to_left
+    middle = len(left_to_right.tensors)
+    saved = BiLMState(type(left_to_right)(*joined[:middle]), type(right_to_left)(*joined[middle:]))
     state.bilm_state = saved.rows(own).to(state.parameters[0].device)
     state.num_updates, state.num_words = num_updates, num_words
 
@@ -459,7 +440,7 @@ def _load(path: Path) -> Any:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Report what goes wrong with a file of a checkpoint."""
+    """Raise CheckpointError for an unreadable or damaged file of a checkpoint."""
     try:
         yield
     except OSError as error:

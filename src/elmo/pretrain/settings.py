@@ -58,7 +58,6 @@ class TeacherSettings:
     model: str  # a Hugging Face encoder: a folder, or a name on the hub
     words: float = 10.0  # weight of 1 - cosine with its word vectors, beside the loss per word; 0: not learned
     sentences: float = 0.0  # weight of the loss on its sentence vectors; 0: not learned
-    relations: float = 0.0  # weight of the loss on the similarities among occurrences of a word
     contrast: float = 1.0  # weight, inside that of sentences, of the margin to reordered and negated sentences
     negations: tuple[str, ...] = ()  # words that negate a sentence, in lower case
     corpus: str | None = None  # a prepared corpus of sentences for the teacher; by default that of the run
@@ -67,7 +66,6 @@ class TeacherSettings:
     batch_sentences: int = 256  # in a distilled batch
     every: int = 1  # updates from one distilled batch to the next
     predict: bool = True  # whether the language model also learns from the distilled sentences
-    heads: tuple[Literal["top", "each", "average"], ...] = ("top",)  # which layers predict the word vectors
     begin: float = 0.0  # when distillation starts, as a share of the run
     end: float = 1.0  # when it stops
     max_words: int = 48  # longer sentences are truncated, for both
@@ -76,13 +74,11 @@ class TeacherSettings:
     def faults(self) -> list[str]:
         """Return one phrase per invalid setting."""
         found = list_not_positive(self, "batch_sentences", "every", "max_words")
-        found += _list_negative(self, "words", "sentences", "relations", "contrast", "num_sentences")
+        found += _list_negative(self, "words", "sentences", "contrast", "num_sentences")
         if not self.words and not self.sentences:
             found.append("words and sentences are both 0; set the weight of at least one of them")
         if not self.model.strip():
             found.append("model is empty; set the folder or the name of an encoder")
-        if not self.heads:
-            found.append("heads is empty; name at least one of top, each, average")
         if not 0 <= self.begin < self.end <= 1:
             found.append(f"begin is {self.begin} and end is {self.end}; 0 <= begin < end <= 1 was expected")
         return found

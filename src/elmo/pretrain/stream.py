@@ -1,13 +1,13 @@
 """A prepared corpus -> windows of packed rows, each with the position after it, so that resuming is exact.
 
-Blocks are shuffled for each epoch and dealt to the rows of the global batch; a process reads its own rows only,
-and what a row reads does not depend on the number of processes.
+Blocks are shuffled for each epoch and distributed over the rows of the global batch. A process reads its own rows
+only, and the text of a row does not depend on the number of processes.
 """
 
 from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from elmo.config import ModelConfig
 from elmo.corpus.prepared import BOS_ID, PreparedCorpus
 from elmo.text.batch import BEGIN_ROW, END_ROW, FIRST_WORD_ROW
 from elmo.text.characters import Utf8Alphabet
@@ -46,14 +47,65 @@ class LMBatch:
     num_words: int  # positions read, boundaries included, counted once for both directions
     position: Position  # after this window
 
-    def to(self, device: torch.device) -> "LMBatch":
-        """Return the batch with its tensors on another device."""
-        moved: dict[str, Any] = {
-            field.name: value.to(device)
-            for field in fields(self)
-            if isinstance(value := getattr(self, field.name), Tensor)
-        }
-        return replace(self, **moved)
+
+def to_device(batch: T, device: torch.device) -> T:
+    """Return a dataclass, such as a batch, with its tensors on another device."""
+    moved: dict[str, Any] = {}
+    for field in fields(batch):  # type: ignore[arg-type]
+        value = getattr(batch, field.name)
+        if isinstance(value, Tensor):
+            moved[field.name] = value.to(device)
+        elif is_dataclass(value):
+            moved[field.name] = to_device(value, device)
+    return replace(batch, **moved)  # type: ignore[type-var]
+
+
+@dataclass(frozen=True)
+class TokenReader:
+    """Word ids of a corpus -> the inputs and targets of a model."""
+
+    corpus: PreparedCorpus
+    max_characters: int | None  # None for a word-level model
+    reads_words: bool
+    boundaries: Ids  # vocabulary ids of begin and end
+
+    @classmethod
+    def of(cls, corpus: PreparedCorpus, config: ModelConfig) -> "TokenReader":
+        """Return the reader for a model."""
+        max_characters = config.characters.max_characters if config.characters else None
+        return cls(corpus, max_characters, config.words is not None, Vocabulary(corpus.vocabulary).boundaries())
+
+    def index_distinct(self, ids: Ids) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Return the number of the distinct word of each of the ids (2, ...), and their character and word ids.
+
+        The first two distinct words are the boundaries; each direction has its own where a sentence starts.
+        """
+        distinct, numbers = np.unique(ids, return_inverse=True)
+        if has_bos := distinct[0] == BOS_ID:
+            distinct = distinct[1:]
+        word_index = numbers.reshape(ids.shape) + FIRST_WORD_ROW - int(has_bos)
+        _set_boundaries(word_index, ids, (BEGIN_ROW, END_ROW))
+        char_ids = word_ids = None
+        if self.max_characters is not None:
+            characters = self.corpus.character_ids(distinct, self.max_characters).astype(np.int64)
+            boundaries = Utf8Alphabet(self.max_characters).boundaries()
+            char_ids = torch.from_numpy(np.concatenate([boundaries, characters]))
+        if self.reads_words:
+            words = self.corpus.targets[distinct].astype(np.int64)
+            word_ids = torch.from_numpy(np.concatenate([self.boundaries, words]))
+        return torch.from_numpy(word_index), char_ids, word_ids
+
+    def find_targets(self, following: Ids) -> Ids:
+        """Return the vocabulary ids of the words that follow, (2, ...); each direction ends at its own boundary."""
+        begin, end = self.boundaries
+        return _set_boundaries(self.corpus.targets[following].astype(np.int64), following, (end, begin))
+
+
+def _set_boundaries(values: Ids, ids: Ids, boundaries: tuple[int, int]) -> Ids:
+    """Write the boundary of each direction where its id is BOS."""
+    for direction, boundary in enumerate(boundaries):
+        values[direction][ids[direction] == BOS_ID] = boundary
+    return values
 
 
 class WindowStream:
@@ -61,25 +113,18 @@ class WindowStream:
 
     def __init__(
         self,
-        corpus: PreparedCorpus,
+        tokens: TokenReader,
         *,
         num_rows: int,
         rows: range,
         num_steps: int,
         seed: int,
-        max_characters: int | None,
-        read_words: bool,
         reset_at_sentences: bool,
         position: Position | None = None,
     ) -> None:
-        """Open a stream of `rows`, this process's share of the `num_rows` of the global batch.
-
-        `max_characters` is None for a word-level model.
-        """
-        self._corpus, self._blocks = corpus, corpus.blocks()
-        self._num_rows, self._num_steps, self._seed = num_rows, num_steps, seed
-        self._max_characters, self._read_words, self._reset = max_characters, read_words, reset_at_sentences
-        self._boundaries = Vocabulary(corpus.vocabulary).boundaries()
+        """Open a stream of `rows`, this process's share of the `num_rows` of the global batch."""
+        self._tokens, self._corpus, self._blocks = tokens, tokens.corpus, tokens.corpus.blocks()
+        self._num_rows, self._num_steps, self._seed, self._reset = num_rows, num_steps, seed, reset_at_sentences
         start = position or Position(block=tuple(rows), offset=(0,) * len(rows))
         self._block, self._offset = list(start.block), list(start.offset)
         self._orders: dict[int, Ids] = {}
@@ -97,7 +142,7 @@ class WindowStream:
                 size = min(self._num_steps - filled, tokens.shape[1] - offset)
                 inputs[:, row, filled : filled + size] = tokens[:, offset : offset + size]
                 after = tokens[:, offset + 1 : offset + 1 + size]
-                following[:, row, filled : filled + size] = BOS_ID  # a block is followed by the mark of the next
+                following[:, row, filled : filled + size] = BOS_ID  # a block is followed by the BOS of the next
                 following[:, row, filled : filled + after.shape[1]] = after
                 filled += size
                 self._offset[row] += size
@@ -105,71 +150,33 @@ class WindowStream:
                     self._block[row] += self._num_rows
                     self._offset[row] = 0
                     self._loaded[row] = self._load(self._block[row])
-        return self._assemble(inputs.transpose(0, 2, 1), following.transpose(0, 2, 1))
-
-    def _load(self, number: int) -> Ids:
-        """Return the ids of a block in both directions, (2, n): each sentence reversed after its mark."""
-        epoch, place = divmod(number, len(self._blocks))
-        if epoch not in self._orders:
-            self._orders = {epoch - 1: self._orders[epoch - 1]} if epoch - 1 in self._orders else {}
-            self._orders[epoch] = np.random.default_rng([self._seed, epoch]).permutation(len(self._blocks))
-        shard, start, stop = self._blocks[self._orders[epoch][place]]
-        ahead = self._corpus.read_block(int(shard), int(start), int(stop)).astype(np.int64)
-        marks = np.flatnonzero(ahead == BOS_ID)
-        ends = np.append(marks[1:], len(ahead))
-        # Position p of the sentence at m with end e becomes m + e - p; the mark stays.
-        mirrored = np.repeat(marks + ends, ends - marks) - np.arange(len(ahead))
-        mirrored[marks] = marks
-        return np.stack([ahead, ahead[mirrored]])
-
-    def _assemble(self, inputs: Ids, following: Ids) -> LMBatch:
-        word_index, char_ids, word_ids = index_distinct(
-            self._corpus, inputs, self._boundaries, self._max_characters, reads_words=self._read_words
-        )
+        inputs, following = inputs.transpose(0, 2, 1), following.transpose(0, 2, 1)
+        word_index, char_ids, word_ids = self._tokens.index_distinct(inputs)
         keep = (inputs[0] != BOS_ID) if self._reset else np.ones(inputs.shape[1:], dtype=bool)
         return LMBatch(
             char_ids=char_ids,
             word_ids=word_ids,
             word_index=word_index,
-            targets=torch.from_numpy(find_targets(self._corpus, following, self._boundaries)),
+            targets=torch.from_numpy(self._tokens.find_targets(following)),
             keep=torch.from_numpy(keep).float(),
             num_words=int(inputs[0].size),
             position=Position(tuple(self._block), tuple(self._offset)),
         )
 
-
-def index_distinct(
-    corpus: PreparedCorpus, ids: Ids, boundaries: Ids, max_characters: int | None, *, reads_words: bool
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Return which distinct word each of the ids (2, ...) is, and the distinct words' character and word ids.
-
-    The first two distinct words are the boundaries; each direction has its own where a sentence starts.
-    """
-    distinct, which = np.unique(ids, return_inverse=True)
-    if has_mark := distinct[0] == BOS_ID:
-        distinct = distinct[1:]
-    word_index = which.reshape(ids.shape) + FIRST_WORD_ROW - int(has_mark)
-    _set_marks(word_index, ids, (BEGIN_ROW, END_ROW))
-    char_ids = word_ids = None
-    if max_characters is not None:
-        characters = corpus.character_ids(distinct, max_characters).astype(np.int64)
-        char_ids = torch.from_numpy(np.concatenate([Utf8Alphabet(max_characters).boundaries(), characters]))
-    if reads_words:
-        word_ids = torch.from_numpy(np.concatenate([boundaries, corpus.targets[distinct].astype(np.int64)]))
-    return torch.from_numpy(word_index), char_ids, word_ids
-
-
-def find_targets(corpus: PreparedCorpus, following: Ids, boundaries: npt.ArrayLike) -> Ids:
-    """Return the vocabulary ids of the words that follow, (2, ...); each direction ends at its own boundary."""
-    begin, end = np.asarray(boundaries)
-    return _set_marks(corpus.targets[following].astype(np.int64), following, (end, begin))
-
-
-def _set_marks(values: Ids, ids: Ids, boundaries: tuple[int, int]) -> Ids:
-    """Write the boundary of each direction where its id is the mark of a sentence."""
-    for direction, boundary in enumerate(boundaries):
-        values[direction][ids[direction] == BOS_ID] = boundary
-    return values
+    def _load(self, number: int) -> Ids:
+        """Return the ids of a block in both directions, (2, n): right to left, each sentence reversed after its BOS."""
+        epoch, place = divmod(number, len(self._blocks))
+        if epoch not in self._orders:
+            self._orders = {epoch - 1: self._orders[epoch - 1]} if epoch - 1 in self._orders else {}
+            self._orders[epoch] = np.random.default_rng([self._seed, epoch]).permutation(len(self._blocks))
+        shard, start, stop = self._blocks[self._orders[epoch][place]]
+        ids = self._corpus.read_block(int(shard), int(start), int(stop)).astype(np.int64)
+        starts = np.flatnonzero(ids == BOS_ID)
+        ends = np.append(starts[1:], len(ids))
+        # Position p of the sentence from s to e becomes s + e - p; BOS stays.
+        mirrored = np.repeat(starts + ends, ends - starts) - np.arange(len(ids))
+        mirrored[starts] = starts
+        return np.stack([ids, ids[mirrored]])
 
 
 def read_ahead(next_batch: Callable[[], T]) -> Generator[T, None, None]:

@@ -1,6 +1,6 @@
-"""A frozen Hugging Face encoder (extra `distill`): words of sentences -> its vectors of words and of sentences.
+"""A frozen Hugging Face encoder (extra `distill`): sentences of words -> vectors of words and of sentences.
 
-Its vectors of a prepared corpus are computed once and kept in a folder: the sentences as word ids, in groups of
+The vectors of a prepared corpus are computed once and stored in a folder: the sentences as word ids, in groups of
 neighbours in random order, and float16 vectors, memory-mapped. An interrupted computation resumes.
 """
 
@@ -8,8 +8,7 @@ import hashlib
 import itertools
 import json
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from elmo.corpus.static_vectors import StaticVectors
 from elmo.errors import ConfigError, first_line
 from elmo.extras import require
 from elmo.files.durable import replace_file
+from elmo.pretrain.settings import TeacherSettings
 
 MAX_PIECES = 512  # in one sentence
 PIECES_AT_ONCE = 512  # in one batch; larger ones do not fit the caches of a CPU and take longer
@@ -34,9 +34,8 @@ FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
 OLD_WEIGHTS = "pytorch_model*.bin"
 GROUP = 4  # neighbouring sentences that stay together, so that a batch has related ones
 _SENTENCES_AT_ONCE = 4096  # encoded by the teacher between two records of the progress
-_DESCRIPTION, _IDS, _OFFSETS, _SENTENCES, _WORDS = (
-    "cache.json", "ids.npy", "offsets.npy", "sentences.npy", "words.npy",
-)  # fmt: skip
+_DESCRIPTION, _IDS, _OFFSETS = "cache.json", "ids.npy", "offsets.npy"
+_SENTENCES, _WORDS = "sentences.npy", "words.npy"
 
 Ids = npt.NDArray[np.int64]
 Half = npt.NDArray[np.float16]
@@ -44,7 +43,7 @@ Half = npt.NDArray[np.float16]
 
 @dataclass(frozen=True)
 class TeacherVectors:
-    """What a teacher says of some sentences; vectors have the length 1, or 0 where nothing is known."""
+    """A teacher's vectors of sentences, of length 1, or 0 where it has none."""
 
     words: Tensor  # (N, E), the mean of each word's pieces; of all words, sentence by sentence
     sentences: Tensor  # (S, E), the mean of all pieces, the special ones included, as sentence-transformers has it
@@ -72,16 +71,12 @@ class Teacher:
         if not words.shape[0]:
             return TeacherVectors(words, pooled)
         with self._lock:
-            made = self._tokenizer(
+            encoding = self._tokenizer(
                 [list(words) for words in sentences],
-                is_split_into_words=True,
-                truncation=True,
-                max_length=self._max_pieces,
-                return_attention_mask=False,
-                return_token_type_ids=False,
-            )
+                is_split_into_words=True, truncation=True, max_length=self._max_pieces,
+            )  # fmt: skip
         starts = np.cumsum([0, *lengths]).tolist()
-        pieces: list[list[int]] = made["input_ids"]
+        pieces: list[list[int]] = encoding["input_ids"]
         order = sorted((row for row in range(len(sentences)) if lengths[row]), key=lambda row: len(pieces[row]))
         while order:
             size = 1
@@ -93,7 +88,7 @@ class Teacher:
             for place, row in enumerate(rows):
                 ids[place, : len(pieces[row])] = torch.tensor(pieces[row])
                 mask[place, : len(pieces[row])] = 1
-                owners = [-1 if word is None else starts[row] + word for word in made.word_ids(row)]
+                owners = [-1 if word is None else starts[row] + word for word in encoding.word_ids(row)]
                 owner[place, : len(owners)] = torch.tensor(owners)
             hidden = self._run(ids, mask)
             # A sum has the direction of the mean.
@@ -104,8 +99,8 @@ class Teacher:
     def _run(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Return the last hidden states (b, t, E) on the CPU."""
         with torch.inference_mode():
-            answer = self._network(input_ids=ids.to(self._device), attention_mask=mask.to(self._device))
-        hidden: Any = getattr(answer, "last_hidden_state", None)
+            output = self._network(input_ids=ids.to(self._device), attention_mask=mask.to(self._device))
+        hidden: Any = getattr(output, "last_hidden_state", None)
         if not isinstance(hidden, Tensor) or hidden.dim() != 3:
             raise ConfigError(f"The teacher {self.name} returns no vectors per piece; choose an encoder.")
         return hidden.float().cpu()
@@ -150,19 +145,13 @@ class TeacherCache:
 
 
 def build_cache(
-    folder: Path,
-    corpus: PreparedCorpus,
-    teacher: Teacher,
-    *,
-    num_sentences: int,
-    max_words: int,
-    with_words: bool,
-    seed: int,
+    folder: Path, corpus: PreparedCorpus, teacher: Teacher, settings: TeacherSettings, *, seed: int
 ) -> TeacherCache:
     """Open the cache in a folder, after computing what is missing of it."""
+    with_words = settings.words > 0
     description: dict[str, Any] = {
-        "teacher": teacher.name, "corpus": hash_corpus(corpus), "num_sentences": num_sentences,
-        "max_words": max_words, "with_words": with_words, "seed": seed,
+        "teacher": teacher.name, "corpus": hash_corpus(corpus), "num_sentences": settings.num_sentences,
+        "max_words": settings.max_words, "with_words": with_words, "seed": seed,
     }  # fmt: skip
     path = folder / _DESCRIPTION
     if path.exists():
@@ -174,7 +163,7 @@ def build_cache(
             )
     else:
         folder.mkdir(parents=True, exist_ok=True)
-        ids, offsets = _choose(corpus, num_sentences, max_words, seed)
+        ids, offsets = _choose(corpus, settings.num_sentences, settings.max_words, seed)
         np.save(folder / _IDS, ids)
         np.save(folder / _OFFSETS, offsets)
         recorded = {**description, "done": 0}
@@ -187,19 +176,15 @@ def build_cache(
         for start in range(recorded["done"], total, _SENTENCES_AT_ONCE):
             stop = min(start + _SENTENCES_AT_ONCE, total)
             texts = [corpus.words(ids[offsets[row] : offsets[row + 1]]) for row in range(start, stop)]
-            answer = teacher.encode(texts)
-            sentences[start:stop] = answer.sentences.numpy()
+            vectors = teacher.encode(texts)
+            sentences[start:stop] = vectors.sentences.numpy()
             if words is not None:
-                words[offsets[start] : offsets[stop]] = answer.words.numpy()
+                words[offsets[start] : offsets[stop]] = vectors.words.numpy()
                 words.flush()
             sentences.flush()
             replace_file(path, json.dumps({**description, "done": stop}).encode())
-    return TeacherCache(
-        ids,
-        offsets,
-        np.load(folder / _SENTENCES, mmap_mode="r"),
-        np.load(folder / _WORDS, mmap_mode="r") if with_words else None,
-    )
+    words = np.load(folder / _WORDS, mmap_mode="r") if with_words else None
+    return TeacherCache(ids, offsets, np.load(folder / _SENTENCES, mmap_mode="r"), words)
 
 
 def hash_corpus(corpus: PreparedCorpus) -> str:
@@ -211,18 +196,17 @@ def hash_corpus(corpus: PreparedCorpus) -> str:
 def _choose(
     corpus: PreparedCorpus, num_sentences: int, max_words: int, seed: int
 ) -> tuple[npt.NDArray[np.uint32], Ids]:
-    """Draw groups of neighbouring sentences; return their ids and where each sentence starts in them."""
+    """Draw groups of neighbouring sentences; return their ids and the offset of each sentence."""
     shards = [corpus.shard(number) for number in range(corpus.num_shards)]
     starts = [np.append(np.flatnonzero(shard == BOS_ID), len(shard)) for shard in shards]
-    groups = [(number, first) for number, marks in enumerate(starts) for first in range(0, len(marks) - 1, GROUP)]
+    groups = [(number, first) for number, bounds in enumerate(starts) for first in range(0, len(bounds) - 1, GROUP)]
     order = np.random.default_rng(seed).permutation(len(groups))
     if num_sentences:
         order = order[: -(-num_sentences // GROUP)]
     chosen: list[npt.NDArray[np.uint32]] = []
     for place in order.tolist():
         number, first = groups[place]
-        marks = starts[number][first : first + GROUP + 1].tolist()
-        for start, end in itertools.pairwise(marks):
+        for start, end in itertools.pairwise(starts[number][first : first + GROUP + 1].tolist()):
             if end - start > 1:
                 chosen.append(shards[number][start + 1 : min(end, start + 1 + max_words)])
     if not chosen:
@@ -238,10 +222,10 @@ def _open_array(path: Path, shape: tuple[int, int]) -> np.memmap[Any, np.dtype[n
 
 
 def join_static_vectors(static: StaticVectors, teacher: Teacher) -> StaticVectors:
-    """Return static vectors of the same dimension that hold what a teacher knows of each word alone as well.
+    """Return static vectors of the same dimension that also use a teacher's vector of each word alone.
 
-    Both kinds are centred and of length 1; their principal components are kept. A word without pieces keeps what
-    the corpus says of it.
+    Both vectors are centred and of length 1; the result is the principal components of their concatenation. The
+    teacher's part is 0 for a word without pieces.
     """
     vectors = teacher.encode([[form] for form in static.forms]).words.numpy()
     is_known = (vectors != 0).sum(axis=1) > 0
@@ -261,16 +245,20 @@ def _load_encoder(name: str) -> tuple[nn.Module, Any, int]:
     """Return the network, its fast tokenizer and how many pieces it reads at once."""
     transformers = require("transformers", "distill", "A teacher")
     folder = _find_folder(name)
+    logging = transformers.utils.logging
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
     try:
-        with _quiet(transformers):
-            # RoBERTa's tokenizers accept single words only with add_prefix_space.
-            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, use_fast=True, add_prefix_space=True)
-            network, report = transformers.AutoModel.from_pretrained(folder, output_loading_info=True)
+        # RoBERTa's tokenizers accept single words only with add_prefix_space.
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, use_fast=True, add_prefix_space=True)
+        network, report = transformers.AutoModel.from_pretrained(folder, output_loading_info=True)
     except Exception as error:  # the library raises errors of every kind; each means that there is no teacher
         raise ConfigError(
             f"The teacher {name} could not be opened ({first_line(error).rstrip('.:')}); give an encoder that "
             "transformers' AutoModel and AutoTokenizer open."
         ) from error
+    finally:
+        logging.set_verbosity(verbosity)
     missing = [key for key in report["missing_keys"] if "pooler" not in key]
     if missing:
         raise ConfigError(
@@ -297,23 +285,4 @@ def _find_folder(name: str) -> Path:
         folder = fetch_from_hub(name, files=FILES)
         if not list(folder.glob("*.safetensors")):
             folder = fetch_from_hub(name, files=(*FILES, OLD_WEIGHTS))
-    if not (folder / "config.json").is_file():
-        raise ConfigError(
-            f"The teacher {name} has no config.json; give the folder or the name of a Hugging Face encoder."
-        )
     return folder
-
-
-@contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
-    """Keep the library's progress bars and advice off the screen."""
-    logging = transformers.utils.logging
-    verbosity, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if had_bars:
-            logging.enable_progress_bar()
