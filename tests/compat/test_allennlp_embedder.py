@@ -95,7 +95,7 @@ def test_sentences_come_one_by_one_in_batches(embedder: ElmoEmbedder, tiny_files
 @pytest.mark.parametrize(
     ("batch", "message"),
     [
-        (["I", "went"], "Sentence 0 is the string 'I', not a list of words"),
+        (["I", "went"], "Sentence 0 is 'I' of type str; put the words"),
         ([["I", None]], "Sentence 0 has None at word 1; every word must be a string."),
         ([[1.5]], "Sentence 0 has 1.5 of type float at word 0; every word must be a string."),
         ([], "An empty list was given"),

@@ -29,7 +29,7 @@ def test_an_empty_sentence_is_all_padding():
 @pytest.mark.parametrize(
     ("batch", "message"),
     [
-        (["I", "went"], "Sentence 0 is the string 'I', not a list of words, so each letter would become a word"),
+        (["I", "went"], "Sentence 0 is 'I' of type str; put the words"),
         ([["I", None]], "Sentence 0 has None at word 1; every word must be a string."),
         ([["I"], [3]], "Sentence 1 has 3 of type int at word 0; every word must be a string."),
         ([], "An empty list was given; give at least one sentence"),

@@ -92,7 +92,7 @@ def test_an_unknown_layer_is_refused(folder: Path, output_layer):
 @pytest.mark.parametrize(
     ("sents", "message"),
     [
-        (["I", "went"], "Sentence 0 is the string 'I', not a list of words, so each letter would become a word"),
+        (["I", "went"], "Sentence 0 is 'I' of type str; put the words"),
         ([["I", None]], "Sentence 0 has None at word 1; every word must be a string."),
         ([["I"], [2]], "Sentence 1 has 2 of type int at word 0; every word must be a string."),
         ([], "An empty list was given"),

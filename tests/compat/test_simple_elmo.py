@@ -122,7 +122,7 @@ def test_zip_archives_and_the_preferred_file_name(tiny_folder: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (["I", "went"], "Sentence 0 is the string 'I', not a list of words"),
+        (["I", "went"], "Sentence 0 is 'I' of type str; put the words"),
         ([["I", None]], "Sentence 0 has None at word 1; every word must be a string."),
         ([[7]], "Sentence 0 has 7 of type int at word 0; every word must be a string."),
         ([], "An empty list was given"),

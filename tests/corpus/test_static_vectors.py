@@ -153,7 +153,7 @@ def test_what_cannot_be_done_is_reported(topics_corpus, tmp_path):
     with pytest.raises(InputError, match="num_words is 0; it must be a whole number, 1 or more"):
         make_static_vectors(topics_corpus, num_words=0)
     (tmp_path / "empty.txt").write_text("")
-    with pytest.raises(InputError, match="is not a text file of word vectors"):
+    with pytest.raises(InputError, match="has no vector of 1 numbers"):
         read_static_vectors(tmp_path / "empty.txt", topics_corpus)
     with pytest.raises(InputError, match="holds no complete prepared corpus"):
         make_static_vectors(tmp_path)

@@ -69,16 +69,6 @@ def test_anything_but_one_mark_is_refused(sentence, number):
     )
 
 
-@pytest.mark.parametrize("sentence", ["sit on [the [bank]]", "[[bank]]", "[the [bank] there] now"])
-def test_brackets_in_brackets_are_refused(sentence):
-    with pytest.raises(InputError) as raised:
-        read_marked(sentence, tokenize)
-    assert str(raised.value) == (
-        f"The sentence {sentence!r} has brackets in brackets; put one pair around the word, as in "
-        "'I went to the [bank]'."
-    )
-
-
 def test_brackets_around_nothing_are_refused():
     with pytest.raises(InputError) as raised:
         read_marked("to [ ] go", tokenize)

@@ -109,8 +109,7 @@ def test_numpy_arrays_are_the_lists_they_hold(kind):
 
 def test_a_flat_list_of_words_is_not_read_as_letters():
     with refused(
-        "Sentence 0 is the string 'went', not a list of words, so each letter would become a word; put the words "
-        "of each sentence in its own list: [['I', 'went']]."
+        "Sentence 0 is 'went' of type str; put the words of each sentence in a list, such as [['I', 'went']]."
     ):
         read_word_lists(["went", "home"])
 
@@ -120,11 +119,14 @@ def test_a_flat_list_of_words_is_not_read_as_letters():
     [
         (
             "a",
-            "The sentences are 'a' of type str; a list of lists of words was expected, such as [['I', 'went']].",
+            "The sentences are 'a' of type str; give lists of words, such as [['I', 'went']].",
         ),
-        (None, "The sentences are None; a list of lists of words was expected, such as [['I', 'went']]."),
+        (None, "The sentences are None; give lists of words, such as [['I', 'went']]."),
         ([], "An empty list was given; give at least one sentence, such as [['I', 'went']]."),
-        ([["a"], 4], "Sentence 1 is 4 of type int; a list of words was expected."),
+        (
+            [["a"], 4],
+            "Sentence 1 is 4 of type int; put the words of each sentence in a list, such as [['I', 'went']].",
+        ),
         ([["a"], ["b", 4]], "Sentence 1 has 4 of type int at word 1; every word must be a string."),
     ],
 )

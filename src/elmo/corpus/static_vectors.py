@@ -18,7 +18,7 @@ from elmo.config import ContextConfig
 from elmo.corpus.prepared import BOS_ID, PreparedCorpus
 from elmo.errors import InputError
 from elmo.extras import require
-from elmo.text.vocabulary import measure_word_vectors, read_word_vectors
+from elmo.text.vocabulary import read_word_vectors
 
 NUM_WORDS, DIM, COUNTING_WINDOW = 40_000, 256, 8
 _CHUNK_TOKENS = 1 << 21
@@ -110,7 +110,7 @@ def read_static_vectors(
     opened = corpus if isinstance(corpus, PreparedCorpus) else PreparedCorpus.open(corpus)
     words = count_words(opened, num_words=num_words, lowercase=lowercase)
     path = Path(path)
-    by_word = read_word_vectors(path, {*words.words, *words.forms}, measure_word_vectors(path))
+    by_word = read_word_vectors(path, {*words.words, *words.forms})
     vectors = {}
     for row, (key, form) in enumerate(zip(words.words, words.forms, strict=True)):
         if key in by_word or form in by_word:

@@ -7,13 +7,13 @@ C characters, L layers, D dimensions per direction. Masks are True at real posit
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from elmo.text.characters import Alphabet
-from elmo.text.units import Tokenization, TokenizedSentence, default_tokenization
+from elmo.text.units import Tokenization
 from elmo.text.vocabulary import Vocabulary
 
 Words = Sequence[str]
@@ -31,14 +31,6 @@ class TokenIds(NamedTuple):
 
     characters: Ids | None
     words: Ids | None
-
-
-class IdSource(Protocol):
-    """Makes the ids of tokens."""
-
-    def look_up(self, keys: Sequence[Key]) -> TokenIds:
-        """Return the ids of the tokens that these keys name."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -66,7 +58,7 @@ class CharBatch:
     """Some sentences, ready for a network. Positions are tokens, which mostly are words."""
 
     keys: Sequence[Key]  # of the U distinct tokens; the first two are the boundaries
-    source: IdSource  # makes ids of keys
+    source: "Indexer | GivenIds"  # makes ids of keys
     word_index: Ids  # (B, T): the distinct token at each position; undefined where padded
     lengths: Ids  # (B,), boundaries included
     order: tuple[int, ...]  # row b is sentence order[b] of the call
@@ -111,13 +103,11 @@ class Indexer:
         tokenization: Tokenization | None = None,
     ) -> None:
         """`literal_boundaries`: two words that mean the boundaries wherever they occur in the text."""
-        self.tokenization = tokenization or default_tokenization()
+        self.tokenization = tokenization or Tokenization()
         self.alphabet = alphabet
         self.vocabulary = vocabulary
         self.max_word_length = max_word_length
-        self._fixed_rows = (
-            {literal_boundaries[0]: BEGIN_ROW, literal_boundaries[1]: END_ROW} if literal_boundaries else {}
-        )
+        self._fixed_rows = dict(zip(literal_boundaries or (), (BEGIN_ROW, END_ROW), strict=False))
 
     def batch(self, sentences: Sequence[Words], order: Sequence[int] | None = None) -> CharBatch:
         """Build one batch of all the sentences, in the order given; `order` is kept for unpacking."""
@@ -135,19 +125,13 @@ class Indexer:
                 indices.append(row)
             indices.append(END_ROW)
         lengths = np.array([len(sentence.tokens) + 2 for sentence in split], dtype=np.int64)
-        if len(sentences) == 1:
-            word_index = np.array([indices], dtype=np.int64)
-        else:
-            word_index = np.zeros((len(sentences), lengths.max()), dtype=np.int64)
-            word_index[make_mask(lengths)] = indices
-        return CharBatch(
-            keys=keys,
-            source=self,
-            word_index=word_index,
-            lengths=lengths,
-            order=tuple(range(len(sentences)) if order is None else order),
-            groups=_group(split),
-        )
+        word_index = np.zeros((len(sentences), lengths.max()), dtype=np.int64)
+        word_index[make_mask(lengths)] = indices
+        groups = None
+        if any(sentence.num_tokens is not None for sentence in split):
+            counts = [[1, *(sentence.num_tokens or [1] * len(sentence.tokens)), 1] for sentence in split]
+            groups = WordGroups(np.concatenate(counts), np.array([len(row) for row in counts]))
+        return CharBatch(keys, self, word_index, lengths, tuple(order or range(len(sentences))), groups)
 
     def look_up(self, keys: Sequence[Key]) -> TokenIds:
         """Return the ids of tokens: spellings, and BEGIN_ROW and END_ROW for the boundaries."""
@@ -163,9 +147,7 @@ class Indexer:
 
 def _place(keys: Sequence[Key], boundaries: Ids, encoded: Ids) -> Ids:
     """Return the ids of keys in their order: those of the boundaries, and `encoded` for all others."""
-    if len(encoded) == len(keys):
-        return encoded
-    is_boundary = np.array([not isinstance(key, str) for key in keys])
+    is_boundary = np.array([not isinstance(key, str) for key in keys], dtype=bool)
     ids = np.empty((len(keys), *encoded.shape[1:]), dtype=np.int64)
     ids[is_boundary] = boundaries[[key for key in keys if isinstance(key, int)]]
     ids[~is_boundary] = encoded
@@ -193,14 +175,6 @@ class GivenIds:
         if self._num_characters is not None:
             characters = ids[:, : self._num_characters].copy()
         return TokenIds(characters, ids[:, -1].copy() if self._has_words else None)
-
-
-def _group(sentences: Sequence[TokenizedSentence]) -> WordGroups | None:
-    if all(sentence.num_tokens is None for sentence in sentences):
-        return None
-    counts = [sentence.num_tokens or [1] * len(sentence.tokens) for sentence in sentences]
-    num_tokens = [number for row in counts for number in (1, *row, 1)]
-    return WordGroups(np.array(num_tokens, dtype=np.int64), np.array([len(row) + 2 for row in counts], dtype=np.int64))
 
 
 def pack(

@@ -51,20 +51,16 @@ def read_word_lists(sentences: Iterable[Sequence[str]]) -> list[list[str]]:
     """
     sentences = as_plain(sentences)
     if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
-        raise InputError(
-            f"The sentences are {_describe(sentences)}; a list of lists of words was expected, such as [['I', 'went']]."
-        )
+        raise InputError(f"The sentences are {_describe(sentences)}; give lists of words, such as [['I', 'went']].")
     sentences = [as_plain(sentence) for sentence in sentences]
     if not sentences:
         raise InputError("An empty list was given; give at least one sentence, such as [['I', 'went']].")
     for position, sentence in enumerate(sentences):
-        if isinstance(sentence, str):
-            raise InputError(
-                f"Sentence {position} is the string {sentence!r}, not a list of words, so each letter would "
-                "become a word; put the words of each sentence in its own list: [['I', 'went']]."
-            )
         if not isinstance(sentence, list | tuple):
-            raise InputError(f"Sentence {position} is {_describe(sentence)}; a list of words was expected.")
+            raise InputError(
+                f"Sentence {position} is {_describe(sentence)}; put the words of each sentence in a list, such "
+                "as [['I', 'went']]."
+            )
         check_words(sentence, f"Sentence {position}")
     return [list(sentence) for sentence in sentences]
 
@@ -94,11 +90,8 @@ _CORNER_MARK = re.compile(r"「([^「」]+)」")
 
 def find_marks(sentence: str) -> list[re.Match[str]]:
     """Return the bracketed parts of a sentence; the brackets are [], 【】, ［］ or a single pair of 「」."""
-    marks = list(_MARKS.finditer(sentence))
-    if not marks:
-        corners = list(_CORNER_MARK.finditer(sentence))
-        marks = corners if len(corners) == 1 else []
-    return marks
+    corners = list(_CORNER_MARK.finditer(sentence))
+    return list(_MARKS.finditer(sentence)) or (corners if len(corners) == 1 else [])
 
 
 def read_marked(sentence: str, tokenizer: Tokenizer) -> tuple[list[str], tuple[int, int]]:
@@ -109,16 +102,8 @@ def read_marked(sentence: str, tokenizer: Tokenizer) -> tuple[list[str], tuple[i
             f"The sentence {sentence!r:.80} has {len(marks)} marked words; put exactly one in brackets, as in "
             "'I went to the [bank]', or choose the word by its index."
         )
-    (mark,) = marks
-    if "[" in sentence[: mark.start()] and "]" in sentence[mark.end() :]:
-        raise InputError(
-            f"The sentence {sentence!r:.80} has brackets in brackets; put one pair around the word, as in "
-            "'I went to the [bank]'."
-        )
-    inner = mark[0][1:-1]
-    text = sentence[: mark.start()] + inner + sentence[mark.end() :]
-    start, end = mark.start(), mark.start() + len(inner)
-    words = tokenizer(text)
+    start, end = marks[0].start(), marks[0].end() - 2  # in the text without the brackets
+    words = tokenizer(sentence[:start] + sentence[start + 1 : end + 1] + sentence[end + 2 :])
     inside = [number for number, word in enumerate(words) if word.end > start and word.start < end]
     if not inside:
         raise InputError(f"The brackets in {sentence!r:.80} hold no word; put them around one.")
@@ -129,12 +114,11 @@ def read_pointed(
     sentence: Sentence, index: WordIndex | None, tokenizer: Tokenizer, *, name: str
 ) -> tuple[list[str], tuple[int, int]]:
     """Return the words and the range of the marked or indexed one; errors call the index `name`."""
-    if index is None:
-        if isinstance(sentence, str):
-            return read_marked(sentence, tokenizer)
-        read_sentence(sentence, tokenizer)  # reports anything but a list of words first
-        raise InputError(f"{name} is missing; a list of words needs the index of one.")
+    if index is None and isinstance(sentence, str):
+        return read_marked(sentence, tokenizer)
     words = read_sentence(sentence, tokenizer)
+    if index is None:
+        raise InputError(f"{name} is missing; a list of words needs the index of one.")
     if isinstance(index, tuple):
         start, end = index
         if not 0 <= start < end <= len(words):

@@ -170,21 +170,15 @@ def _join_paragraphs(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _split_paragraph(paragraph: str, language: str) -> Iterator[str]:
+    from sentencex import segment
+
     # Rust strings hold no lone surrogates, and sentencex 1.0 panics at some whitespace outside ASCII.
     # Stand-ins of one character each leave the lengths, which are all that is taken from the result.
     safe = re.sub(r"[^\S\n]", " ", re.sub("[\ud800-\udfff]", "\ufffd", paragraph))
     start = 0
-    for length in _lengths(safe, language):
-        yield paragraph[start : start + length]
-        start += length
-
-
-def _lengths(text: str, language: str) -> Iterator[int]:
-    from sentencex import segment
-
-    for sentence in segment(language, text):
+    for sentence in segment(language, safe):
         # A quotation is one sentence to sentencex, so a quote never closed would swallow all the rest.
-        if len(sentence) > _LONGEST_QUOTATION:
-            yield from map(len, segment(language, _QUOTES_AND_BRACKETS.sub(" ", sentence)))
-        else:
-            yield len(sentence)
+        is_long = len(sentence) > _LONGEST_QUOTATION
+        for part in segment(language, _QUOTES_AND_BRACKETS.sub(" ", sentence)) if is_long else [sentence]:
+            yield paragraph[start : start + len(part)]
+            start += len(part)

@@ -6,6 +6,7 @@ warning.
 """
 
 import functools
+import itertools
 import unicodedata
 import warnings
 from collections import Counter
@@ -29,11 +30,8 @@ class TokenizedSentence:
 
     def ranges(self) -> list[tuple[int, int]]:
         """Return the half-open range of tokens of each word."""
-        found, start = [], 0
-        for number in self.num_tokens or [1] * len(self.tokens):
-            found.append((start, start + number))
-            start += number
-        return found
+        ends = [*itertools.accumulate(self.num_tokens or [1] * len(self.tokens), initial=0)]
+        return [*itertools.pairwise(ends)]
 
 
 class Tokenization:
@@ -72,14 +70,12 @@ class Tokenization:
 
     def join(self, tokens: Sequence[str]) -> str:
         """Return tokens in a row as they are written: without a space beside a letter of the scripts."""
+        scripts = () if self.config.split_on_spaces else self.config.scripts
         written = ""
         for token in tokens:
-            is_apart = written and not (self._is_alone(written[-1]) or self._is_alone(token[:1]))
+            is_apart = written and script_of(written[-1]) not in scripts and script_of(token[:1]) not in scripts
             written += f" {token}" if is_apart else token
         return written
-
-    def _is_alone(self, character: str) -> bool:
-        return not self.config.split_on_spaces and script_of(character) in self.config.scripts
 
     def _split(self, word: str) -> tuple[str, ...]:
         tokens = self._cache.get(word)
@@ -97,12 +93,6 @@ class Tokenization:
         if alias is not None or not self.reads_characters:
             return token if alias is None else alias
         return token if token.isascii() else token.translate(_FULL_WIDTH)
-
-
-@functools.cache
-def default_tokenization() -> Tokenization:
-    """Return the tokenization of word-level models."""
-    return Tokenization()
 
 
 LEAST_SHARE = 0.01  # of the letters of a vocabulary, for a script to count as learned
@@ -178,25 +168,19 @@ class ScriptWatch:
         """Warn if these sentences of words are in an unfamiliar script."""
         if self._has_warned or self._vocabulary is None:
             return
-        foreign: list[str] = []
-        num_words = 0
-        for sentence in sentences:
-            if num_words >= MAX_WORDS:
-                break
-            num_words += len(sentence)
-            foreign += [word for word in sentence if not word.isascii()]
-        if 2 * len(foreign) < num_words or not foreign or not self.learned:
+        words = [*itertools.islice(itertools.chain.from_iterable(sentences), MAX_WORDS)]
+        if 2 * sum(map(str.isascii, words)) > len(words) or not self.learned:
             return  # most words are in ASCII, whose letters are Latin
-        counts = count_scripts(word for sentence in sentences for word in sentence[:MAX_WORDS])
+        counts = count_scripts(words)
         unseen = Counter({script: count for script, count in counts.items() if script not in self.learned})
         if 2 * unseen.total() > counts.total():
             self._has_warned = True
             script = unseen.most_common(1)[0][0]
             name = self._models_by_script().get(script)
+            advice = "a model for this language" if name is None else f"the model {name}"
             warnings.warn(
                 f"Most letters of this text are {script}, but the model was trained on "
-                f"{' and '.join(sorted(self.learned))} text, so its answers mean little here; use "
-                f"{'a model for this language' if name is None else f'the model {name}'}.",
+                f"{' and '.join(sorted(self.learned))} text, so its answers mean little here; use {advice}.",
                 UnfamiliarScriptWarning,
                 stacklevel=4,
             )

@@ -134,44 +134,35 @@ def open_word_vectors(path: Path) -> Iterator[BinaryIO]:
         raise InputError(f"{path} could not be read: {error.strerror}.") from error
 
 
-def measure_word_vectors(path: Path) -> int:
-    """Return the dimension of the vectors in a file, read from its first two lines."""
-    with open_word_vectors(path) as file:
-        lines = [file.readline().rstrip().split(b" ") for _ in range(2)]
-    if len(lines[0]) == 2 and all(piece.isdigit() for piece in lines[0]):
-        return int(lines[0][1])
-    # A word may contain spaces, but hardly both of the first two.
-    dim = min(len(pieces) - 1 for pieces in lines if pieces != [b""]) if lines[0] != [b""] else 0
-    if dim < 1:
-        raise InputError(f"{path} is not a text file of word vectors; a word and its numbers per line were expected.")
-    return dim
+def read_word_vectors(path: Path, words: Collection[str], dim: int | None = None) -> dict[str, npt.NDArray[np.float32]]:
+    """Return the vectors of those `words` that the file contains; all vectors have `dim` numbers.
 
-
-def read_word_vectors(path: Path, words: Collection[str], dim: int) -> dict[str, npt.NDArray[np.float32]]:
-    """Return the vectors of those `words` that the file contains; all vectors must have `dim` numbers.
-
-    word2vec's first line, with two counts, is skipped. Words may contain spaces, as some of GloVe's do.
+    Without `dim` the first line decides. word2vec's first line, with two counts, is skipped. Words may contain
+    spaces, as some of GloVe's do.
     """
     wanted = frozenset(words)
-    found: dict[str, npt.NDArray[np.float32]] = {}
+    vectors: dict[str, npt.NDArray[np.float32]] = {}
     with open_word_vectors(path) as file:
         for number, line in enumerate(file, start=1):
             pieces = line.rstrip().split(b" ")
-            if number == 1 and len(pieces) == 2 and all(piece.isdigit() for piece in pieces):
+            is_header = number == 1 and len(pieces) == 2 and all(piece.isdigit() for piece in pieces)
+            if dim is None:
+                dim = max(1, int(pieces[1]) if is_header else len(pieces) - 1)
+            if is_header:
                 continue
             if len(pieces) <= dim:
                 raise InputError(
-                    f"{path}, line {number} has {len(pieces) - 1} numbers, but the word embedding has {dim}; "
-                    "give vectors of that length, or change the embedding's."
+                    f"{path}, line {number} has {len(pieces) - 1} numbers, but {dim} were expected; give vectors of "
+                    "that length, or change the word embedding's."
                 )
             word = b" ".join(pieces[:-dim]).decode("utf-8", "replace")
             if word in wanted:
-                found[word] = _read_numbers(pieces[-dim:], path, number)
-    if not found:
+                vectors[word] = _read_numbers(pieces[-dim:], path, number)
+    if not vectors:
         raise InputError(
-            f"{path} has no vector of {dim} numbers for any word of the vocabulary; is it a file of such vectors?"
+            f"{path} has no vector of {dim or 1} numbers for any word of the vocabulary; is it a file of word vectors?"
         )
-    return found
+    return vectors
 
 
 def _read_numbers(pieces: list[bytes], path: Path, number: int) -> npt.NDArray[np.float32]:
