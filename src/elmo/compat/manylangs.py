@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from elmo.checkpoint.open import open_checkpoint
-from elmo.compat.engine import Array, OldEmbedder, check_batch_size
+from elmo.compat.engine import Array, OldEmbedder, check_batch_size, open_model
 from elmo.errors import InputError
 from elmo.inference.layers import Layers
 from elmo.text.sentence_input import read_word_lists
@@ -33,7 +33,8 @@ class Embedder(OldEmbedder):
         self.model_dir = model_dir
         self.batch_size = batch_size
         super().__init__(stateful=stateful)
-        self._open(open_checkpoint(model_dir), "cuda" if torch.cuda.is_available() else "cpu")
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        self._opened = open_model(open_checkpoint(model_dir), stateful=stateful, device=device)
 
     def sents2elmo(self, sents: Iterable[Sequence[str]], output_layer: int = AVERAGE) -> list[Array]:
         """Return one array per sentence, in the order given.

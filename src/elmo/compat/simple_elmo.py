@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from elmo.checkpoint.open import open_checkpoint
-from elmo.compat.engine import Array, OldEmbedder, check_batch_size
+from elmo.compat.engine import Array, OldEmbedder, check_batch_size, open_model
 from elmo.errors import InputError
 from elmo.text.sentence_input import read_word_lists
 
@@ -45,7 +45,8 @@ class ElmoModel(OldEmbedder):
             )
         path = Path(directory) / PREFERRED_WEIGHTS
         source = path if path.is_file() and not full else directory
-        self._open(open_checkpoint(source, format="tensorflow" if full else None))
+        checkpoint = open_checkpoint(source, format="tensorflow" if full else None)
+        self._opened = open_model(checkpoint, stateful=self._stateful)
         characters = self._model.config.characters
         self.batch_size = max_batch_size
         self.max_chars = characters.max_characters if characters else None

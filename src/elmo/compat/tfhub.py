@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.source import official_alias_of
-from elmo.compat.engine import BatchReader, is_address, open_model
+from elmo.compat.engine import is_address, open_model
+from elmo.device import ModuleRuntime
 from elmo.errors import CheckpointError, InputError
 from elmo.nn.build import load_bilm
 from elmo.nn.scalar_mix import ScalarMix
@@ -36,8 +37,6 @@ class Module(nn.Module):
         @overload
         def __call__(self, inputs: Inputs, signature: str = ..., *, as_dict: Literal[True]) -> dict[str, Tensor]: ...
         @overload
-        def __call__(self, inputs: Inputs, signature: str, as_dict: Literal[True]) -> dict[str, Tensor]: ...
-        @overload
         def __call__(self, inputs: Inputs, signature: str = ..., as_dict: bool = ...) -> Tensor | dict[str, Tensor]: ...
         def __call__(self, *arguments: Any, **named: Any) -> Any:
             """Run forward."""
@@ -53,14 +52,13 @@ class Module(nn.Module):
             )
         model = open_model(open_checkpoint(alias or url_or_path), stateful=False)
         self._indexer = model.indexer
-        # In a tuple, so that its weights are not parameters of this module.
-        self._frozen = (load_bilm(model.checkpoint()),)
-        self._reader = BatchReader(self._frozen[0], model.config, stateful=stateful, gradients=False)
+        # Not a module, so the weights of the biLM are not parameters of this one.
+        self._runtime = ModuleRuntime(load_bilm(model.checkpoint()), model.config, carry=stateful)
         self.mix = ScalarMix(model.num_layers, learned=trainable)
 
     def reset_state(self) -> None:
         """Set the LSTM state to zero."""
-        self._reader.reset_state()
+        self._runtime.reset_state()
 
     def forward(self, inputs: Inputs, signature: str = "default", as_dict: bool = False) -> Tensor | dict[str, Tensor]:
         """Embed sentences: strings that are split on spaces, or {"tokens": ..., "sequence_len": ...}.
@@ -72,9 +70,8 @@ class Module(nn.Module):
         if signature not in SIGNATURES:
             raise InputError(f"signature is {signature!r}; choose 'default' or 'tokens'.")
         sentences, width = _read_strings(inputs) if signature == "default" else _read_tokens(inputs)
-        # The biLM follows this module to its device.
-        self._frozen[0].to(self.mix.weights.device)
-        states = self._reader.read(self._indexer.batch(sentences)).without_boundaries()
+        self._runtime.bilm.to(self.mix.weights.device)
+        states = self._runtime.run(self._indexer.batch(sentences)).without_boundaries()
         missing = width - states.mask.shape[1]
         layers = nn.functional.pad(states.layers, (0, 0, 0, missing))
         mask = nn.functional.pad(states.mask, (0, missing))

@@ -90,7 +90,7 @@ def unpad_sentences(
     num_sentences, num_steps = mask.shape
     lengths = mask.sum(axis=1)
     if not np.array_equal(mask, np.arange(num_steps) < lengths[:, None]):
-        raise InputError("attention_mask has a 0 before a 1; pad sentences on the right, as the tokenizer does.")
+        raise InputError("A sentence has padding before a word; pad sentences on the right, as the tokenizer does.")
     columns = [ids.cpu().numpy()[mask] for ids in (input_ids, word_input_ids) if ids is not None]
     ends = [ids.cpu().numpy() for ids in (boundaries.characters, boundaries.words) if ids is not None]
     rows, own = (

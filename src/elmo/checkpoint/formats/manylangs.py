@@ -166,7 +166,6 @@ def _make_config(
 
 def rows(
     config: ModelConfig,
-    *,
     convolutions: str = "convolutions.",
     highways: str = "highways.",
     projection: str = "projection.",
