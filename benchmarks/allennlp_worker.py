@@ -1,6 +1,6 @@
-"""AllenNLP's Elmo module, in a process of its own, for inference.py.
+"""Run AllenNLP's Elmo module in a separate process for inference.py.
 
-It uses torch, numpy and h5py alone; the other packages that it imports are replaced by empty stand-ins.
+It only needs torch, NumPy and h5py; the other packages that AllenNLP imports are replaced by stubs.
 """
 
 import importlib.abc
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-import h5py  # noqa: F401  # before the stand-ins
+import h5py  # noqa: F401  # before the stubs
 import numpy as np
 import torch
 from answering import Sentences, cut, serve
@@ -23,7 +23,7 @@ UNUSED = (
 
 
 class _StandIn(type):
-    """A class of which any attribute is another such class, so that it can be a base or a decorator."""
+    """A class whose attributes are classes of the same kind, usable as bases and decorators."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -31,12 +31,12 @@ class _StandIn(type):
         return _StandIn(name, (), {})
 
     def __call__(cls, *arguments: Any, **named: Any) -> Any:
-        # What a decorator stands above, or the path of a file to be fetched, is given back as it is.
+        # Decorated objects and paths of files are returned unchanged.
         return arguments[0] if len(arguments) == 1 else _StandIn("instance", (), {})
 
 
 class _EmptyModule(ModuleType):
-    __path__: list[str] = []  # noqa: RUF012  # makes it a package, whose parts are stand-ins too
+    __path__: list[str] = []  # noqa: RUF012  # makes it a package whose submodules are stubs too
     __version__ = "0"
 
     def __getattr__(self, name: str) -> Any:

@@ -1,9 +1,9 @@
-"""Run every command that a page shows together with its output, and write into the page what it prints now.
+"""Run every command that a documentation page shows with its output, and update the outputs on the page.
 
 python benchmarks/analysis.py --model MODEL --data DATA --work FOLDER docs/analysis.md README.md README.zh-CN.md
 
-DATA holds corpus/ and tasks/. FOLDER keeps the index, so that a run can be ended and started again; another model
-needs another folder. In the pages, blocks of ```console with the word MODEL are run, each command once.
+DATA contains corpus/ and tasks/. FOLDER keeps the index, so an interrupted run can be repeated; use one folder per
+model. Blocks of ```console that contain the word MODEL are run, each command once.
 """
 
 import argparse
@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--only", metavar="TEXT", default="", help="run the commands that contain this")
+    parser.add_argument("--only", metavar="TEXT", default="", help="only run commands that contain this text")
     parser.add_argument("pages", nargs="+", type=Path)
     given = parser.parse_args()
     model = str(Path(given.model).resolve()) if Path(given.model).exists() else given.model
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def make_work_folder(folder: Path, data: Path) -> None:
-    """Make the files that the commands of the pages need."""
+    """Create the input files of the commands."""
     folder.mkdir(parents=True, exist_ok=True)
     pictures = ROOT / "docs" / "pictures"
     pictures.mkdir(exist_ok=True)
@@ -53,7 +53,7 @@ def make_work_folder(folder: Path, data: Path) -> None:
 
 
 def find_commands(page: str) -> list[str]:
-    """Return the commands of a page that belong to a model, in order."""
+    """Return the commands of a page that use a model, in order."""
     return [
         found["command"]
         for block in BLOCK.finditer(page)
@@ -63,7 +63,7 @@ def find_commands(page: str) -> list[str]:
 
 
 def refresh(page: str, printed: Mapping[str, str]) -> str:
-    """Return a page with what its commands print now, as far as that is known."""
+    """Return the page with the current outputs of its commands, where known."""
 
     def refresh_command(found: re.Match[str]) -> str:
         shown = printed.get(found["command"], found["shown"])
@@ -73,12 +73,12 @@ def refresh(page: str, printed: Mapping[str, str]) -> str:
 
 
 def split(command: str) -> list[str]:
-    """Return the words of a command, which may go on behind a backslash."""
+    """Return the arguments of a command, which may continue after a backslash."""
     return shlex.split(command.replace("\\\n", " "))
 
 
 def run(command: str, model: str, folder: Path) -> str:
-    """Run a command of a page and give what it prints; the line of JSON that programs read is left out."""
+    """Run a command of a page and return its output without the JSON line."""
     words = [model if word == PLACEHOLDER else word for word in split(command)]
     program = {"elmo": [sys.executable, "-m", "elmo"], "python": [sys.executable]}[words[0]]
     started = time.perf_counter()

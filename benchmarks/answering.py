@@ -1,4 +1,4 @@
-"""What workers of inference.py and pretrain.py share: an order, questions and answers, a line of JSON each."""
+"""The worker side of inference.py and pretrain.py: options, requests and responses, one JSON object per line."""
 
 import json
 import os
@@ -11,11 +11,11 @@ Sentences = list[list[str]]
 
 
 def serve(open_program: Callable[[dict[str, Any]], dict[str, Callable[..., Any]]]) -> None:
-    """Open a program as the order says and do what is asked of it until the questions end.
+    """Open a program with the given options and answer requests until standard input ends.
 
-    `open_program` returns functions by name; each question names one and its arguments. What it returns is the
-    answer, with the seconds it took. `describe` is called once, at the start, and `prepare` before each question.
-    Everything that libraries print goes to standard error.
+    `open_program` returns functions by name; each request names a function and its arguments. The response is its
+    return value and the seconds it took. `describe` is called once, at the start, and `prepare` before each request.
+    Output of libraries goes to standard error.
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -1,4 +1,4 @@
-"""A worker: one program in a process of its own, asked in lines of JSON (see answering.py for its side)."""
+"""The client side of a worker: one program in a separate process, controlled by lines of JSON (see answering.py)."""
 
 import json
 import os
@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 
 
 class Worker:
-    """A script of this folder, started with an order and closed at the end; its messages go to a log."""
+    """A script of this folder, started with options and closed at the end; its messages go to a log."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class Worker:
         python: Path | str = sys.executable,
         source: Path | None = None,
     ) -> None:
-        """Start the script and wait until it is ready; `source` is the folder it imports elmo from."""
+        """Start the script and wait until it is ready; `source` is the folder from which it imports elmo."""
         environment = os.environ if source is None else {**os.environ, "PYTHONPATH": str(source)}
         self._log = log
         with log.open("w") as errors:
@@ -46,7 +46,7 @@ class Worker:
         return self._receive()
 
     def _receive(self) -> dict[str, Any]:
-        """Wait for the next answer; if the program has ended, end the benchmark with its last messages."""
+        """Wait for the next response; if the program has ended, exit with its last messages."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -55,7 +55,7 @@ class Worker:
         return answer
 
     def close(self) -> None:
-        """Let it end; kill it after a minute."""
+        """Close standard input and wait; kill the process after a minute."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -65,7 +65,7 @@ class Worker:
 
 
 def open_ours(script: str, order: dict[str, Any], workdir: Path, *, name: str, source: Path) -> Worker:
-    """Start a worker of this project, with elmo from `source`, and check that it came from there."""
+    """Start a worker of this project with elmo from `source`, and check that it was imported from there."""
     worker = Worker(script, order, workdir / f"{name.replace(' ', '-')}.log", source=source)
     package = Path(worker.described["package"])
     if not package.is_relative_to(source):

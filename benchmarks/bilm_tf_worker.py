@@ -1,7 +1,7 @@
-"""The peer of pretrain.py, in an environment of its own: simple_elmo's training loop, a few steps at a time.
+"""The baseline of pretrain.py, in its own environment: the training loop of simple_elmo, a few steps at a time.
 
-It speaks as the other workers do (answering.py), but simple_elmo's loop is the one that asks for batches, so the
-questions are answered inside it. simple_elmo's graph, loop and batches are used as they are.
+It uses the protocol of the other workers (answering.py). simple_elmo's loop requests the batches, so requests are
+answered inside that loop. simple_elmo's graph, loop and batches are unchanged.
 """
 
 import json
@@ -22,7 +22,7 @@ V1Session: Any = tf.compat.v1.Session
 
 
 class TimedSteps:
-    """Batches of a data set, handed out as many as each order asks for; between orders the trainer waits."""
+    """Batches of a data set: each request releases a number of them, and the trainer waits in between."""
 
     def __init__(self, data: Any, losses: list[float], answers: TextIO) -> None:
         self._data, self._losses, self._answers = data, losses, answers
@@ -37,7 +37,7 @@ class TimedSteps:
             start = time.perf_counter()
             for _ in range(json.loads(order)["arguments"]["num_updates"]):
                 yield next(batches)
-            # The trainer asks for the next batch only after the last one's update.
+            # The trainer requests a batch only after the previous update.
             seconds = time.perf_counter() - start
             self._answer({"seconds": seconds, "result": {"seconds": seconds, "losses": self._losses}})
 
@@ -47,7 +47,7 @@ class TimedSteps:
 
 
 def session_class(losses: list[float], num_threads: int) -> type:
-    """Make a Session that notes the perplexity the trainer fetches third, and has a set number of threads."""
+    """Return a Session class that records the perplexity of each update and limits the number of threads."""
 
     class WatchedSession(V1Session):  # type: ignore[misc]
         def __init__(self, config: Any) -> None:
@@ -57,7 +57,7 @@ def session_class(losses: list[float], num_threads: int) -> type:
 
         def run(self, fetches: Any, **others: Any) -> Any:
             result = super().run(fetches, **others)
-            if isinstance(result, list) and len(result) > 2:  # only an update fetches so much
+            if isinstance(result, list) and len(result) > 2:  # only an update fetches this many values
                 losses.append(math.log(result[2]))
             return result
 
@@ -68,7 +68,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # simple_elmo prints its variables
     given = json.loads(sys.argv[1])
-    tf.compat.v1.disable_v2_behavior()  # graphs, and variables that `+=` takes, as in TensorFlow 1
+    tf.compat.v1.disable_v2_behavior()  # graphs, and variables that support `+=`, as in TensorFlow 1
     losses: list[float] = []
     tf.compat.v1.Session = session_class(losses, given["num_threads"])
     vocabulary = UnicodeCharsVocabulary(

@@ -1,4 +1,4 @@
-"""This project, in a process of its own like its peers, for inference.py; also run with elmo of older commits."""
+"""Run this project in a separate process for inference.py, also with elmo of older commits."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ def open_model(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
     model.embed([["ready"]])
 
     def embed(sentences: Sentences, batch_size: int) -> float:
-        """Embed sentences one by one, or the whole corpus at once for any other batch size."""
+        """Embed sentences one at a time if the batch size is 1, otherwise all at once."""
         if batch_size == 1:
             for words in sentences:
                 model.embed([words])

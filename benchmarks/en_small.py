@@ -1,11 +1,11 @@
-"""The evaluation in a model card: perplexity, senses, parts of speech, similarity, neighbours, speed.
+"""Run the evaluation of a model card: perplexity, senses, parts of speech, similarity, neighbors, speed.
 
     python benchmarks/en_small.py MODEL DATA OUTPUT --sense-index index.sense
     python benchmarks/en_small.py MODEL DATA OUTPUT --only senses,tagging --threads 1
 
-Every number comes from a command of the project, run with --json; what it printed is kept in OUTPUT, so that a run
-that was ended goes on (another model needs another OUTPUT). DATA holds corpus/ and tasks/. index.sense is that of
-WordNet, in Debian's package wordnet-sense-index. Writes report.md, prints it, then one JSON line for programs.
+Every number comes from a command of the project, run with --json. The outputs are kept in OUTPUT, so an interrupted
+run can continue; use one folder per model. DATA contains corpus/ and tasks/. index.sense is from WordNet (Debian
+package wordnet-sense-index). Writes report.md and prints it, followed by one JSON line.
 """
 
 import argparse
@@ -32,7 +32,7 @@ NUM_PLAYS = 3000
 
 
 def list_commands(data: Path, output: Path, sense_index: str, max_sense_words: int) -> dict[str, list[str]]:
-    """Return the commands by the names of their results."""
+    """Return the commands by the name of their result."""
     corpus, tasks, plays = data / "corpus", data / "tasks", output / "plays.txt"
     wikipedia, books = str(corpus / "wikipedia_en.valid.txt"), str(corpus / "books_en.valid.txt")
     senses = ["--train", f"{tasks}/wsd/semcor.data.xml.xz", "--test", f"{tasks}/wsd/all.data.xml"]
@@ -55,7 +55,7 @@ def list_commands(data: Path, output: Path, sense_index: str, max_sense_words: i
 
 
 def gather_plays(corpus: Path, output: Path) -> None:
-    """Write the first sentences of the training text that have the word "play", one a line."""
+    """Write the first sentences of the training text that contain the word "play", one per line."""
     found: list[str] = []
     with lzma.open(corpus / "wikipedia_en.train.txt.xz", "rt", encoding="utf-8") as lines:
         for line in lines:
@@ -67,12 +67,12 @@ def gather_plays(corpus: Path, output: Path) -> None:
 
 
 def complete(command: list[str], model: str) -> list[str]:
-    """Return the arguments of `elmo`."""
+    """Return the command-line arguments of `elmo`."""
     return [*command, "--model", model, "--json"]
 
 
 def run(name: str, command: list[str], model: str, output: Path, threads: str | None) -> None:
-    """Run a command and keep what it printed."""
+    """Run a command and store its output."""
     kept = output / f"{name}.json"
     if kept.exists():
         return
@@ -90,7 +90,7 @@ def run(name: str, command: list[str], model: str, output: Path, threads: str | 
 
 
 def report(found: dict[str, Any]) -> str:
-    """Return the tables in Markdown of what was measured so far."""
+    """Return Markdown tables of the results so far."""
     parts = [
         _perplexities(found),
         _probes(found),
@@ -194,9 +194,9 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("output", type=Path)
     parser.add_argument("--sense-index", default="/usr/share/wordnet/index.sense")
-    parser.add_argument("--max-sense-words", type=int, default=1_000_000, help="so many words of SemCor")
-    parser.add_argument("--only", help="names joined by commas; without it, all")
-    parser.add_argument("--threads", help="of torch, in every command")
+    parser.add_argument("--max-sense-words", type=int, default=1_000_000, help="maximum number of words from SemCor")
+    parser.add_argument("--only", help="comma-separated names; default: all")
+    parser.add_argument("--threads", help="number of torch threads in every command")
     given = parser.parse_args()
     given.output.mkdir(parents=True, exist_ok=True)
     commands = list_commands(given.data, given.output, given.sense_index, given.max_sense_words)

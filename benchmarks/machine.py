@@ -1,4 +1,4 @@
-"""What of this machine decides a speed: its CPU, the instruction sets that matter, how busy it was."""
+"""Describe the machine of a measurement: CPU, instruction sets, load."""
 
 import os
 import platform
@@ -19,24 +19,24 @@ FLAGS = {
 
 
 def list_flags() -> list[str]:
-    """Return the instruction sets among FLAGS that this CPU has; none where torch cannot say."""
+    """Return the instruction sets among FLAGS that this CPU supports; none if torch cannot tell."""
     has: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return [flag for name, flag in FLAGS.items() if has.get(name)]
 
 
 def multiplies_bfloat16() -> bool:
-    """Tell whether this CPU has instructions for products of bfloat16."""
+    """Return whether this CPU has instructions for bfloat16 products."""
     return any(flag.endswith("bf16") for flag in list_flags())
 
 
 class Machine:
-    """The machine as it was when the measurement began; `describe` at its end."""
+    """The state of the machine at the start of a measurement; call `describe` at the end."""
 
     def __init__(self, num_threads: int) -> None:
         self._num_threads, self._load = num_threads, os.getloadavg()[0]
 
     def describe(self) -> dict[str, Any]:
-        """Return what is put into the JSON line."""
+        """Return the entry for the JSON line."""
         has: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
         return {
             "cpu": has.get("cpu_name", platform.machine()),
@@ -48,7 +48,7 @@ class Machine:
         }
 
     def __str__(self) -> str:
-        """Say it in one line."""
+        """Return a one-line description."""
         facts = self.describe()
         flags = " ".join(facts["flags"]) or "no known flags"
         before, after = facts["load_average"]

@@ -1,6 +1,6 @@
-"""What embedding costs as the text grows: words a second and memory, for streams, one long sentence, many at once.
+"""Measure speed and memory of embedding as text grows: streams, one long sentence, many sentences at once.
 
-Every case is a process of its own, so that its peak of memory is its own. The model has random weights.
+Every case runs in its own process, so that peak memory is measured separately. The model has random weights.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--case", help=argparse.SUPPRESS)
     parser.add_argument("--count", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--model", type=Path, help="a model's folder; one of 1024 cells, 128 values if not given")
+    parser.add_argument("--model", type=Path, help="model folder; default: random weights, 1024 cells, 128 dimensions")
     parser.add_argument("--precision", default="float32")
     arguments = parser.parse_args()
     if arguments.case:

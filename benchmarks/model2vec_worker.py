@@ -1,6 +1,6 @@
-"""Static vectors of model2vec, in a process of its own, for inference.py: MiniLM's word pieces, random vectors.
+"""Run model2vec's static vectors in a separate process for inference.py: MiniLM's word pieces, random vectors.
 
-A look-up takes the same time whatever the vectors are. Sentences go in as text, as its users give them.
+The values of the vectors do not affect lookup time. Sentences are passed as text, as its users do.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
-"""How long an index of occurrences takes to build, beside the embedding in it, and to answer.
+"""Measure how long an index of occurrences takes to build, compared with embedding alone, and to search.
 
 python benchmarks/neighbors.py --model MODEL --corpus texts.txt.xz --index FOLDER
-Without --corpus an index that is there is only asked. How long its last words took is kept in it. On a machine
-that does other work too, believe the CPU seconds.
+Without --corpus, an existing index is only searched; it stores the time of its last build. On a busy machine, use the
+CPU seconds.
 """
 
 import argparse
@@ -29,7 +29,7 @@ BUILDING = "building.json"
 
 
 class TimedModel(Elmo):
-    """A model that adds up how long it embeds."""
+    """A model that measures the total time of embedding."""
 
     embedding_seconds = 0.0
     embedding_cpu_seconds = 0.0
@@ -46,7 +46,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model")
     parser.add_argument("--corpus", nargs="*", default=[])
-    parser.add_argument("--layer", action="append", help="As in elmo neighbors --build; repeatable.")
+    parser.add_argument("--layer", action="append", help="As in elmo neighbors --build; may be repeated.")
     parser.add_argument("--index", type=Path, required=True)
     given = parser.parse_args()
     model = TimedModel.from_pretrained(given.model)
@@ -80,7 +80,7 @@ def tell_building(found: dict[str, Any]) -> None:
     seconds, cpu_seconds = found["embedding_seconds"], found["embedding_cpu_seconds"]
     print(f"| embedding | {seconds:.0f} | {cpu_seconds:.0f} |")
     rest, cpu_rest = found["build_seconds"] - seconds, found["build_cpu_seconds"] - cpu_seconds
-    print(f"| all the rest | {rest:.0f} | {cpu_rest:.0f} |\n")
+    print(f"| everything else | {rest:.0f} | {cpu_rest:.0f} |\n")
 
 
 def measure_asking(model: Elmo, folder: Path) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def measure_asking(model: Elmo, folder: Path) -> dict[str, Any]:
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     opened = f"opened in {1000 * opening_seconds:.1f} ms"
     print(f"{index.num_occurrences:,} occurrences in {size / 1e6:,.0f} MB, {opened},")
-    print(f"with the first answer in {1000 * first_seconds:.1f} ms; then, in milliseconds:\n")
+    print(f"first search in {1000 * first_seconds:.1f} ms; further searches, in milliseconds:\n")
     print("| words | search, median | with embedding, median | slowest |\n|---|---|---|---|")
     found = {}
     for words in ("any", "same", "other"):

@@ -1,7 +1,7 @@
-"""A BERT of transformers -> float32.onnx and int8.onnx: python onnx_export.py MODEL_FOLDER OUTPUT_FOLDER.
+"""Export a transformers BERT to float32.onnx and int8.onnx: python onnx_export.py MODEL_FOLDER OUTPUT_FOLDER.
 
-Exported with any number of rows and pieces, its attention, normalization and activation fused by onnxruntime's
-optimizer for BERT, then quantized dynamically: int8 weights with a scale per output channel.
+The number of rows and pieces is dynamic. onnxruntime's BERT optimizer fuses attention, normalization and activation;
+then dynamic quantization gives int8 weights with one scale per output channel.
 """
 
 import sys
@@ -19,7 +19,7 @@ INPUTS, OUTPUT = ["input_ids", "attention_mask", "token_type_ids"], "vectors"
 
 
 class Vectors(nn.Module):
-    """An encoder with the inputs by place, and its last layer alone."""
+    """An encoder with positional inputs that returns its last layer."""
 
     def __init__(self, encoder: nn.Module) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Vectors(nn.Module):
 
 
 def export(folder: Path, output: Path) -> None:
-    # The optimizer recognizes the attention that is written out, in the graphs of the older exporter only.
+    # The optimizer only recognizes explicit attention, in graphs of the older exporter.
     encoder = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
     example = torch.ones(2, 8, dtype=torch.long)
     raw, float32, int8 = (output / f"{name}.onnx.part" for name in ("raw", "float32", "int8"))
@@ -51,7 +51,7 @@ def export(folder: Path, output: Path) -> None:
         model_type="bert",
         num_heads=settings.num_attention_heads,
         hidden_size=settings.hidden_size,
-        opt_level=0,  # the rest is done when a session is opened, for the machine at hand
+        opt_level=0,  # further optimization happens when a session is opened, for its machine
     )
     if fused.get_fused_operator_statistics()["Attention"] != settings.num_hidden_layers:
         sys.exit("onnxruntime's optimizer did not fuse the attention of every layer; the peer would be too slow.")
@@ -61,8 +61,8 @@ def export(folder: Path, output: Path) -> None:
         int8,
         per_channel=True,
         weight_type=QuantType.QInt8,
-        reduce_range=not any("vnni" in flag for flag in list_flags()),  # without VNNI, sums of 8 bits saturate
-        # Fused operators are not onnx's own, so the type of what they give cannot be inferred.
+        reduce_range=not any("vnni" in flag for flag in list_flags()),  # without VNNI, int8 sums saturate
+        # Fused operators are not part of ONNX, so their output type cannot be inferred.
         extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT},
     )
     raw.unlink()

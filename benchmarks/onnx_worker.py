@@ -1,4 +1,4 @@
-"""An encoder in onnxruntime, in a process of its own, for inference.py; the file is made by onnx_export.py."""
+"""Run an encoder in onnxruntime in a separate process for inference.py; onnx_export.py writes its file."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,8 +1,8 @@
-"""The page of `elmo page` in Chromium on a fresh profile: bytes, seconds, words per second in one thread.
+"""Measure the page of `elmo page` in Chromium with a fresh profile: bytes, seconds, words per second in one thread.
 
-`python benchmarks/page.py [--folder FOLDER]`; it prints a table and one line of JSON. Words per second are those
-of the best run, of invented sentences of 20 words and of short English ones; words per CPU second are a lower
-bound that other programs on the machine disturb less.
+`python benchmarks/page.py [--folder FOLDER]` prints a table and one JSON line. Words per second are from the best run,
+for generated sentences of 20 words and for short English ones. Words per CPU second are a lower bound that depends
+less on other load.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from elmo.serve.settings import Settings
 
 HOMONYMS = Path(__file__).with_name("homonyms.txt")
 OWN = "She kept her savings in a bank near the harbour"
-RUNS = 4  # of which the first compiles and fills the cache of words
+RUNS = 4  # the first compiles and fills the word cache
 MEASURE = """async ([folder, sentences, layers, runs]) => {
   const { Elmo } = await import(new URL("page/elmo.js", document.baseURI));
   const model = await Elmo.load(folder);
@@ -42,7 +42,7 @@ MEASURE = """async ([folder, sentences, layers, runs]) => {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, help="a page that was written already")
+    parser.add_argument("--folder", type=Path, help="an existing page")
     parser.add_argument("--words", type=int, default=6000)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def serve(folder: Path) -> tuple[http.server.ThreadingHTTPServer, list[int]]:
-    """Return a server of a folder, and the list of the bytes of each file it has sent."""
+    """Return a server of a folder, and the list of the sizes of the files it has sent."""
     sent: list[int] = []
 
     class Handler(http.server.SimpleHTTPRequestHandler):
@@ -81,7 +81,7 @@ def serve(folder: Path) -> tuple[http.server.ThreadingHTTPServer, list[int]]:
 
 
 def measure(page: Page, address: str, sent: list[int], num_words: int) -> dict[str, float]:
-    """Return what was measured, by name."""
+    """Return the measurements by name."""
     page.set_default_timeout(600_000)
     results: dict[str, float] = {}
     start = time.perf_counter()

@@ -1,8 +1,8 @@
-"""Training throughput beside bilm-tf and another commit of ours: the same text, blocks of updates in turn.
+"""Compare training throughput with bilm-tf and another commit of ours: the same text, alternating blocks of updates.
 
-The preset `small` is bilm-tf's configuration; the peer is simple_elmo's training module, in an environment made
-here. A token is one position of a row, which both directions read. Each trainer is a process of its own and makes
-its batches inside the time that is measured.
+The preset `small` is bilm-tf's configuration. The baseline is simple_elmo's training module, in an environment created
+here. A token is one position of a row, processed in both directions. Each trainer runs in its own process, and the
+time includes making its batches.
 """
 
 import argparse
@@ -38,7 +38,7 @@ OURS, BEFORE, PEER = "elmo", "elmo before", "bilm-tf"
 
 @dataclass(frozen=True)
 class Block:
-    """Some updates one after the other, and the loss per word of each."""
+    """Consecutive updates, with the loss per word of each."""
 
     seconds: float
     losses: list[float]
@@ -46,7 +46,7 @@ class Block:
 
 @dataclass
 class Measurement:
-    """What a trainer did: while warming up, then in the blocks that count."""
+    """The blocks of a trainer: warm-up, then the measured ones."""
 
     tokens_per_update: int
     warm_up: Block
@@ -54,7 +54,7 @@ class Measurement:
 
     @property
     def losses(self) -> list[float]:
-        """Of every update, from the first one on."""
+        """Return the loss of every update, in order."""
         return [loss for block in (self.warm_up, *self.blocks) for loss in block.losses]
 
     @property
@@ -100,7 +100,7 @@ def peer_options(settings: TrainSettings) -> dict[str, Any]:
         },
         "all_clip_norm_val": settings.optimizer.clip_norm,
         "learning_rate": settings.optimizer.learning_rate,
-        "n_epochs": 1_000_000,  # we say when it ends
+        "n_epochs": 1_000_000,  # stopped from outside
         "batch_size": settings.num_rows,
         "unroll_steps": settings.num_steps,
         "n_negative_samples_batch": settings.num_samples,
@@ -108,7 +108,7 @@ def peer_options(settings: TrainSettings) -> dict[str, Any]:
 
 
 def take_text(corpus: PreparedCorpus, num_words: int) -> Iterator[str]:
-    """Yield sentences from all over a corpus; words that hold a space are left out."""
+    """Yield sentences from all parts of a corpus, without words that contain a space."""
     blocks = corpus.blocks()
     taken = 0
     for number in np.random.default_rng(0).permutation(len(blocks)):
@@ -124,7 +124,7 @@ def take_text(corpus: PreparedCorpus, num_words: int) -> Iterator[str]:
 
 
 def prepare_text(workdir: Path, source: Path | None, num_words: int) -> tuple[Path, PreparedCorpus]:
-    """Write the text that all trainers read, and prepare it for ours."""
+    """Write the text for all trainers, and prepare it for ours."""
     sentences, vocabulary = invent_text(num_words), None
     if source is not None:
         sentences, vocabulary = take_text(PreparedCorpus.open(source), num_words), source / VOCABULARY
@@ -185,7 +185,7 @@ def measure(
 
 
 def ratios(name: str, found: dict[str, Measurement]) -> dict[str, float]:
-    """Return how many times as fast as bilm-tf, and (ours only) as the other commit in the same precision."""
+    """Return the speed relative to bilm-tf and, for our rows, to the other commit in the same precision."""
     others = {PEER: PEER}
     if name.startswith(OURS) and not name.startswith(BEFORE):
         others["before"] = name.replace(OURS, BEFORE, 1)
@@ -206,20 +206,20 @@ def print_table(preset: str, found: dict[str, Measurement]) -> None:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--preset", choices=list(SETTINGS), default="small", help="small has bilm-tf beside it")
-    parser.add_argument("--corpus", type=Path, help="made by elmo prepare; an invented text if not given")
+    parser.add_argument("--preset", choices=list(SETTINGS), default="small", help="small is compared with bilm-tf")
+    parser.add_argument("--corpus", type=Path, help="written by elmo prepare; default: generated text")
     parser.add_argument("--workdir", type=Path, default=Path(tempfile.gettempdir()) / "elmo-benchmark")
-    parser.add_argument("--before", metavar="COMMIT", help="another commit of this project, measured beside it")
-    parser.add_argument("--words", type=int, default=400_000, help="of the text that all read")
-    parser.add_argument("--threads", type=int, default=2, help="of each trainer")
-    parser.add_argument("--warm-up", type=int, default=3, help="updates before any that count")
-    parser.add_argument("--updates", type=int, default=10, help="in one block")
-    parser.add_argument("--repeats", type=int, default=7, help="blocks of each trainer")
+    parser.add_argument("--before", metavar="COMMIT", help="another commit of this project to compare with")
+    parser.add_argument("--words", type=int, default=400_000, help="size of the text for all trainers")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each trainer")
+    parser.add_argument("--warm-up", type=int, default=3, help="updates before measuring")
+    parser.add_argument("--updates", type=int, default=10, help="updates per block")
+    parser.add_argument("--repeats", type=int, default=7, help="blocks per trainer")
     parser.add_argument(
         "--precision",
         choices=["float32", "bfloat16"],
         action="append",
-        help="of ours; repeatable; float32, and bfloat16 where the CPU has it, if not given",
+        help="of our trainer; may be repeated; default: float32, and bfloat16 if the CPU supports it",
     )
     return parser.parse_args()
 

@@ -1,9 +1,9 @@
-"""Sentence vectors beside those of a Transformer: the correlation of their cosines with people's scores.
+"""Compare sentence vectors with a Transformer's: correlation of their cosines with human scores.
 
     python benchmarks/sentence_similarity.py stsb-test.csv --encoder MINILM
     python benchmarks/sentence_similarity.py stsb-test.csv --model MODEL
 
-A row of the file is two sentences and a score. --encoder is a folder of sentence-transformers. Prints a table,
+Each row of the file has two sentences and a score. --encoder is a folder of sentence-transformers. Prints a table,
 then one JSON line.
 """
 
@@ -22,7 +22,7 @@ Vectors = npt.NDArray[np.floating]
 
 
 def correlate(first: Vectors, second: Vectors, scores: list[float]) -> tuple[float, float]:
-    """Return Pearson's and Spearman's correlation, times 100, of the cosines of rows with the scores."""
+    """Return Pearson and Spearman correlation (× 100) of the cosines of rows with the scores."""
     lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
     cosines = (first * second).sum(axis=1) / lengths
     return 100 * float(pearsonr(cosines, scores)[0]), 100 * float(spearmanr(cosines, scores)[0])

@@ -1,11 +1,11 @@
-"""Throughput of `elmo serve` under many clients, against bulk encode of the same model in the same run.
+"""Measure the throughput of `elmo serve` with many clients, compared with bulk encode of the same model.
 
     python benchmarks/serve.py --model my-model --seconds 60
     python benchmarks/serve.py --model my-model --sizes 1 --seconds 10
 
-Starts the server on a free port of the loopback. Clients ask /v1/embeddings for base64, one request after another,
-each with some sentences of mixed lengths, and compare every vector with what encode gave. Bulk encode is measured
-before and after, with the server idle. Prints a table for people, then one JSON line for programs.
+Starts the server on a free local port. Each client sends requests to /v1/embeddings in sequence, with sentences of
+mixed lengths and base64 output, and compares every vector with `encode`. Bulk encode is measured before and after,
+while the server is idle. Prints a table, then one JSON line.
 """
 
 import argparse
@@ -37,7 +37,7 @@ LETTERS = "etaoinshrdlcumwfgypbvkjxqz"
 
 @dataclass
 class Outcome:
-    """What all clients saw."""
+    """The combined results of all clients."""
 
     seconds: list[float] = field(default_factory=list)
     num_words: int = 0
@@ -50,12 +50,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", required=True)
     parser.add_argument("--precision", default="float32")
-    parser.add_argument("--text", type=Path, help="sentences, one a line; else they are invented")
+    parser.add_argument("--text", type=Path, help="one sentence per line; generated if not given")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--bulk-seconds", type=float, default=8, help="of each of the two measurements")
-    parser.add_argument("--sizes", default="1,2,4,8,16,32", help="sentences a request, drawn from these")
-    parser.add_argument("--at-once", type=int, default=1024, help="sentences that bulk encode is given at a time")
+    parser.add_argument("--bulk-seconds", type=float, default=8, help="duration of each of the two bulk measurements")
+    parser.add_argument("--sizes", default="1,2,4,8,16,32", help="sentences per request, drawn at random from these")
+    parser.add_argument("--at-once", type=int, default=1024, help="sentences per call of bulk encode")
     parser.add_argument("serve", nargs="*", help="options of elmo serve, after --")
     asked = parser.parse_args()
     sentences = read_sentences(asked.text)
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def read_sentences(path: Path | None) -> list[str]:
-    """Return sentences of 1 to about 60 words; invented ones have words as rare as those of a language."""
+    """Return sentences of 1 to about 60 words, from a file or generated with realistic word frequencies."""
     if path is not None:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
         return list(itertools.islice(itertools.cycle(lines), NUM_SENTENCES))
@@ -100,7 +100,7 @@ def wait_until_serving(server: subprocess.Popen) -> int:
 
 
 def measure_bulk(model: Elmo, sentences: list[str], lengths: list[int], at_once: int, seconds: float) -> float:
-    """Return words a second of encode, over and over the same sentences."""
+    """Return words per second of encode on the same sentences, repeatedly."""
     model.encode(sentences[:at_once])
     num_words, start = 0, time.perf_counter()
     for first in itertools.cycle(range(0, len(sentences), at_once)):

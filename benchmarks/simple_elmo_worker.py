@@ -1,4 +1,4 @@
-"""simple_elmo on TensorFlow, in a process and an environment of its own, for inference.py."""
+"""Run simple_elmo on TensorFlow in its own process and environment for inference.py."""
 
 import os
 from collections.abc import Callable
@@ -17,7 +17,7 @@ def open_model(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
     model.load(order["folder"], max_batch_size=order["batch_size"])
     threads = order["num_threads"]
     config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
-    # One session for all calls: it would make a new one, and the graph once more, in each.
+    # One session for all calls; otherwise each call would build the graph again.
     session = tf.compat.v1.Session(config=config)
     with session.as_default():
         model.elmo_sentence_input = weight_layers("input", model.sentence_embeddings_op, use_layers="average")

@@ -1,10 +1,10 @@
-"""Compare substitutes in everyday sentences with those that people accept.
+"""Compare substitutes in everyday sentences with a list of acceptable ones.
 
     python benchmarks/substitutes.py [--model MODEL] [FILE]
 
-FILE is substitutes.tsv, or chinese_substitutes.tsv with --model zh-small. P@1 and P@3 are the shares of accepted
-words among the first one and three; MAP is the mean average precision of the best 50. Words that are not listed
-may be as good, so compare scores with each other only.
+FILE is substitutes.tsv, or chinese_substitutes.tsv with --model zh-small. P@1 and P@3 are the shares of acceptable
+words among the first one and three; MAP is the mean average precision of the best 50. Words that are not listed may
+be equally good, so only compare scores with each other.
 """
 
 import argparse

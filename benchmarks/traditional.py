@@ -1,9 +1,9 @@
-"""Sentences in Simplified and in Traditional characters: how alike a Chinese model's vectors are.
+"""Compare a Chinese model's vectors of the same sentences in Simplified and Traditional characters.
 
     python benchmarks/traditional.py MODEL TEXT [--num-sentences 200]
 
-TEXT is Simplified; OpenCC (the package opencc) converts it. Prints the mean cosines of words and of sentences, and
-for comparison those of different sentences; then JSON.
+TEXT is in Simplified characters; OpenCC (package opencc) converts it. Prints the mean cosines of words and of sentences
+and, for comparison, of different sentences; then JSON.
 """
 
 import argparse

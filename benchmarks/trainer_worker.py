@@ -1,6 +1,6 @@
-"""Our trainer without its checkpoints and metrics, in a process of its own, for pretrain.py.
+"""Run our trainer without checkpoints and metrics in a separate process for pretrain.py.
 
-It is also run with elmo of older commits, so it uses only what they have.
+It also runs with elmo of older commits, so it only uses what they provide.
 """
 
 import contextlib
@@ -33,10 +33,10 @@ def open_trainer(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
     num_words = len(corpus.vocabulary)
 
     def train(num_updates: int) -> dict[str, Any]:
-        """Make some updates; return their seconds and the loss per word of each."""
+        """Run updates; return their seconds and the loss per word of each."""
         losses = []
         start = time.perf_counter()
-        # A thread for each block: none of its batches is made while another trainer is measured.
+        # One thread per block, so that no batch is made while another trainer is measured.
         with contextlib.closing(run._read_batches()) as batches:
             for _ in range(num_updates):
                 report = train_step(run.state, batches, settings, num_updates=run.num_updates, num_words=num_words)
@@ -45,7 +45,7 @@ def open_trainer(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
         return {"seconds": seconds, "losses": losses}
 
     def mean_distinct_words(num_windows: int) -> float:
-        """Count the words that the character network reads in a window."""
+        """Return the mean number of words per window that the character network encodes."""
         counts, batches = [], run._read_batches()
         for _ in range(num_windows):
             char_ids = next(batches)[0].char_ids

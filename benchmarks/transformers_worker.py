@@ -1,4 +1,4 @@
-"""An encoder of transformers, in a process of its own, for inference.py: a folder, or BERT-base at random."""
+"""Run a transformers encoder in a separate process for inference.py: a folder, or BERT-base with random weights."""
 
 from collections.abc import Callable
 from typing import Any

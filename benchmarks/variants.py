@@ -1,7 +1,7 @@
-"""Words per second of CPU time of each variant of the kernels and of NumPy: one thread, in turns, best of rounds.
+"""Measure words per CPU second of each kernel variant and of NumPy: one thread, interleaved, best round.
 
-CPU time, because it varies less than time on the clock when other programs run; what is measured is embedding in
-bulk by the top layer after the words are known, `python benchmarks/variants.py [--text TEXT]`.
+CPU time varies less than wall-clock time on a busy machine. The workload is bulk embedding with the top layer and a
+warm word cache: `python benchmarks/variants.py [--text TEXT]`.
 """
 
 import argparse
@@ -29,7 +29,7 @@ print(sum(map(len, sentences)) / (time.process_time() - start))
 
 
 def measure(variant: str, precision: str, sentences: list[str]) -> float:
-    """Return words per second of CPU time in a process of its own."""
+    """Return words per CPU second in a separate process."""
     environment = {**os.environ, VARIABLE: variant, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-c", WORKER, precision]
     done = subprocess.run(

@@ -1,10 +1,10 @@
-"""Folders of vectors: their speed beside embedding alone, memory, three kills, two processes, a Ray cluster.
+"""Measure vector folders: speed compared with embedding alone, memory, kills, two processes, a Ray cluster.
 
 python benchmarks/vectors.py --model MODEL --corpus texts.txt.xz --words 1000000 --work FOLDER [--only speed …]
-`speed` takes turns with embedding alone, slice by slice, in one process. `kill` ends a command with SIGKILL at
-three random moments and compares the folder with one that was never stopped. `workers` takes turns between one
-process of two threads and two processes of one. `ray` does the same job with two workers of a local cluster. Wants
-the machine for itself, and twice 2 KB of disk a word for a model of 512 values.
+`speed` alternates with embedding alone, slice by slice, in one process. `kill` stops a command with SIGKILL at three
+random moments and compares the folder with that of an uninterrupted run. `workers` alternates between one process with
+two threads and two processes with one. `ray` does the same job with two workers of a local cluster. Needs an idle
+machine and, for a model of 512 dimensions, 4 KB of disk per word.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def write_slices(given: argparse.Namespace) -> list[Path]:
-    """Write the sentences of the corpus, one a line, to files of about as many words each."""
+    """Write the sentences of the corpus, one per line, to files with about the same number of words."""
     paths = [given.work / f"slice-{number:02d}.txt" for number in range(given.slices)]
     sentences = read_sentences(given.corpus)
     for path in paths:
@@ -86,7 +86,7 @@ def speed(given: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
     num_words, memory = 0, []
     for number, path in enumerate(slices):
         for kind in ("embed", "job") if number % 2 else ("job", "embed"):
-            model.clear_cache()  # each begins as a process of its own would
+            model.clear_cache()  # start like a new process
             started = time.perf_counter()
             if kind == "embed":
                 lines = path.read_text(encoding="utf-8").splitlines()
@@ -151,7 +151,7 @@ def kill(given: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
         process = subprocess.Popen(command(given, slices, killed), stdout=subprocess.DEVNULL)
         while process.poll() is None and len(list(killed.glob("part-*"))) < num_finished:
             time.sleep(0.01)
-        time.sleep(chosen.uniform(0, seconds / num_parts / 2))  # anywhere in the part that is being made
+        time.sleep(chosen.uniform(0, seconds / num_parts / 2))  # at a random time within the current part
         os.kill(process.pid, signal.SIGKILL)
         kills.append(f"{num_finished} of {num_parts} parts, {process.wait()}")
     timed(command(given, slices, killed))

@@ -1,9 +1,9 @@
-"""Does a word mean the same in two sentences? Pairs of MCL-WiC, decided by the cosine of the word's two vectors.
+"""Does a word have the same sense in two sentences? Classify pairs of MCL-WiC by the cosine of the word's vectors.
 
     python benchmarks/wic.py MODEL FOLDER [--language zh-zh]
 
-FOLDER has dev.LANGUAGE.data, dev.LANGUAGE.gold and the same of test. The threshold that is best on dev is used on
-test; half of the pairs have the same meaning. Prints a table and JSON.
+FOLDER contains dev.LANGUAGE.data, dev.LANGUAGE.gold and the same files for test. The best threshold on dev is used on
+test; half of the pairs have the same sense. Prints a table and JSON.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from elmo import Elmo
 
 
 def read_pairs(folder: Path, part: str, language: str) -> tuple[list[dict[str, str]], np.ndarray]:
-    """Return the pairs of a part, and whether the word means the same in each."""
+    """Return the pairs of a split, and whether the word has the same sense in each."""
     pairs = json.loads((folder / f"{part}.{language}.data").read_text(encoding="utf-8"))
     gold = {each["id"]: each["tag"] == "T" for each in json.loads((folder / f"{part}.{language}.gold").read_text())}
     return pairs, np.array([gold[pair["id"]] for pair in pairs])

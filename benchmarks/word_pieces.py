@@ -1,4 +1,4 @@
-"""Words -> batches of word-piece ids for the Transformers of inference.py, with as little padding as possible."""
+"""Convert words to batches of word-piece ids for the Transformers of inference.py, with little padding."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ MAX_PIECES = 512
 
 
 class WordPieces:
-    """The fast tokenizer of a model's folder."""
+    """The fast tokenizer of a model folder."""
 
     def __init__(self, folder: str, *, num_threads: int) -> None:
         os.environ["RAYON_NUM_THREADS"] = str(num_threads)
@@ -23,7 +23,7 @@ class WordPieces:
         self._tokenizer.enable_truncation(MAX_PIECES)
 
     def batches(self, sentences: Sentences, batch_size: int) -> Iterator[Batch]:
-        """Yield the inputs of a BERT: one by one as they come, otherwise all sorted by length before."""
+        """Yield the inputs of a BERT: single sentences in input order, or batches sorted by length."""
         if batch_size == 1:
             for words in sentences:
                 yield _pad(self._tokenizer.encode_batch([words], is_pretokenized=True))

@@ -1,4 +1,4 @@
-"""The same word in different sentences: what static vectors cannot tell apart, layer by layer and by meaning.
+"""Compare a word in different sentences, by layer and with `layers="meaning"`.
 
 python examples/bank.py [MODEL]
 """

@@ -1,4 +1,4 @@
-"""Named entities: train a tagger on a CoNLL file with ELMo in it, then find the names in a sentence.
+"""Train a named-entity tagger with ELMo on a CoNLL file, then tag a sentence.
 
 python examples/entities.py train.conll dev.conll entities --say "Ada Lovelace was born in London ."
 """
@@ -13,12 +13,12 @@ def main() -> None:
     parser.add_argument("train")
     parser.add_argument("dev")
     parser.add_argument("output", help="a new folder for the tagger")
-    parser.add_argument("--model", help="without it, the default model")
+    parser.add_argument("--model", help="default: en-small")
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--say", default="Ada Lovelace was born in London .")
     arguments = parser.parse_args()
 
-    # A character CNN beside ELMo, a BiLSTM between, and a CRF on top because the tags mark spans.
+    # A character CNN in addition to ELMo, a BiLSTM, and a CRF because the tags mark spans.
     settings = {"words.kinds": ["characters"], "fit.num_epochs": arguments.epochs}
     result = tasks.train(
         arguments.train,

@@ -1,11 +1,11 @@
-"""A movie-review classifier in two forms, measured beside TF-IDF with logistic regression on the same reviews.
+"""Train two movie-review classifiers and compare them with TF-IDF and logistic regression.
 
     python examples/movie_reviews.py reviews.csv            # columns text and label
     python examples/movie_reviews.py reviews.csv --lstm --epochs 5 --model my-model --say "A film to remember."
 
-`tasks.train` chooses a classifier that fits the data: for long reviews a linear one on pooled ELMo vectors and
-TF-IDF. --lstm trains the classifier of the textbooks too, ELMo + LSTM, written out here; it suits single sentences
-and thousands of them.
+`tasks.train` chooses a classifier that suits the data: for long reviews, a linear one on pooled ELMo vectors and
+TF-IDF. --lstm also trains a classic ELMo + LSTM classifier, implemented below; it suits single sentences and
+thousands of examples.
 """
 
 import argparse
@@ -28,7 +28,7 @@ Reviews = tuple[list[str], list[str]]
 class ReviewClassifier(nn.Module):
     def __init__(self, model: Elmo, num_labels: int) -> None:
         super().__init__()
-        self.elmo = ElmoLayer(model, dropout=0.5)  # frozen: only s_j and γ are learned
+        self.elmo = ElmoLayer(model, dropout=0.5)  # frozen: only s_j and γ are trained
         self.lstm = nn.LSTM(self.elmo.output_dim, 64, batch_first=True, bidirectional=True)
         self.scores = nn.Linear(128, num_labels)
 
@@ -64,9 +64,9 @@ def accuracy(gold: list[str], predicted: list[str]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reviews")
-    parser.add_argument("--model", help="without it, the default model")
-    parser.add_argument("--lstm", action="store_true", help="train ELMo + LSTM too")
-    parser.add_argument("--epochs", type=int, default=5, help="of --lstm")
+    parser.add_argument("--model", help="default: en-small")
+    parser.add_argument("--lstm", action="store_true", help="also train ELMo + LSTM")
+    parser.add_argument("--epochs", type=int, default=5, help="epochs of --lstm")
     parser.add_argument("--say", default="A film to remember.")
     arguments = parser.parse_args()
 
