@@ -1,9 +1,9 @@
-"""Write the mean of two models of one run, with the context layer and the sentence head of the first.
+"""Write the weighted mean of two models of one run, with the context layer and the sentence head of the first.
 
     python recipes/en-small/mean.py MODEL OTHER SHARE OUTPUT
 
-SHARE is that of MODEL. `elmo average` drops both components, because the layers they were made for change; here
-the head still fits (STS-B dev 79.8 instead of 79.4), and elmo fuse makes the context layer again.
+SHARE is the weight of MODEL. `elmo average` drops both components because the layers they were fitted to change; here
+the head still fits (STS-B dev 79.8 instead of 79.4), and elmo fuse creates the context layer again.
 """
 
 import sys

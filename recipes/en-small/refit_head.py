@@ -1,11 +1,11 @@
-"""Train the last linear map of a model's sentence head, on a network that no longer changes.
+"""Train the last linear map of a model's sentence head, with the network frozen.
 
     python recipes/en-small/refit_head.py MODEL SENTENCES TEACHER OUTPUT --epochs 8
 
-SENTENCES is the prepared corpus and TEACHER the cache that `elmo train` distilled from. Averaging two models
-moves the layers a little; here the head learns to fit the averaged ones, with the loss of training: 1 - cosine
+SENTENCES is the prepared corpus and TEACHER the cache from which `elmo train` distilled. Averaging two models
+changes the layers slightly, and this script fits the head to the averaged layers with the training loss: 1 - cosine
 with the teacher's vectors, the KL divergence of the similarities in a batch, and a margin between a sentence and
-the same one with another order of words or a negation.
+its contrast (another word order, or a negation).
 """
 
 import argparse
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def find_contrasts(options: argparse.Namespace, num_sentences: int) -> dict[int, list[tuple[int, int]]]:
-    """Return the rows of contrasting sentences by the number of their group."""
+    """Return the rows of contrasting sentences by group."""
     finder = ContrastFinder(PreparedCorpus.open(options.sentences), NEGATIONS)
     ids, offsets = np.load(options.teacher / "ids.npy", mmap_mode="r"), np.load(options.teacher / "offsets.npy")
     contrasts = {}
@@ -94,7 +94,7 @@ def find_contrasts(options: argparse.Namespace, num_sentences: int) -> dict[int,
 
 
 def compute_features(options: argparse.Namespace, checkpoint: object, num_sentences: int) -> Tensor:
-    """Return what the head projects, of all sentences, in float16."""
+    """Return the inputs of the head's last map for all sentences, in float16."""
     model, corpus = Elmo.from_pretrained(str(options.model)), PreparedCorpus.open(options.sentences)
     static = StaticTable(checkpoint)  # type: ignore[arg-type]
     config = model.config
@@ -119,7 +119,7 @@ def compute_features(options: argparse.Namespace, checkpoint: object, num_senten
 
 
 def shares(vectors: Tensor, others: Tensor) -> Tensor:
-    """Return the logarithms of the softmax over the similarities to the other sentences of a batch."""
+    """Return the log softmax of the similarities to the other sentences of a batch."""
     return (vectors @ vectors.t() / TEMPERATURE).masked_fill(~others, -1e9).log_softmax(dim=1)
 
 

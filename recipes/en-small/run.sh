@@ -4,13 +4,13 @@
 #
 #   recipes/en-small/run.sh WORK VALIDATION TEXT...
 #
-# WORK        folder for everything that is written; the model is WORK/en-small
-# VALIDATION  raw text that is not among TEXT
+# WORK        folder for all outputs; the model is WORK/en-small
+# VALIDATION  raw text that is not part of TEXT
 # TEXT        files .txt, .jsonl or .parquet, compressed or not
 #
-# Environment: TEACHER (a Hugging Face encoder, a folder or a name on the hub: its vectors of single words are joined
-# with the static vectors, and its vectors of words in context and of sentences are learned in the last 40% of the
-# run; extra distill), VOCABULARY_SIZE, VECTOR_DIM, SETTINGS (a TOML file), TRAIN_OPTIONS (more options of elmo train,
+# Environment: TEACHER (a Hugging Face encoder, as a folder or a name on the Hub: its vectors of single words are
+# combined with the static vectors, and its word and sentence vectors are distilled in the last 40% of the run; extra
+# distill), VOCABULARY_SIZE, VECTOR_DIM, SETTINGS (a TOML file), TRAIN_OPTIONS (more options of elmo train,
 # such as "--set teacher.corpus=FOLDER"), ELMO (the command; with several processes TRAIN="torchrun
 # --nproc-per-node 2 -m elmo train", fastest on two cores without a GPU, with TRAIN_OPTIONS="--set num_rows=256 --set
 # average_every=20").
@@ -25,11 +25,11 @@ shift 2
 elmo=${ELMO:-elmo}
 train=${TRAIN:-$elmo train}
 settings=${SETTINGS:-$(dirname "$0")/settings.toml}
-# bash before 4.4 takes an empty array for an unset variable, hence ${name[@]+...} below.
+# bash before 4.4 treats an empty array as an unset variable, hence ${name[@]+...} below.
 static_options=() train_options=() fuse_options=()
 if [ -n "${TEACHER:-}" ]; then
   static_options=(--teacher "$TEACHER")
-  fuse_options=(--share 1)  # the top layer has learned more about meaning, so the context counts less beside it
+  fuse_options=(--share 1)  # the distilled top layer is better at senses, so the context gets less weight
   train_options=(
     --teacher "$TEACHER" --teacher-words 2 --teacher-sentences 2.5 --set teacher.begin=0.6
     --set "teacher.cache=$work/teacher" --set teacher.predict=false --set optimizer.clip_norm=20

@@ -1,12 +1,12 @@
-"""Write the sentences that a teacher encodes for en-small, in tokenized lines: groups of GROUP related sentences.
+"""Write the tokenized sentences that a teacher encodes for en-small, in groups of GROUP related sentences.
 
     python recipes/en-small/sentences.py CORPUS OUTPUT --groups 100000 --tasks DATA/tasks
 
-CORPUS is a prepared corpus. A group holds neighbouring sentences or clauses of a text; or a sentence with a
-contrast: the noun phrases around its verb exchanged, or a negation inserted or removed; or a sentence with
-variants, in which words are replaced by related ones of the static vectors. With --tasks, raw text of the
-training parts of sets whose licence allows it (SNLI, SQuAD, UD English EWT, WNUT 2017, SemEval-2010 task 8) is
-added, with --variants groups of variants per sentence. No labels are read. The output is for `elmo prepare
+CORPUS is a prepared corpus. A group contains adjacent sentences or clauses of a text; or a sentence and a contrast,
+with the noun phrases around its verb swapped, or a negation inserted or removed; or a sentence and variants, in which
+words are replaced by related ones according to the static vectors. With --tasks, raw text of training sets whose
+license permits it (SNLI, SQuAD, UD English EWT, WNUT 2017, SemEval-2010 task 8) is added, with --variants groups of
+variants per sentence. No labels are read. The output is for `elmo prepare
 --split lines --split-on-spaces`.
 """
 
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 class Related:
-    """Related words of the same form, by the static vectors of the packaged model."""
+    """Related words of the same form, by the static vectors of the included model."""
 
     def __init__(self, num_words: int = 20_000, num_related: int = 12) -> None:
         layer = open_checkpoint(EMBEDDED).context
@@ -76,7 +76,7 @@ class Related:
                 self._others[self._words[row]] = [self._words[other] for other in others if other != row]
 
     def vary(self, words: list[str], num_changes: int, rng: random.Random) -> list[str]:
-        """Replace some content words by related ones, and sometimes leave one out."""
+        """Replace some content words by related ones, and sometimes drop one."""
         places = [place for place, word in enumerate(words) if _is_content(word) and word.lower() in self._others]
         varied = list(words)
         for place in rng.sample(places, min(num_changes, len(places))):
@@ -94,7 +94,7 @@ def _ending(word: str) -> str:
 def from_corpus(
     corpus: PreparedCorpus, num_groups: int, rng: random.Random, related: Related
 ) -> Iterator[list[list[str]]]:
-    """Yield groups of neighbouring sentences and clauses; a quarter has contrasts and a quarter variants."""
+    """Yield groups of adjacent sentences and clauses; a quarter has contrasts and a quarter variants."""
     blocks = corpus.blocks()
     produced = 0
     while produced < num_groups:
@@ -123,7 +123,7 @@ def with_variants(words: list[str], related: Related, rng: random.Random) -> lis
 
 
 def from_tasks(folder: Path, rng: random.Random, related: Related, num_variants: int) -> list[list[list[str]]]:
-    """Return groups of captions, questions and sentences of the training parts of the tasks, and of variants."""
+    """Return groups of captions, questions and sentences of the training sets of the tasks, and of variants."""
     tokenize = Elmo.from_pretrained().tokenize
     texts: list[list[str]] = []
     captions: dict[str, list[str]] = {}
@@ -160,7 +160,7 @@ def _words(tokens: object) -> list[str]:
 
 
 def shorten(sentence: list[str], rng: random.Random) -> list[list[str]]:
-    """Return a sentence, or a clause of it: always if it is long, else sometimes."""
+    """Return a sentence or, always for long ones and sometimes for others, one of its clauses."""
     if len(sentence) < SHORTEST:
         return []
     if len(sentence) <= LONGEST and rng.random() < 0.8:
@@ -173,7 +173,7 @@ def shorten(sentence: list[str], rng: random.Random) -> list[list[str]]:
 
 
 def complete(group: list[list[str]], rng: random.Random, *, contrasts: float) -> list[list[str]] | None:
-    """Fill a group up with contrasts of its sentences; None if there are too few."""
+    """Complete a group with contrasts of its sentences; return None if there are too few."""
     if not group:
         return None
     if rng.random() < contrasts or len(group) < GROUP:
@@ -192,7 +192,7 @@ def complete(group: list[list[str]], rng: random.Random, *, contrasts: float) ->
 
 
 def negate(words: list[str]) -> list[str] | None:
-    """Insert "not" after the first auxiliary verb, or remove it there; None if there is none."""
+    """Insert or remove "not" after the first auxiliary verb; return None without such a verb."""
     for place, word in enumerate(words[:-1]):
         if word.lower() in AUXILIARIES:
             if words[place + 1].lower() in {"not", "n't", "never"}:
@@ -202,7 +202,7 @@ def negate(words: list[str]) -> list[str] | None:
 
 
 def exchange(words: list[str], rng: random.Random) -> list[str] | None:
-    """Exchange two noun phrases, crudely: a determiner with the words up to the next function word."""
+    """Swap two noun phrases, roughly: a determiner and the words up to the next function word."""
     phrases: list[tuple[int, int]] = []
     place = 0
     while place < len(words):

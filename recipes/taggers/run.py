@@ -1,8 +1,8 @@
-"""Train the ready-made taggers of the package from labelled data: python recipes/taggers/run.py DATA
+"""Train the included taggers on labelled data: python recipes/taggers/run.py DATA
 
-DATA holds pos/ewt-*.conllu, ner/wnut17-*.conll, zh/pos/*.conllu and zh/ner/*.iob2 (README.md says where they come
-from). Each tagger is trained as a task, a convolution of two layers over ELMo's layers alone, and written as one
-file of float16 weights that NumPy runs. About 5 CPU minutes in all.
+DATA contains pos/ewt-*.conllu, ner/wnut17-*.conll, zh/pos/*.conllu and zh/ner/*.iob2 (README.md lists the
+sources). Each tagger is a task network with two convolutions over ELMo's layers alone, written as one file of float16
+weights that NumPy runs. Takes about 5 CPU minutes in total.
 """
 
 import argparse
@@ -38,7 +38,7 @@ class Recipe:
     data: str
     license: str
     num_epochs: int
-    joins_words: bool = False  # tags of characters mark words
+    joins_words: bool = False  # character tags also mark word boundaries
 
 
 RECIPES = {
@@ -56,16 +56,16 @@ RECIPES = {
         joins_words=True,
     ),
 }  # fmt: skip
-RENAMED = {"CONJ": "CCONJ"}  # of the first version of Universal Dependencies
+RENAMED = {"CONJ": "CCONJ"}  # names of Universal Dependencies version 1
 
 
 def read_sentences(path: Path, columns: tuple[int, int], *, spaced: bool) -> list[Sentence]:
-    """Read the words and tags of CoNLL; the text is that of the comment, or the words joined."""
+    """Read the words and tags of CoNLL; the text comes from the comment, or from the joined words."""
     sentences = []
     for block in re.split(r"\n\s*\n", path.read_text(encoding="utf-8")):
         lines = block.split("\n")
         rows = [line.split("\t") for line in lines if line.strip() and not line.startswith("# ")]
-        rows = [row for row in rows if len(row) < 3 or row[0].isdecimal()]  # not the ranges of contractions
+        rows = [row for row in rows if len(row) < 3 or row[0].isdecimal()]  # skip the ranges of contractions
         if not rows:
             continue
         words = [row[columns[0]] for row in rows]
@@ -80,7 +80,7 @@ def read_sentences(path: Path, columns: tuple[int, int], *, spaced: bool) -> lis
 
 
 def retokenize(sentence: Sentence, model: Elmo, *, marks_words: bool) -> tuple[list[str], list[str]]:
-    """Return the words that the model makes of a text, each with the tag of the word that it shares most with."""
+    """Tokenize a text; each token gets the tag of the word with which it overlaps most."""
     text, words, tags = sentence
     offsets = locate_words(words, text)
     new_words, new_tags, before = [], [], -1
@@ -99,7 +99,7 @@ def retokenize(sentence: Sentence, model: Elmo, *, marks_words: bool) -> tuple[l
 
 
 def make_examples(recipe: Recipe, data: Path, model: Elmo) -> dict[str, list[dict[str, Any]]]:
-    """Return the examples of each split: English as the data has words and, to train, as text is tokenized too."""
+    """Return the examples of each split; English training data is included in both tokenizations."""
     is_english = recipe.model == "en-small"
     examples: dict[str, list[dict[str, Any]]] = {}
     for split in SPLITS:
@@ -132,7 +132,7 @@ def to_tagger(folder: Path, name: str, recipe: Recipe, model: Elmo) -> Tagger:
         weights[f"filters{layer}_bias"] = stored[f"encoder.sequence.filters.{layer}.bias"]
     if labels["crf"]:
         weights |= {part: stored[f"crf.{part}"] for part in ("transitions", "first", "last")}
-    if labels["strict"]:  # an inner tag follows only its own kind
+    if labels["strict"]:  # an inside tag may only follow its own type
         follows = np.array([[_may_follow(one, other) for other in tags] for one in tags])
         starts = np.array([_may_follow("O", tag) for tag in tags])
         weights["transitions"] = np.where(follows, weights["transitions"], -1e4)
@@ -155,7 +155,7 @@ def embed(model: Elmo, examples: list[dict[str, Any]]) -> list[Any]:
 
 
 def measure(tagger: Tagger, examples: list[dict[str, Any]], layers: list[Any]) -> dict[str, float]:
-    """Return F1 of spans, or the accuracy of words; of joined words, F1 of words with their tags."""
+    """Return F1 of spans or accuracy of words; for joined words, F1 of words with their tags."""
     gold = [example["tags"] for example in examples]
     found = [tagger.tag_layers(array) for array in layers]
     if any(tag.startswith("B-") for tag in tagger.description["tags"]):
@@ -165,7 +165,7 @@ def measure(tagger: Tagger, examples: list[dict[str, Any]], layers: list[Any]) -
 
 
 def choose_bias(tagger: Tagger, examples: list[dict[str, Any]]) -> None:
-    """Lower the score of O as far as raises F1 on dev most."""
+    """Return the reduction of O's score that gives the best F1 on dev."""
     outside, bias = tagger.description["tags"].index("O"), tagger.weights["scores_bias"]
     before, scores, layers = bias[outside], [], embed(tagger.elmo, examples)
     for lowered in BIASES:
@@ -175,7 +175,7 @@ def choose_bias(tagger: Tagger, examples: list[dict[str, Any]]) -> None:
 
 
 def write_score(name: str, score: float) -> None:
-    """Write the test score of a tagger into its row of the pages about tasks."""
+    """Write the test score of a tagger into its row of docs/tasks.md and docs/tasks.zh.md."""
     for page in ("tasks.md", "tasks.zh.md"):
         path = Path(__file__).parents[2] / "docs" / page
         text = path.read_text(encoding="utf-8")
@@ -185,8 +185,8 @@ def write_score(name: str, score: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--only", choices=RECIPES, action="append", help="train this one; repeatable")
-    parser.add_argument("--output", type=Path, default=TAGGERS_FOLDER, help="folder of the files")
+    parser.add_argument("--only", choices=RECIPES, action="append", help="train only this tagger; may be repeated")
+    parser.add_argument("--output", type=Path, default=TAGGERS_FOLDER, help="output folder")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     for name in arguments.only or RECIPES:
@@ -197,7 +197,7 @@ def main() -> None:
             "words.kinds": [], "network.kind": "cnn", "network.num_layers": 2, "network.width": 3,
             "network.dim": 128, "fit.num_epochs": recipe.num_epochs, "fit.linear_decay": True,
             "fit.batch_size": 32 if name.endswith("entities") else 64,
-            "network.crf": "no" if recipe.joins_words else "auto",  # 30 tags of long sentences take too long
+            "network.crf": "no" if recipe.joins_words else "auto",  # too slow with 30 tags and long sentences
         }  # fmt: skip
         folder = Path(tempfile.mkdtemp()) / name
         tasks.train(

@@ -1,9 +1,9 @@
-"""Write aliases.txt into a model folder: the Traditional characters that the model reads as Simplified ones.
+"""Write aliases.txt into a model folder: Traditional characters and their Simplified forms.
 
     python recipes/zh-small/aliases.py MODEL
 
-Needs the package opencc; using the model does not. A character is listed if OpenCC converts it to one that the
-vocabulary has, and if it is itself rare in the training text: 乾 is also Simplified (乾隆), so it stays.
+Needs the package opencc; using the model does not. A character is listed if OpenCC converts it to one in the
+vocabulary, and if it is itself rare in the training text: 乾 is also Simplified (乾隆), so it stays.
 """
 
 import sys
@@ -17,7 +17,7 @@ LEAST_RATIO = 10  # of the Simplified character's count to the Traditional one's
 
 
 def find_aliases(counts: dict[str, int]) -> dict[str, str]:
-    """Return the Simplified character of each Traditional one, given how often the training text has each."""
+    """Return the Simplified character of each Traditional one, given the character counts of the training text."""
     converters = [OpenCC(name) for name in CONVERSIONS]
     aliases = {}
     for code in (code for start, stop in RANGES for code in range(start, stop)):

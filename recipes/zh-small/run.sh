@@ -5,8 +5,8 @@
 #
 #   recipes/zh-small/run.sh WORK VALIDATION TEXT...
 #
-# WORK        folder for everything that is written; the model is WORK/zh-small
-# VALIDATION  raw text that is not among TEXT
+# WORK        folder for all outputs; the model is WORK/zh-small
+# VALIDATION  raw text that is not part of TEXT
 # TEXT        files .txt, .jsonl or .parquet, compressed or not, in Simplified Chinese
 #
 # The last step needs the package opencc (pip install opencc).

@@ -1,11 +1,11 @@
-"""Give a model with a context layer a sentence head without a teacher, in closed form.
+"""Add a sentence head to a model with a context layer, in closed form and without a teacher.
 
     python recipes/zh-small/sentence_head.py MODEL CORPUS OUTPUT
 
-Three parts of what the head pools are whitened over sentences of a prepared corpus and put side by side: the sum
-of static vectors, the mean of a mix of layers in which rare tokens count a little more, and its maximum. One more
-dimension says whether the sentence is negated, by a ridge regression on the same features: sums in which frequent
-tokens count little hardly notice a 不. The weights of the parts were chosen on the dev part of STS-B zh.
+Three pooled features are whitened on sentences of a prepared corpus and concatenated: the sum of static vectors, the
+mean of a mix of layers in which rare tokens get slightly more weight, and its maximum. One more dimension indicates
+negation, by ridge regression on the same features, because sums with small weights for frequent tokens are hardly
+sensitive to 不. The weights of the features were chosen on the dev set of STS-B zh.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from elmo.pretrain.objectives import StaticTable
 
 NEGATIONS = set("不没未非无")
 NUM_SENTENCES, SHORTEST, LONGEST = 9000, 6, 27  # drawn from the corpus; tokens
-LAYERS = (1.5, -3.0, 0.5)  # logits of the mix: layer 0, some of the top layer, for the order of words
+LAYERS = (1.5, -3.0, 0.5)  # logits of the mix: layer 0, and some of the top layer for word order
 RARITY = (0.5,)  # exponent of the tokens' weights in the mean
 PART_DIM, MAXIMUM_POWER, NEGATION = 256, 0.7, 1.2
 
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def draw(corpus: PreparedCorpus) -> list[list[str]]:
-    """Return pieces of sentences of random lengths."""
+    """Return random pieces of sentences."""
     random, blocks = np.random.default_rng(1), corpus.blocks()
     pieces: list[list[str]] = []
     while len(pieces) < NUM_SENTENCES:
@@ -67,7 +67,7 @@ def draw(corpus: PreparedCorpus) -> list[list[str]]:
 
 @torch.no_grad()
 def fit(model: Elmo, sentences: list[list[str]]) -> SentenceHead:
-    """Return the head whose features are whitened over some sentences."""
+    """Return a head whose features are whitened on the given sentences."""
     table, input_dim = StaticTable(model.checkpoint()), model.config.vector_dim
     head = SentenceHead(
         num_layers=len(LAYERS),
@@ -105,7 +105,7 @@ def fit(model: Elmo, sentences: list[list[str]]) -> SentenceHead:
 
 
 def whiten(centered: Tensor, power: float) -> Tensor:
-    """Return the map (PART_DIM, F) to principal components of equal spread (power 1) and a mean length of 1."""
+    """Return the map (PART_DIM, F) to principal components of equal variance (power 1) and mean length 1."""
     values, directions = torch.linalg.eigh(centered.t() @ centered / len(centered))
     values, directions = values.flip(0)[:PART_DIM], directions.flip(1)[:, :PART_DIM]
     scaled = directions * (values + 1e-7) ** (-power / 2)

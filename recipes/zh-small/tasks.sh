@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Five Chinese tasks with a model and, beside it, the same network without it: means of three seeds.
+# Train five Chinese tasks with and without a model, in the same network: means of three seeds.
 #
 #   recipes/zh-small/tasks.sh MODEL DATA WORK [TASK...]
 #
 # MODEL  the model, such as zh-small
 # DATA   folder with pos, ner, sentiment, similarity and entailment, each with train, dev and test files
-# WORK   folder for the results; a comparison that is stopped resumes when the script runs again
-# TASK   pos, ner, sentiment, similarity, entailment; all of them if none is named
+# WORK   folder for the results; an interrupted comparison resumes when the script runs again
+# TASK   pos, ner, sentiment, similarity or entailment; default: all
 #
 # Environment: SEEDS (3), VARIANTS (baseline,learned), TASK_OPTIONS (more options of elmo task train, such as
-# "--epochs 1 --set fit.fraction=0.02" for a trial), ELMO (the command). The network is that of benchmarks/tasks.py: a
-# small one, alike with and without ELMo, with more epochs; a run takes a minute or two on one core.
+# "--epochs 1 --set fit.fraction=0.02" for a trial), ELMO (the command). The network is the small one of
+# benchmarks/tasks.py, the same with and without ELMo, with more epochs; a run takes one or two minutes on one core.
 set -euo pipefail
 
 if [ $# -lt 3 ]; then
@@ -38,7 +38,7 @@ compare() {
 for name in "${@:-pos ner sentiment similarity entailment}"; do
   for task in $name; do
     case $task in
-      # Words of several characters, one tag each; the file's own columns are found.
+      # Words of several characters, one tag each; columns are detected.
       pos) compare pos pos conllu --epochs 10 --word-features learned,characters ;;
       ner) compare ner ner iob2 --epochs 20 --word-features learned,characters ;;
       # Long texts: a convolution instead of a BiLSTM.
