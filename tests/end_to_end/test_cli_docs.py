@@ -34,8 +34,9 @@ def run(command: list[str], shown: str) -> None:
         code = main(command[1:])
     terminal.flush()
     printed = terminal.buffer.getvalue().decode("utf-8")
-    # An ellipsis stands for what depends on the machine or would fill the page.
-    shown_or_like_it = re.fullmatch(re.escape(shown).replace("…", ".*"), printed)
+    # An ellipsis stands for what depends on the machine or would fill the page; alone on a line, for lines.
+    pattern = re.sub(r"(?m)^(\\ )*…\\?\n", "(?:.*\\\\n)*", re.escape(shown)).replace("…", ".*")
+    shown_or_like_it = re.fullmatch(pattern, printed)
     assert (code, bool(shown_or_like_it)) == (0, True), f"{shlex.join(command)} prints\n{printed}"
 
 

@@ -3,10 +3,11 @@
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from elmo.language import translate
 
-_LONGEST_WORD = 15
+_MOST_ITEMS = 20  # of a list that are shown
 # A line may break after a space, a hyphen and each Chinese character, but not before closing punctuation.
 _PIECES = re.compile(r"\s*[（《“【「]*(?:[⺀-鿿]|[^\s⺀-￯“”]+)?[，。；：、！？）》”】」…]*")
 
@@ -48,11 +49,34 @@ def wrap(text: str, width: int) -> Iterator[str]:
         yield line
 
 
-def align_facts(facts: Mapping[str, str]) -> str:
-    """Return one line per fact: its name, then its text, in two columns."""
-    named = [(translate(name), translate(text)) for name, text in facts.items()]
-    width = max(measure(name) for name, _ in named) + 2
-    return "\n".join(show(f"{pad(name, width)}{text}") for name, text in named)
+def align_facts(facts: Mapping[str, Any]) -> str:
+    """Return one line per fact: its name, then its value, in two columns; facts within a fact are indented."""
+    rows = list(_list_facts(facts, ""))
+    width = max(measure(name) for name, _ in rows) + 2
+    return "\n".join(show(f"{pad(name, width)}{text}".rstrip()) for name, text in rows)
+
+
+def _list_facts(facts: Mapping[str, Any], indent: str) -> Iterator[tuple[str, str]]:
+    for name, value in facts.items():
+        label = translate(name)
+        if label == name and "." not in name:  # as in names of files
+            label = name.replace("_", " ")
+        if isinstance(value, Mapping):
+            yield indent + label, ""
+            yield from _list_facts(value, f"{indent}  ")
+        else:
+            yield indent + label, _show_value(value)
+
+
+def _show_value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        items = ["{…}" if isinstance(item, Mapping) else _show_value(item) for item in value[:_MOST_ITEMS]]
+        return ", ".join([*items, *(["…"] if len(value) > _MOST_ITEMS else [])]) or translate("none")
+    if value is None or isinstance(value, bool):
+        return translate({None: "none", True: "yes", False: "no"}[value])
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else translate(value)
 
 
 def align_rows(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -75,25 +99,14 @@ def fit(text: str, width: int) -> str:
     """Cut a text to a width around its [marked] word, or from its start, between words where it has spaces."""
     if measure(text) <= width:
         return text
-    left = max(0, text.find("["))
-    right = text.find("]", left) + 1 or left
-    is_growing = True
-    while is_growing:
-        is_growing = False
-        if (start := _step_left(text, left)) < left and measure(text[start:right]) <= width - 2:
-            left, is_growing = start, True
-        if (end := _step_right(text, right)) > right and measure(text[left:end]) <= width - 2:
-            right, is_growing = end, True
+    left, right, mark = 0, len(text), max(0, text.find("[") + text.find("]")) // 2
+    while measure(text[left:right]) > width - 2:
+        if mark - left > right - mark:
+            left += 1
+        else:
+            right -= 1
+    if left and " " in text[left : text.find("[")]:
+        left = text.index(" ", left) + 1
+    if right < len(text) and " " in text[text.find("]") + 1 : right]:
+        right = text.rindex(" ", 0, right)
     return f"{'…' if left else ''}{text[left:right]}{'…' if right < len(text) else ''}"
-
-
-def _step_left(text: str, at: int) -> int:
-    """Return the start of the word before; long ones, as in writing without spaces, are cut by characters."""
-    start = text.rfind(" ", 0, max(0, at - 1)) + 1
-    return start if at - start <= _LONGEST_WORD else at - 1
-
-
-def _step_right(text: str, at: int) -> int:
-    end = text.find(" ", at + 1)
-    end = len(text) if end < 0 else end
-    return end if end - at <= _LONGEST_WORD else at + 1

@@ -170,27 +170,14 @@ def evaluate(
 
         sentences = split_lines(read()) if split == "sentences" else read()
         evaluation = evaluate_text(elmo, sentences, split_on_spaces=split_on_spaces)
-    facts = _evaluation_object(elmo, evaluation) if json else _evaluation_facts(elmo, evaluation)
+    facts = _describe_evaluation(elmo, evaluation)
     print(to_json(facts) if json else align_facts(facts))
 
 
-def _evaluation_object(model: "Elmo", evaluation: "Evaluation") -> dict[str, Any]:
+def _describe_evaluation(model: "Elmo", evaluation: "Evaluation") -> dict[str, Any]:
     names = (
         "perplexity", "left_to_right_perplexity", "right_to_left_perplexity", "left_to_right_loss",
         "right_to_left_loss", "num_predictions", "num_sentences", "num_words", "num_unknown", "unknown_rate",
     )  # fmt: skip
-    head = {"softmax": "full", "vocabulary_words": len(model.vocabulary or ()), "state": model.state}
-    return head | {name: getattr(evaluation, name) for name in names}
-
-
-def _evaluation_facts(model: "Elmo", evaluation: "Evaluation") -> dict[str, str]:
-    return {
-        "perplexity": f"{evaluation.perplexity:,.3f}, both directions; full softmax over "
-        f"{len(model.vocabulary or ()):,} words",
-        "  left to right": f"{evaluation.left_to_right_perplexity:,.3f}",
-        "  right to left": f"{evaluation.right_to_left_perplexity:,.3f}",
-        "words": f"{evaluation.num_words:,} in {evaluation.num_sentences:,} sentences",
-        "predictions": f"{evaluation.num_predictions:,} in each direction: the words, and one boundary per sentence",
-        "unknown words": f"{evaluation.num_unknown:,} ({evaluation.unknown_rate:.1%}), counted as the unknown word",
-        "state": "carried from sentence to sentence" if model.state == "carry" else "zero before each sentence",
-    }
+    settings = {"softmax": "full", "vocabulary_words": len(model.vocabulary or ()), "state": model.state}
+    return {name: getattr(evaluation, name) for name in names} | settings
