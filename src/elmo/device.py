@@ -108,27 +108,27 @@ class TorchRuntime(Runtime):
         self, words: Tensor, batch: CharBatch, choice: LayerChoice, num_read: Ids, state: BiLMState
     ) -> tuple[Array, BiLMState]:
         """Run both directions in windows of steps; return (N, K, 2D) and the state at the end."""
-        order = np.argsort(-num_read, kind="stable")  # the modules take rows by falling length
-        lengths, read, index = batch.lengths[order], num_read[order], batch.word_index[order]
         weights = torch.from_numpy(choice.matrix).to(words.device)
-        dim, num_steps = words.shape[1], int(read.max(initial=0))
-        starts = (np.cumsum(batch.lengths) - batch.lengths)[order]
-        result = np.zeros((int(batch.lengths.sum()), len(weights), 2, dim), dtype=np.float32)
+        lengths, dim, num_steps = batch.lengths, words.shape[1], int(num_read.max(initial=0))
+        starts = np.cumsum(lengths) - lengths
+        result = np.zeros((int(lengths.sum()), len(weights), 2, dim), dtype=np.float32)
         ends = []
         sides = ((self.bilm.left_to_right, state.left_to_right), (self.bilm.right_to_left, state.right_to_left))
         for side, (encoder, before) in enumerate(sides):
-            current = before.rows(torch.from_numpy(order))
+            current = before
             for start in range(0, num_steps, STEPS_AT_ONCE):
                 steps = np.arange(start, min(num_steps, start + STEPS_AT_ONCE))
-                real = steps < read[:, None]  # (B, W)
+                real = steps < num_read[:, None]  # (B, W)
                 positions = np.where(real, lengths[:, None] - 1 - steps if side else steps, 0)
-                inputs = words[torch.from_numpy(np.take_along_axis(index, positions, axis=1)).to(words.device)]
+                inputs = words[
+                    torch.from_numpy(np.take_along_axis(batch.word_index, positions, axis=1)).to(words.device)
+                ]
                 with self._narrow():
-                    layers, current = encoder(inputs, (read - start).clip(0, len(steps)).tolist(), current)
+                    layers, current = encoder(inputs, (num_read - start).clip(0, len(steps)).tolist(), current)
                 stacked = torch.stack([inputs, *(layer.to(inputs.dtype) for layer in layers)])  # (L+1, B, W, D)
                 mixed = torch.einsum("kl,lbwd->bwkd", weights, stacked).float().cpu().numpy()
                 result[(starts[:, None] + positions)[real], :, side] = mixed[real]
-            ends.append(current.rows(torch.from_numpy(np.argsort(order))))
+            ends.append(current)
         with torch.inference_mode(False):
             after = BiLMState(*ends).detach().clone()
         return result.reshape(len(result), len(weights), 2 * dim), after

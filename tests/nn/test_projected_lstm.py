@@ -82,9 +82,10 @@ def make_state(seed=2, *, num_rows=5, cell_dim=CELL_DIM, output_dim=OUTPUT_DIM):
 
 
 def run(layer, inputs, hidden, cell, lengths=BATCH["lengths"]):
+    state = LstmState(torch.tensor(hidden)[None], torch.tensor(cell)[None])
     with torch.no_grad():
-        results = layer(torch.tensor(inputs), lengths, torch.tensor(hidden), torch.tensor(cell))
-    return [result.numpy() for result in results]
+        (outputs,), end = LstmStack([layer], residual=False)(torch.tensor(inputs), lengths, state)
+    return [result.numpy() for result in (outputs, end.hidden[0], end.cell[0])]
 
 
 def assert_layer_matches_numpy(weights, inputs_scale=1.0, **settings):

@@ -1,5 +1,6 @@
 """Both directions over word vectors -> all layers of contextual vectors. They never see each other."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -44,7 +45,7 @@ class BiLMState:
 
     def rows(self, which: Tensor | slice) -> "BiLMState":
         """Return some rows, in the order asked for."""
-        return BiLMState(self.left_to_right.rows(which), self.right_to_left.rows(which))
+        return self._map(lambda side: side.rows(which))
 
     def join(self, other: "BiLMState") -> "BiLMState":
         """Return the rows of both, these first."""
@@ -52,15 +53,18 @@ class BiLMState:
 
     def detach(self) -> "BiLMState":
         """Return the same state, through which no gradient flows."""
-        return BiLMState(self.left_to_right.detach(), self.right_to_left.detach())
+        return self._map(lambda side: side.detach())
 
     def clone(self) -> "BiLMState":
         """Return a copy."""
-        return BiLMState(self.left_to_right.clone(), self.right_to_left.clone())
+        return self._map(lambda side: side.clone())
 
     def to(self, device: torch.device | str) -> "BiLMState":
         """Return the same state on another device."""
-        return BiLMState(self.left_to_right.to(device), self.right_to_left.to(device))
+        return self._map(lambda side: side.to(device))
+
+    def _map(self, change: Callable[[EncoderState], EncoderState]) -> "BiLMState":
+        return BiLMState(change(self.left_to_right), change(self.right_to_left))
 
 
 class TokenEncoder(nn.Module):
@@ -120,28 +124,16 @@ class BiLM(nn.Module):
         """Read word vectors (B, T, D) of sentences of the given lengths (B,), from `state` or from zero."""
         mask = torch.arange(words.shape[1], device=words.device) < lengths.to(words.device)[:, None]
         words = words * mask[..., None]
-        ahead, back, new_state = self._read(words, lengths, state)
-        # One tensor for everything, without a copy: (B, T, (L+1)·2D) seen as (L+1, B, T, 2D).
-        parts = [words, words, *(part for pair in zip(ahead, back, strict=True) for part in pair)]
-        joined = torch.cat(parts, dim=2).view(*words.shape[:2], self.num_layers, 2 * words.shape[2])
-        return LayerStates(joined.permute(2, 0, 1, 3), mask), new_state
-
-    def _read(
-        self, words: Tensor, lengths: Tensor, state: BiLMState | None
-    ) -> tuple[list[Tensor], list[Tensor], BiLMState]:
-        """Run both directions, which read rows by falling length, and return the rows as they came."""
         state = self.zero_state(words.shape[0]) if state is None else state
-        if bool((lengths[1:] > lengths[:-1]).any()):
-            order = torch.argsort(lengths, descending=True, stable=True)
-            restore = torch.argsort(order).to(words.device)
-            rows = order.to(words.device)
-            ahead, back, new_state = self._read(words[rows], lengths[order], state.rows(order))
-            return [layer[restore] for layer in ahead], [layer[restore] for layer in back], new_state.rows(restore)
         steps: list[int] = lengths.tolist()
         reverse = _reversing_index(lengths, words.shape[1]).to(words.device)
         ahead, ahead_state = self.left_to_right(words, steps, state.left_to_right)
-        back, back_state = self.right_to_left(_reverse(words, reverse), steps, state.right_to_left)
-        return ahead, [_reverse(layer, reverse) for layer in back], BiLMState(ahead_state, back_state)
+        reversed_back, back_state = self.right_to_left(_reverse(words, reverse), steps, state.right_to_left)
+        back = [_reverse(layer, reverse) for layer in reversed_back]
+        # One tensor for everything, without a copy: (B, T, (L+1)·2D) seen as (L+1, B, T, 2D).
+        parts = [words, words, *(part for pair in zip(ahead, back, strict=True) for part in pair)]
+        joined = torch.cat(parts, dim=2).view(*words.shape[:2], self.num_layers, 2 * words.shape[2])
+        return LayerStates(joined.permute(2, 0, 1, 3), mask), BiLMState(ahead_state, back_state)
 
 
 def _reversing_index(lengths: Tensor, num_steps: int) -> Tensor:

@@ -60,39 +60,12 @@ class ProjectedLstm(nn.Module):
                 draw_glorot(parameter)
 
     def forward(
-        self, inputs: Tensor, lengths: list[int], hidden: Tensor, cell: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Run over (B, T, I), rows of the given lengths, from hidden (B, D) and cell (B, H).
-
-        Returns the outputs (B, T, D), zero past a row's end, and each row's state at its end; a row of length 0
-        keeps the state it came with.
-        """
-        steps = torch.arange(inputs.shape[1], device=inputs.device)
-        ends = torch.tensor(lengths, device=inputs.device)
-        keep = inputs.new_ones(inputs.shape[1], len(inputs))
-        outputs, cells = self._read(inputs.transpose(0, 1), keep, hidden, cell, inputs.dtype)
-        outputs, cells = outputs.transpose(0, 1), cells.transpose(0, 1)
-        rows, last = torch.arange(len(inputs), device=inputs.device), (ends - 1).clamp(min=0)
-        was_read = (ends > 0)[:, None]
-        return (
-            outputs * (steps < ends[:, None])[..., None],
-            torch.where(was_read, outputs[rows, last], hidden),
-            torch.where(was_read, cells[rows, last], cell),
-        )
-
-    def forward_window(
-        self, inputs: Tensor, keep: Tensor, hidden: Tensor, cell: Tensor, *, product_dtype: torch.dtype
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Run over (T, B, I) for training; `keep` (T, B) is 0 where a row starts from zero.
-
-        Returns the outputs (T, B, D) and the state at the window's end.
-        """
-        outputs, cells = self._read(inputs, keep, hidden, cell, product_dtype)
-        return outputs, outputs[-1], cells[-1]
-
-    def _read(
         self, inputs: Tensor, keep: Tensor, hidden: Tensor, cell: Tensor, product_dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
+        """Run over (T, B, I) from hidden (B, D) and cell (B, H); `keep` (T, B) is 0 where a row starts from zero.
+
+        Returns the outputs (T, B, D) and the cells (T, B, H).
+        """
         outputs, cells = LstmWindow.apply(  # type: ignore[no-untyped-call]
             inputs, keep, hidden, cell, self.input_weight, self.state_weight, self._whole_bias(),
             self.projection_weight, self.cell_clip, self.projection_clip, product_dtype,
@@ -117,24 +90,24 @@ class LstmStack(EncoderStack[LstmState]):
         """Return the state before anything was read."""
         first = self.layers[0]
         assert isinstance(first, ProjectedLstm)
-        zeros = first.bias.new_zeros
-        return LstmState(
-            hidden=zeros(self.num_layers, num_rows, first.output_dim),
-            cell=zeros(self.num_layers, num_rows, first.cell_dim),
-        )
+        shape, zeros = (self.num_layers, num_rows), first.bias.new_zeros
+        return LstmState(zeros(*shape, first.output_dim), zeros(*shape, first.cell_dim))
 
     def forward(self, inputs: Tensor, lengths: list[int], state: LstmState) -> tuple[list[Tensor], LstmState]:
-        """(B, T, D) of rows of the given lengths -> each layer's outputs (B, T, D) and the state at the end."""
-        outputs: list[Tensor] = []
-        hiddens, cells = [], []
-        for number, layer in enumerate(self.layers):
-            result, hidden, cell = layer(inputs, lengths, state.hidden[number], state.cell[number])
-            # The recurrent state never contains the residual; only what is passed on does.
-            inputs = result + inputs if self.residual and number > 0 else result
-            outputs.append(inputs)
-            hiddens.append(hidden)
-            cells.append(cell)
-        return outputs, LstmState(torch.stack(hiddens), torch.stack(cells))
+        """(B, T, D) of rows of the given lengths -> each layer's outputs (B, T, D) and the state at the end.
+
+        Outputs are zero past a row's end; a row of length 0 keeps the state it came with.
+        """
+        ends, rows = torch.tensor(lengths, device=inputs.device), torch.arange(len(inputs), device=inputs.device)
+        keep = inputs.new_ones(inputs.shape[1], len(inputs))
+        options = TrainingOptions(product_dtype=inputs.dtype)
+        layers, hiddens, cells = self._run(inputs.transpose(0, 1), keep, state, options)
+        last, is_read = (ends - 1).clamp(min=0), (ends > 0)[:, None]
+        hidden = torch.stack([outputs[last, rows] for outputs in hiddens])
+        cell = torch.stack([values[last, rows] for values in cells])
+        mask = (torch.arange(inputs.shape[1], device=inputs.device) < ends[:, None])[..., None]
+        end = LstmState(torch.where(is_read, hidden, state.hidden), torch.where(is_read, cell, state.cell))
+        return [layer.transpose(0, 1) * mask for layer in layers], end
 
     def forward_window(
         self, inputs: Tensor, keep: Tensor, state: EncoderState, options: TrainingOptions = PLAIN
@@ -144,18 +117,24 @@ class LstmStack(EncoderStack[LstmState]):
         Each layer's input is dropped out, and the residual adds what was left, as bilm-tf trains.
         """
         assert isinstance(state, LstmState)
-        layers, hiddens, cells = [], [], []
+        layers, hiddens, cells = self._run(inputs, keep, state, options)
+        hidden, cell = (torch.stack([values[-1] for values in sequences]) for sequences in (hiddens, cells))
+        return layers, LstmState(hidden.detach(), cell.detach())
+
+    def _run(
+        self, inputs: Tensor, keep: Tensor, state: LstmState, options: TrainingOptions
+    ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        """Return what each layer passes on (T, B, D), its outputs without the residual, and its cells."""
+        layers, hiddens, all_cells = [], [], []
         for number, layer in enumerate(self.layers):
-            assert isinstance(layer, ProjectedLstm)
             inputs = F.dropout(inputs, options.dropout, training=options.dropout > 0)
-            outputs, hidden, cell = layer.forward_window(
-                inputs, keep, state.hidden[number], state.cell[number], product_dtype=options.product_dtype
-            )
+            outputs, cells = layer(inputs, keep, state.hidden[number], state.cell[number], options.product_dtype)
+            # The recurrent state never contains the residual; only what is passed on does.
             inputs = outputs + inputs if self.residual and number > 0 else outputs
             layers.append(inputs)
-            hiddens.append(hidden.detach())
-            cells.append(cell.detach())
-        return layers, LstmState(torch.stack(hiddens), torch.stack(cells))
+            hiddens.append(outputs)
+            all_cells.append(cells)
+        return layers, hiddens, all_cells
 
 
 class LstmWindow(torch.autograd.Function):

@@ -104,32 +104,24 @@ class TransformerStack(EncoderStack[TransformerState]):
     def forward(
         self, inputs: Tensor, lengths: list[int], state: TransformerState
     ) -> tuple[list[Tensor], TransformerState]:
-        """(B, T, D), rows by falling length -> each layer's outputs (B, T, D) and the state at each row's end.
+        """(B, T, D) of rows of the given lengths -> each layer's outputs (B, T, D) and the state at each row's end.
 
         Outputs are zero past a row's end; a row of length 0 keeps the state it came with.
         """
-        num_rows, num_steps, _ = inputs.shape
-        left = torch.tensor(lengths, device=inputs.device).clamp(min=0)
+        num_steps = inputs.shape[1]
+        left = torch.tensor(lengths, device=inputs.device)
         past_end = (torch.arange(num_steps, device=inputs.device) >= left[:, None])[..., None]
         inputs = inputs.masked_fill(past_end, 0.0)
-        windows: list[list[Tensor]] = []
-        ended: list[TransformerState] = []
-        longest = min(num_steps, max([*lengths, 0]))
-        for start in range(0, longest, STEPS_AT_ONCE):
-            num_active = sum(length > start for length in lengths)
-            ended.append(state.rows(slice(num_active, None)))
-            state = state.rows(slice(num_active))
-            window = inputs[:num_active, start : min(longest, start + STEPS_AT_ONCE)]
-            num_read = (left[:num_active] - start).clamp(max=window.shape[1])
+        windows: list[list[Tensor]] = [[inputs[:, :0]] * self.num_layers]
+        for start in range(0, min(num_steps, max([*lengths, 0])), STEPS_AT_ONCE):
+            window = inputs[:, start : start + STEPS_AT_ONCE]
+            num_read = (left - start).clamp(0, window.shape[1])
             begin = (state.keys.shape[2] - state.num_kept[0])[:, None].expand(window.shape[:2])
             outputs, state = self._read(window, begin, num_read, state)
-            windows.append([F.pad(output, (0, 0, 0, 0, 0, num_rows - num_active)) for output in outputs])
-        for rest in reversed(ended):
-            state = state.join(rest)
-        unread = inputs.new_zeros(num_rows, num_steps - longest, self.dim)
-        streams = [torch.cat([*parts, unread], dim=1) for parts in zip(*windows, strict=True)]
-        streams = streams or [unread] * self.num_layers
-        return [self.norm(stream).masked_fill(past_end, 0.0) for stream in streams], state
+            windows.append(outputs)
+        streams = [torch.cat(parts, dim=1) for parts in zip(*windows, strict=True)]
+        padding = (0, 0, 0, num_steps - streams[0].shape[1])
+        return [F.pad(self.norm(stream), padding).masked_fill(past_end, 0.0) for stream in streams], state
 
     def forward_window(
         self, inputs: Tensor, keep: Tensor, state: EncoderState, options: TrainingOptions = PLAIN
