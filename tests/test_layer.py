@@ -5,8 +5,6 @@ import pytest
 import torch
 
 from elmo import ConfigError, Elmo, ElmoLayer, InputError
-from elmo.device import run_frozen
-from elmo.nn.bilm import LayerStates
 
 SENTENCES = ["the cat sat on the mat", ["a"], "", "two words"]
 LENGTHS = [6, 1, 0, 2]
@@ -41,16 +39,6 @@ def test_a_new_layer_gives_the_average_of_embed(tiny_model):
         np.testing.assert_allclose(row[:length].detach(), expected, atol=1e-6)
 
 
-def test_boundaries_are_kept_when_told(tiny_model):
-    output = still(tiny_model, keep_boundaries=True)(SENTENCES)
-    inner = still(tiny_model)(SENTENCES)
-    assert output.mask.sum(dim=1).tolist() == [length + 2 for length in LENGTHS]
-    for row, length in enumerate(LENGTHS):
-        torch.testing.assert_close(output.mixes[0][row, 1 : length + 1], inner.mixes[0][row, :length])
-        assert (output.mixes[0][row, [0, length + 1]].abs().sum(dim=-1) > 0).all()
-    assert not output.mixes[0][~output.mask].any()
-
-
 def test_a_batch_gives_what_its_sentences_give(tiny_model):
     layer = still(tiny_model)
     words = [[word.text for word in tiny_model.tokenize(text)] for text in ("the cat sat", "a")]
@@ -60,14 +48,6 @@ def test_a_batch_gives_what_its_sentences_give(tiny_model):
     for output in (from_batch, from_text):
         assert torch.equal(output.mixes[0], from_words.mixes[0])
         assert torch.equal(output.mask, from_words.mask)
-
-
-def test_layers_computed_elsewhere_can_be_mixed(tiny_model):
-    layer = still(tiny_model, mix_weights=[1.0, 2.0, 3.0])
-    words = [["the", "cat"], ["a"]]
-    states = run_frozen(tiny_model.runtime, layer.indexer.batch(words))
-    mixed = layer.mix(LayerStates(states.layers.clone(), states.mask.clone()))
-    torch.testing.assert_close(mixed.mixes[0], layer(words).mixes[0])
 
 
 def test_mixes_have_weights_of_their_own(own_model):
@@ -167,28 +147,16 @@ def test_dropout_is_active_in_training_alone(tiny_model):
 
 
 def test_the_penalty_is_the_strength_times_the_squared_raw_weights_of_all_mixes(own_model):
-    layer = still(own_model, num_mixes=2, mix_weights=[1.0, -2.0, 0.5])
+    layer = still(own_model, num_mixes=2)
+    with torch.no_grad():
+        for mix in layer.mixes:
+            mix.weights.copy_(torch.tensor([1.0, -2.0, 0.5]))
     penalty = layer.mix_penalty(0.1)
     assert penalty.item() == pytest.approx(0.1 * 2 * (1 + 4 + 0.25))
     penalty.backward()
     for mix in layer.mixes:
         torch.testing.assert_close(mix.weights.grad, 2 * 0.1 * torch.tensor([1.0, -2.0, 0.5]))
         assert mix.gamma.grad is None
-
-
-def test_mix_weights_are_where_learning_starts(own_model):
-    layer = still(own_model, mix_weights=[3.0, 0.0, 0.0])
-    train_step(layer)
-    assert layer.mixes[0].weights.tolist() != [3.0, 0.0, 0.0]
-
-
-def test_mixes_that_do_not_learn_stay_as_given(own_model):
-    layer = still(own_model, mix_weights=(-100.0, -100.0, 100.0), learn_mixes=False)
-    assert not any(parameter.requires_grad for parameter in layer.parameters())
-    np.testing.assert_allclose(layer(SENTENCES).mixes[0][0], own_model.embed(SENTENCES, layers="top")[0], atol=1e-6)
-    tuned = still(own_model, tune_bilm=True, mix_weights=[1.0, 2.0, 3.0], learn_mixes=False)
-    train_step(tuned)
-    assert tuned.mixes[0].weights.tolist() == [1.0, 2.0, 3.0]
 
 
 @pytest.mark.parametrize(
@@ -198,7 +166,6 @@ def test_mixes_that_do_not_learn_stay_as_given(own_model):
         ({"dropout": 1.0}, "dropout is 1.0; it must be a number, at least 0 and below 1."),
         ({"dropout": -0.1}, "dropout is -0.1; it must be a number, at least 0 and below 1."),
         ({"dropout": float("nan")}, "dropout is nan; it must be a number, at least 0 and below 1."),
-        ({"mix_weights": [1.0]}, "mix_weights has 1 values, but this model has 3 layers."),
     ],
 )
 def test_wrong_settings_are_refused(tiny_model, settings, message):

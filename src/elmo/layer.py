@@ -15,7 +15,6 @@ from elmo.device import ModuleRuntime, run_frozen
 from elmo.errors import ConfigError, InputError
 from elmo.model import Elmo
 from elmo.nn.batch import run_bilm
-from elmo.nn.bilm import LayerStates
 from elmo.nn.build import load_bilm, weights_of
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.text.batch import CharBatch
@@ -59,10 +58,6 @@ class LayerMixes(nn.ModuleList):
         if layers not in ("learned", "top", "concat"):
             raise ConfigError(f"layers is {layers!r}; choose 'learned', 'top' or 'concat'.")
         num_mixed = num_layers if layers == "learned" else 1
-        if mix_weights is not None and layers != "learned":
-            raise ConfigError(f"mix_weights were given, but layers={layers!r} has no weights to mix by.")
-        if mix_weights is not None and len(mix_weights) != num_layers:
-            raise ConfigError(f"mix_weights has {len(mix_weights)} values, but this model has {num_layers} layers.")
         super().__init__(
             ScalarMix(num_mixed, layer_norm=layer_norm, weights=mix_weights, learned=learn_mixes)
             for _ in range(num_mixes)
@@ -97,7 +92,7 @@ class LayerMixes(nn.ModuleList):
 
 
 class ElmoLayer(nn.Module):
-    """γ · Σ s_j · h_j of one biLM pass, `num_mixes` times with weights of their own.
+    """γ · Σ s_j · h_j of one biLM pass, `num_mixes` times with weights of their own; see LayerMixes.
 
     Frozen, the layer runs on the model's own runtime, as fast as Elmo.embed, with the precision and the state the
     model was opened with, and its state_dict holds the mixes alone. With `tune_bilm` it has a biLM of its own,
@@ -112,33 +107,18 @@ class ElmoLayer(nn.Module):
         dropout: float = 0.5,
         tune_bilm: bool = False,
         layer_norm: bool = False,
-        keep_boundaries: bool = False,
-        mix_weights: Sequence[float] | None = None,
-        learn_mixes: bool = True,
         layers: MixedLayers = "learned",
     ) -> None:
-        """`mix_weights`: the w_j to start from, before the softmax; `learn_mixes=False` keeps them.
-
-        `layers`: which layers the mixes are made of, as in LayerMixes.
-        """
         super().__init__()
         self.mixes = LayerMixes(
-            model.num_layers,
-            model.dim,
-            num_mixes=num_mixes,
-            dropout=dropout,
-            layers=layers,
-            layer_norm=layer_norm,
-            mix_weights=mix_weights,
-            learn_mixes=learn_mixes,
+            model.num_layers, model.dim, num_mixes=num_mixes, dropout=dropout, layers=layers, layer_norm=layer_norm
         )
+        self.output_dim = self.mixes.output_dim
         self.indexer = model.indexer
         self._model = model
+        self.tune_bilm = tune_bilm
         self.bilm = load_bilm(model.checkpoint()).requires_grad_() if tune_bilm else None
         self._tuned = None if self.bilm is None else ModuleRuntime(self.bilm, model.config)
-        self.tune_bilm = tune_bilm
-        self.keep_boundaries = keep_boundaries
-        self.output_dim = self.mixes.output_dim
 
     if TYPE_CHECKING:
 
@@ -154,31 +134,22 @@ class ElmoLayer(nn.Module):
         if isinstance(sentences, str):
             raise InputError("A layer takes a list of sentences or a batch; put the one sentence in a list.")
         if not isinstance(sentences, CharBatch):
-            sentences = self.indexer.batch(self._read(sentences))
+            words = read_sentences(sentences, self.indexer.tokenization)
+            if not words:
+                raise InputError("The list of sentences is empty; a layer needs at least one, which may be [].")
+            sentences = self.indexer.batch(words)
         if self._tuned is None:
             states = run_frozen(self._model.runtime, sentences)
-            device = self.mixes.device
-            states = LayerStates(states.layers.to(device), states.mask.to(device))
         elif self.bilm is not None and torch.is_grad_enabled():
             states, _ = run_bilm(self.bilm, sentences)
         else:
             states = self._tuned.run(sentences)
-        return self.mix(states)
-
-    def _read(self, sentences: Iterable[Sentence]) -> list[list[str]]:
-        words = read_sentences(sentences, self.indexer.tokenization)
-        if not words:
-            raise InputError("The list of sentences is empty; a layer needs at least one, which may be [].")
-        return words
+        words_only = states.without_boundaries()
+        mask = words_only.mask.to(self.mixes.device)
+        return ElmoOutput(self.mixes(words_only.layers.to(self.mixes.device), mask), mask)
 
     def to_elmo(self) -> Elmo:
         """Return the model with the weights this layer has now, ready for embed and save_pretrained."""
         if self.bilm is None:
             return self._model
         return self._model.with_weights(weights_of(self.bilm))
-
-    def mix(self, states: LayerStates) -> ElmoOutput:
-        """Mix layers computed elsewhere (a cache, another process), boundaries included."""
-        if not self.keep_boundaries:
-            states = states.without_boundaries()
-        return ElmoOutput(self.mixes(states.layers, states.mask), states.mask)

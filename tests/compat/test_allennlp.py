@@ -254,7 +254,7 @@ def test_official_addresses_mean_the_cached_model(tiny_files, tmp_path: Path, mo
         ),
         ({"dropout": 1.5}, "dropout is 1.5; it must be a number, at least 0 and below 1."),
         ({"dropout": "0.5"}, "dropout is '0.5'; it must be a number, at least 0 and below 1."),
-        ({"scalar_mix_parameters": [1.0]}, "mix_weights has 1 values, but this model has 3 layers."),
+        ({"scalar_mix_parameters": [1.0]}, "1 mixing weights were given for 3 layers; give one for each."),
     ],
 )
 def test_settings_out_of_range_are_refused(tiny_files, arguments, message):

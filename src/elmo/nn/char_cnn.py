@@ -1,7 +1,7 @@
 """Character ids of distinct words -> features: embedding, convolutions with max-pooling, highways."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -46,9 +46,8 @@ class CharCnn(nn.Module):
         self.embedding = make_embedding(num_characters, embedding_dim)
         draw_uniform(self.embedding.weight, 1.0)
         self.convolutions = nn.ModuleList(nn.Conv1d(embedding_dim, channels, width) for width, channels in filters)
-        for (width, _), convolution in zip(filters, self.convolutions, strict=True):
-            assert isinstance(convolution, nn.Conv1d) and convolution.bias is not None
-            nn.init.zeros_(convolution.bias)
+        for (width, _), convolution in zip(filters, self._convolutions(), strict=True):
+            nn.init.zeros_(cast(Tensor, convolution.bias))
             if activation == "tanh":
                 draw_normal(convolution.weight, (width * embedding_dim) ** -0.5)
             else:
@@ -68,14 +67,15 @@ class CharCnn(nn.Module):
     def _pool(self, char_ids: Tensor) -> Tensor:
         """Return the maximum of each filter over a word, (U, F)."""
         num_used = count_before_padding(char_ids)
-        weight, filters = self.embedding.weight, self.list_filters()
+        weight, filters = self.embedding.weight, [convolution.weight for convolution in self._convolutions()]
         library = find_library() if weight.device.type == "cpu" and weight.dtype == torch.float32 else None
-        if library is not None and fits_table(len(weight), [one.shape for one in filters]):
+        if library is not None and fits_table(len(weight), [filter.shape for filter in filters]):
             with torch.autocast("cpu", enabled=False):
                 table = make_table(weight, filters)
+            biases = torch.cat([cast(Tensor, convolution.bias) for convolution in self._convolutions()])
             # Windows that start in the padding are all alike, so one of them is enough.
             features: Tensor = TablePooling.apply(  # type: ignore[no-untyped-call]
-                table, self.join_biases(), [one.shape for one in filters], library, char_ids, num_used + 1
+                table, biases, [filter.shape for filter in filters], library, char_ids, num_used + 1
             )
             return features
         order = torch.argsort(num_used)
@@ -87,14 +87,8 @@ class CharCnn(nn.Module):
                 pooled.append(self._convolve(char_ids[rows, :needed]))
         return torch.cat(pooled)[torch.argsort(order)]
 
-    def list_filters(self) -> list[Tensor]:
-        """Return the weights of the convolutions, (channels, d, width) each."""
-        return [module.weight for module in self.convolutions if isinstance(module, nn.Conv1d)]
-
-    def join_biases(self) -> Tensor:
-        """Return the biases of all convolutions, (F,)."""
-        convolutions = [module for module in self.convolutions if isinstance(module, nn.Conv1d)]
-        return torch.cat([module.bias for module in convolutions if module.bias is not None])
+    def _convolutions(self) -> list[nn.Conv1d]:
+        return [cast(nn.Conv1d, convolution) for convolution in self.convolutions]
 
     def _convolve(self, char_ids: Tensor) -> Tensor:
         characters = self.embedding(char_ids).transpose(1, 2)  # (U, d, C)
