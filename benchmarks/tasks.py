@@ -55,7 +55,7 @@ BENCHMARKS = {
     ),
     "sst5": Benchmark(
         "SST-5 sentiment", "classification", "sentiment/sst-train.txt", "sentiment/sst-dev.txt",
-        "sentiment/sst-test.txt", 2, ("--network", "bilstm"), "7%",
+        "sentiment/sst-test.txt", 2, ("--format", "trees", "--network", "bilstm"), "7%",
     ),
     "snli": Benchmark(
         "SNLI-small entailment", "pairs", "entailment/snli-small-train.jsonl", "entailment/snli-small-dev.jsonl",
@@ -67,7 +67,7 @@ BENCHMARKS = {
     ),
     "stsb": Benchmark(
         "STS-B similarity", "pairs", "similarity/stsb-train.csv", "similarity/stsb-dev.csv",
-        "similarity/stsb-test.csv", 5,
+        "similarity/stsb-test.csv", 5, ("--column", "first=1", "--column", "second=2", "--label-column", "3"),
     ),
     "semeval": Benchmark(
         "SemEval-2010 relations", "relations", "relations/semeval2010-train.txt", None,

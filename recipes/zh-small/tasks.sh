@@ -38,13 +38,15 @@ compare() {
 for name in "${@:-pos ner sentiment similarity entailment}"; do
   for task in $name; do
     case $task in
-      # Words of several characters, one tag each; columns are detected.
+      # Words of several characters, one tag each.
       pos) compare pos pos conllu --epochs 10 --word-features learned,characters ;;
-      ner) compare ner ner iob2 --epochs 20 --word-features learned,characters ;;
+      ner)
+        compare ner ner iob2 --text-column 2 --label-column 3 --epochs 20 --word-features learned,characters ;;
       # Long texts: a convolution instead of a BiLSTM.
       sentiment) compare sentiment sentiment csv --network cnn --epochs 8 ;;
       # Two columns of text and a score from 0 to 5, without a header.
-      similarity) compare similarity similarity csv --epochs 8 ;;
+      similarity)
+        compare similarity similarity csv --column first=1 --column second=2 --label-column 3 --epochs 8 ;;
       entailment) compare entailment entailment json --epochs 4 ;;
       *) echo "There is no task $task; choose pos, ner, sentiment, similarity or entailment." >&2; exit 2 ;;
     esac

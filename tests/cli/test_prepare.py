@@ -87,7 +87,7 @@ def test_every_option_reaches_the_settings(run: Run, tmp_path):
 
 def test_mistakes_are_one_line(run: Run, text, tmp_path):
     output = tmp_path / "out"
-    assert "There is no file 'none.txt'" in run("prepare", "none.txt", "-o", output).message()
+    assert "No such file: 'none.txt'" in run("prepare", "none.txt", "-o", output).message()
     assert "Missing option '--output'" in run("prepare", text).message()
     assert "vocabulary_size and min_count were given together" in run(
         "prepare", text, "-o", output, "--vocabulary-size", 9, "--min-count", 2

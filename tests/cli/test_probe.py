@@ -51,7 +51,7 @@ def test_json_and_another_column(run: Run, data, model_folder):
         ),
         (
             ["tagging", "--train", "no.conllu", "--test", "data.conllu"],
-            "There is no file 'no.conllu'; name a file of examples.",
+            "No such file: 'no.conllu'; name a file of examples.",
         ),
         (
             ["features", "--train", "data.conllu", "--test", "data.conllu", "--column", "tag=upos"],

@@ -41,23 +41,20 @@ def trained(tmp_path_factory, model_folder):
 
     made = {}
 
-    def get(family, name="task", *, train=None):
-        if (family, name) not in made:
+    def get(family):
+        if family not in made:
             folder = tmp_path_factory.mktemp(family)
             write_toy(family, folder, "dev", seed=1, size=12)
             path = write_toy(family, folder, size=48)
             dev = folder / f"dev.{SUFFIXES[family]}"
-            if train is not None:
-                path = dev = folder / train[0]
-                path.write_text(train[1])
             arguments = [
                 "task", "train", family, "--train", path, "--dev", dev, "--model", model_folder, "--output",
-                folder / name, "--cache", folder / "cache", *FAST, "--epochs", "20",
+                folder / "task", "--cache", folder / "cache", *FAST, "--epochs", "20",
             ]  # fmt: skip
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
                 assert main([str(argument) for argument in arguments]) == 0
-            made[family, name] = folder / name
-        return made[family, name]
+            made[family] = folder / "task"
+        return made[family]
 
     return get
 
@@ -132,14 +129,8 @@ def test_words_one_per_line_are_conll_if_asked(trained, run):
 @pytest.mark.parametrize(
     ("family", "text", "message"),
     [
-        (
-            "tagging",
-            "1\tWe like Oslo city .\n2\tWe like Rome .\n",
-            "say which with --format text or --format conll",
-        ),
-        ("classification", "1\ta great film\n2\ta bad film\n", "say which with --format text or --format tsv"),
         ("pairs", "a rat runs\n", "is not two sentences with a tab or ||| between them; write for example"),
-        ("pairs", "a\tb\tc\n", "say which with --format text or --format tsv"),
+        ("pairs", "a\tb\tc\n", "is not two sentences with a tab or ||| between them"),
         (
             "question_answering",
             "Which place?\n",
@@ -147,22 +138,10 @@ def test_words_one_per_line_are_conll_if_asked(trained, run):
         ),
         ("relations", "the arm of a chair\n", "the marks are missing; one <e1>…</e1> and one <e2>…</e2>"),
         ("senses", "the money bank\n", "marks no word; put the word whose sense is wanted in brackets"),
-        ("classification", "\n", "standard input is empty; text or examples were expected."),
     ],
 )
-def test_what_may_be_either_is_refused_with_what_to_write(trained, run, family, text, message):
+def test_a_line_without_its_marks_is_refused_with_what_to_write(trained, run, family, text, message):
     assert message in run("task", "predict", trained(family), stdin=text.encode()).message()
-
-
-def test_commas_of_a_text_are_no_columns_of_a_task_trained_without_a_header(trained, run, tmp_path):
-    rows = "".join(f"{label},look at the {word}\n" for word, label in (("dog", "good"), ("rat", "bad")) * 12)
-    folder = trained("classification", "headless", train=("nohead.csv", rows))
-    for text in ("look at the rat, or look away", "look; at the rat", "One thing: look at the rat"):
-        answer = run("task", "predict", folder, stdin=f"{text}\n".encode())
-        assert answer.code == 0 and answer.out.split("\t")[2] == f"{text}\n", answer
-    (tmp_path / "new.csv").write_text("look at the rat, or look away\nlook at the dog, or look away\n")
-    message = run("task", "predict", folder, tmp_path / "new.csv").message()
-    assert "new.csv, line 1: 'look at the rat' stands where the label is expected, and would be" in message
 
 
 @pytest.mark.parametrize("text", ["[Paris] is a city", "{a} brace", "(What a rat)", "label", "text, label"])
@@ -174,7 +153,8 @@ def test_brackets_and_names_in_a_text_do_not_make_it_another_format(trained, run
 def test_tables_come_back_as_they_came(trained, run):
     folder = trained("classification")
     assert run("task", "predict", folder, "--format", "csv", stdin=b"text\na rat\n").out == "text,label\na rat,bad\n"
-    assert json.loads(run("task", "predict", folder, stdin=b'{"text": "a rat"}\n').out)["label"] == "bad"
+    answer = run("task", "predict", folder, "--format", "jsonl", stdin=b'{"text": "a rat"}\n')
+    assert json.loads(answer.out)["label"] == "bad"
 
 
 def test_lemmas_of_marked_words_are_found_and_two_parts_of_speech_are_asked_for(trained, run):
@@ -194,4 +174,4 @@ def test_file_and_text_are_not_both_taken(trained, run):
 def test_plain_text_cannot_be_evaluated(trained, run, tmp_path):
     (tmp_path / "some.txt").write_text("a rat")
     answer = run("task", "evaluate", trained("classification"), tmp_path / "some.txt", "--format", "text")
-    assert "is plain text, which has no labels; choose one of csv, tsv" in answer.message()
+    assert "some.txt is text, but classification reads csv, tsv" in answer.message()

@@ -25,7 +25,7 @@ def test_a_sentence_is_an_argument(run: Run, model_folder, command, text):
 
 @pytest.mark.parametrize("name", ["no.txt", "my texts/no.jsonl.gz", "folder/no", "no.docx"])
 def test_the_name_of_a_missing_file_is_no_sentence(run: Run, name):
-    assert run("embed", name).message().startswith(f"There is no file {name!r}; a sentence that looks like")
+    assert run("embed", name).message().startswith(f"No such file: {name!r}; a sentence that looks like")
 
 
 def test_a_file_wins_over_a_sentence_and_both_may_be_mixed(run: Run, model_folder, tmp_path, monkeypatch):

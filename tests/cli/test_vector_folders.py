@@ -128,10 +128,8 @@ def test_damage_is_told_by_info(run: Run, model_folder, text_file, tmp_path):
     expected = f"{output} is damaged: part-00000.parquet has a checksum mismatch; copy it again, or run"
     assert run("info", output).message().startswith(expected)
     assert run("info", output, "--no-checksums").code == 0
-    (output / "part-00009.parquet").touch()
     part.unlink()
-    message = run("info", output).message()
-    assert "part-00000.parquet is missing; part-00009.parquet does not belong to it" in message
+    assert "part-00000.parquet is missing; copy it again" in run("info", output).message()
     (output / "manifest.json").unlink()
     (output / ".job").mkdir()
     (output / ".job" / "plan.json").write_text("{}")
@@ -153,7 +151,7 @@ def test_damage_is_told_by_info(run: Run, model_folder, text_file, tmp_path):
             "--threads is 3, but a worker uses at most 2, and --workers is 1",
         ),
         (["-", "--address", "auto", "-o", "{}"], "An address is that of a Ray cluster; choose the engine ray too"),
-        (["none.txt", "-o", "{}"], "There is no file 'none.txt'"),
+        (["none.txt", "-o", "{}"], "No such file: 'none.txt'"),
         (["-", "--file-format", "npy"], "--file-format is for folders of vectors, but --output names none"),
         (["-", "--on-error", "reject"], "--on-error is for folders of vectors"),
     ],
@@ -193,19 +191,3 @@ def test_a_single_file_has_the_form_of_the_files_of_a_folder(run: Run, model_fol
     (part,) = (tmp_path / "folder").glob("part-*")
     assert part.read_bytes() == (tmp_path / name).read_bytes()
     assert vectors.open(tmp_path / "folder")[2].text == "by the river bank"
-
-
-def test_parts_of_the_version_before_are_opened(run: Run, model_folder, text_file, tmp_path):
-    """hdf5 had its rows in a file of JSON lines beside it, without the text."""
-    import h5py
-
-    output = tmp_path / "vectors"
-    assert run("embed", text_file, "--file-format", "hdf5", "-m", model_folder, "-o", output).code == 0
-    with h5py.File(output / "part-00000.h5", "r+") as file:
-        rows = [json.loads(line) for line in file["rows"].asstr()]
-        del file["rows"]
-    lines = [json.dumps({name: row[name] for name in ("index", "id", "words")}) for row in rows]
-    (output / "part-00000.rows.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    opened = vectors.open(output)
-    assert [row.words for row in opened] == [row["words"] for row in rows] and opened[0].text is None
-    assert opened[2].vectors.shape[0] == 4

@@ -86,7 +86,9 @@ def test_a_shard_is_compared_when_it_is_first_read(folder):
     assert np.array_equal(corpus.read_block(1, 3, 9), corpus.shard(1)[3:9])
     for damaged in (content[:200], content[:-1] + b"\xff"):
         path.write_bytes(damaged)
-        with pytest.raises(InputError, match=r"00001.npy is truncated or has ids of no word; prepare the"):
+        with pytest.raises(
+            InputError, match=r"00001.npy is truncated, or has word ids that are out of range; prepare the"
+        ):
             corpus.read_block(1, 3, corpus.manifest["shards"][1]["num_tokens"])
 
 

@@ -180,20 +180,18 @@ def test_a_missing_library_is_named_with_its_extra(tmp_path, monkeypatch, kind, 
 
 def test_files_that_cannot_be_meant_are_refused(tmp_path):
     (tmp_path / "a.txt").write_text("a")
-    (tmp_path / "a.doc").write_text("a")
-    (tmp_path / "a.gz").write_text("a")
+    (tmp_path / "a.doc").write_bytes(b"\xd0\xcf\x11\xe0")
     for name, message in {
-        "none.txt": "There is no file '.*none.txt'",
+        "none.txt": "No such file: '.*none.txt'",
         "*.jsonl": r"No file matches '.*\*.jsonl'",
-        "a.doc": r"a.doc cannot be read here by its ending; use one of .txt, .jsonl, .parquet, optionally with",
-        "a.gz": r"cannot be read here by its ending",
+        "a.doc": r"a.doc is not a text file",
         ".": r"is a folder; name the files in it",
     }.items():
         with pytest.raises(InputError, match=message):
             read(tmp_path / name)
     with pytest.raises(InputError, match=r"is named twice"):
         read(tmp_path / "a.txt", tmp_path / "*.txt")
-    with pytest.raises(InputError, match=r"nothing to read"):
+    with pytest.raises(InputError, match=r"Nothing to read"):
         read()
 
 

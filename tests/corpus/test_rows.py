@@ -6,15 +6,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from elmo.corpus.rows import Columns, RowStream, cut_rows, find_inputs
+from elmo.corpus.rows import Columns, RowStream, cut_rows
 from elmo.errors import InputError
 from elmo.files.rows import LONGEST_ROW_BYTES
-from elmo.files.sources import BrokenRow
-from elmo.vectors.embed import open_inputs
+from elmo.files.sources import BrokenRow, find_sources, open_inputs
 
 
 def read(path, kind=None, **columns):
-    sources = find_inputs([str(path)], path.parent / "stdin", kind=kind)
+    sources = find_sources([str(path)], path.parent / "stdin", kind=kind)
     return [entry.row for entry in RowStream(sources, Columns(**columns))]
 
 
@@ -77,7 +76,7 @@ def test_json_lines_of_texts_and_words(tmp_path):
         (
             '{"body": "x"}',
             {},
-            "has no column with one of the usual names (text, sentence, tokens, words), only 'body'",
+            "has no column 'text' or 'sentence' or 'tokens' or 'words', only 'body'; choose one with --column",
         ),
         ('{"text": "x"}', {"content": "body"}, "has no column 'body', only 'text'; choose one with --column"),
         ('{"text": 5}', {}, "has 5 in 'text'; text or a list of words was expected"),
@@ -158,7 +157,7 @@ def test_a_pipe_is_refused(tmp_path):
 
     reading, writing = os.pipe()
     with pytest.raises(InputError, match=r"is a pipe or a device; pass its content on standard input \(-\)"):
-        open_inputs(find_inputs([f"/dev/fd/{reading}"], tmp_path / "stdin"))
+        open_inputs(find_sources([f"/dev/fd/{reading}"], tmp_path / "stdin"))
     os.close(reading)
     os.close(writing)
 
@@ -166,7 +165,7 @@ def test_a_pipe_is_refused(tmp_path):
 def test_parts_are_cut_by_the_text_alone(tmp_path):
     write(tmp_path, "a.txt", "".join(f"line {number}\n" for number in range(50)))
     write(tmp_path, "b.txt", "x\n" * 50)
-    stream = RowStream(find_inputs([str(tmp_path / "*.txt")], tmp_path), Columns())
+    stream = RowStream(find_sources([str(tmp_path / "*.txt")], tmp_path), Columns())
     parts = list(cut_rows(stream, 150))
     assert [part.number for part in parts] == list(range(len(parts))) and len(parts) == 4
     assert [entry.index for part in parts for entry in part.entries] == list(range(100))

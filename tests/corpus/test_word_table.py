@@ -46,7 +46,7 @@ def test_lists_merged_in_rounds_equal_one_list(tmp_path, monkeypatch, num_parts)
     counters = [Counter(f"w{number}" for number in random.zipf(1.3, 300)) for _ in range(num_parts)]
     counters[-1] = Counter()  # a part without a word
     parts = [write_list(tmp_path / f"{number}", counter) for number, counter in enumerate(counters)]
-    merged = merge_all(parts, tmp_path / "merged", Workers(1), lambda words, entries: None)
+    merged = merge_all(parts, tmp_path / "merged", Workers(1))
 
     total = sum(counters, Counter())
     words = sorted(total)

@@ -10,8 +10,8 @@ from elmo.files.sources import BrokenRow, find_sources
 
 
 def test_json_lines_are_numbered_through_blank_ones():
-    records = list(read_json_lines(['{"a": 1}', "", "  ", '{"a": 2}'], first_number=10))
-    assert records == [Record(10, {"a": 1}), Record(13, {"a": 2})]
+    records = list(read_json_lines(['{"a": 1}', "", "  ", '{"a": 2}']))
+    assert records == [Record(1, {"a": 1}), Record(4, {"a": 2})]
 
 
 @pytest.mark.parametrize(

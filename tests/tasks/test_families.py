@@ -94,7 +94,8 @@ def test_an_answer_is_a_piece_of_the_passage(train_toy):
 def test_similarity_gives_a_number_on_the_scale_of_the_data(bilm_folder, tmp_path):
     rows = [("a cat runs", "a cat runs", "5"), ("a cat runs", "the bug sits", "0.5"), ("a dog", "a dog", "5")]
     path = tmp_path / "scores.csv"
-    path.write_text("".join(f"{first},{second},{score}\n" for first, second, score in rows * 8))
+    lines = [f"{first},{second},{score}\n" for first, second, score in rows * 8]
+    path.write_text("first,second,score\n" + "".join(lines))
     scores = tasks.train(
         path, kind="pairs", output=tmp_path / "run", model=bilm_folder,
         settings=small("pairs", fit__dev_fraction=0.4),
@@ -130,7 +131,7 @@ def test_a_lemma_that_training_lacks_has_wordnets_first_sense_if_given(train_toy
 
 
 def test_phrases_teach_the_classifier(tmp_path, bilm_folder):
-    path = tmp_path / "trees.txt"
+    path = tmp_path / "trees.ptb"
     path.write_text("(1 (0 bad) (1 (2 but) (1 good)))\n(0 (1 good) (0 (2 but) (0 bad)))\n" * 6)
     options = TaskOptions(cache_folder=str(tmp_path / "cache"))
     for use, labels in ((True, ["0", "1", "2"]), (False, ["0", "1"])):

@@ -77,22 +77,24 @@ def test_a_csv_is_read_by_its_header_whatever_the_order_and_written_with_its_quo
     assert text == 'id,sentiment,review\n1,A,"good, ""very""\nindeed"\n2,B,bad\n'
 
 
-def test_a_table_without_header_and_with_unusual_columns_is_guessed(tmp_path):
+def test_a_table_without_usual_names_asks_for_its_columns(tmp_path):
     path = written(tmp_path / "a.csv", "A plane lands.,An air plane is landing.,4.5\nA man.,A dog.,0.0\n")
-    opened = open_reader(str(path), "pairs", ReadSettings())
-    assert opened.settings.columns == {"first": "1", "second": "2", "label": "3"}
+    with pytest.raises(
+        InputError, match=r"a.csv: no column has a usual name of the first; its first row is 1='A plane"
+    ):
+        open_reader(str(path), "pairs", ReadSettings())
+    columns = {"first": "1", "second": "2", "label": "3"}
+    opened = open_reader(str(path), "pairs", ReadSettings(columns=columns))
+    assert opened.settings.columns == columns and opened.settings.header is False
     assert [example.target for example in opened.reader] == [4.5, 0.0]
-    path = written(
-        tmp_path / "b.tsv", "7\tsome words to read\tspam\n8\tother words as well\tham\n9\tmore of it\tspam\n"
-    )
-    opened = open_reader(str(path), "classification", ReadSettings())
-    assert opened.settings.columns == {"text": "2", "label": "3"}
 
 
-def test_semicolons_are_seen_and_unknown_names_are_guessed_by_content(tmp_path):
-    rows = "".join(f"the {number}th thing to say;{'yes' if number % 2 else 'no'}\n" for number in range(9))
-    opened = open_reader(str(written(tmp_path / "a.csv", "remark;verdict\n" + rows)), "classification", ReadSettings())
-    assert opened.settings.columns == {"text": "remark", "label": "verdict"}
+def test_semicolons_are_seen_and_a_named_column_makes_a_header(tmp_path):
+    path = written(tmp_path / "a.csv", 'remark;verdict\n"one;\n\n,more, and more";yes\n' * 9)
+    settings = ReadSettings(text_column="remark", label_column="verdict")
+    reader, settings = open_reader(str(path), "classification", settings)
+    assert settings.columns == {"text": "remark", "label": "verdict"} and settings.header is True
+    assert next(iter(reader)).label == "yes"
 
 
 def columns_of(path, family="classification", **settings):
@@ -103,52 +105,31 @@ ROWS = [("I liked it very much", "pos"), ("it was awful to see", "neg"), ("not f
 
 
 @pytest.mark.parametrize(
-    ("header", "row", "expected"),
+    ("header", "row", "settings", "expected"),
     [
-        (",text,label", "7,{text},{label}", {"text": "text", "label": "label"}),  # as pandas writes it
-        ("Comment,Is it good?", "{text},{label}", {"text": "Comment", "label": "Is it good?"}),
-        ("Comment,Label (final)", "{text},{label}", {"text": "Comment", "label": "Label (final)"}),
-        ("utterance_text,lang,my_class", "{text},en,{label}", {"text": "utterance_text", "label": "my_class"}),
-        ("review_id,review_text,mood", "7,{text},{label}", {"text": "review_text", "label": "mood"}),
+        (",text,label", "7,{text},{label}", {}, {"text": "text", "label": "label"}),  # as pandas writes it
+        ("Comment,Is it good?", "{text},{label}", {"label_column": "2"}, {"text": "Comment", "label": "Is it good?"}),
+        ("said,Mood", "{text},{label}", {"text_column": "SAID", "label_column": "mood"},
+         {"text": "said", "label": "Mood"}),
+        ("said,mood", "{text},{label}", {"text_column": "1", "label_column": "2", "header": True},
+         {"text": "said", "label": "mood"}),
+        ("joy,yay", "{label},{text}", {"text_column": "2", "label_column": "1"}, {"text": "2", "label": "1"}),
     ],
-)
-def test_headers_of_many_kinds_are_seen(tmp_path, header, row, expected):
+)  # fmt: skip
+def test_a_first_row_with_a_usual_or_named_column_is_a_header(tmp_path, header, row, settings, expected):
     lines = [header, *(row.format(text=text, label=label) for text, label in ROWS)]
     path = written(tmp_path / "a.csv", "\n".join(lines) + "\n")
-    assert columns_of(path) == expected
-    assert len(read(path, "classification")[1]) == len(ROWS)
-
-
-@pytest.mark.parametrize(
-    ("first", "row", "expected"),
-    [
-        ("joy\tyay", "{label}\t{text}", {"text": "2", "label": "1"}),
-        # As CoLA: where it is from, 0 or 1, a star or nothing, the sentence.
-        ("gj04\t1\t\tthe first one", "gj04\t{number}\t{star}\t{text}", {"text": "4", "label": "2"}),
-    ],
-)
-def test_tables_without_a_header_are_read_from_the_first_row(tmp_path, first, row, expected):
-    marks = {"pos": {"number": 1, "star": ""}, "neg": {"number": 0, "star": "*"}}
-    rows = [row.format(text=text, label=label, **marks[label]) for text, label in ROWS]
-    path = written(tmp_path / "a.tsv", "\n".join([first, *rows, first]) + "\n")
-    assert columns_of(path) == expected
-    assert len(read(path, "classification")[1]) == len(ROWS) + 2
+    assert columns_of(path, **settings) == expected
+    assert len(read(path, "classification", **settings)[1]) == len(ROWS) + (expected["label"] == "1")
 
 
 def test_a_file_is_read_with_the_header_that_another_had(tmp_path):
     path = written(tmp_path / "a.csv", "".join(f"{label},{text}\n" for text, label in ROWS))
-    found = open_reader(str(path), "classification", ReadSettings()).settings
+    found = open_reader(str(path), "classification", ReadSettings(text_column="2", label_column="1")).settings
     assert found.header is False
     alone = written(tmp_path / "b.csv", "neg,awful\n")
     reader = open_reader(str(alone), "classification", found, labelled=False).reader
     assert [example.words for example in reader] == [("awful",)]
-
-
-def test_quoted_cells_of_many_lines_do_not_hide_the_delimiter(tmp_path):
-    rows = "".join(f'"{text}\n\n,more\nand, more";{label}\n' for text, label in ROWS * 3)
-    path = written(tmp_path / "a.csv", "remark;verdict\n" + rows)
-    assert columns_of(path) == {"text": "remark", "label": "verdict"}
-    assert len(read(path, "classification")[1]) == 3 * len(ROWS)
 
 
 def test_columns_are_named_by_number_too_and_one_has_one_role(tmp_path):
@@ -247,7 +228,7 @@ def test_an_unlabelled_table_gets_a_column(tmp_path):
 
 
 def test_trees_give_every_phrase_its_label(tmp_path):
-    reader, (example,) = read(written(tmp_path / "a.txt", "(3 (2 It) (4 (2 's) (4 -LRB-lovely)))\n"), "classification")
+    reader, (example,) = read(written(tmp_path / "a.ptb", "(3 (2 It) (4 (2 's) (4 -LRB-lovely)))\n"), "classification")
     assert (example.words, example.label) == (("It", "'s", "-LRB-lovely"), "3")
     assert set(example.phrases) == {
         ((0, 1), "2"), ((1, 2), "2"), ((2, 3), "4"), ((1, 3), "4"), ((0, 3), "3"),
@@ -303,18 +284,19 @@ def test_senses_have_their_keys_from_the_file_beside_compressed_or_not(tmp_path)
     [
         ("tagging", "a.conll", "a\tO\nb\tO\nc\n", "line 3: 1 column(s) in 'c', but the first word has 2"),
         ("tagging", "a.conll", "a\tO\nb\t\n", "line 2: the tag is empty"),
-        ("tagging", "a.conll", "a\nb\n", "has 1 column(s), so none is number 2 for the tags"),
-        ("tagging", "a.conll", "\n\n", "is empty; examples were expected"),
+        ("tagging", "a.conll", "a\nb\n", "has 1 column(s), but column 2 was to be the tag"),
+        ("tagging", "a.conll", "\n\n", "has no words; a file in CoNLL form"),
         ("tagging", "a.jsonl", '{"tokens": ["a", "b"], "tags": ["O"]}', "line 1: 1 tags for 2 words"),
         ("classification", "a.csv", "text,label\na b c,x\nd\n", "line 3: 1 columns, but the first row has 2"),
         ("classification", "a.csv", "text,label\na b c,x\nd e f,\n", "line 3: the label is ''; a name"),
         ("classification", "a.jsonl", '{"text": "a", "label": "x"}\n{"text"\n', "line 2, is not JSON"),
         ("classification", "a.jsonl", '{"text": "a", "label": 1}\n{"label": 1}', "line 2: the text ('text')"),
         ("classification", "a.json", '[{"text": "a", "label": 1},\n', "line 1, is not a JSON array"),
-        ("classification", "a.txt", "(3 (2 It) (4 's)\n", "line 1: the tree has an opening bracket too many"),
+        ("classification", "a.ptb", "(3 (2 It) (4 's)\n", "line 1: the tree has an opening bracket too many"),
+        ("classification", "a.txt", "(3 It)", "has no ending that names its format, but classification reads csv"),
         ("classification", "a.csv", "", "is empty"),
-        ("pairs", "a.csv", "sentence1,sentence2\na b c,d e f\n", "no column was found for the label"),
-        ("pairs", "a.csv", "the first,the second,1.5\nmore of it,and this,high\n", "line 2: the score is 'high'"),
+        ("pairs", "a.csv", "sentence1,sentence2\na b c,d e f\n", "no column has a usual name of the label"),
+        ("pairs", "a.csv", "s1,s2,score\nmore of it,and this,high\n", "line 2: the score is 'high'"),
         ("relations", "a.txt", '1\t"the <e1>cat</e1> sat"\nOther\n\n', "line 1: the marks are <e1>, </e1>"),
         ("question_answering", "a.json", '{"data": [', "line 1: not valid JSON"),
         (
@@ -338,7 +320,9 @@ def test_an_answer_outside_the_passage_is_told_with_its_question(tmp_path):
     content = json.loads(path.read_text())
     content["data"][0]["paragraphs"][1]["qas"][0]["answers"][0]["answer_start"] = 999
     path.write_text(json.dumps(content, indent=1))
-    with pytest.raises(InputError, match=r"line \d\d: question q1: the answer .* is not what stands at character 999"):
+    with pytest.raises(
+        InputError, match=r"line \d\d: question q1: the answer .* is not in the passage at character 999"
+    ):
         read(path, "question_answering")
 
 
@@ -366,7 +350,7 @@ def test_columns_are_counted_from_one(tmp_path, role):
 
 def test_a_role_that_is_not_there_is_refused(tmp_path):
     path = written(tmp_path / "a.csv", "text,label\nso it goes,x\n")
-    with pytest.raises(InputError, match="there is no such role; classification has text, label"):
+    with pytest.raises(InputError, match="--column tag=… is not a role; classification has text, label"):
         read(path, "classification", columns={"tag": "1"})
     with pytest.raises(InputError, match="has no column 'stars' for the label; it has text, label"):
         read(path, "classification", columns={"label": "stars"})
@@ -478,10 +462,10 @@ def test_an_array_is_read_to_the_end_of_the_file(tmp_path, content, message):
         read(written(tmp_path / "a.json", content), "classification")
 
 
-def test_numbered_words_and_placeholder_columns_are_recognized(tmp_path):
+def test_numbered_words_are_read_by_the_numbers_of_their_columns(tmp_path):
     file = tmp_path / "train.iob2"
     file.write_text("# sent_id = 1\n1\t我\tO\t-\t-\n2\t爱\tO\t-\t-\n3\t北京\tB-LOC\t-\tann\n\n1\t好\tO\t-\t-\n")
-    examples, read = read_examples(str(file), "tagging", ReadSettings())
+    examples, read = read_examples(str(file), "tagging", ReadSettings(text_column="2", label_column="3"))
     assert [example.words for example in examples] == [("我", "爱", "北京"), ("好",)]
     assert [example.tags for example in examples] == [("O", "O", "B-LOC"), ("O",)]
     assert dict(read.columns) == {"word": "2", "tag": "3"}

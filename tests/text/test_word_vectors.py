@@ -41,7 +41,7 @@ def test_files_that_are_no_word_vectors_are_explained(tmp_path, text, message):
 
 
 def test_a_file_that_is_not_there_is_explained(tmp_path):
-    with pytest.raises(InputError, match=r"There is no file '.*none.txt'"):
+    with pytest.raises(InputError, match=r"No such file: '.*none.txt'"):
         read_word_vectors(tmp_path / "none.txt", {"bank"}, 2)
 
 

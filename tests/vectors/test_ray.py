@@ -88,5 +88,5 @@ def test_what_goes_wrong_in_a_ray_worker_is_told_as_anywhere(tiny_model, tmp_pat
 
 def test_no_cluster_at_an_address(tiny_model, text_file, tmp_path, cluster):
     ray.shutdown()
-    with pytest.raises(InputError, match="There is no Ray cluster at '127.0.0.1:1'"):
+    with pytest.raises(InputError, match="No Ray cluster answers at '127.0.0.1:1'"):
         embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, engine="ray", address="127.0.0.1:1")

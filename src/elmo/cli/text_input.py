@@ -7,7 +7,7 @@ from pathlib import Path
 
 from elmo.corpus.rows import Columns, Row, open_rows
 from elmo.errors import InputError
-from elmo.files.sources import ALL_KINDS, STDIN, BrokenRow, Kind, Source, check_text, describe_file, expand_pattern
+from elmo.files.sources import STDIN, BrokenRow, Kind, Source, check_text, describe_file, expand_pattern
 
 _ADVICE = "a sentence that looks like the name of a file goes after --text"
 _PATH_LIKE = re.compile(
@@ -66,7 +66,7 @@ class TextInput:
     @staticmethod
     def _describe(name: str, kind: Kind | None) -> Source:
         if name != STDIN:
-            return describe_file(name, ALL_KINDS if kind is None else (kind,), kind or "txt", advice=_ADVICE)
+            return describe_file(name, kind, advice=_ADVICE)
         if kind == "parquet":
             raise InputError("Parquet cannot be read from standard input; name the file.")
         return Source(STDIN, Path(), kind or "txt")

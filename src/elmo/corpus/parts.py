@@ -12,11 +12,12 @@ import json
 import shutil
 import time
 from array import array
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from itertools import count, islice
+from itertools import chain, count, groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ BYTES, OFFSETS, TOTALS, TARGETS = "words.bin", "word_offsets.npy", "word_counts.
 SHARDS = "shards"
 BLOCK_TOKENS = 2048
 LISTS_AT_ONCE = 64
-_MERGED_AT_ONCE = 1 << 17
+_MERGED_AT_ONCE = 1 << 16
 _BYTES_AT_ONCE = 1 << 24
 _WORDS_AT_ONCE = 1 << 20
 _LINE_FEED = 10
@@ -131,7 +132,7 @@ def write_part(text: PartText, settings: TextSettings, parts: Path, identity: st
     return record
 
 
-def merge_all(parts: Sequence[Path], folder: Path, workers: Workers, report: Report) -> Path:
+def merge_all(parts: Sequence[Path], folder: Path, workers: Workers) -> Path:
     """Merge the lists of all parts, in rounds, in folders below `folder`; return the folder of the result."""
     shutil.rmtree(folder, ignore_errors=True)
     lists, round_number = list(parts), 0
@@ -139,8 +140,7 @@ def merge_all(parts: Sequence[Path], folder: Path, workers: Workers, report: Rep
         groups = [lists[start : start + LISTS_AT_ONCE] for start in range(0, len(lists), LISTS_AT_ONCE)]
         targets = [_merged_folder(folder, round_number, number) for number in range(len(groups))]
         calls = [(merge_lists, (group, target)) for group, target in zip(groups, targets, strict=True)]
-        for _ in workers.run(calls, report):
-            pass
+        deque(workers.run(calls), maxlen=0)
         lists, round_number = targets, round_number + 1
     return lists[0]
 
@@ -167,43 +167,33 @@ def _map_file(folder: Path, position: int) -> Path:
     return folder / f"map-{position:02d}.bin"
 
 
-def merge_lists(sources: Sequence[Path], target: Path, report: Report) -> None:
+def merge_lists(sources: Sequence[Path], target: Path, _report: Report | None = None) -> None:
     """Merge sorted lists, each a folder with words and counts, into the folder `target`; write their maps."""
     target.mkdir(parents=True)
     with ExitStack() as stack:
         words_file = stack.enter_context((target / WORDS).open("wb"))
         counts_file = stack.enter_context((target / COUNTS).open("wb"))
         map_files = [stack.enter_context(_map_file(target, position).open("wb")) for position in range(len(sources))]
-        maps = [array("I") for _ in sources]
-        words: list[bytes] = []
-        counts = array("q")
-        num_flushed = num_entries = 0
-
-        def flush() -> None:
-            nonlocal num_flushed
-            num_flushed += len(words)
-            words_file.writelines(words)
-            words.clear()
-            for file, numbers in ((counts_file, counts), *zip(map_files, maps, strict=True)):
-                file.write(numbers)
-                del numbers[:]
-
-        last = None
         streams = [_entries(folder, position) for position, folder in enumerate(sources)]
-        for word, position, count in heapq.merge(*streams):
-            if word != last:
-                if num_entries >= _MERGED_AT_ONCE:
-                    flush()
-                    report(0, num_entries)
-                    num_entries = 0
-                words.append(word + b"\n")
-                counts.append(0)
-                last = word
-            num_entries += 1
-            counts[-1] += count
-            maps[position].append(num_flushed + len(words) - 1)
-        flush()
-        report(0, num_entries)
+        groups = groupby(heapq.merge(*streams), key=itemgetter(0))
+        num_words = 0
+        while block := list(map(_sum_up, islice(groups, _MERGED_AT_ONCE))):
+            words_file.writelines(word + b"\n" for word, _, _ in block)
+            array("q", [total for _, total, _ in block]).tofile(counts_file)
+            maps = [array("I") for _ in sources]
+            for rank, (_, _, positions) in enumerate(block, start=num_words):
+                for position in positions:
+                    maps[position].append(rank)
+            for file, ranks in zip(map_files, maps, strict=True):
+                ranks.tofile(file)
+            num_words += len(block)
+
+
+def _sum_up(group: tuple[bytes, Iterator[tuple[bytes, int, int]]]) -> tuple[bytes, int, list[int]]:
+    """Return a word, how often it occurs in all lists, and the positions of the lists that have it."""
+    word, entries = group
+    _, positions, counts = zip(*entries, strict=True)
+    return word, sum(counts), list(positions)
 
 
 def _entries(folder: Path, position: int) -> Iterator[tuple[bytes, int, int]]:
@@ -215,7 +205,7 @@ def _entries(folder: Path, position: int) -> Iterator[tuple[bytes, int, int]]:
 
 
 def write_shard(
-    number: int, part: int, parts: Path, merged: Path, num_parts: int, folder: Path, report: Report
+    number: int, part: int, parts: Path, merged: Path, num_parts: int, folder: Path, _report: Report | None = None
 ) -> ShardRecord:
     """Write shard `number` of the corpus in `folder`, from the ids of part number `part` and the merged lists."""
     ranks = map_part(merged, part, num_parts)
@@ -226,7 +216,6 @@ def write_shard(
     starts = find_starts(tokens)
     token_file = write_npy(folder / tokens_name(number), "<u4", len(tokens), [tokens])
     start_file = write_npy(folder / starts_name(number), "<i8", len(starts), [starts])
-    report(0, len(tokens))
     return ShardRecord(number, len(tokens), len(starts), token_file, start_file)
 
 
@@ -255,7 +244,7 @@ def write_words(merged: Path, folder: Path, num_sentences: int) -> dict[str, Fil
     return {
         BYTES: write_file(folder / BYTES, (block[block != _LINE_FEED].tobytes() for block in _blocks(words))),
         OFFSETS: write_npy(folder / OFFSETS, "<i8", num_rows + 1, _offsets(words)),
-        TOTALS: write_npy(folder / TOTALS, "<i8", num_rows, _first_then(num_sentences, [counts])),
+        TOTALS: write_npy(folder / TOTALS, "<i8", num_rows, [np.array([num_sentences]), counts]),
     }
 
 
@@ -281,7 +270,7 @@ def write_targets(merged: Path, folder: Path, vocabulary: Sequence[str]) -> tupl
                 num_done += len(word_targets)
                 yield targets
 
-    record = write_npy(folder / TARGETS, "<u4", len(counts) + 1, _first_then(begin, look_up()))
+    record = write_npy(folder / TARGETS, "<u4", len(counts) + 1, chain([np.array([begin])], look_up()))
     return record, num_unknown
 
 
@@ -300,11 +289,6 @@ def _offsets(words: Path) -> Iterator[npt.NDArray[Any]]:
         yield num_bytes + ends - np.arange(num_words, num_words + len(ends))
         num_bytes += len(block)
         num_words += len(ends)
-
-
-def _first_then(first: int, rest: Iterable[npt.NDArray[Any]]) -> Iterator[npt.NDArray[Any]]:
-    yield np.array([first])
-    yield from rest
 
 
 def most_frequent(

@@ -4,9 +4,7 @@ Parts are finished one by one and kept, so the same call resumes where another o
 written last. The result does not depend on the number of workers. Nothing is trained here.
 """
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -19,20 +17,17 @@ from elmo.config import Script
 from elmo.corpus import parts
 from elmo.corpus.parts import PartRecord, ShardRecord
 from elmo.corpus.prepared import CORPUS, VOCABULARY, PreparedCorpus, WordTable
+from elmo.corpus.rows import report_words
 from elmo.corpus.settings import DEFAULT_VOCABULARY_SIZE, SPECIAL_WORDS, PrepareSettings, Split, read_vocabulary
 from elmo.corpus.text import PartText, cut_parts
 from elmo.errors import InputError
 from elmo.files.durable import disk_full_reported, sync, write_file
-from elmo.files.sources import STDIN, InputFile, check_outside, copy_stdin, find_sources
+from elmo.files.sources import STDIN, InputFile, check_outside, find_sources, open_inputs
 from elmo.files.work_folder import identify, run_parts
-from elmo.files.workers import Call, Workers, count_cores
-from elmo.progress import progress_bar
+from elmo.files.workers import Call, Report, Workers, count_cores
 from elmo.text.vocabulary import format_lines
 
 _MOST_WORKERS_BY_DEFAULT = 8  # so that all of them together stay below 2 GiB
-_BAR_UNITS = 1000  # the bar counts thousandths of the work, because the size of compressed text is not known
-# How many of those each stage takes, measured on 78 million words.
-_HASHING, _READING, _MERGING, _WRITING = 5, 950, 35, 10
 
 
 def prepare(
@@ -53,10 +48,10 @@ def prepare(
 ) -> PreparedCorpus:
     """Prepare text for training and return the opened corpus; `elmo prepare` is this function.
 
-    `files` are .txt, .jsonl or .parquet files, compressed or not, patterns such as `texts/*.txt.xz`, or "-" for
-    standard input; see PrepareSettings for the other options. A stopped call is resumed by the same call. A folder
-    that holds this corpus already is opened as it is; another corpus is refused unless `force` is true.
-    `progress` shows a bar. Raises InputError or ConfigError for what the caller can fix.
+    `files` are text files or tables, compressed or not, patterns such as `texts/*.txt.xz`, or "-" for standard
+    input; see PrepareSettings for the other options. The same call resumes one that was stopped. A folder that holds
+    this corpus already is opened as it is; another corpus is refused unless `force` is true. `progress` shows a bar.
+    Raises InputError or ConfigError for what the caller can fix.
     """
     settings = PrepareSettings(
         field=column,
@@ -79,12 +74,12 @@ def prepare_corpus(
     *,
     workers: int | None = None,
     force: bool = False,
-    progress: bool | Callable[[int, int], None] = False,
+    progress: bool | Report = False,
 ) -> PreparedCorpus:
     """Prepare text as `prepare` does, from settings.
 
-    `progress` may be a function that is called by several threads, with the thousandths of the work and the
-    number of words that were done since the last call.
+    `progress` may be a function, which several threads call with the numbers of words and bytes that were done since
+    their last call.
     """
     settings, output = settings or PrepareSettings(), Path(output)
     num_workers = min(count_cores(), _MOST_WORKERS_BY_DEFAULT) if workers is None else workers
@@ -95,14 +90,8 @@ def prepare_corpus(
     sources = find_sources([str(name) for name in files], output / CORPUS.work / "stdin.txt")
     read = [source.path for source in sources if source.name != STDIN]
     check_outside(read if settings.vocabulary is None else [*read, Path(settings.vocabulary)], output)
-    with ExitStack() as stack:
-        advance = stack.enter_context(progress_bar(unit="words", num_bytes=_BAR_UNITS, shown=progress is True))
-        meter = _Meter(progress if callable(progress) else advance)
-        stack.enter_context(disk_full_reported(output))
-        stack.enter_context(CORPUS.locked(output))
-        copy_stdin(sources)
-        meter.begin(_HASHING, sum(source.path.stat().st_size for source in sources))
-        inputs = [InputFile.of(source, lambda size: meter.advance(0, size)) for source in sources]
+    with disk_full_reported(output), CORPUS.locked(output):
+        inputs = open_inputs(sources)
         # The first part of the manifest: everything that decides the rest.
         libraries = {name: version(name) for name in ("tokenizers", "sentencex")}
         description = {
@@ -113,64 +102,60 @@ def prepare_corpus(
             "inputs": [file.to_dict() for file in inputs],
         }
         if CORPUS.begin(output, description, force=force):
-            pool = stack.enter_context(Workers(num_workers))
-            _write_corpus(inputs, output, settings, description, pool, meter)
+            with Workers(num_workers) as pool:
+                records = _write_parts(inputs, output / CORPUS.work, settings, identify(description), pool, progress)
+                _write_corpus(output, settings, description, records, pool)
         return PreparedCorpus.open(output)
 
 
-class _Meter:
-    """Turns the units of each stage into thousandths of the whole work; workers report from several threads."""
+def _write_parts(
+    inputs: Sequence[InputFile],
+    work: Path,
+    settings: PrepareSettings,
+    identity: str,
+    workers: Workers,
+    progress: bool | Report,
+) -> list[PartRecord]:
+    """Tokenize all text that no earlier run has; return the records of all parts in order."""
+    folders = work.glob("part-*")
+    finished = {record.number: record for folder in folders if (record := parts.read_part_record(folder, identity))}
+    num_finished_bytes = sum(record.input_bytes for record in finished.values())
+    texts = cut_parts([file.source for file in inputs], settings, settings.shard_bytes)
+    with report_words(progress, sum(file.num_bytes for file in inputs) - num_finished_bytes) as report:
 
-    def __init__(self, advance: Callable[[int, int], None]) -> None:
-        self._advance = advance
-        self._lock = threading.Lock()
-        self._before = self._share = self._total = self._done = self._reported = 0
+        def compute(missing: Iterator[PartText]) -> Iterator[PartRecord]:
+            calls: Iterator[Call] = ((parts.write_part, (text, settings, work, identity)) for text in missing)
+            return workers.run(calls, report)
 
-    def begin(self, share: int, total: int) -> None:
-        """Enter a stage with `total` units of work, which takes `share` thousandths of the time."""
-        with self._lock:
-            self._before, self._share, self._total, self._done = self._before + self._share, share, total, 0
-
-    def advance(self, num_words: int, units: int) -> None:
-        """Count what was done since the last call."""
-        with self._lock:
-            self._done += units
-            done = self._before + self._share * min(self._done, self._total) // max(1, self._total)
-            self._advance(done - self._reported, num_words)
-            self._reported = done
+        return run_parts(texts, lambda text: finished.get(text.number), compute, inputs, work)
 
 
 def _write_corpus(
-    inputs: Sequence[InputFile],
     output: Path,
     settings: PrepareSettings,
     description: dict[str, Any],
+    records: Sequence[PartRecord],
     workers: Workers,
-    meter: _Meter,
 ) -> None:
-    """Write everything, from the parts of the text to the manifest."""
+    """Write everything else, from the list of the words to the manifest."""
     work = output / CORPUS.work
-    records = _write_parts(inputs, work, settings, identify(description), workers, meter)
     num_words = sum(record.num_words for record in records)
     num_sentences = sum(record.num_sentences for record in records)
     if not num_words:
         raise InputError("There are no words in the input; name files that contain text.")
 
     CORPUS.clear(output)  # what an unfinished run left behind
-    meter.begin(_MERGING, sum(record.num_distinct_words for record in records))
-    folders = [parts.part_folder(work, record.number) for record in records]
-    merged = parts.merge_all(folders, work / "merged", workers, meter.advance)
+    merged = parts.merge_all([parts.part_folder(work, record.number) for record in records], work / "merged", workers)
     files = parts.write_words(merged, output, num_sentences)
     vocabulary = choose_vocabulary(output, settings)
     files[VOCABULARY] = write_file(output / VOCABULARY, [format_lines(vocabulary)])
     files[parts.TARGETS], num_unknown = parts.write_targets(merged, output, vocabulary)
 
-    meter.begin(_WRITING, num_words + num_sentences)
     (output / parts.SHARDS).mkdir()
     filled = [record.number for record in records if record.num_words]
-    places = (work, work / "merged", len(records), output)
-    calls: list[Call] = [(parts.write_shard, (shard, part, *places)) for shard, part in enumerate(filled)]
-    written: Iterator[ShardRecord] = workers.run(calls, meter.advance)
+    paths = (work, work / "merged", len(records), output)
+    calls: list[Call] = [(parts.write_shard, (shard, part, *paths)) for shard, part in enumerate(filled)]
+    written: Iterator[ShardRecord] = workers.run(calls)
     shards = sorted(written, key=lambda shard: shard.number)
     for folder in (output / parts.SHARDS, output):
         sync(folder)
@@ -191,28 +176,6 @@ def _write_corpus(
         "shards": [asdict(shard) for shard in shards],
     }
     CORPUS.finish(output, manifest)
-
-
-def _write_parts(
-    inputs: Sequence[InputFile],
-    work: Path,
-    settings: PrepareSettings,
-    identity: str,
-    workers: Workers,
-    meter: _Meter,
-) -> list[PartRecord]:
-    """Tokenize all text that no earlier run has; return the records of all parts in order."""
-    folders = work.glob("part-*")
-    finished = {record.number: record for folder in folders if (record := parts.read_part_record(folder, identity))}
-    num_finished_bytes = sum(record.input_bytes for record in finished.values())
-    meter.begin(_READING, sum(file.num_bytes for file in inputs) - num_finished_bytes)
-
-    def compute(missing: Iterator[PartText]) -> Iterator[PartRecord]:
-        calls: Iterator[Call] = ((parts.write_part, (text, settings, work, identity)) for text in missing)
-        return workers.run(calls, meter.advance)
-
-    texts = cut_parts([file.source for file in inputs], settings, settings.shard_bytes)
-    return run_parts(texts, lambda text: finished.get(text.number), compute, inputs, work)
 
 
 def choose_vocabulary(folder: Path, settings: PrepareSettings) -> list[str]:

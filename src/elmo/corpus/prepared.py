@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from elmo.corpus.parts import BYTES, OFFSETS, SHARDS, TARGETS, TOTALS, starts_name, tokens_name
 from elmo.errors import InputError
-from elmo.files.work_folder import MANIFEST, FolderKind, damaged, find_damage, is_file_record
+from elmo.files.work_folder import MANIFEST, FolderKind, is_file_record
 from elmo.text.characters import Ids, Utf8Alphabet
 from elmo.text.vocabulary import parse_lines
 
@@ -122,9 +122,7 @@ class PreparedCorpus:
                 "make one with elmo prepare."
             )
         large = {tokens_name(number) for number in range(len(manifest["shards"]))}
-        faults = find_damage(folder, _list_files(manifest), checksums=lambda name: verify or name not in large)
-        if faults:
-            raise damaged(folder, faults, CORPUS.repair)
+        CORPUS.verify(folder, _list_files(manifest), checksums=lambda name: verify or name not in large)
         return cls(folder, manifest)
 
     def word(self, number: int) -> str:
@@ -154,8 +152,7 @@ class PreparedCorpus:
         record = self.manifest["shards"][shard]
         path = self.folder / tokens_name(shard)
         if shard not in self._verified:
-            if faults := find_damage(self.folder, {tokens_name(shard): record["tokens"]}, checksums=True):
-                raise damaged(self.folder, faults, CORPUS.repair)
+            CORPUS.verify(self.folder, {tokens_name(shard): record["tokens"]})
             self._verified.add(shard)
         header = record["tokens"]["num_bytes"] - _ID_BYTES * record["num_tokens"]
         try:
@@ -166,7 +163,7 @@ class PreparedCorpus:
             raise InputError(f"{path} cannot be read ({error.strerror}); {CORPUS.repair}.") from error
         ids = np.frombuffer(content[: len(content) // _ID_BYTES * _ID_BYTES], dtype="<u4")
         if len(ids) != stop - start or ids.max(initial=0) > self.num_distinct_words:
-            raise InputError(f"{path} is truncated or has ids of no word; {CORPUS.repair}.")
+            raise InputError(f"{path} is truncated, or has word ids that are out of range; {CORPUS.repair}.")
         return ids
 
     def blocks(self) -> npt.NDArray[np.int64]:

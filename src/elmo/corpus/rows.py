@@ -6,40 +6,28 @@ are the same in every run, for any number of workers.
 
 import itertools
 import json
+import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 from elmo.corpus.settings import Split
 from elmo.errors import InputError
-from elmo.files.rows import (
-    LONGEST_ROW_BYTES,
-    Record,
-    describe_missing,
-    describe_names,
-    describe_surrogate,
-    open_parquet,
-    read_cells,
-    read_json_lines,
-)
+from elmo.files.rows import LONGEST_ROW_BYTES, Record, open_parquet, read_cells, read_json_lines
 from elmo.files.sources import (
-    ALL_KINDS,
     BYTE_ORDER_MARK,
-    STDIN,
     BrokenRow,
-    Kind,
     Source,
     damage_reported,
     describe_bad_byte,
-    find_sources,
-    open_stdin,
     open_stream,
     read_lines,
     too_long,
 )
+from elmo.files.workers import Report
+from elmo.progress import progress_bar
 from elmo.text.tokenize import split_sentences
 
 CONTENT_COLUMNS = ("text", "sentence", "tokens", "words")  # looked for in this order
@@ -60,18 +48,16 @@ class Columns:
 
     def find(self, names: Collection[str]) -> tuple[str, str | None]:
         """Return the columns of the content and of the ids among `names`; ValueError says what is missing."""
-        wanted = CONTENT_COLUMNS if self.content is None else (self.content,)
-        content = next((name for name in wanted if name in names), None)
-        if content is None:
-            if self.content is not None:
-                raise ValueError(describe_missing(self.content, names))
-            usual = ", ".join(CONTENT_COLUMNS)
-            raise ValueError(f"has no column with one of the usual names ({usual}){describe_names(names)}")
-        for option, name in (("--id-column", self.id), ("--spans", self.spans)):
-            if name is not None and name not in names:
-                raise ValueError(describe_missing(name, names, option))
+        candidates = CONTENT_COLUMNS if self.content is None else (self.content,)
+        content = next((name for name in candidates if name in names), None)
+        options = (("--column", content), ("--id-column", self.id), ("--spans", self.spans))
+        for option, name in options:
+            if name not in names and (name is not None or option == "--column"):
+                column = " or ".join(map(repr, candidates if name is None else (name,)))
+                listed = ", ".join(map(repr, list(names)[:8])) or "none"
+                raise ValueError(f"has no column {column}, only {listed}; choose one with {option}")
         id_column = ID_COLUMN if self.id is None else self.id
-        return content, id_column if id_column in names else None
+        return str(content), id_column if id_column in names else None
 
 
 @dataclass(frozen=True)
@@ -156,47 +142,50 @@ def cut_rows(stream: RowStream, part_bytes: int) -> Iterator[Part]:
         yield Part(number, tuple(entries), stream.bytes_read - bytes_before)
 
 
-def find_inputs(names: Sequence[str], stdin_copy: Path, *, kind: Kind | None = None) -> list[Source]:
-    """Return the files; `kind` is the format of all, by default the one of their endings, or plain text."""
-    if kind is None:
-        return find_sources(names, stdin_copy, kinds=ALL_KINDS, other_kind="txt")
-    return find_sources(names, stdin_copy, kinds=(kind,), other_kind=kind, stdin_kind=kind)
+@contextmanager
+def report_words(progress: bool | Report, left_bytes: int) -> Iterator[Report]:
+    """Yield the function that several threads call with the numbers of words and bytes done since their last call.
+
+    It moves a bar, if `progress` is true, or calls `progress`.
+    """
+    lock = threading.Lock()
+    with progress_bar(unit="words", num_bytes=left_bytes, shown=progress is True) as advance:
+
+        def report(num_words: int, num_bytes: int) -> None:
+            with lock:
+                advance(num_bytes, num_words)
+                if callable(progress):
+                    progress(num_words, num_bytes)
+
+        yield report
 
 
 @contextmanager
 def open_rows(source: Source, columns: Columns) -> Iterator[tuple[Rows, Callable[[], int]]]:
     """Yield the rows of one file, and a function that returns how many bytes of it were read so far."""
-    if source.name == STDIN and not source.path.is_file():
-        yield _split_rows(_read_rows(open_stdin(), source, columns), source, columns), int
-    elif source.kind == "parquet":
+    if source.kind == "parquet":
         with open_parquet(source) as table:
             content, id_column = _check_columns(source, table.names, columns)
             table.check_column(content, or_words=columns.words)
-            wanted = [name for name in (content, id_column, columns.spans) if name is not None]
-            records = table.read(wanted)
-            rows = _split_rows((_make_row(record, columns) for record in records), source, columns)
-            yield rows, table.bytes_read
+            records = table.read([name for name in (content, id_column, columns.spans) if name is not None])
+            yield _split_rows((_make_row(record, columns) for record in records), source, columns), table.bytes_read
     else:
         with open_stream(source) as (stream, bytes_read):
-            rows = _split_rows(_report_damage(source, _read_rows(stream, source, columns)), source, columns)
-            yield rows, bytes_read
+            rows = _report_damage(source, _read_rows(stream, source, columns))
+            yield _split_rows(rows, source, columns), bytes_read
 
 
 def _split_rows(rows: Rows, source: Source, columns: Columns) -> Rows:
     """Return rows of one sentence each, or documents of plain text as one row, as `columns.split` says."""
     if columns.split == "none" and source.kind == "txt":
-        return _join_documents(rows, columns.longest)
-    if columns.split != "sentences":
-        return rows
-    return (sentence for row in rows for sentence in _split_row(row, columns.language or "en"))
-
-
-def _split_row(row: Row | BrokenRow, language: str) -> Rows:
-    if isinstance(row, BrokenRow) or not isinstance(row.content, str):
-        yield row
+        yield from _join_documents(rows, columns.longest)
         return
-    for sentence in split_sentences(row.content, language=language):
-        yield replace(row, content=sentence)
+    for row in rows:
+        if columns.split == "sentences" and isinstance(row, Row) and isinstance(row.content, str):
+            for sentence in split_sentences(row.content, language=columns.language or "en"):
+                yield replace(row, content=sentence)
+        else:
+            yield row
 
 
 def _join_documents(rows: Rows, longest: int) -> Rows:
@@ -251,27 +240,31 @@ def _read_separated(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
     content = iter(partial(stream.readline, columns.longest), b"")
     lines = (line.decode("utf-8", "surrogateescape") for line in content)
     is_tsv = source.kind == "tsv"
-    header: list[str] | None = None
+    header: list[str] = []
     for row in read_cells(lines, "\t" if is_tsv else ",", quoted=not is_tsv):
         if isinstance(row, BrokenRow):
             yield row
-        elif header is None:
-            header = [row[1][0].removeprefix(BYTE_ORDER_MARK), *row[1][1:]]
+            continue
+        number, cells = row
+        if not header:
+            header = [cells[0].removeprefix(BYTE_ORDER_MARK), *cells[1:]]
             _check_columns(source, header, columns)
+        elif len(cells) != len(header):
+            yield BrokenRow(number, f"has {len(cells)} fields, but the header has {len(header)}")
+        elif (fault := _find_bad_byte(cells)) is not None:
+            yield BrokenRow(number, fault)
         else:
-            yield _make_row(_name_cells(header, *row), columns)
+            yield _make_row(Record(number, dict(zip(header, cells, strict=True))), columns)
 
 
-def _name_cells(header: list[str], number: int, cells: list[str]) -> Record | BrokenRow:
-    if len(cells) != len(header):
-        return BrokenRow(number, f"has {len(cells)} fields, but the header has {len(header)}")
+def _find_bad_byte(cells: Sequence[str]) -> str | None:
     for cell in cells:
         content = cell.encode("utf-8", "surrogateescape")
         try:
             content.decode("utf-8")
         except UnicodeDecodeError as error:
-            return BrokenRow(number, describe_bad_byte(content, error.start))
-    return Record(number, dict(zip(header, cells, strict=True)))
+            return describe_bad_byte(content, error.start)
+    return None
 
 
 def _make_row(record: Record | BrokenRow, columns: Columns) -> Row | BrokenRow:
@@ -294,16 +287,18 @@ def _read_fields(record: Record, columns: Columns) -> Row:
         if not all(isinstance(word, str) for word in content):
             raise ValueError(f"has {content!r:.40} in {content_name!r}; every word must be a string")
     elif not isinstance(content, str):
-        wanted = "text or a list of words" if columns.words else "text"
-        raise ValueError(f"has {content!r:.40} in {content_name!r}; {wanted} was expected")
+        expected = "text or a list of words" if columns.words else "text"
+        raise ValueError(f"has {content!r:.40} in {content_name!r}; {expected} was expected")
     row_id = None if id_name is None else fields[id_name]
     if isinstance(row_id, float | list | dict | bool):
         raise ValueError(f"has {row_id!r:.40} in {id_name!r}; a text or a whole number was expected")
     spans = None if columns.spans is None else _read_spans(fields[columns.spans], columns.spans)
     row = Row(record.number, content, None if row_id is None else str(row_id), spans)
-    for text in [row.id or "", *([content] if isinstance(content, str) else content)]:
-        if reason := describe_surrogate(text):
-            raise ValueError(reason)
+    try:
+        "".join([row.id or "", *([content] if isinstance(content, str) else content)]).encode()
+    except UnicodeEncodeError as error:
+        surrogate = ord(error.object[error.start])
+        raise ValueError(f"contains a lone surrogate (\\u{surrogate:04x}), which UTF-8 cannot encode") from None
     return row
 
 
@@ -322,29 +317,22 @@ def _read_spans(value: Any, column: str) -> list[tuple[int, int]]:
 
 def _read_conllu(lines: Iterator[str | BrokenRow]) -> Rows:
     """Yield the words of each sentence, numbered by its first line, without multiword tokens and empty nodes."""
-    sentence: list[tuple[int, str | BrokenRow]] = []
+    first, words, sentence_id, fault = 0, list[str](), None, ""
     for number, line in enumerate(itertools.chain(lines, [""]), start=1):
-        if isinstance(line, BrokenRow) or line.strip():
-            sentence.append((number, line))
-        elif sentence:
-            yield _read_sentence(sentence)
-            sentence = []
-
-
-def _read_sentence(lines: list[tuple[int, str | BrokenRow]]) -> Row | BrokenRow:
-    words, sentence_id = [], None
-    first = lines[0][0]
-    for number, line in lines:
+        if line == "" or (isinstance(line, str) and line.isspace()):
+            if first:
+                yield BrokenRow(first, f"begins a sentence whose {fault}") if fault else Row(first, words, sentence_id)
+            first, words, sentence_id, fault = 0, [], None, ""
+            continue
+        first = first or number
         if isinstance(line, BrokenRow):
-            return BrokenRow(first, f"begins a sentence whose line {number} {line.reason}")
-        fields = line.split("\t")
-        if line.startswith("#"):
+            fault = fault or f"line {number} {line.reason}"
+        elif line.startswith("#"):
             name, _, value = line[1:].partition("=")
             sentence_id = value.strip() if name.strip() == "sent_id" else sentence_id
-        elif len(fields) != 10:
-            return BrokenRow(
-                first, f"begins a sentence whose line {number} has {len(fields)} tab-separated columns, not 10"
-            )
-        elif fields[0].isdigit():
-            words.append(fields[1])
-    return Row(first, words, sentence_id)
+        else:
+            fields = line.split("\t")
+            if len(fields) != 10:
+                fault = fault or f"line {number} has {len(fields)} tab-separated columns, not 10"
+            elif fields[0].isdigit():
+                words.append(fields[1])

@@ -24,7 +24,7 @@ _WHITESPACE = re.compile(r"\s")
 
 @dataclass(frozen=True)
 class PartText:
-    """A part of the input, to become one shard: lines, documents, or the texts of records and rows."""
+    """A part of the input, which becomes one shard: lines, documents, or the texts of rows."""
 
     number: int
     texts: tuple[str, ...]
@@ -40,7 +40,7 @@ def cut_parts(sources: Sequence[Source], settings: TextSettings, part_bytes: int
         for entry in part.entries:
             if isinstance(entry.row, BrokenRow):
                 raise entry.row.to_error(sources[entry.source].label, sources[entry.source].unit)
-            text = str(entry.row.content)
+            text = entry.row.content if isinstance(entry.row.content, str) else " ".join(entry.row.content)
             texts.append(text.replace("\r\n", "\n") if "\r" in text else text)
         yield PartText(part.number, tuple(texts), part.input_bytes)
 

@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -49,46 +49,24 @@ def to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).translate(_LINE_SEPARATORS)
 
 
-def describe_missing(column: str, names: Collection[str], option: str = "--column") -> str:
-    """Return the reason why a row or a table without a column cannot be read."""
-    return f"has no column {column!r}{describe_names(names, option)}"
-
-
-def describe_names(names: Collection[str], option: str = "--column") -> str:
-    """Return the end of that reason: which columns there are, and the option that chooses one."""
-    there = ", ".join(map(repr, list(names)[:8])) or "none"
-    return f", only {there}; choose one with {option}"
-
-
-def describe_surrogate(text: str) -> str | None:
-    """Return the reason why a text of JSON or CSV cannot be encoded, or None if it can."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        return f"contains a lone surrogate (\\u{ord(text[error.start]):04x}), which UTF-8 cannot encode"
-    return None
-
-
 # --- JSON
 
 
-def read_json_lines(lines: Iterable[str | BrokenRow], *, first_number: int = 1) -> Records:
+def read_json_lines(lines: Iterable[str | BrokenRow]) -> Records:
     """Yield the object of each line that is not blank."""
-    for number, line in enumerate(lines, start=first_number):
+    for number, line in enumerate(lines, start=1):
         if isinstance(line, BrokenRow):
             yield line
-        elif line and not line.isspace():
-            yield _read_object(number, line)
-
-
-def _read_object(number: int, line: str) -> Record | BrokenRow:
-    try:
-        fields: Any = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        return BrokenRow(number, f"is not JSON ({error})")
-    if not isinstance(fields, dict):
-        return BrokenRow(number, f"holds {json.dumps(fields):.40}; a JSON object was expected")
-    return Record(number, fields)
+        elif line.strip():
+            try:
+                fields: Any = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                yield BrokenRow(number, f"is not JSON ({error})")
+                continue
+            if isinstance(fields, dict):
+                yield Record(number, fields)
+            else:
+                yield BrokenRow(number, f"holds {json.dumps(fields):.40}; a JSON object was expected")
 
 
 def read_json_array(text: str, name: str) -> Iterator[Record]:
@@ -122,10 +100,9 @@ def read_cells(lines: Iterable[str], delimiter: str, *, quoted: bool) -> Iterato
     closed breaks its row, where csv by itself would take the following rows for the rest of the cell.
     """
     csv.field_size_limit(LONGEST_ROW_BYTES)  # a setting of the whole process, the same in every use
-    if quoted:
-        rows = csv.reader(lines, delimiter=delimiter, strict=True)
-    else:
-        rows = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    rows = csv.reader(
+        lines, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE, strict=quoted
+    )
     while True:
         first_line = rows.line_num + 1
         try:
@@ -153,9 +130,9 @@ class ParquetTable:
     def check_column(self, name: str, *, or_words: bool = False) -> None:
         """Raise InputError if a column holds no text (nor lists of words)."""
         arrow_type = self._opened.schema_arrow.field(name).type
-        if not _is_text(arrow_type) and not (or_words and _is_word_list(arrow_type)):
-            wanted = "text or lists of words" if or_words else "text"
-            raise InputError(f"{self._source.name}, column {name!r}, holds {arrow_type}, not {wanted}.")
+        if not _is_text(arrow_type, or_words=or_words):
+            expected = "text or lists of words" if or_words else "text"
+            raise InputError(f"{self._source.name}, column {name!r}, holds {arrow_type}, not {expected}.")
 
     def read(self, columns: Sequence[str]) -> Records:
         """Yield the rows, numbered from 1, with some of their columns."""
@@ -192,14 +169,10 @@ def open_parquet(source: Source) -> Iterator[ParquetTable]:
         yield ParquetTable(source, table)
 
 
-def _is_text(arrow_type: Any) -> bool:
+def _is_text(arrow_type: Any, *, or_words: bool) -> bool:
     types = import_module("pyarrow.types")
     if types.is_dictionary(arrow_type):
-        return _is_text(arrow_type.value_type)
+        return _is_text(arrow_type.value_type, or_words=False)
+    if or_words and (types.is_list(arrow_type) or types.is_large_list(arrow_type)):
+        return _is_text(arrow_type.value_type, or_words=False)
     return bool(types.is_string(arrow_type) or types.is_large_string(arrow_type) or arrow_type == "string_view")
-
-
-def _is_word_list(arrow_type: Any) -> bool:
-    types = import_module("pyarrow.types")
-    is_list = types.is_list(arrow_type) or types.is_large_list(arrow_type) or types.is_fixed_size_list(arrow_type)
-    return bool(is_list and _is_text(arrow_type.value_type))

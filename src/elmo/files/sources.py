@@ -26,24 +26,18 @@ from elmo.files.durable import sha256_of
 
 Kind = Literal["txt", "jsonl", "parquet", "csv", "tsv", "conllu"]
 Compression = Literal["gz", "xz", "bz2", "zst"]
-TEXT_KINDS: tuple[Kind, ...] = ("txt", "jsonl", "parquet")  # of running text
-ALL_KINDS: tuple[Kind, ...] = get_args(Kind)
 STDIN = "-"
 BYTE_ORDER_MARK = "\ufeff"
 CONVERT_ADVICE = "convert the text first, for example with iconv"
 _BUFFER_BYTES = 1 << 20
 _ZSTD_BYTES = 1 << 17  # little, because it may unpack to a thousand times as much
 
-# First bytes of files that are not text, and what they are.
-_SIGNATURES = {
-    b"%PDF-": "a PDF document", b"{\\rtf": "a Rich Text document", b"\xd0\xcf\x11\xe0": "an old Office document",
-    b"PK\x03\x04": "a zip archive or an Office document", b"Rar!\x1a\x07": "a RAR archive",
-    b"7z\xbc\xaf\x27\x1c": "a 7z archive", b"\x89PNG\r\n": "a PNG image", b"\xff\xd8\xff": "a JPEG image",
-    b"GIF8": "a GIF image", b"II*\x00": "a TIFF image", b"MM\x00*": "a TIFF image", b"RIFF": "audio or video",
-    b"ID3": "an MP3 file", b"OggS": "an Ogg file", b"\x7fELF": "a program", b"SQLite format 3": "a database",
-    b"\x89HDF\r\n": "an HDF5 file",
-}  # fmt: skip
-_LONGEST_SIGNATURE = max(map(len, _SIGNATURES))
+# First bytes of documents, archives, pictures, sounds and programs, which are not text.
+_SIGNATURES = (
+    b"%PDF-", b"{\\rtf", b"\xd0\xcf\x11\xe0", b"PK\x03\x04", b"Rar!\x1a\x07", b"7z\xbc\xaf\x27\x1c", b"\x89PNG\r\n",
+    b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*", b"RIFF", b"ID3", b"OggS", b"\x7fELF", b"SQLite format 3",
+    b"\x89HDF\r\n",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -76,7 +70,7 @@ class Source:
 
     name: str
     path: Path
-    kind: Kind
+    kind: Kind = "txt"
     compression: Compression | None = None
 
     @property
@@ -119,25 +113,17 @@ class InputFile:
 # --- names -> files
 
 
-def find_sources(
-    names: Sequence[str],
-    stdin_copy: Path,
-    *,
-    kinds: Sequence[Kind] = TEXT_KINDS,
-    other_kind: Kind | None = None,
-    stdin_kind: Kind = "txt",
-) -> list[Source]:
+def find_sources(names: Sequence[str], stdin_copy: Path, *, kind: Kind | None = None) -> list[Source]:
     """Return the files that names and patterns mean, in the order given, those of a pattern sorted.
 
-    Standard input (-) is read from `stdin_copy`. A file whose ending is none of `kinds` is of `other_kind`.
-    Raises InputError if a file is missing, of an unknown format, or named twice.
+    `kind` is the format of all files, by default that of their endings. Standard input (-) is read from
+    `stdin_copy`. Raises InputError if a file is missing, cannot be read, or is named twice.
     """
     if not names:
-        raise InputError("There is nothing to read; name text files, or - for standard input.")
+        raise InputError("Nothing to read; name text files, or - for standard input.")
+    paths = [path for name in names for path in expand_pattern(name)]
     sources = [
-        Source(STDIN, stdin_copy, stdin_kind) if name == STDIN else describe_file(path, kinds, other_kind)
-        for name in names
-        for path in expand_pattern(name)
+        Source(STDIN, stdin_copy, kind or "txt") if path == STDIN else describe_file(path, kind) for path in paths
     ]
     seen: dict[Path, str] = {}
     for source in sources:
@@ -151,7 +137,7 @@ def find_sources(
 def expand_pattern(name: str, *, advice: str = "") -> Iterable[str]:
     """Return the files that a name or a pattern such as `texts/*.txt` means, sorted.
 
-    `advice` says what to do if there is none.
+    `advice` says what to do if no file matches.
     """
     if name == STDIN or Path(name).exists() or not glob.has_magic(name):
         return [name]
@@ -162,46 +148,32 @@ def expand_pattern(name: str, *, advice: str = "") -> Iterable[str]:
     return paths
 
 
-def describe_file(name: str, kinds: Sequence[Kind], other_kind: Kind | None = None, *, advice: str = "") -> Source:
-    """Return a file with the format that its ending says; InputError if it cannot be read.
+def describe_file(name: str, kind: Kind | None = None, *, advice: str = "") -> Source:
+    """Return a file with its format: `kind`, else that of its ending, else plain text.
 
-    `advice` says what to do if there is no such file.
+    Raises InputError if the file cannot be read as text; `advice` says what to do if it does not exist.
     """
     path = Path(name)
     if path.is_dir():
         raise InputError(f"{name} is a folder; name the files in it, for example '{path / '*.txt'}'.")
     if not path.exists():
-        raise InputError(f"There is no file {name!r}{f'; {advice}' if advice else ''}.")
+        raise InputError(f"No such file: {name!r}{f'; {advice}' if advice else ''}.")
     if not os.access(path, os.R_OK):
         raise InputError(f"{name} is not readable; change its permissions or read a copy.")
-    refuse_binary(path, name)
-    kind, compression = _split_endings(path)
-    if kind not in kinds and other_kind is not None:
-        kind = other_kind
-    if kind not in kinds:
-        known, packed = (", ".join(f".{ending}" for ending in endings) for endings in (kinds, get_args(Compression)))
-        raise InputError(
-            f"{name} cannot be read here by its ending; use one of {known}, optionally with one of {packed}."
-        )
-    return Source(name, path, cast(Kind, kind), compression)
+    if path.is_file():  # looking into a pipe would consume it
+        with path.open("rb") as file:
+            if file.read(max(map(len, _SIGNATURES))).startswith(_SIGNATURES):
+                raise InputError(f"{name} is not a text file; convert it to plain text first.")
+    ending, compression = split_endings(path)
+    return Source(name, path, kind or (cast(Kind, ending) if ending in get_args(Kind) else "txt"), compression)
 
 
-def _split_endings(path: Path) -> tuple[str, Compression | None]:
+def split_endings(path: Path) -> tuple[str, Compression | None]:
+    """Return the ending of a file's name in lower case, without that of a compression, and the compression."""
     ending = path.suffix.lower()[1:]
     if ending in get_args(Compression):
         return Path(path.stem).suffix.lower()[1:], cast(Compression, ending)
     return ending, None
-
-
-def refuse_binary(path: Path, name: str) -> None:
-    """Raise InputError if a file is of a known kind without plain text; `name` is how the user called it."""
-    if not path.is_file():
-        return  # looking into a pipe would consume it
-    with path.open("rb") as file:
-        start = file.read(_LONGEST_SIGNATURE)
-    for signature, what in _SIGNATURES.items():
-        if start.startswith(signature):
-            raise InputError(f"{name} is {what}, not text; convert it to plain text first.")
 
 
 def check_outside(paths: Iterable[Path], output: Path) -> None:
@@ -229,12 +201,17 @@ def open_stdin() -> BinaryIO:
     return sys.stdin.buffer
 
 
-def copy_stdin(sources: Iterable[Source]) -> None:
-    """Copy standard input to the file where its source expects it."""
+def open_inputs(sources: Iterable[Source], advance: Callable[[int], None] = lambda num_bytes: None) -> list[InputFile]:
+    """Copy standard input to where its source expects it, and describe all files; `advance` gets the bytes read."""
+    inputs = []
     for source in sources:
         if source.name == STDIN:
             with source.path.open("wb") as copy:
                 shutil.copyfileobj(open_stdin(), copy)
+        if not source.path.is_file():
+            raise InputError(f"{source.name} is a pipe or a device; pass its content on standard input (-).")
+        inputs.append(InputFile.of(source, advance))
+    return inputs
 
 
 # --- files -> bytes
@@ -242,7 +219,13 @@ def copy_stdin(sources: Iterable[Source]) -> None:
 
 @contextmanager
 def open_stream(source: Source) -> Iterator[tuple[BinaryIO, Callable[[], int]]]:
-    """Yield the uncompressed bytes, and a function that returns how many bytes of the file were read so far."""
+    """Yield the uncompressed bytes, and a function that returns how many bytes of the file were read so far.
+
+    Standard input is read directly if it was not copied to a file before.
+    """
+    if source.name == STDIN and not source.path.is_file():
+        yield open_stdin(), lambda: 0
+        return
     with ExitStack() as stack:
         packed = stack.enter_context(source.path.open("rb"))
         stream = stack.enter_context(decompress(packed, source.compression))
@@ -351,29 +334,30 @@ def too_long(number: int, longest: int) -> BrokenRow:
 class Lines:
     """The lines of one file, of standard input, or of texts in memory, with a look ahead.
 
-    Iterating yields text without line ends and raises InputError for what cannot be read. `number` is that of
-    the line read last, `num_bytes` how many bytes of the file were used up to it.
+    Iterating yields text without line ends and raises InputError for what cannot be read; `number` is that of the
+    line read last.
     """
 
     GIVEN = "--text"
 
-    def __init__(self, path: str | Path, *, texts: Sequence[str] | None = None, advice: str = "") -> None:
-        """`texts` are read instead of a file; `advice` says what to name if `path` is not a file."""
+    def __init__(
+        self, path: str | Path, *, texts: Sequence[str] | None = None, encoding: str = "utf-8", advice: str = ""
+    ) -> None:
+        """`texts` are read instead of a file; `advice` says what to name if there is no such file."""
         self.path = str(path) if texts is None else self.GIVEN
         self.name = "standard input" if self.path == STDIN else self.path
-        self.number = self.num_bytes = 0
-        self._advice = advice
-        self._ahead: list[tuple[str, int]] = []
+        self.number = 0
+        self._ahead: list[str] = []
         if texts is None:
-            self._raw = self._read()
+            self._lines = self._read(encoding, advice)
         else:
-            self._raw = ((line, len(line.encode())) for text in texts for line in text.split("\n"))
+            self._lines = (line for text in texts for line in text.split("\n"))
 
     @property
     def suffix(self) -> str:
-        """The ending of the name that says the format, without that of a compression."""
-        kind, _ = _split_endings(Path(self.path))
-        return f".{kind}" if kind else ""
+        """The ending of the name that says the format, such as ".csv", without that of a compression."""
+        ending, _ = split_endings(Path(self.path))
+        return f".{ending}" if ending else ""
 
     def place(self) -> Place:
         """Return the place of the line read last."""
@@ -385,31 +369,36 @@ class Lines:
 
     def peek(self, num_lines: int) -> list[str]:
         """Return up to `num_lines` of the next lines without consuming them."""
-        self._ahead += itertools.islice(self._raw, max(0, num_lines - len(self._ahead)))
-        return [text for text, _ in self._ahead[:num_lines]]
+        self._ahead += itertools.islice(self._lines, max(0, num_lines - len(self._ahead)))
+        return self._ahead[:num_lines]
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
-        line, self.num_bytes = self._ahead.pop(0) if self._ahead else next(self._raw)
+        line = self._ahead.pop(0) if self._ahead else next(self._lines)
         self.number += 1
         return line
 
-    def _read(self) -> Iterator[tuple[str, int]]:
-        if self.path == STDIN:
-            source = Source(STDIN, Path(), "txt")
-            yield from self._decode(source, open_stdin(), lambda: 0)
-            return
-        source = describe_file(self.path, ("txt",), "txt", advice=self._advice)
-        with open_stream(source) as (stream, position):
-            yield from self._decode(source, stream, position if source.path.is_file() else lambda: 0)
-
-    def _decode(self, source: Source, stream: BinaryIO, position: Callable[[], int]) -> Iterator[tuple[str, int]]:
+    def _read(self, encoding: str, advice: str) -> Iterator[str]:
+        is_stdin = self.path == STDIN
+        source = Source(STDIN, Path()) if is_stdin else describe_file(self.path, "txt", advice=advice)
         number = 0
-        with damage_reported(source, lambda: f"after line {number:,}"):
-            for line in read_lines(stream):
+        with open_stream(source) as (stream, _), damage_reported(source, lambda: f"after line {number:,}"):
+            for line in read_lines(stream if encoding == "utf-8" else _transcode(stream, self.name, encoding)):
                 number += 1
                 if isinstance(line, BrokenRow):
                     raise line.to_error(self.name)
-                yield line, position()
+                yield line
+
+
+def _transcode(stream: BinaryIO, name: str, encoding: str) -> BinaryIO:
+    """Return a stream of UTF-8; the whole file is read."""
+    try:
+        return io.BytesIO(stream.read().decode(encoding).encode())
+    except LookupError as error:
+        raise InputError(
+            f"--encoding {encoding!r} is not known; use for example latin-1, cp1252 or gb18030."
+        ) from error
+    except UnicodeError as error:
+        raise InputError(f"{name} is not {encoding} ({error}); name another --encoding.") from error

@@ -116,6 +116,20 @@ class FolderKind:
             )
         return manifest
 
+    def verify(
+        self,
+        folder: Path,
+        files: FileRecords,
+        *,
+        checksums: bool | Callable[[str], bool] = True,
+        advance: Callable[[int], None] = lambda num_bytes: None,
+    ) -> None:
+        """Raise InputError if files are damaged; `checksums` and `advance` are as in find_damage."""
+        choose = checksums if callable(checksums) else lambda name: bool(checksums)
+        if faults := find_damage(folder, files, choose, advance):
+            more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
+            raise InputError(f"{folder} is damaged: {'; '.join(faults[:3])}{more}; {self.repair}.")
+
     def begin(self, output: Path, description: Description, *, force: bool) -> bool:
         """Return whether there is work to do; if so, write the plan, and remove what nobody needs.
 
@@ -134,7 +148,7 @@ class FolderKind:
                     "folder, or use --force to replace it."
                 )
         if manifest is not None:
-            faults = find_damage(output, self.list_files(manifest), checksums=False)
+            faults = find_damage(output, self.list_files(manifest))
             if not faults:
                 return False
             logger.warning("%s is damaged (%s), so it is made again.", output, "; ".join(faults[:3]))
@@ -188,7 +202,7 @@ def _find_differences(begun: Description, wanted: Description) -> list[str]:
 
 
 class PartRecord(Protocol):
-    """What is known of a finished part; every sink adds its own counts."""
+    """What is known of a finished part; every kind of folder adds its own counts."""
 
     @property
     def number(self) -> int:
@@ -245,35 +259,32 @@ def is_file_record(record: Mapping[str, Any]) -> bool:
     return type(record["num_bytes"]) is int and isinstance(record["sha256"], str)
 
 
+def describe_output(path: Path) -> dict[str, Any]:
+    """Return the name, size and checksum of a file."""
+    return {"name": path.name, "num_bytes": path.stat().st_size, "sha256": sha256_of(path)}
+
+
 def find_damage(
     folder: Path,
     files: FileRecords,
-    *,
-    checksums: bool | Callable[[str], bool],
+    checksums: Callable[[str], bool] = lambda name: False,
     advance: Callable[[int], None] = lambda num_bytes: None,
 ) -> list[str]:
     """Return what is wrong with the files of a manifest: missing, of another size, or with another checksum.
 
-    `checksums` says whether to read the files, or which; `advance` is called with the number of bytes read.
+    `checksums` says of which files to compare the checksum, which reads them; `advance` gets the bytes read.
     """
     faults = []
     for name, record in files.items():
         try:
             num_bytes = (folder / name).stat().st_size
+        except FileNotFoundError:
+            faults.append(f"{name} is missing")
         except OSError as error:
-            is_missing = isinstance(error, FileNotFoundError)
-            faults.append(f"{name} {'is missing' if is_missing else f'cannot be read ({error.strerror})'}")
-            continue
-        if num_bytes != record["num_bytes"]:
-            faults.append(f"{name} has {num_bytes:,} bytes, not {record['num_bytes']:,}")
-        elif (checksums if isinstance(checksums, bool) else checksums(name)) and (
-            sha256_of(folder / name, advance) != record["sha256"]
-        ):
-            faults.append(f"{name} has a checksum mismatch")
+            faults.append(f"{name} cannot be read ({error.strerror})")
+        else:
+            if num_bytes != record["num_bytes"]:
+                faults.append(f"{name} has {num_bytes:,} bytes, not {record['num_bytes']:,}")
+            elif checksums(name) and sha256_of(folder / name, advance) != record["sha256"]:
+                faults.append(f"{name} has a checksum mismatch")
     return faults
-
-
-def damaged(folder: Path, faults: Sequence[str], repair: str) -> InputError:
-    """Return the error about a damaged folder."""
-    more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
-    return InputError(f"{folder} is damaged: {'; '.join(faults[:3])}{more}; {repair}.")

@@ -64,7 +64,7 @@ class Workers:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, calls: Iterable[Call], report: Report) -> Iterator[Any]:
+    def run(self, calls: Iterable[Call], report: Report = lambda num_words, num_bytes: None) -> Iterator[Any]:
         """Yield the results as they come, in any order; only a few calls are held ready."""
         if self.num_workers == 1:
             for function, arguments in calls:
@@ -134,13 +134,13 @@ class _Worker:
         )
 
     def work(self, call: Call, report: Report) -> Any:
-        sent, received = self._process.stdin, self._process.stdout
-        assert sent is not None and received is not None
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None and stdout is not None
         try:
-            pickle.dump(call, sent, pickle.HIGHEST_PROTOCOL)
-            sent.flush()
+            pickle.dump(call, stdin, pickle.HIGHEST_PROTOCOL)
+            stdin.flush()
             while True:
-                message, value = pickle.load(received)
+                message, value = pickle.load(stdout)
                 if message == "report":
                     report(*value)
                 elif message == "result":
@@ -260,7 +260,7 @@ class RayWorkers:
     def _get(self, reference: Any) -> tuple[Any, tuple[int, int]]:
         exceptions = self._ray.exceptions
         try:
-            answer: tuple[Any, tuple[int, int]] = self._ray.get(reference)
+            result: tuple[Any, tuple[int, int]] = self._ray.get(reference)
         except exceptions.RayTaskError as error:
             if isinstance(error.cause, ElmoError | OSError):
                 raise error.cause from error
@@ -271,7 +271,7 @@ class RayWorkers:
                 f"A Ray worker died and could not be replaced ({reason}); the finished parts are kept, so run the "
                 "same command again."
             ) from error
-        return answer
+        return result
 
 
 class _RayWorker:
@@ -286,17 +286,17 @@ class _RayWorker:
 
 
 def check_cluster(address: str | None) -> None:
-    """Raise an error if Ray is missing, or nobody listens at the address; Ray would wait for minutes."""
+    """Raise an error if Ray is missing, or the address does not answer; Ray would wait for minutes."""
     if require("ray", "ray", "The engine ray").is_initialized():
         return
-    place = re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", address or "")
-    if place is not None:
+    match = re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", address or "")
+    if match is not None:
         try:
-            socket.create_connection((place[1], int(place[2])), timeout=_RAY_CONNECTION_SECONDS).close()
+            socket.create_connection((match[1], int(match[2])), timeout=_RAY_CONNECTION_SECONDS).close()
         except OSError as error:
             raise _no_cluster(address, error) from error
 
 
 def _no_cluster(address: str | None, error: Exception) -> InputError:
     reason = str(error).partition("\n")[0]
-    return InputError(f"There is no Ray cluster at {address!r} ({reason}); start one with: ray start --head")
+    return InputError(f"No Ray cluster answers at {address!r} ({reason}); start one with: ray start --head")

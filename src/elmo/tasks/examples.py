@@ -37,10 +37,6 @@ class Reader(ABC):
     @abstractmethod
     def __iter__(self) -> Iterator[Any]: ...
 
-    def first_targets(self) -> list[tuple[str, str]]:
-        """Return the targets of the first examples, which are not consumed, each with its place."""
-        return []
-
     def begin(self) -> str:
         """Return what stands before the first example of an output in this format."""
         return ""
@@ -102,11 +98,11 @@ class MarkedPair(Example):
             )
         # The text around a mark is tokenized separately, so that a mark is always a border between words.
         words: list[str] = []
-        at: dict[str, int] = {}
+        positions: dict[str, int] = {}
         for piece, mark in zip(_MARKS.split(text), [*marks, ""], strict=True):
             words += (word.text for word in tokenizer(piece))
-            at[mark] = len(words)
-        first, second = (at["<e1>"], at["</e1>"]), (at["<e2>"], at["</e2>"])
+            positions[mark] = len(words)
+        first, second = (positions["<e1>"], positions["</e1>"]), (positions["<e2>"], positions["</e2>"])
         for name, (start, end) in (("e1", first), ("e2", second)):
             if start >= end:
                 raise InputError(f"{_name(place)}: <{name}>…</{name}> holds no word, or ends before it begins.")
@@ -220,7 +216,7 @@ class SensePrediction:
 
 
 def locate_words(words: Sequence[str], text: str) -> list[Span]:
-    """Return the characters of each word of a text, between which there is nothing but spaces."""
+    """Return the range of characters of each word of a text; between words there are only spaces."""
     offsets, end = [], 0
     for word in words:
         start = text.index(word, end)
@@ -256,16 +252,13 @@ def _find_answer(passage: str, answer: str, start: int | None, where: str) -> Sp
         raise InputError(f"{where}: the answer is empty.")
     if start is None:
         start = passage.find(answer)
-        if start < 0:
-            raise InputError(f"{where}: the answer {answer!r:.60} is not in the passage.")
-    elif passage[start : start + len(answer)] != answer or start < 0:
-        text = passage[max(0, start) : max(0, start) + len(answer)]
-        raise InputError(
-            f"{where}: the answer {answer!r:.60} is not what stands at character {start} of the passage ({text!r:.60})."
-        )
+    if start < 0 or not passage.startswith(answer, start):
+        position = "" if start < 0 else f" at character {start}"
+        raise InputError(f"{where}: the answer {answer!r:.60} is not in the passage{position}.")
     return start, start + len(answer)
 
 
 def _covered_words(words: Sequence[Word], characters: Span) -> Span | None:
-    covered = [number for number, word in enumerate(words) if word.start < characters[1] and word.end > characters[0]]
+    start, end = characters
+    covered = [number for number, word in enumerate(words) if word.start < end and word.end > start]
     return (covered[0], covered[-1] + 1) if covered else None

@@ -126,7 +126,7 @@ def format_lines(entries: Iterable[str]) -> bytes:
 @contextmanager
 def open_word_vectors(path: Path) -> Iterator[BinaryIO]:
     """Yield the bytes of a text file of word vectors, unpacked if its name ends in .gz, .xz, .bz2 or .zst."""
-    source = describe_file(str(path), ("txt",), "txt")
+    source = describe_file(str(path), "txt")
     try:
         with open_stream(source) as (stream, _), damage_reported(source):
             yield stream

@@ -47,11 +47,13 @@ class RowEmbedder:
         window: list[tuple[Entry, list[str], list[Span]]] = []
         num_words = 0
         for entry in entries:
-            read = entry.row if isinstance(entry.row, BrokenRow) else self._read(entry.row)
-            if isinstance(read, BrokenRow):
-                self.broken.append(replace(entry, row=read))
+            try:
+                if isinstance(entry.row, BrokenRow):
+                    raise _RowError(entry.row.reason)
+                words, spans = self._read(entry.row)
+            except _RowError as error:
+                self.broken.append(replace(entry, row=BrokenRow(entry.row.number, str(error))))
                 continue
-            words, spans = read
             self.num_words += len(words)
             if self._settings.unit == "spans" and not spans:
                 self.num_without_span += 1
@@ -64,37 +66,33 @@ class RowEmbedder:
         if window:
             yield self._make_block(window)
 
-    def _read(self, row: Row) -> tuple[list[str], list[Span]] | BrokenRow:
+    def _read(self, row: Row) -> tuple[list[str], list[Span]]:
         """Return the words and the chosen spans of a row."""
         settings = self._settings
         words = row.content
         if isinstance(words, str):
             words = [word.text for word in self._model.tokenize(words, split_on_spaces=settings.split_on_spaces)]
-        spans = row.spans or []
-        if self._only_words:
-            spans = self._find_only(words)
+        spans = self._find_only(words) if self._only_words else row.spans or []
         for start, end in spans:
             if not 0 <= start < end <= len(words):
-                reason = f"has the span [{start}, {end}], which is not within its {len(words)} words"
-                return BrokenRow(row.number, reason)
+                raise _RowError(f"has the span [{start}, {end}], which is not within its {len(words)} words")
         if len(words) > settings.max_words:
-            reason = (
+            raise _RowError(
                 f"has {len(words):,} words, more than {settings.max_words:,}; split it into sentences first, or "
                 "allow more with --max-words"
             )
-            return BrokenRow(row.number, reason)
         return words, spans
 
     def _find_only(self, words: list[str]) -> list[Span]:
-        """Return where the wanted words are, each of which may be several letters in a row."""
+        """Return where the chosen words are, each of which may be several letters in a row."""
         if not self._model.tokenization.reads_characters:
-            return [(place, place + 1) for place, word in enumerate(words) if word in self._only_words]
+            return [(number, number + 1) for number, word in enumerate(words) if word in self._only_words]
         spans = set()
-        for wanted in self._only_words:
-            letters = [letter.text for letter in self._model.tokenize(wanted)]
+        for word in self._only_words:
+            letters = [letter.text for letter in self._model.tokenize(word)]
             for start in range(len(words)):
-                for end in range(start + 1, min(len(words), start + max(1, len(letters))) + 1):
-                    if words[start:end] in ([wanted], letters):
+                for end in (start + 1, start + len(letters)):
+                    if end <= len(words) and words[start:end] in ([word], letters):
                         spans.add((start, end))
         return sorted(spans)
 
@@ -126,6 +124,10 @@ class RowEmbedder:
             counts=counts,
             arrays=quantize(vectors, settings.dtype),
         )
+
+
+class _RowError(Exception):
+    """Why a row cannot be embedded."""
 
 
 def make_layout(model: Elmo, settings: VectorSettings) -> Layout:

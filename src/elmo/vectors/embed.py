@@ -5,7 +5,6 @@ workers.
 """
 
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,16 +14,16 @@ from typing import Any, Literal, cast
 
 from elmo import __version__
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
-from elmo.corpus.rows import Columns, Entry, Part, RowStream, cut_rows, find_inputs
+from elmo.corpus.rows import Columns, Entry, Part, RowStream, cut_rows, report_words
 from elmo.errors import InputError
+from elmo.extras import require
 from elmo.files.durable import disk_full_reported, output_file, replace_file
 from elmo.files.rows import to_json
-from elmo.files.sources import STDIN, InputFile, Kind, Source, check_outside, copy_stdin
-from elmo.files.work_folder import identify, run_parts
+from elmo.files.sources import STDIN, InputFile, Kind, check_outside, find_sources, open_inputs
+from elmo.files.work_folder import describe_output, identify, run_parts
 from elmo.files.workers import Report
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
-from elmo.progress import progress_bar
 from elmo.vectors.blocks import RowEmbedder, default_layers, is_on_cpu, make_layout
 from elmo.vectors.folder import (
     REJECTS,
@@ -34,10 +33,10 @@ from elmo.vectors.folder import (
     read_part_record,
     read_part_records,
 )
-from elmo.vectors.formats import FILE_WRITERS, Add, Layout, line_writer, open_format
+from elmo.vectors.formats import FILE_WRITERS, Add, Layout, line_writer
 from elmo.vectors.reading import Vectors, open_folder
 from elmo.vectors.settings import Pooling, VectorSettings
-from elmo.vectors.writing import Engine, PartJob, describe_file
+from elmo.vectors.writing import Engine, PartJob
 
 _LIBRARIES = {"parquet": ["pyarrow"], "npy": ["numpy"], "hdf5": ["h5py"]}
 _SUMS = ("num_rows", "num_written", "num_without_span", "num_words", "num_vectors")
@@ -74,9 +73,10 @@ def embed_files(
         raise InputError("The parts of a folder are computed independently; use a model with state='zero'.")
     chosen = Engine(engine, address, workers, threads)
     chosen.check(on_cpu=is_on_cpu(model))
-    open_format(settings.file_format)
+    if settings.file_format == "parquet":
+        require("pyarrow", "data", "Parquet")
     names = [files] if isinstance(files, str | Path) else files
-    sources = find_inputs([str(name) for name in names], output / VECTORS.work / "stdin", kind=input_format)
+    sources = find_sources([str(name) for name in names], output / VECTORS.work / "stdin", kind=input_format)
     check_outside((source.path for source in sources if source.name != STDIN), output)
     with disk_full_reported(output), VECTORS.locked(output):
         inputs = open_inputs(sources)
@@ -90,30 +90,6 @@ def embed_files(
 def columns_of(settings: VectorSettings) -> Columns:
     """Return how the rows of the input are read."""
     return Columns(settings.column, settings.id_column, settings.spans, settings.split, settings.language)
-
-
-def open_inputs(sources: Sequence[Source]) -> list[InputFile]:
-    """Copy standard input to where it is read from, and describe all files."""
-    copy_stdin(sources)
-    for source in sources:
-        if not source.path.is_file():
-            raise InputError(f"{source.name} is a pipe or a device; pass its content on standard input (-).")
-    return [InputFile.of(source) for source in sources]
-
-
-@contextmanager
-def _reporting(progress: bool | Report, left_bytes: int) -> Iterator[Report]:
-    """Yield the function that words and bytes are reported to, by several threads."""
-    lock = threading.Lock()
-    with progress_bar(unit="words", num_bytes=left_bytes, prints=False, shown=progress is True) as advance:
-
-        def report(num_words: int, num_bytes: int) -> None:
-            with lock:
-                advance(num_bytes, num_words)
-                if callable(progress):
-                    progress(num_words, num_bytes)
-
-        yield report
 
 
 def resolve(settings: VectorSettings, model: Elmo) -> VectorSettings:
@@ -167,8 +143,7 @@ def _run(
         return record
 
     parts = cut_rows(stream, job.settings.part_bytes)
-    with _reporting(progress, left_bytes) as report:
-        report(0, 0)
+    with report_words(progress, left_bytes) as report:
         records = run_parts(
             parts,
             find_record,
@@ -191,7 +166,7 @@ def _finish(
             row = {"index": reject["index"], "input": source.name, source.unit: reject["number"]}
             lines.append(f"{to_json({**row, 'reason': reject['reason']})}\n")
         replace_file(job.output / REJECTS, "".join(lines).encode())
-        rejected = describe_file(job.output / REJECTS)
+        rejected = describe_output(job.output / REJECTS)
     counts = {name: sum(getattr(record, name) for record in records) for name in _SUMS}
     described = zip(description["inputs"], rows_of_files, strict=True)
     manifest = {

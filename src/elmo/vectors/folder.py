@@ -1,4 +1,4 @@
-"""A vector folder as a folder of parts that grows: its names, records and manifest, and whether it is complete."""
+"""A vector folder as a folder of parts that grows: its names, records and manifest."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from typing import Any, get_args
 from elmo.corpus.rows import Entry, Part
 from elmo.files.durable import replace_file
 from elmo.files.sources import BrokenRow
-from elmo.files.work_folder import FileRecords, FolderKind, damaged, find_damage, is_file_record, read_json
+from elmo.files.work_folder import FileRecords, FolderKind, find_damage, is_file_record, read_json
 from elmo.vectors.formats import Layout, part_stem
 from elmo.vectors.settings import DType, FileFormat, Unit
 
@@ -102,7 +102,7 @@ def read_part_record(output: Path, identity: str, part: Part) -> PartRecord | No
     record = _parse(_record_path(output, part.number))
     if record is None or record.identity != identity:
         return None
-    return None if find_damage(output, {file["name"]: file for file in record.files}, checksums=False) else record
+    return None if find_damage(output, {file["name"]: file for file in record.files}) else record
 
 
 def read_part_records(output: Path) -> Iterator[PartRecord]:
@@ -164,8 +164,4 @@ def verify(
     checksums: bool = True,
 ) -> None:
     """Compare the size of every file and its checksum, which reads all files; InputError with what is wrong."""
-    files = manifest.files
-    foreign = sorted(path.name for path in folder.glob("part-*") if path.name not in files)
-    faults = [*find_damage(folder, files, checksums=False), *(f"{name} does not belong to it" for name in foreign)]
-    if faults := faults or (find_damage(folder, files, checksums=True, advance=advance) if checksums else []):
-        raise damaged(folder, faults, VECTORS.repair)
+    VECTORS.verify(folder, manifest.files, checksums=checksums, advance=advance)

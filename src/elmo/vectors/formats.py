@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -85,25 +85,28 @@ Add = Callable[[Block], None]
 
 
 class PartReader(ABC):
-    """The rows of one part, read on demand."""
+    """The rows of one part; they are read at once without their vectors, and vectors on demand."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
 
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """The index, id, words, text and spans of each row."""
+        return self._read_rows()
+
     def read(self, position: int) -> VectorRow:
         """Return the row at a position in the part, from 0."""
-        row, stored = self._read(position)
-        vectors = _restore(stored, self.layout)
+        row, vectors = self.rows[position], _restore(self._read_arrays(position), self.layout)
         spans = [(start, end) for start, end in row["spans"]] if "spans" in row else None
         return VectorRow(row["index"], row["id"], row["words"], spans, vectors, row.get("text"))
 
     @abstractmethod
-    def _read(self, position: int) -> tuple[dict[str, Any], Arrays]:
-        """Return the fields of a row, and its arrays as they are stored, (count, *shape)."""
+    def _read_rows(self) -> list[dict[str, Any]]: ...
 
     @abstractmethod
-    def read_names(self) -> Iterator[tuple[int, str | None]]:
-        """Yield the index and the id of each row, without its vectors."""
+    def _read_arrays(self, position: int) -> Arrays:
+        """Return the arrays of a row as they are stored, (count, *shape)."""
 
     @abstractmethod
     def close(self) -> None:
@@ -147,21 +150,6 @@ def _list_rows(block: Block) -> Iterator[str]:
         yield to_json(row)
 
 
-class _RowsReader(PartReader):
-    """What npy and hdf5 share: all rows of a part are read at once, without their vectors."""
-
-    @cached_property
-    def _rows(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self._read_lines()]
-
-    @abstractmethod
-    def _read_lines(self) -> list[bytes]:
-        """Return the rows as lines of JSON."""
-
-    def read_names(self) -> Iterator[tuple[int, str | None]]:
-        return ((row["index"], row["id"]) for row in self._rows)
-
-
 # --- npy
 
 
@@ -185,22 +173,22 @@ def _write_npy(stem: Path, layout: Layout) -> Iterator[Add]:
         np.save(_file_at(stem, _OFFSETS), np.cumsum(counts, dtype=np.int64))
 
 
-class _NpyReader(_RowsReader):
+class _NpyReader(PartReader):
     def __init__(self, stem: Path, layout: Layout) -> None:
         super().__init__(layout)
         self._path = _file_at(stem, _ROWS)
         self._offsets = np.load(_file_at(stem, _OFFSETS))
         self._arrays = {name: _map(_file_at(stem, f".{name}.npy")) for name in layout.arrays}
 
-    def _read(self, position: int) -> tuple[dict[str, Any], Arrays]:
-        place = slice(self._offsets[position], self._offsets[position + 1])
-        return self._rows[position], {name: array[place] for name, array in self._arrays.items()}
+    def _read_rows(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self._path.read_bytes().splitlines()]
 
-    def _read_lines(self) -> list[bytes]:
-        return self._path.read_bytes().splitlines()
+    def _read_arrays(self, position: int) -> Arrays:
+        rows = slice(self._offsets[position], self._offsets[position + 1])
+        return {name: array[rows] for name, array in self._arrays.items()}
 
     def close(self) -> None:
-        """Nothing: the map is closed with the last array that is a view of it."""
+        """Do nothing: a map is closed with the last array that is a view of it."""
 
 
 def _map(path: Path) -> Array:
@@ -237,25 +225,22 @@ def write_hdf5(path: Path, layout: Layout) -> Iterator[Add]:
         yield add
 
 
-class _Hdf5Reader(_RowsReader):
+class _Hdf5Reader(PartReader):
     def __init__(self, stem: Path, layout: Layout) -> None:
         import h5py
 
         super().__init__(layout)
-        self._file, self._stem = h5py.File(_file_at(stem, _HDF5), "r"), stem
+        self._file = h5py.File(_file_at(stem, _HDF5), "r")
 
-    def _read_lines(self) -> list[bytes]:
-        if "rows" in self._file:
-            return list(self._file["rows"][...])
-        return _file_at(self._stem, _ROWS).read_bytes().splitlines()  # where version 0.2 had them
+    def _read_rows(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self._file["rows"][...]]
 
-    def _read(self, position: int) -> tuple[dict[str, Any], Arrays]:
-        row = self._rows[position]
-        arrays = {}
+    def _read_arrays(self, position: int) -> Arrays:
+        arrays, index = {}, self.rows[position]["index"]
         for name in self.layout.arrays:
-            array = self._file[str(row["index"]) if name == "vectors" else f"{name}/{row['index']}"][...]
+            array = self._file[str(index) if name == "vectors" else f"{name}/{index}"][...]
             arrays[name] = array[None] if self.layout.unit == "sentences" else array
-        return row, arrays
+        return arrays
 
     def close(self) -> None:
         self._file.close()
@@ -265,6 +250,7 @@ class _Hdf5Reader(_RowsReader):
 
 
 def _import_pyarrow() -> Any:
+    """Return pyarrow; ConfigError if it is missing."""
     require("pyarrow.parquet", "data", "Parquet")
     return require("pyarrow", "data", "Parquet")
 
@@ -335,54 +321,43 @@ class _ParquetReader(PartReader):
         groups = self._file.metadata
         sizes = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
         self._starts = np.cumsum([0, *sizes], dtype=np.int64)
-        self._names = [name for name in self._file.schema_arrow.names if name in _FIELDS]
-        self._groups: dict[int, tuple[Any, Array, dict[str, Array]]] = {}  # the last one used at the end
+        self._decode = lru_cache(_ROW_GROUPS_KEPT)(self._decode_group)
 
-    def _read(self, position: int) -> tuple[dict[str, Any], Arrays]:
+    def _read_rows(self) -> list[dict[str, Any]]:
+        names = [name for name in self._file.schema_arrow.names if name in _FIELDS]
+        rows: list[dict[str, Any]] = self._file.read(columns=names, use_threads=False).to_pylist()
+        return rows
+
+    def _read_arrays(self, position: int) -> Arrays:
         number = int(np.searchsorted(self._starts, position, side="right")) - 1
-        group = self._groups.pop(number, None)
-        self._groups[number] = self._decode(number) if group is None else group
-        if len(self._groups) > _ROW_GROUPS_KEPT:
-            del self._groups[next(iter(self._groups))]
-        table, offsets, arrays = self._groups[number]
-        place = position - int(self._starts[number])
-        row = {name: table.column(name)[place].as_py() for name in self._names}
-        return row, {name: array[offsets[place] : offsets[place + 1]] for name, array in arrays.items()}
+        offsets, arrays = self._decode(number)
+        row = position - int(self._starts[number])
+        return {name: array[offsets[row] : offsets[row + 1]] for name, array in arrays.items()}
 
-    def _decode(self, number: int) -> tuple[Any, Array, dict[str, Array]]:
-        """Return the rows of a group, where the vectors of each begin, and views of Arrow's memory as arrays."""
-        table = self._file.read_row_group(number, use_threads=False).combine_chunks()
+    def _decode_group(self, number: int) -> tuple[Array, dict[str, Array]]:
+        """Return where the vectors of each row of a group begin, and views of Arrow's memory as arrays."""
+        names = {name: _column_name(name, self.layout) for name in self.layout.arrays}
+        table = self._file.read_row_group(number, columns=list(names.values()), use_threads=False).combine_chunks()
         offsets, arrays = np.arange(table.num_rows + 1), {}
         for name, (_, shape) in self.layout.arrays.items():
-            column = table.column(_column_name(name, self.layout)).chunk(0)
+            column = table.column(names[name]).chunk(0)
             if self.layout.unit != "sentences":
                 offsets, column = column.offsets.to_numpy(), column.values
             while hasattr(column.type, "value_type"):
                 column = column.flatten()
             arrays[name] = column.to_numpy(zero_copy_only=True).reshape(-1, *shape)
-        return table, offsets, arrays
-
-    def read_names(self) -> Iterator[tuple[int, str | None]]:
-        for batch in self._file.iter_batches(columns=["index", "id"], use_threads=False):
-            yield from zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
+        return offsets, arrays
 
     def close(self) -> None:
-        self._groups.clear()
+        self._decode.cache_clear()
         self._file.close()
 
 
-_FORMATS: dict[FileFormat, PartFormat] = {
+PART_FORMATS: dict[FileFormat, PartFormat] = {
     "npy": PartFormat(_write_npy, _NpyReader),
     "parquet": PartFormat(lambda stem, layout: write_parquet(_file_at(stem, _PARQUET), layout), _ParquetReader),
     "hdf5": PartFormat(lambda stem, layout: write_hdf5(_file_at(stem, _HDF5), layout), _Hdf5Reader),
 }
-
-
-def open_format(name: FileFormat) -> PartFormat:
-    """Return the format of that name; ConfigError if its library is missing."""
-    if name == "parquet":
-        _import_pyarrow()
-    return _FORMATS[name]
 
 
 # --- single files

@@ -12,7 +12,7 @@ from typing import Any, overload
 from elmo.errors import ElmoError, InputError, first_line
 from elmo.extras import require
 from elmo.vectors.folder import Counts, Manifest, read_manifest, verify
-from elmo.vectors.formats import PartReader, VectorRow, open_format, part_stem
+from elmo.vectors.formats import PART_FORMATS, PartReader, VectorRow, part_stem
 
 _PARTS_KEPT_OPEN = 8
 
@@ -54,33 +54,31 @@ class Vectors(Sequence[VectorRow]):
         return len(self._positions)
 
     @overload
-    def __getitem__(self, place: int) -> VectorRow: ...
+    def __getitem__(self, position: int) -> VectorRow: ...
     @overload
-    def __getitem__(self, place: slice) -> "Vectors": ...
-    def __getitem__(self, place: int | slice) -> "VectorRow | Vectors":
-        if isinstance(place, slice):
-            return Vectors(self.folder, self.manifest, self._positions[place])
-        return self._read(self._positions[place])
+    def __getitem__(self, position: slice) -> "Vectors": ...
+    def __getitem__(self, position: int | slice) -> "VectorRow | Vectors":
+        if isinstance(position, slice):
+            return Vectors(self.folder, self.manifest, self._positions[position])
+        return self._read(self._positions[position])
 
     def by_index(self, index: int) -> VectorRow:
         """Return the row of the input with that number, from 0; InputError if there is none or it was rejected."""
         number = bisect_right([part["first_index"] for part in self.manifest.parts], index) - 1
-        if number >= 0:
-            names = enumerate(self._read_names(number), self._ends[number - 1] if number else 0)
-            position = next((position for position, (other, _) in names if other == index), None)
-            if position is not None and position in self._positions:
+        for row_number, row in enumerate(self._read_rows(number) if number >= 0 else []):
+            position = self._start_of(number) + row_number
+            if row["index"] == index and position in self._positions:
                 return self._read(position)
         raise InputError(f"{self.folder} has no row with the index {index!r} here; see its rejects.jsonl.")
 
     def by_id(self, given_id: str) -> VectorRow:
         """Return the row with that id; InputError if several have it. The first call reads the ids of all rows."""
-        first, repeated = self._ids
-        if given_id in repeated:
+        positions = self._positions_by_id.get(given_id, [])
+        if len(positions) > 1:
             raise InputError(f"Several rows of {self.folder} have the id {given_id!r}; use their index.")
-        position = first.get(given_id)
-        if position is None or position not in self._positions:
+        if not positions or positions[0] not in self._positions:
             raise InputError(f"{self.folder} has no row with the id {given_id!r} here.")
-        return self._read(position)
+        return self._read(positions[0])
 
     def to_torch(self) -> Any:
         """Return the rows as a torch Dataset of tensors, elmo.integrations.torch_data.VectorDataset."""
@@ -99,26 +97,32 @@ class Vectors(Sequence[VectorRow]):
     def __reduce__(self) -> tuple[Any, ...]:
         return Vectors, (self.folder, self.manifest, self._positions)
 
+    def _start_of(self, number: int) -> int:
+        return self._ends[number - 1] if number else 0
+
     def _read(self, position: int) -> VectorRow:
         number = bisect_right(self._ends, position)
         with self._part(number) as reader:
-            return reader.read(position - (self._ends[number - 1] if number else 0))
+            return reader.read(position - self._start_of(number))
 
-    def _read_names(self, number: int) -> list[tuple[int, str | None]]:
+    def _read_rows(self, number: int) -> list[dict[str, Any]]:
         if not self.manifest.parts[number]["num_written"]:
             return []
         with self._part(number) as reader:
-            return list(reader.read_names())
+            return reader.rows
 
     @contextmanager
     def _part(self, number: int) -> Iterator[PartReader]:
         """Yield a part, opened; InputError if it cannot be read."""
         try:
-            reader = self._opened.pop(number, None)
-            self._opened[number] = reader or self._open_part(number)
+            if (reader := self._opened.pop(number, None)) is None:
+                part_format = PART_FORMATS[self.manifest.values["settings"]["file_format"]]
+                stem = self.folder / part_stem(self.manifest.parts[number]["number"])
+                reader = part_format.read(stem, self.manifest.layout)
+            self._opened[number] = reader
             if len(self._opened) > _PARTS_KEPT_OPEN:
                 self._opened.pop(next(iter(self._opened))).close()
-            yield self._opened[number]
+            yield reader
         except ElmoError:
             raise
         except Exception as error:  # which one depends on the format and on the byte that is wrong
@@ -127,17 +131,11 @@ class Vectors(Sequence[VectorRow]):
                 f"{self.folder} lists what is damaged."
             ) from error
 
-    def _open_part(self, number: int) -> PartReader:
-        form = open_format(self.manifest.values["settings"]["file_format"])
-        return form.read(self.folder / part_stem(self.manifest.parts[number]["number"]), self.manifest.layout)
-
     @cached_property
-    def _ids(self) -> tuple[dict[str, int], set[str]]:
-        """The position of the first row with each id, and the ids that several rows have."""
-        first: dict[str, int] = {}
-        repeated: set[str] = set()
-        names = (name for number in range(len(self._ends)) for name in self._read_names(number))
-        for position, (_, given_id) in enumerate(names):
-            if given_id is not None and first.setdefault(given_id, position) != position:
-                repeated.add(given_id)
-        return first, repeated
+    def _positions_by_id(self) -> dict[str, list[int]]:
+        positions: dict[str, list[int]] = {}
+        rows = (row for number in range(len(self._ends)) for row in self._read_rows(number))
+        for position, row in enumerate(rows):
+            if row["id"] is not None:
+                positions.setdefault(row["id"], []).append(position)
+        return positions

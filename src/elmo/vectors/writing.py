@@ -10,19 +10,20 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from elmo.corpus.rows import Part
 from elmo.errors import InputError
-from elmo.files.durable import sha256_of, sync
+from elmo.files.durable import sync
 from elmo.files.sources import BrokenRow, Source
+from elmo.files.work_folder import describe_output
 from elmo.files.workers import Call, RayWorkers, Report, Workers, check_cluster, count_cores
 from elmo.model import Elmo
 from elmo.vectors.blocks import RowEmbedder, is_on_cpu
 from elmo.vectors.folder import WORK, PartRecord, Reject, list_rejects, write_part_record
-from elmo.vectors.formats import open_format, part_stem
+from elmo.vectors.formats import PART_FORMATS, part_stem
 from elmo.vectors.settings import VectorSettings
 
 # One core per direction: every matrix multiplication then uses one thread, and its result does not depend on how
@@ -59,7 +60,7 @@ class Engine:
     threads: int | None = None
 
     def check(self, *, on_cpu: bool) -> None:
-        """Raise InputError for what cannot be, before any work."""
+        """Raise InputError for contradictions, before any work."""
         if self.name not in ("local", "ray"):
             raise InputError(f"The engine {self.name!r} is unknown; choose local or ray.")
         if self.name == "local" and self.address is not None:
@@ -89,9 +90,9 @@ class Engine:
                 yield from workers.run(list_calls(num_threads), report)
             return
         with RayWorkers(self.address) as cluster:
-            wanted = self.workers if on_cpu else self.workers or cluster.count("GPU")
+            requested = self.workers if on_cpu else self.workers or cluster.count("GPU")
             num_workers, num_threads = share_threads(
-                wanted, self.threads, num_cores=cluster.count("CPU"), on_cpu=on_cpu
+                requested, self.threads, num_cores=cluster.count("CPU"), on_cpu=on_cpu
             )
             yield from cluster.run(
                 list_calls(num_threads),
@@ -145,17 +146,17 @@ def _write_here(parts: Iterable[Part], writer: "PartWriter", report: Report) -> 
             yield last.result()
 
 
-_opened: dict[tuple[PartJob, ModelPlace], "PartWriter"] = {}
-
-
 def write_in_worker(part: Part, job: PartJob, place: ModelPlace, report: Report) -> PartRecord:
     """Write a part in a worker process, which opens the model for its first part."""
+    return PartWriter(job, _open_once(place)).begin(part, report)()
+
+
+@cache
+def _open_once(place: ModelPlace) -> Elmo:
     from elmo.heap import reuse_large_blocks
 
-    if (job, place) not in _opened:
-        reuse_large_blocks()
-        _opened[job, place] = PartWriter(job, place.open())
-    return _opened[job, place].begin(part, report)()
+    reuse_large_blocks()
+    return place.open()
 
 
 def share_threads(
@@ -178,11 +179,6 @@ def share_threads(
     return workers, max(1, min(THREADS_PER_WORKER, (threads or num_cores) // workers))
 
 
-def describe_file(path: Path) -> dict[str, Any]:
-    """Return the name, size and checksum of a file."""
-    return {"name": path.name, "num_bytes": path.stat().st_size, "sha256": sha256_of(path)}
-
-
 class PartWriter:
     """Writes parts of one job with one model."""
 
@@ -202,7 +198,7 @@ class PartWriter:
     def _finish(self, temporary: Path, record: PartRecord) -> PartRecord:
         try:
             paths = sorted(temporary.iterdir())
-            record = replace(record, files=list(map(describe_file, paths)))
+            record = replace(record, files=list(map(describe_output, paths)))
             for path in paths:
                 sync(path)
                 path.replace(self._job.output / path.name)
@@ -216,28 +212,21 @@ class PartWriter:
         """Return the record without the files."""
         embedder = RowEmbedder(self._model, self._job.settings)
         first_index = part.entries[0].index
-        num_written = num_vectors = reported_words = reported_bytes = 0
+        num_written = num_vectors = words_reported = bytes_reported = 0
 
         def report_up_to(num_bytes: int) -> None:
-            nonlocal reported_words, reported_bytes
-            report(embedder.num_words - reported_words, num_bytes - reported_bytes)
-            reported_words, reported_bytes = embedder.num_words, num_bytes
+            nonlocal words_reported, bytes_reported
+            report(embedder.num_words - words_reported, num_bytes - bytes_reported)
+            words_reported, bytes_reported = embedder.num_words, num_bytes
 
-        open_part = open_format(self._job.settings.file_format).write
-        stem = temporary / part_stem(part.number)
-        # A block is written while the next one is computed.
-        with open_part(stem, embedder.layout) as add, ThreadPoolExecutor(1) as writing:
-            written: Future[None] | None = None
+        write = PART_FORMATS[self._job.settings.file_format].write
+        with write(temporary / part_stem(part.number), embedder.layout) as add:
             for block in embedder.blocks(part.entries):
-                if written is not None:
-                    written.result()
-                written = writing.submit(add, block)
+                add(block)
                 num_written += len(block.indexes)
                 num_vectors += sum(block.counts)
                 num_entries = block.indexes[-1] - first_index + 1
                 report_up_to(int(part.input_bytes * (num_entries / len(part.entries))))
-            if written is not None:
-                written.result()
         rejects = list_rejects(embedder.broken)
         self._job.check(rejects)
         report_up_to(part.input_bytes)

@@ -140,9 +140,7 @@ def train(
 
     reuse_large_blocks()
     named = [flag for flag in _given_flags(context) if flag not in ("--resume", "--json", "--threads")]
-    of_compare = [
-        flag for flag in named if flag in ("--variants", "--encoder", "--seeds", "--fractions", "--keep-runs")
-    ]
+    of_compare = [flag for flag in named if flag in _COMPARE_FLAGS]
     if not compare and of_compare:
         raise InputError(f"{', '.join(of_compare)} belongs to --compare; give that too, or leave it out.")
     if resume is not None:
@@ -152,7 +150,10 @@ def train(
             return _report(tasks.resume(resume, progress=True), as_json=as_json)
     if family is None or train is None or output is None:
         raise InputError("Give FAMILY, --train FILE and --output RUN for a new run, or --resume RUN for an old one.")
-    changes = {**_read_settings(settings), **options.read_changes(set_)}
+    if "words.kinds" in settings:
+        kinds = [kind.strip() for kind in settings["words.kinds"].split(",") if kind.strip()]
+        settings["words.kinds"] = [] if kinds == ["none"] else kinds
+    changes = {**settings, **options.read_changes(set_)}
     files: dict[str, Any] = {"kind": family, "dev": dev, "test": test, "model": model, "output": output}
     files |= {"settings": changes, "options": _read_options(data, threads), "progress": True}
     if not compare:
@@ -189,13 +190,6 @@ def _resuming(folder: Path) -> list[str] | None:
     return ["task", "train", "--resume", str(folder)] if is_started(folder) else None
 
 
-def _read_settings(chosen: dict[str, Any]) -> dict[str, Any]:
-    if "words.kinds" in chosen:
-        kinds = [kind.strip() for kind in chosen["words.kinds"].split(",") if kind.strip()]
-        chosen["words.kinds"] = [] if kinds == ["none"] else kinds
-    return chosen
-
-
 def _read_options(chosen: dict[str, Any], threads: int | None) -> TaskOptions:
     if "cache_bytes" in chosen:
         if chosen["cache_bytes"] < 0:
@@ -204,12 +198,11 @@ def _read_options(chosen: dict[str, Any], threads: int | None) -> TaskOptions:
     if "label_map" in chosen:
         chosen["label_map"] = read_pairs(chosen["label_map"], "--map-label", may_be_empty=True)
     read = {name.removeprefix("read."): chosen.pop(name) for name in list(chosen) if name.startswith("read.")}
-    return TaskOptions(**chosen, read=ReadSettings(**_read_columns(read)), num_threads=threads or 1)
+    return TaskOptions(**chosen, read=_make_read_settings(read), num_threads=threads or 1)
 
 
-def _read_columns(chosen: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of ReadSettings."""
-    return {**chosen, "columns": read_pairs(chosen.get("columns"), "--column")}
+def _make_read_settings(chosen: dict[str, Any]) -> ReadSettings:
+    return ReadSettings(**{**chosen, "columns": read_pairs(chosen.get("columns"), "--column")})
 
 
 def _read_fractions(text: str) -> tuple[float, ...]:
@@ -228,10 +221,13 @@ def _report(result: "TaskResult", *, as_json: bool) -> None:
         print(json.dumps({name: value for name, value in values.items() if name not in ("history", "settings")}))
         return
     split, scores = ("test", result.test) if result.test else ("dev", result.dev)
-    listed = ", ".join(f"{name} {value:.2f}" for name, value in scores.items())
-    say(f"{result.folder} is done, best after epoch {result.best_epoch}: {split} {listed}.")
+    say(f"{result.folder} is done, best after epoch {result.best_epoch}: {split} {_format_scores(scores)}.")
     folder = str(result.folder)
     say(f"Use it: elmo task predict {folder} FILE, or elmo.tasks.load({folder!r}).predict([…]).")
+
+
+def _format_scores(scores: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:.2f}" for name, value in scores.items())
 
 
 def _open(task: str, command: str, **options: Any) -> "Task | Tagger":
@@ -261,13 +257,12 @@ def evaluate(
       elmo task evaluate tagger test.conllu
     """
     opened = _open(task, "evaluate", bilm=bilm, precision=precision, device=device, num_threads=threads)
-    examples = opened.read_examples(file, ReadSettings(**_read_columns(read)))
+    examples = opened.read_examples(file, _make_read_settings(read))
     scores = opened.evaluate(examples)
     if as_json:
         print(json.dumps({"num_examples": len(examples), **scores}))
     else:
-        listed = ", ".join(f"{name} {value:.2f}" for name, value in scores.items())
-        say(f"{file}: {listed} (examples: {len(examples):,}).")
+        say(f"{file}: {_format_scores(scores)} (examples: {len(examples):,}).")
 
 
 def predict(
@@ -285,10 +280,10 @@ def predict(
     threads: Threads = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Predict, and write what was read with the predictions in it.
+    """Predict, and write the input with the predictions in it.
 
-    Plain text is answered as text: a word and its tag per line, or a label, its probability and the text. A pair
-    of sentences, or a question and its passage, is one line with a tab or ||| between them.
+    Input without a known ending is plain text. Its output is a word and its tag per line, or a label, its probability
+    and the text. A pair of sentences, or a question and its passage, is one line with a tab or ||| between them.
 
     \b
     Examples:
@@ -296,7 +291,7 @@ def predict(
       echo "a great film" | elmo task predict sentiment
       elmo task predict entailment --text "A man runs ||| Someone moves"
       elmo task predict tagger untagged.conllu --output tagged.conllu
-      echo '{"text": "a great film"}' | elmo task predict sentiment
+      echo '{"text": "a great film"}' | elmo task predict sentiment --format jsonl
     """
     from elmo.tasks.readers import open_input
 
@@ -307,15 +302,13 @@ def predict(
     path = file or STDIN
     if output is not None and not text and path != STDIN and output.exists() and output.samefile(path):
         raise InputError(f"{path} is both input and output; give --output another name.")
-    asked = ReadSettings(**_read_columns(read))
+    asked = _make_read_settings(read)
     opened = _open(task, "predict", bilm=bilm, precision=precision, device=device, num_threads=threads)
     if not text and path == STDIN and sys.stdin is not None and sys.stdin.isatty():
         message = translate("reading standard input; write one sentence per line, then Ctrl-D.")
         print(f"elmo: {message}", file=sys.stderr)
-    reader, _ = open_input(
-        Lines(path, texts=text) if text else path, opened.family, opened.read, asked,
-        known=opened.targets, sense_entries=opened.sense_entries,
-    )  # fmt: skip
+    source = Lines(path, texts=text) if text else path
+    reader, _ = open_input(source, opened.family, opened.read, asked, sense_entries=opened.sense_entries)
     ahead, examples = tee(reader)
 
     def to_json(example: Any, prediction: Any) -> str:

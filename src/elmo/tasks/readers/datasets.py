@@ -1,5 +1,6 @@
 """Formats that one data set made known: sentiment trees, SemEval-2010 relations, SQuAD, and the WSD framework."""
 
+import glob
 import json
 import re
 import xml.etree.ElementTree as ElementTree
@@ -12,10 +13,9 @@ from elmo.files.sources import STDIN, Lines, Place
 from elmo.tasks.examples import LabelledText, MarkedPair, Question, Reader, SenseSentence, SenseTarget, Span
 from elmo.text.sentence_input import Tokenizer
 
-_TREE_TOKEN = re.compile(r"\(|\)|[^()]+")
+_TREE_TOKEN = re.compile(r"\(\s*[^\s()]+|\)|[^()]+|\(")  # a bracket with its label, or words
 _TREE_ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}
 _NUMBERED = re.compile(r'(\d+)\t"?(.*?)"?\s*$')
-_COMPRESSIONS = ("", ".xz", ".gz", ".bz2")
 _PARTS_OF_SPEECH = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
 
 
@@ -43,27 +43,22 @@ class TreeReader(_DatasetReader):
         return re.sub(r"^\(\s*[^\s()]+", lambda _: f"({prediction.label}", example.record) + "\n"
 
     def _parse(self, line: str) -> tuple[tuple[str, ...], list[tuple[Span, str]]]:
+        """Return the words of a tree and the span and label of each phrase, the whole text last."""
         words: list[str] = []
         phrases: list[tuple[Span, str]] = []
         open_phrases: list[tuple[int, str]] = []
         for token in _TREE_TOKEN.findall(line):
-            if token == "(":
-                open_phrases.append((len(words), ""))
-            elif token == ")":
-                if not open_phrases:
-                    raise self._lines.fail("the tree has a closing bracket too many.")
-                start, label = open_phrases.pop()
+            if token == ")":
+                start, label = open_phrases.pop() if open_phrases else (0, "")
                 if not label or start == len(words):
-                    raise self._lines.fail("a phrase without a label or without words; (2 word) was expected.")
+                    raise self._lines.fail("a phrase lacks its opening bracket, label or words; (2 word) was expected.")
                 phrases.append(((start, len(words)), label))
+            elif token[0] == "(":
+                open_phrases.append((len(words), token[1:].strip()))
+            elif open_phrases:
+                words += [_TREE_ESCAPES.get(word, word) for word in token.split()]
             elif token.strip():
-                if not open_phrases:
-                    raise self._lines.fail(f"{token.strip()!r:.40} is outside the brackets of the tree.")
-                start, label = open_phrases[-1]
-                pieces = token.split()
-                if not label:
-                    open_phrases[-1] = (start, pieces.pop(0))
-                words += [_TREE_ESCAPES.get(piece, piece) for piece in pieces]
+                raise self._lines.fail(f"{token.strip()!r:.40} is outside the brackets of the tree.")
         if open_phrases or not phrases:
             raise self._lines.fail("the tree has an opening bracket too many, or no bracket at all.")
         if phrases[-1][0] != (0, len(words)):
@@ -117,11 +112,11 @@ class SquadReader(_DatasetReader):
 
     def __iter__(self) -> Iterator[Question]:
         for article in self._data["data"]:
-            for paragraph in self._part(article, "paragraphs", list):
-                passage = self._part(paragraph, "context", str)
+            for paragraph in self._field(article, "paragraphs", list):
+                passage = self._field(paragraph, "context", str)
                 words = self._tokenizer(passage)
-                for qa in self._part(paragraph, "qas", list):
-                    question = self._part(qa, "question", str)
+                for qa in self._field(paragraph, "qas", list):
+                    question = self._field(qa, "question", str)
                     yield Question.parse(
                         question, passage, self._answers(qa), self._tokenizer, self._place(qa),
                         f"question {qa.get('id', '')}", passage_words=words, record=qa,
@@ -142,13 +137,15 @@ class SquadReader(_DatasetReader):
     def _answers(self, qa: dict[str, Any]) -> list[tuple[str, int | None]]:
         if not qa.get("answers") and (qa.get("is_impossible") is True or not self._labelled):
             return []
-        answers = self._part(qa, "answers", list)
-        return [(self._part(answer, "text", str), self._part(answer, "answer_start", int)) for answer in answers]
+        answers = self._field(qa, "answers", list)
+        return [(self._field(answer, "text", str), self._field(answer, "answer_start", int)) for answer in answers]
 
-    def _part(self, part: Any, name: str, kind: type) -> Any:
-        value = part.get(name) if isinstance(part, dict) else None
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise InputError(f"{self._place(part)}: '{name}' is missing or not a {kind.__name__} in {part!r:.80}.")
+    def _field(self, values: Any, name: str, expected: type) -> Any:
+        value = values.get(name) if isinstance(values, dict) else None
+        if not isinstance(value, expected) or isinstance(value, bool):
+            raise InputError(
+                f"{self._place(values)}: '{name}' is missing or not a {expected.__name__} in {values!r:.80}."
+            )
         return value
 
     def _place(self, qa: Any) -> Place:
@@ -195,47 +192,32 @@ class WsdReader(_DatasetReader):
     def _sentence(self, element: ElementTree.Element, place: Place) -> SenseSentence:
         words: list[str] = []
         targets: list[SenseTarget] = []
-        for part in element:
-            text = (part.text or "").split()
-            if part.tag == "instance":
-                targets.append(self._target(part, (len(words), len(words) + len(text)), place))
-            elif part.tag != "wf":
-                raise InputError(f"{place}: <{part.tag}> in a sentence; <wf> or <instance> was expected.")
+        for child in element:
+            text = (child.text or "").split()
+            if child.tag == "instance":
+                targets.append(self._target(child, (len(words), len(words) + len(text)), place))
             words += text
         return SenseSentence(tuple(words), tuple(targets), place=place)
 
-    def _target(self, part: ElementTree.Element, span: Span, place: Place) -> SenseTarget:
-        identifier = part.get("id")
-        if identifier is None or part.get("lemma") is None or part.get("pos") is None:
-            raise InputError(f"{place}: an <instance> lacks id, lemma or pos.")
-        if span[0] == span[1]:
-            raise InputError(f"{place}: the <instance> {identifier} has no words.")
+    def _target(self, instance: ElementTree.Element, span: Span, place: Place) -> SenseTarget:
+        identifier, lemma, pos = (instance.get(name) for name in ("id", "lemma", "pos"))
+        if identifier is None or lemma is None or pos is None or span[0] == span[1]:
+            raise InputError(f"{place}: an <instance> lacks its id, lemma, pos or words.")
         keys = self._keys.get(identifier)
-        if self._labelled and keys is None:
+        if self._labelled and not keys:
             raise InputError(f"{place}: the key file has no line for {identifier}.")
-        return SenseTarget(identifier, span, part.get("lemma", ""), part.get("pos", ""), keys)
+        return SenseTarget(identifier, span, lemma, pos, keys)
 
 
 def _read_keys(path: str, *, labelled: bool) -> dict[str, tuple[str, ...]]:
     name = Path(path).name
-    for compression in _COMPRESSIONS[1:]:
-        name = name.removesuffix(compression)
-    stem = name.removesuffix(".xml").removesuffix(".data")
-    names = (Path(path).with_name(f"{stem}.gold.key.txt{compression}") for compression in _COMPRESSIONS)
-    key_file = None if path == STDIN else next((name for name in names if name.exists()), None)
+    stem = re.sub(r"(\.data)?(\.xml)?(\.(gz|xz|bz2|zst))?$", "", name)
+    names = sorted(Path(path).parent.glob(f"{glob.escape(stem)}.gold.key.txt*"))
+    key_file = None if path == STDIN or not names else names[0]
     if key_file is None and labelled:
         raise InputError(f"{path} has no key file; its senses were expected in X.gold.key.txt beside X.data.xml.")
-    if key_file is None:
-        return {}
-    keys: dict[str, tuple[str, ...]] = {}
-    lines = Lines(key_file)
-    for line in lines:
-        identifier, *senses = line.split() or [""]
-        if identifier and not senses:
-            raise lines.fail(f"{identifier} has no sense key behind it.")
-        if identifier:
-            keys[identifier] = tuple(senses)
-    return keys
+    cells = (line.split() for line in (() if key_file is None else Lines(key_file)))
+    return {identifier: tuple(senses) for identifier, *senses in filter(None, cells)}
 
 
 def read_first_senses(path: str | Path) -> dict[str, str]:

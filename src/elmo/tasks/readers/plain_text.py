@@ -56,7 +56,7 @@ class PlainTextReader(Reader):
     def write(self, example: Any, prediction: Any) -> str:
         """Return the rows of an example, tab-separated; an empty line follows a tagged sentence."""
         rows = "\n" * self._blank_lines.pop(example.place, 0)
-        rows += "".join("\t".join(cells) + "\n" for cells in prediction_rows(example, prediction))
+        rows += "".join("\t".join(cells) + "\n" for cells in _prediction_rows(example, prediction))
         return rows + "\n" if isinstance(example, TaggedSentence) else rows
 
     def end(self) -> str:
@@ -91,45 +91,39 @@ class PlainTextReader(Reader):
         return halves[0], halves[1]
 
     def _senses(self, line: str, place: Place) -> SenseSentence:
-        marks = list(_MARK.finditer(line))
-        if not marks:
+        words: list[str] = []
+        targets: list[SenseTarget] = []
+        for number, text in enumerate(_MARK.split(line)):
+            is_marked = number % 2 == 1
+            shown, lemma, pos = self._read_mark(text, place) if is_marked else (text, "", "")
+            tokens = self._words(shown)
+            if is_marked:
+                if not tokens:
+                    raise self._lines.fail(f"the brackets in {line!r:.60} hold no word.")
+                targets.append(SenseTarget(shown, (len(words), len(words) + len(tokens)), lemma, pos, None))
+            words += tokens
+        if not targets:
             raise self._lines.fail(
                 f"{line!r:.60} marks no word; put the word whose sense is wanted in brackets, as in "
                 "'The [bank] raised its rates'."
             )
-        words: list[str] = []
-        targets: list[SenseTarget] = []
-        at = 0
-        for mark in marks:
-            words += self._words(line[at : mark.start()])
-            at = mark.end()
-            shown, lemma, pos = self._read_mark(mark[1], place)
-            inside = self._words(shown)
-            if not inside:
-                raise self._lines.fail(f"the brackets in {line!r:.60} hold no word.")
-            span = (len(words), len(words) + len(inside))
-            targets.append(SenseTarget(shown, span, lemma, pos, None))
-            words += inside
-        words += self._words(line[at:])
         return SenseSentence(tuple(words), tuple(targets), place=place, record=_MARK.sub(r"\1", line))
 
     def _read_mark(self, text: str, place: Place) -> tuple[str, str, str]:
         """Return the word, its lemma and its part of speech of [banks], [bank#NOUN] or [banks|bank#NOUN]."""
-        shown, bar, entry = text.rpartition("|")
-        lemma, hash_sign, pos = entry.rpartition("#")
+        shown, _, entry = text.rpartition("|")
+        lemma, hash_sign, pos = entry.partition("#")
+        shown, lemma = (shown or lemma).strip(), lemma.strip().replace(" ", "_")
         if hash_sign:
-            return (shown if bar else lemma).strip(), lemma.strip().replace(" ", "_"), pos.strip().upper()
-        shown, lemma = (shown.strip(), entry.strip()) if bar else (entry.strip(), entry.strip())
-        name = lemma.lower().replace(" ", "_")
-        known = sorted(entry for entry in self._entries if entry.rpartition("#")[0] == name)
+            return shown, lemma, pos.strip().upper()
+        known = sorted(entry for entry in self._entries if entry.rpartition("#")[0] == lemma.lower())
         if len(known) > 1:
             choices = ", ".join(entry.rpartition("#")[2] for entry in known)
-            instance = known[0] if shown.lower() == name else f"{shown}|{known[0]}"
-            raise InputError(f"{place}: [{text}] may be {choices}; say which, as in [{instance}].")
-        return (shown, name, known[0].rpartition("#")[2]) if known else (shown, lemma, "")
+            raise InputError(f"{place}: [{text}] may be {choices}; say which, as in [{shown}|{known[0]}].")
+        return (shown, lemma.lower(), known[0].rpartition("#")[2]) if known else (shown, lemma, "")
 
 
-def prediction_rows(example: Any, prediction: Any) -> list[tuple[str, ...]]:
+def _prediction_rows(example: Any, prediction: Any) -> list[tuple[str, ...]]:
     """Return rows for people: (word, tag) of each word, else the prediction, its probability and the text."""
     if isinstance(example, TaggedSentence):
         return list(zip(prediction.words, prediction.tags, strict=True))

@@ -58,11 +58,14 @@ def _pair_up(texts: Iterable[Any], labels: Iterable[Any], *, family: str, name: 
     if len(texts) != len(labels):
         raise InputError(f"{name} has {len(texts)} texts and {len(labels)} labels; each text needs one.")
     if family == "pairs":
-        return [{"first": one, "second": two, "label": label} for (one, two), label in zip(texts, labels, strict=True)]
+        return [
+            {"first": first, "second": second, "label": label}
+            for (first, second), label in zip(texts, labels, strict=True)
+        ]
     if family not in _TEXTS:
         raise InputError(f"{name} is a tuple, but {family} has more than texts and labels; use a list of dicts.")
-    first, second = _TEXTS[family]
-    return [{first: text, second: label} for text, label in zip(texts, labels, strict=True)]
+    text_column, label_column = _TEXTS[family]
+    return [{text_column: text, label_column: label} for text, label in zip(texts, labels, strict=True)]
 
 
 def _without_missing(row: Mapping[Any, Any]) -> dict[str, Any]:
@@ -77,14 +80,14 @@ def _plain(value: Any) -> Any:
 
 def store_records(inputs: TaskInputs, folder: Path) -> TaskInputs:
     """Write records in memory to files of a folder, and return the inputs with their names."""
-    stored: dict[str, Any] = {}
     for name in ("train", "dev", "test"):
         source = getattr(inputs, name)
         if isinstance(source, Records):
             path = folder / f"{name}.jsonl"
             replace_file(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in source.rows).encode())
-            stored[name] = str(path)
-    return dataclasses.replace(inputs, **stored) if stored else inputs
+            changes: dict[str, Any] = {name: str(path)}
+            inputs = dataclasses.replace(inputs, **changes)
+    return inputs
 
 
 def list_files(name: str) -> list[str]:

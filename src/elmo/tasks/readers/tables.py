@@ -1,6 +1,6 @@
 """CSV, TSV, JSON, TREC lines and records -> the examples of a family, and examples back to rows with predictions.
 
-Columns of a table without a header are named by number, from 1. columns.py finds which one has which role.
+Columns of a table without a header are named by number, from 1. columns.py says which one has which role.
 """
 
 import csv
@@ -9,7 +9,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
@@ -17,42 +17,47 @@ from elmo.errors import InputError
 from elmo.files.rows import Record, read_cells, read_json_array, read_json_lines
 from elmo.files.sources import BrokenRow, Lines, Place
 from elmo.tasks.examples import LabelledText, MarkedPair, Question, Reader, SentencePair, TaggedSentence
-from elmo.tasks.readers.columns import find_columns, get_field, is_header
+from elmo.tasks.readers.columns import find_columns, get_field
 from elmo.tasks.settings import TARGETS, ReadSettings, Records
-from elmo.text.tokenize import split_on_spaces
 
 TableKind: TypeAlias = Literal["csv", "tsv", "jsonl", "json", "trec"]
-ROWS_LOOKED_AT = 200
-TREC_LINE = re.compile(r"([A-Z]{2,}):(\S+) (.+)")  # LABEL:sublabel text
+_NUM_FIRST_ROWS = 200
+_DELIMITERS = ",;\t|"
+_TREC_LINE = re.compile(r"([A-Z]{2,}):(\S+) (.+)")  # LABEL:sublabel text
 
 
 class Table:
-    """Records of a table, one by one; `first_rows` are known before."""
+    """The records of a table, one by one; `first_rows` are known before, and so are the names of the columns."""
 
-    def __init__(self, source: Lines | Records, kind: TableKind, header: bool | None) -> None:
-        """Whether there is a `header` is detected if it is None, and so is the delimiter of CSV."""
-        self._source, self.kind, self.name = source, kind, source.name
+    def __init__(
+        self, source: Lines | Records, kind: TableKind, header: bool | None, names: Collection[str] = ()
+    ) -> None:
+        """The first row is a header as `header` says, or if that is None, if it has one of `names`."""
+        self.kind, self.name = kind, source.name
         self.is_json = kind in ("json", "jsonl")
-        self.delimiter, self.has_header, self._num_written = "\t", False, 0
-        rows = self._read(header)
-        self.first_rows = list(itertools.islice(rows, ROWS_LOOKED_AT))
+        self.has_header, self._delimiter, self._num_written = header, "\t", 0
+        self._unit = "row" if isinstance(source, Records) else "line"
+        rows: Iterator[Record]
+        if isinstance(source, Records):
+            rows = (Record(number, row) for number, row in enumerate(source.rows, start=1))
+        elif kind == "json":
+            rows = read_json_array("\n".join(source), self.name)
+        elif kind == "jsonl":
+            rows = self._readable(read_json_lines(source))
+        else:
+            rows = _read_trec(source) if kind == "trec" else self._read_separated(source, names)
+        self.first_rows = list(itertools.islice(rows, _NUM_FIRST_ROWS))
         if not self.first_rows:
-            where = " below its first one, which is taken for the names of the columns" if self.has_header else ""
-            raise InputError(f"{self.name} has no rows{where}; a table of examples was expected.")
+            raise InputError(f"{self.name} is empty, or has only a header; a table of examples was expected.")
         self.names = list(dict.fromkeys(name for row in self.first_rows for name in row.fields))
         self._rows = itertools.chain(self.first_rows, rows)
 
     def __iter__(self) -> Iterator[Record]:
         return self._rows
 
-    @property
-    def is_positional(self) -> bool:
-        """Whether columns are known by their position alone."""
-        return not self.is_json and not self.has_header
-
     def place(self, record: Record) -> Place:
         """Return where a record begins."""
-        return Place(self.name, record.number, "row" if isinstance(self._source, Records) else "line")
+        return Place(self.name, record.number, self._unit)
 
     def begin(self) -> str:
         """Return the header, or what opens an array; columns that a prediction adds are known by then."""
@@ -81,47 +86,31 @@ class Table:
         if self.kind == "tsv":
             return "\t".join(cells) + "\n"
         text = io.StringIO()
-        csv.writer(text, delimiter=self.delimiter, lineterminator="\n").writerow(cells)
+        csv.writer(text, delimiter=self._delimiter, lineterminator="\n").writerow(cells)
         return text.getvalue()
 
-    def _read(self, header: bool | None) -> Iterator[Record]:
-        source = self._source
-        if isinstance(source, Records):
-            return (Record(number, row) for number, row in enumerate(source.rows, start=1))
-        if self.kind == "json":
-            return read_json_array("\n".join(source), self.name)
-        if self.kind == "jsonl":
-            return self._unbroken(read_json_lines(source))
-        return self._read_trec(source) if self.kind == "trec" else self._read_separated(source, header)
-
-    def _read_trec(self, lines: Lines) -> Iterator[Record]:
-        self.has_header = True  # the columns have names, which are not written
-        for line in filter(str.strip, lines):
-            match = TREC_LINE.match(line)
-            if match is None:
-                raise lines.fail(f"{line!r:.60} is not LABEL:sublabel text, as TREC's questions are.")
-            yield Record(lines.number, dict(zip(("label", "sublabel", "text"), match.groups(), strict=True)))
-
-    def _unbroken(self, rows: Iterator[Any]) -> Iterator[Any]:
+    def _readable(self, rows: Iterable[Any]) -> Iterator[Any]:
         for row in rows:
             if isinstance(row, BrokenRow):
                 raise row.to_error(self.name)
             yield row
 
-    def _read_separated(self, source: Lines, header: bool | None) -> Iterator[Record]:
+    def _read_separated(self, lines: Lines, header_names: Collection[str]) -> Iterator[Record]:
         if self.kind == "csv":
-            self.delimiter = _find_delimiter(source.peek(ROWS_LOOKED_AT))
-        cells_of_rows = read_cells((line + "\n" for line in source), self.delimiter, quoted=self.kind == "csv")
-        rows = (row for row in self._unbroken(cells_of_rows) if any(cell.strip() for cell in row[1]))
-        ahead = list(itertools.islice(rows, ROWS_LOOKED_AT + 1))
-        if not ahead:
-            raise InputError(f"{self.name} is empty; a table of examples was expected.")
-        first = ahead[0][1]
-        self.has_header = is_header(first, [cells for _, cells in ahead[1:]]) if header is None else header
-        names = first if self.has_header else [str(number) for number in range(1, len(first) + 1)]
-        if len(set(names)) != len(names):
-            raise InputError(f"{self.name}, line 1: two columns have the same name in {names!r:.80}.")
-        for line, cells in itertools.chain(ahead[1:] if self.has_header else ahead, rows):
+            self._delimiter = max(_DELIMITERS, key="".join(lines.peek(1)).count)
+        rows = read_cells((line + "\n" for line in lines), self._delimiter, quoted=self.kind == "csv")
+        names: list[str] = []
+        for line, cells in self._readable(rows):
+            if not any(map(str.strip, cells)):
+                continue
+            if not names:
+                if self.has_header is None:
+                    self.has_header = any(cell.strip().lower() in header_names for cell in cells)
+                names = cells if self.has_header else [str(number) for number in range(1, len(cells) + 1)]
+                if len(set(names)) != len(names):
+                    raise InputError(f"{self.name}, line 1: two columns have the same name in {names!r:.80}.")
+                if self.has_header:
+                    continue
             if len(cells) != len(names):
                 raise InputError(
                     f"{self.name}, line {line}: {len(cells)} columns, but the first row has {len(names)}; every "
@@ -130,18 +119,12 @@ class Table:
             yield Record(line, dict(zip(names, cells, strict=True)))
 
 
-def _find_delimiter(lines: list[str]) -> str:
-    """Return the delimiter that cuts all the first rows into the same number of cells, the most cells first."""
-    best, most = ",", 1
-    for delimiter in (",", ";", "\t", "|"):
-        try:
-            rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
-        except csv.Error:
-            continue
-        counts = set(map(len, rows[:-1] or rows))  # the last one may be incomplete
-        if len(counts) == 1 and max(counts) > most:
-            best, most = delimiter, max(counts)
-    return best
+def _read_trec(lines: Lines) -> Iterator[Record]:
+    for line in filter(str.strip, lines):
+        match = _TREC_LINE.match(line)
+        if match is None:
+            raise lines.fail(f"{line!r:.60} is not LABEL:sublabel text, as TREC's questions are.")
+        yield Record(lines.number, dict(zip(("label", "sublabel", "text"), match.groups(), strict=True)))
 
 
 def _with_field(fields: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
@@ -152,42 +135,35 @@ def _with_field(fields: Mapping[str, Any], name: str, value: Any) -> dict[str, A
 
 
 class TableReader(Reader):
-    """The examples of a table."""
+    """The examples of a table; `settings` read other tables in the same way."""
 
     def __init__(self, table: Table, family: str, settings: ReadSettings, *, labelled: bool) -> None:
-        """`labelled`: whether every row must have its target."""
+        """With `labelled`, every row must have its target."""
         self.table, self._family, self._labelled = table, family, labelled
-        pair_target, on_spaces = settings.pair_target, settings.split_on_spaces
         self.columns = find_columns(
-            table, family, settings.columns, labelled=labelled, prefers_scores=pair_target == "score"
+            table, family, settings.columns, labelled=labelled, prefers_scores=settings.pair_target == "score"
         )
         self._target = self.columns.get(TARGETS[family])
-        targets = [get_field(row.fields, self._target or "") for row in table.first_rows] if labelled else []
-        has_integers = settings.integer_labels
-        if labelled and table.is_json:
-            has_integers = all(type(value) is int for value in targets)
-        if family == "pairs" and pair_target == "auto" and labelled:
-            pair_target = "score" if _are_scores([str(value or "") for value in targets]) else "label"
-        if family == "tagging" and labelled and not on_spaces and "sentence" not in self.columns:
-            on_spaces = all(map(self._is_split_already, table.first_rows))
-        # A file of the same kind is read in the same way, even if detection would differ.
-        self.settings = replace(
-            settings, format=table.kind, header=None if table.is_json else table.has_header,
-            pair_target=pair_target, split_on_spaces=on_spaces, integer_labels=has_integers,
-        )  # fmt: skip
+        self.settings = replace(settings, header=None if table.is_json else table.has_header)
+        if labelled:
+            self._detect([get_field(row.fields, self._target or "") for row in table.first_rows])
         self._tokenizer = self.settings.tokenizer(family)
+
+    def _detect(self, targets: list[Any]) -> None:
+        """Set what the values of the targets say, and what unlabelled tables do not."""
+        detected: dict[str, Any] = {}
+        if self.table.is_json:
+            detected["integer_labels"] = all(type(target) is int for target in targets)
+        if self._family == "pairs" and self.settings.pair_target == "auto":
+            detected["pair_target"] = "score" if _are_scores(targets) else "label"
+        if self._family == "tagging" and "sentence" not in self.columns and isinstance(targets[0], str):
+            detected["split_on_spaces"] = True  # like the tags
+        self.settings = replace(self.settings, **detected)
 
     def __iter__(self) -> Iterator[Any]:
         if "sentence" in self.columns:
             return map(self._tagged_rows, self._sentences())
         return map(self._example, self.table)
-
-    def first_targets(self) -> list[tuple[str, str]]:
-        """Return the targets of the first rows if nothing but their position says that they are."""
-        if not self.table.is_positional or self._target is None:
-            return []
-        rows = self.table.first_rows
-        return [(str(self.table.place(row)), str(get_field(row.fields, self._target) or "")) for row in rows]
 
     def begin(self) -> str:
         """Return the header, with the target's column even if the input had none."""
@@ -206,8 +182,8 @@ class TableReader(Reader):
         if self.settings.integer_labels and self.table.is_json and str(target).removeprefix("-").isdecimal():
             target = int(target)  # --map-label may have given it a name
         if isinstance(get_field(example.record.fields, self._target), dict):  # answers as on the hub
-            is_found = bool(prediction.text)
-            target = {"text": [prediction.text] * is_found, "answer_start": [prediction.start] * is_found}
+            has_answer = bool(prediction.text)
+            target = {"text": [prediction.text] * has_answer, "answer_start": [prediction.start] * has_answer}
         changes: dict[str, Any] = {self._target: target}
         if "start" in self.columns:
             changes[self.columns["start"]] = prediction.start
@@ -216,12 +192,6 @@ class TableReader(Reader):
     def end(self) -> str:
         """Return what closes the table."""
         return self.table.end()
-
-    def _is_split_already(self, record: Record) -> bool:
-        """Return whether a text has as many tags as words between its spaces."""
-        text, tags = (get_field(record.fields, self.columns[role]) for role in ("word", "tag"))
-        num_tags = len(tags.split() if isinstance(tags, str) else tags or ())
-        return isinstance(text, str) and len(split_on_spaces(text)) == num_tags
 
     def _fail(self, record: Record, fault: str) -> InputError:
         return InputError(f"{self.table.place(record)}: {fault}")
@@ -298,19 +268,15 @@ class TableReader(Reader):
     def _answers(self, record: Record) -> list[tuple[str, int | None]]:
         value = self._field(record, "answer")
         start = get_field(record.fields, self.columns["start"]) if "start" in self.columns else None
-        if value is None or value == "":
-            return []
         if isinstance(value, dict):  # {"text": [...], "answer_start": [...]}
-            texts, starts = value.get("text"), value.get("answer_start")
-            value, start = (texts, starts) if isinstance(texts, list) else ([texts], [starts])
-        texts = value if isinstance(value, list) else [value]
+            start, value = value.get("answer_start"), value.get("text")
+        texts = value if isinstance(value, list) else [value] if value else []
         starts = start if isinstance(start, list) else [start] * len(texts)
-        pairs = [
-            (item.get("text"), item.get("answer_start")) if isinstance(item, dict) else (item, place)
-            for item, place in zip(texts, [*starts, *[None] * len(texts)], strict=False)
-        ]
         try:
-            return [(str(text), None if place in (None, "") else int(place)) for text, place in pairs]
+            return [
+                (str(text), None if place in (None, "") else int(place))
+                for text, place in itertools.zip_longest(texts, starts[: len(texts)])
+            ]
         except (TypeError, ValueError) as error:
             raise self._fail(record, f"the answer's start is {start!r:.40}; a number was expected.") from error
 
@@ -332,9 +298,9 @@ def _target_of(prediction: Any, *, is_json: bool) -> Any:
     return prediction.label if hasattr(prediction, "label") else prediction.text
 
 
-def _are_scores(values: list[str]) -> bool:
+def _are_scores(values: list[Any]) -> bool:
     """Return whether values are numbers on a scale; names of classes may be whole numbers too."""
     try:
         return any(not float(value).is_integer() for value in values)
-    except ValueError:
+    except (TypeError, ValueError):
         return False
