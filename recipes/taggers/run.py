@@ -165,7 +165,7 @@ def measure(tagger: Tagger, examples: list[dict[str, Any]], layers: list[Any]) -
 
 
 def choose_bias(tagger: Tagger, examples: list[dict[str, Any]]) -> None:
-    """Return the reduction of O's score that gives the best F1 on dev."""
+    """Lower the score of O by the amount that gives the best F1 on dev."""
     outside, bias = tagger.description["tags"].index("O"), tagger.weights["scores_bias"]
     before, scores, layers = bias[outside], [], embed(tagger.elmo, examples)
     for lowered in BIASES:
