@@ -79,8 +79,8 @@ def test_an_argument_that_is_not_utf8(run: Run):
 @pytest.mark.parametrize("name", ["vectors.txt", ".npz"])
 def test_an_output_of_no_known_format(run: Run, name):
     assert run("embed", "--text", "I", "-o", name).message() == (
-        f"--output is {name!r}; its ending says the format, so use .npz, .npy, .jsonl, .h5, .hdf5, .parquet, or a "
-        "name without an ending for a folder."
+        f"--output is {name!r}; the extension selects the format: use .npz, .npy, .jsonl, .h5, .hdf5, .parquet, or "
+        "a name without an extension for a folder."
     )
 
 

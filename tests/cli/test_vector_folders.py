@@ -141,9 +141,9 @@ def test_damage_is_told_by_info(run: Run, model_folder, text_file, tmp_path):
     [
         (
             ["--text", "I", "-o", "{}"],
-            "Sentences go to standard output or one file; name files, or -, to fill a folder",
+            "Sentences can be written to standard output or one file; give files, or -, to write a folder",
         ),
-        (["-o", "{}"], "Nothing to read; name files, or - for standard input"),
+        (["-o", "{}"], "No input; give files, or - for standard input"),
         (["-", "--state", "carry", "-o", "{}"], "--state carry reads one sentence after another"),
         (["-", "--workers", "0", "-o", "{}"], "--workers is 0; it must be at least 1"),
         (
@@ -152,7 +152,7 @@ def test_damage_is_told_by_info(run: Run, model_folder, text_file, tmp_path):
         ),
         (["-", "--address", "auto", "-o", "{}"], "An address is that of a Ray cluster; choose the engine ray too"),
         (["none.txt", "-o", "{}"], "No such file: 'none.txt'"),
-        (["-", "--file-format", "npy"], "--file-format is for folders of vectors, but --output names none"),
+        (["-", "--file-format", "npy"], "--file-format is for folders of vectors, but --output is not a folder"),
         (["-", "--on-error", "reject"], "--on-error is for folders of vectors"),
     ],
 )

@@ -220,7 +220,7 @@ class CorpusOptions:
     split: Literal["sentences", "lines", "none"] = option(
         "--split", "What a sentence is: detected in the lines, each line, or each document.", "sentences"
     )
-    language: str | None = option("--language CODE", "Language of the sentence detection.", None, shown="en")
+    language: str | None = option("--language CODE", "Language for sentence detection.", None, shown="en")
     column: str = option("--column NAME", "Column or JSON field that has the text.", "text")
     split_on_spaces: SplitOnSpaces = False
 

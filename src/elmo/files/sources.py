@@ -116,7 +116,7 @@ class InputFile:
 def find_sources(names: Sequence[str], stdin_copy: Path, *, kind: Kind | None = None) -> list[Source]:
     """Return the files that names and patterns mean, in the order given, those of a pattern sorted.
 
-    `kind` is the format of all files, by default that of their endings. Standard input (-) is read from
+    `kind` is the format of all files, by default given by their extensions. Standard input (-) is read from
     `stdin_copy`. Raises InputError if a file is missing, cannot be read, or is named twice.
     """
     if not names:
@@ -149,7 +149,7 @@ def expand_pattern(name: str, *, advice: str = "") -> Iterable[str]:
 
 
 def describe_file(name: str, kind: Kind | None = None, *, advice: str = "") -> Source:
-    """Return a file with its format: `kind`, else that of its ending, else plain text.
+    """Return a file with its format: `kind`, or the one of its extension, or plain text.
 
     Raises InputError if the file cannot be read as text; `advice` says what to do if it does not exist.
     """
@@ -169,7 +169,7 @@ def describe_file(name: str, kind: Kind | None = None, *, advice: str = "") -> S
 
 
 def split_endings(path: Path) -> tuple[str, Compression | None]:
-    """Return the ending of a file's name in lower case, without that of a compression, and the compression."""
+    """Return the extension of a file name in lower case, without a compression suffix, and the compression."""
     ending = path.suffix.lower()[1:]
     if ending in get_args(Compression):
         return Path(path.stem).suffix.lower()[1:], cast(Compression, ending)

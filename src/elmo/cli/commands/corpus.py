@@ -37,7 +37,7 @@ def prepare(
     output: Path = option("--output -o DIR", "Folder to write."),
     column: str = option("--column NAME", "Column of the text in .jsonl and .parquet files.", "text"),
     split: Split = option("", _SPLIT, "sentences"),
-    language: str | None = option("CODE", "Language of the sentence detection.", None, shown="en"),
+    language: str | None = option("CODE", "Language for sentence detection.", None, shown="en"),
     split_on_spaces: options.SplitOnSpaces = False,
     characters: list[str] | None = option(
         "SCRIPT", "Script of single letters, such as Han; repeatable.", None, shown=False

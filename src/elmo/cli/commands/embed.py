@@ -18,44 +18,44 @@ from elmo.progress import progress_bar
 from elmo.vectors.settings import FILE_ENDINGS, DType, FileFormat, Pooling, Unit, VectorSettings
 
 _OUTPUT = (
-    "Folder or file to write. A name without an ending is a folder, for text of any size; the ending .npz, .npy, "
-    ".jsonl, .h5, .hdf5 or .parquet chooses the format of a single file. Without it, or with -, JSON lines go to "
+    "Folder or file to write. A name without an extension is a folder, for text of any size; the extension .npz, "
+    ".npy, .jsonl, .h5, .hdf5 or .parquet selects the format of a single file. If missing or -, JSON lines go to "
     "standard output."
 )
 _POOLING = (
-    "How the vectors of the words become one: their mean or max in --layers; head, for models with a sentence "
-    "head; weighted, where frequent words count little, for models with a context layer; auto is the first of "
-    "head and weighted that the model has, mean with --layers or without both."
+    "Pooling of the word vectors: mean or max over --layers; head, the sentence head of the model; weighted, a mean "
+    "with lower weights for frequent words, for models with a context layer; auto, the first of head and weighted "
+    "that the model supports, or mean if neither does or --layers is given."
 )
 
 
 @dataclass(frozen=True)
 class VectorOptions(ModelOptions):
-    """What is read, which model computes, and what is written; the later options are for folders only."""
+    """Input, model and output of `elmo embed` and `elmo encode`; the last options apply to folders only."""
 
     inputs: options.Rows = None
     text: options.Texts = None
     output: Path | None = option("--output -o DIR|FILE", _OUTPUT, None)
     layers: options.LayerChoice = None
-    split: Split = option("--split", "What a sentence is: each line, detected in the lines, or each document.", "lines")
-    language: str | None = option("--language CODE", "Language of the sentence detection.", None, shown="en")
+    split: Split = option("--split", "Unit of a sentence: a line, a detected sentence, or a document.", "lines")
+    language: str | None = option("--language CODE", "Language for sentence detection.", None, shown="en")
     split_on_spaces: options.SplitOnSpaces = False
     state: options.StateChoice = "zero"
-    input_format: Kind | None = option("--format", "Format of the input files.", None, shown="by the ending")
+    input_format: Kind | None = option("--format", "Format of the input files.", None, shown="by the extension")
     column: options.Column = None
     id_column: str | None = option("--id-column NAME", "Column of the row ids.", None, shown="id")
-    dtype: DType = option("--dtype", "Type of the numbers; int8 has a scale per vector.", "float32")
+    dtype: DType = option("--dtype", "Data type of the vectors; int8 stores one scale per vector.", "float32")
     file_format: FileFormat | None = option("--file-format", "Folders: format of the files.", None, shown="npy")
     on_error: Literal["stop", "reject"] | None = option("", "Stop at broken rows, or list them.", None, shown="stop")
     workers: int | None = option("--workers N", "Folders: number of processes.", None, shown="one per two threads")
-    engine: Literal["local", "ray"] | None = option("", "Folders: this machine, or Ray.", None, shown="local")
+    engine: Literal["local", "ray"] | None = option("", "Folders: local processes or Ray.", None, shown="local")
     address: str | None = option("--address ADDRESS", "Ray cluster, such as auto or ray://host:10001.", None)
-    part_bytes: int | None = option("--part-bytes N", "Folders: text in one part.", None, shown="1048576")
-    max_words: int | None = option("--max-words N", "Folders: longest row, in words.", None, shown="32768")
-    force: bool = option("--force", "Replace other vectors in the folder.", False)
+    part_bytes: int | None = option("--part-bytes N", "Folders: bytes of text per part.", None, shown="1048576")
+    max_words: int | None = option("--max-words N", "Folders: maximum number of words per row.", None, shown="32768")
+    force: bool = option("--force", "Replace existing vectors in the folder.", False)
 
     def write(self, unit: Unit, **settings: Any) -> None:
-        """Write a folder, a file or standard output; `settings` are those that decide the vectors."""
+        """Write a folder, a file or standard output; `settings` determine the vectors."""
         from elmo.heap import reuse_large_blocks
 
         layers = options.read_layers(self.layers)
@@ -71,8 +71,8 @@ class VectorOptions(ModelOptions):
         for name in _FOLDER_ONLY:
             if getattr(self, name):
                 raise InputError(
-                    f"--{name.replace('_', '-')} is for folders of vectors, but --output names none; choose a "
-                    "name without an ending."
+                    f"--{name.replace('_', '-')} is for folders of vectors, but --output is not a folder; use a "
+                    "name without an extension."
                 )
         import dataclasses
 
@@ -101,9 +101,11 @@ class VectorOptions(ModelOptions):
 
         files, sentences = split_inputs(self.inputs)
         if self.text or sentences:
-            raise InputError("Sentences go to standard output or one file; name files, or -, to fill a folder.")
+            raise InputError(
+                "Sentences can be written to standard output or one file; give files, or -, to write a folder."
+            )
         if not files:
-            raise InputError("Nothing to read; name files, or - for standard input.")
+            raise InputError("No input; give files, or - for standard input.")
         if self.state == "carry":
             raise InputError(
                 "--state carry reads one sentence after another, but the parts of a folder are computed "
@@ -113,8 +115,8 @@ class VectorOptions(ModelOptions):
         from elmo.vectors.writing import share_threads
 
         on_ray = self.engine == "ray"
-        asked = (None, None) if on_ray else (self.workers, self.threads)
-        num_workers, num_threads = share_threads(*asked, on_cpu=self.device == "cpu")
+        requested = (None, None) if on_ray else (self.workers, self.threads)
+        num_workers, num_threads = share_threads(*requested, on_cpu=self.device == "cpu")
         model = self.open(num_threads=num_threads)
         before = _read_time(output)
         with resumable():
@@ -132,7 +134,7 @@ class VectorOptions(ModelOptions):
             facts["rejected rows, see rejects.jsonl"] = counts.num_rejected
         listed = ", ".join(f"{translate(name)}: {number:,}" for name, number in facts.items())
         is_old = before is not None and _read_time(output) == before
-        say(f"{output} was finished already ({listed})." if is_old else f"Wrote {output} ({listed}).")
+        say(f"{output} is already complete ({listed})." if is_old else f"Wrote {output} ({listed}).")
 
 
 _SETTINGS = (
@@ -145,7 +147,7 @@ _FOLDER_ONLY = ("file_format", "on_error", "workers", "engine", "address", "part
 def embed(
     vectors: VectorOptions,
     only: list[str] | None = option("--only WORD", "Write only the vectors of this word; repeatable.", None),
-    spans: str | None = option("--spans NAME", "Column with ranges of words, as in [[2, 4]]; one vector each.", None),
+    spans: str | None = option("--spans NAME", "Column with word ranges such as [[2, 4]]; one vector per range.", None),
 ) -> None:
     """Compute the contextual vectors of every word of a text.
 
@@ -179,20 +181,20 @@ def encode(
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether --output means a folder: a name without an ending, or a folder without one of ours."""
+    """Return whether --output is a folder: a name without an extension, or an existing folder."""
     if str(path) == STDIN or path.suffix.lower() in FILE_ENDINGS:
         return False
     return path.is_dir() or (not path.suffix and not path.name.startswith("."))
 
 
 def check_output(path: Path | None) -> Path | None:
-    """Return the file to write, None for standard output; InputError if its ending says no format."""
+    """Return the file to write, None for standard output; InputError for an unknown extension."""
     if path is None or str(path) == STDIN:
         return None
     if path.suffix.lower() not in FILE_ENDINGS:
         raise InputError(
-            f"--output is {str(path)!r}; its ending says the format, so use {', '.join(FILE_ENDINGS)}, or a name "
-            "without an ending for a folder."
+            f"--output is {str(path)!r}; the extension selects the format: use {', '.join(FILE_ENDINGS)}, or a "
+            "name without an extension for a folder."
         )
     return path
 
