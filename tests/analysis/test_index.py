@@ -10,7 +10,7 @@ import pytest
 from filelock import FileLock
 
 from elmo import CheckpointError, ConfigError, InputError
-from elmo.analysis import CorpusFilter, CorpusIndex, build_index, find_neighbors
+from elmo.analysis import CorpusIndex, build_index, find_neighbors
 from elmo.analysis import index as building
 from elmo.analysis.index import VectorFile, write_vectors
 from elmo.analysis.layers import normalize
@@ -34,9 +34,6 @@ def index(model, texts, tmp_path):
         {},
         {"words": "same"},
         {"words": "other"},
-        {"corpus_filter": CorpusFilter(("first.txt",))},
-        {"corpus_filter": CorpusFilter(("sec*",), 5, 20)},
-        {"words": "same", "corpus_filter": CorpusFilter((), 2, 6)},
         {"layers": ["top"], "top_k": 3},
     ],
 )
@@ -54,8 +51,6 @@ def test_an_index_gives_the_neighbours_that_a_scan_gives(model, texts, index, as
         assert {each.occurrence.word for layer in searched.layers for each in layer.neighbors} == {"play"}
     if asked.get("words") == "other":
         assert "play" not in {each.occurrence.word for layer in searched.layers for each in layer.neighbors}
-    if chosen := asked.get("corpus_filter"):
-        assert all(each.occurrence.sentence in chosen for layer in searched.layers for each in layer.neighbors)
 
 
 def test_the_static_column_does_not_depend_on_the_sentence(model, index):

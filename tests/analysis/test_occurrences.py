@@ -3,7 +3,7 @@
 import pytest
 
 from elmo import InputError
-from elmo.analysis import CorpusFilter, Occurrence, TextSettings, build_index, find_labelled, find_occurrences
+from elmo.analysis import Occurrence, TextSettings, build_index, find_labelled, find_occurrences
 from elmo.analysis.occurrences import CorpusSentence, join_words, read_corpus
 
 
@@ -17,27 +17,10 @@ def test_the_context_of_an_occurrence_is_cut_at_words():
     assert phrase.to_dict() | {"label": "x"} == Occurrence(phrase.sentence, 1, 3, "x").to_dict()
 
 
-@pytest.mark.parametrize(
-    ("chosen", "num_found"),
-    [
-        (CorpusFilter(), 39),
-        (CorpusFilter(("first.txt",)), 3),
-        (CorpusFilter(("first*", "sec*"), 0, 3), 6),
-        (CorpusFilter((), 1, None), 37),
-    ],
-)
-def test_a_filter_chooses_the_same_of_text_and_of_an_index(model, texts, tmp_path, chosen, num_found):
+def test_text_and_an_index_have_the_same_occurrences(model, texts, tmp_path):
     index = build_index(model, tmp_path / "index", texts)
-    found = [find_occurrences(corpus, "bank", corpus_filter=chosen) for corpus in (texts, index)]
-    assert found[0] == found[1] and found[0].num_found == num_found
-    assert all(each.sentence in chosen for each in found[0].occurrences)
-    assert chosen.is_whole == (num_found == 39)
-
-
-def test_an_empty_range_of_sentences_is_refused():
-    for first, last in ((3, 3), (-1, 2)):
-        with pytest.raises(InputError, match=f"The range of sentences {first}:{last} is empty"):
-            CorpusFilter((), first, last)
+    found = [find_occurrences(corpus, "bank") for corpus in (texts, index)]
+    assert found[0] == found[1] and found[0].num_found == 39
 
 
 def test_text_is_split_as_the_settings_say(tmp_path):

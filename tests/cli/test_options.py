@@ -5,11 +5,7 @@ import io
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-import pytest
-
 from elmo.cli.command import argument, make_command, option
-from elmo.cli.options import CorpusOptions
-from elmo.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -79,17 +75,3 @@ def test_the_help_page_names_values_and_defaults():
     for shown in ("Usage: say [OPTIONS] WORD", "--size N", "[default: 3]", "--speed X", "[default: 0.5]",
                   "--how-often once|twice", "[default: depends]", "--pairs A=B", "  say hello\n"):  # fmt: skip
         assert shown in page, page
-
-
-@pytest.mark.parametrize(
-    ("given", "first", "last"), [(None, 0, None), ("5:", 5, None), (":9", 0, 9), ("5:9", 5, 9), (":", 0, None)]
-)
-def test_ranges_of_sentences(given, first, last):
-    chosen = CorpusOptions(sentences=given, source=None).filter
-    assert (chosen.first_sentence, chosen.last_sentence) == (first, last)
-
-
-@pytest.mark.parametrize("given", ["5", "a:b", "1:2:3", ""])
-def test_what_is_no_range_is_refused(given):
-    with pytest.raises(InputError, match=f"--sentences is '{given}'; give FIRST:LAST, as in 0:1000"):
-        _ = CorpusOptions(sentences=given, source=None).filter

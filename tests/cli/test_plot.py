@@ -84,7 +84,7 @@ def test_a_map_of_too_little(run: Run, model_folder, tmp_path, text, message):
         (["map", "bank", "-o", "x.png"], "There is no corpus; name an index or text files with --corpus."),
         (
             ["map", "bank", "--corpus", "a", "--labelled", "b"],
-            "--labelled replaces --corpus, --source and --sentences; leave them out.",
+            "--labelled replaces --corpus; leave one of them out.",
         ),
         (["mixing", "nothing"], "nothing is not a trained task: it has no task.json."),
         (["learning", "nothing"], "nothing is not a comparison: it has no results.json; make one with --compare."),

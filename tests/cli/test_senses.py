@@ -60,7 +60,7 @@ def test_labels_are_compared_with(run: Run, labelled, language_model):
         ),
         (
             ["bank", "--corpus", "text.txt", "--labelled", "x"],
-            "--labelled replaces --corpus, --source and --sentences; leave them out.",
+            "--labelled replaces --corpus; leave one of them out.",
         ),
     ],
 )

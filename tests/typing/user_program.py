@@ -61,8 +61,7 @@ def use_the_layer(model: Elmo) -> None:
 def use_the_analysis(model: Elmo) -> None:
     index = analysis.build_index(model, "index", ["texts.txt"])
     assert_type(index, analysis.CorpusIndex)
-    part = analysis.CorpusFilter(("books*",), 0, 100)
-    found = analysis.find_neighbors(model, "a [play]", index, words="same", layers=[1, "average"], corpus_filter=part)
+    found = analysis.find_neighbors(model, "a [play]", index, words="same", layers=[1, "average"])
     assert_type(found.layers[0].neighbors[0].occurrence, analysis.Occurrence)
     assert_type(found.static[0].word, str)
     occurrences, num_found = index.find_occurrences("play", max_occurrences=100)

@@ -3,7 +3,6 @@ from .index import build_index as build_index
 from .layers import embed_occurrences as embed_occurrences
 from .neighbors import Neighbors as Neighbors
 from .neighbors import find_neighbors as find_neighbors
-from .occurrences import CorpusFilter as CorpusFilter
 from .occurrences import Occurrence as Occurrence
 from .occurrences import Occurrences as Occurrences
 from .occurrences import TextSettings as TextSettings

@@ -22,7 +22,6 @@ import numpy.typing as npt
 
 from elmo.analysis.layers import Array, LayerKey, choose_layer, choose_layers, normalize, settings_for
 from elmo.analysis.occurrences import (
-    CorpusFilter,
     CorpusSentence,
     Occurrence,
     Occurrences,
@@ -164,7 +163,6 @@ class CorpusIndex:
         *,
         word: str,
         words: str = "any",
-        corpus_filter: CorpusFilter | None = None,
         top_k: int = 10,
     ) -> list[tuple[Occurrence, float]]:
         """Return the occurrences nearest to a vector of length 1 and their cosines, best first.
@@ -172,11 +170,7 @@ class CorpusIndex:
         `words` is "any", "same" (forms of `word`) or "other".
         """
         with self._reraise_as_damaged():
-            mask = self._mask(corpus_filter)
-            if words != "any":
-                same = np.isin(self._word_ids, self._ids_of(word))
-                chosen = same if words == "same" else ~same
-                mask = chosen if mask is None else mask & chosen
+            mask = None if words == "any" else np.isin(self._word_ids, self._ids_of(word), invert=words == "other")
             nearest = self._vectors(layer).search(vector, top_k, mask)
             return [(self._locate(number), cosine) for number, cosine in nearest]
 
@@ -201,22 +195,13 @@ class CorpusIndex:
             similar = [(self._words[number], cosine) for number, cosine in nearest]
         return [pair for pair in similar if not is_same_word(pair[0], word)][:top_k]
 
-    def count(self, corpus_filter: CorpusFilter | None = None) -> int:
-        """Return the number of occurrences that pass a filter."""
-        with self._reraise_as_damaged():
-            mask = self._mask(corpus_filter)
-            return self.num_occurrences if mask is None else int(mask.sum())
-
-    def find_occurrences(
-        self, word: str, *, max_occurrences: int, corpus_filter: CorpusFilter | None = None, seed: int = 0
-    ) -> Occurrences:
+    def find_occurrences(self, word: str, *, max_occurrences: int, seed: int = 0) -> Occurrences:
         """Return the occurrences of a word, or a random sample of `max_occurrences` of them, in order."""
         parts = split_word(word, self.manifest.reading)
         with self._reraise_as_damaged():
-            numbers, mask = self._find(parts), self._mask(corpus_filter)
-            chosen = (numbers if mask is None else numbers[mask[numbers]]).tolist()
-            sampled = sorted(sample_some(chosen, max_occurrences, seed))
-            return Occurrences([self._locate(number, len(parts)) for number in sampled], len(chosen))
+            numbers = self._find(parts).tolist()
+            sampled = sorted(sample_some(numbers, max_occurrences, seed))
+            return Occurrences([self._locate(number, len(parts)) for number in sampled], len(numbers))
 
     @contextmanager
     def _reraise_as_damaged(self) -> Iterator[None]:
@@ -276,17 +261,6 @@ class CorpusIndex:
         for distance, word in enumerate(words[1:], start=1):
             first = first[np.isin(self._word_ids[first + distance], self._ids_of(word))]
         return first
-
-    def _mask(self, corpus_filter: CorpusFilter | None) -> Mask | None:
-        """Return which occurrences pass a filter; None if all do."""
-        if corpus_filter is None or corpus_filter.is_whole:
-            return None
-        has_source = np.array([corpus_filter.has_source(source.name) for source in self.manifest.sources])
-        numbers = self._rows[:, 3]
-        passes = has_source[self._rows[:, 2]] & (numbers >= corpus_filter.first_sentence)
-        if corpus_filter.last_sentence is not None:
-            passes &= numbers < corpus_filter.last_sentence
-        return np.repeat(passes, np.diff(self._ends, prepend=0))
 
     def _locate(self, number: int, length: int = 1) -> Occurrence:
         """Return an occurrence by its number."""

@@ -24,7 +24,6 @@ from elmo.analysis.layers import (
 )
 from elmo.analysis.occurrences import (
     Corpus,
-    CorpusFilter,
     CorpusSentence,
     Occurrence,
     TextSettings,
@@ -116,7 +115,6 @@ def find_neighbors(
     index: WordIndex | None = None,
     layers: Sequence[str | int] | None = None,
     words: Match = "any",
-    corpus_filter: CorpusFilter | None = None,
     top_k: int = 10,
     reading: TextSettings | None = None,
     progress: bool = False,
@@ -145,9 +143,9 @@ def find_neighbors(
         raise InputError(f"{query.word!r} is several words, but words={words!r} compares single ones; mark one.")
     vectors = embed_query(model, query, (0, *keys))
     if isinstance(corpus, CorpusIndex):
-        neighbors = search_index(corpus, query, vectors, words=words, corpus_filter=corpus_filter, top_k=top_k)
+        neighbors = search_index(corpus, query, vectors, words=words, top_k=top_k)
         if is_run:
-            candidates = _find_candidates(corpus, query, vectors, words, corpus_filter, top_k)
+            candidates = _find_candidates(corpus, query, vectors, words, top_k)
     else:
         scan = {"words": words, "top_k": top_k, "length": 1}
         scanned = vectors
@@ -155,7 +153,7 @@ def find_neighbors(
             scan |= {"top_k": _CANDIDATES * top_k, "length": query.end - query.start}
             (own,) = embed_layers(model, [query.sentence.words], (0, *keys))
             scanned = {key: normalize(own[key][query.start : query.end].mean(axis=0)) for key in own}
-        with reading_corpus(corpus, settings_for(model, reading), corpus_filter, progress=progress) as sentences:
+        with reading_corpus(corpus, settings_for(model, reading), progress=progress) as sentences:
             neighbors = _scan_texts(model, query, scanned, sentences, **scan)
         candidates = {layer: [occurrence for occurrence, _ in nearest] for layer, nearest in neighbors.layers}
     if not is_run:
@@ -176,23 +174,20 @@ def search_index(
     vectors: Mapping[LayerKey, Array],
     *,
     words: Match = "any",
-    corpus_filter: CorpusFilter | None = None,
     top_k: int = 10,
 ) -> Neighbors:
     """Search an index with the vectors of embed_query."""
     layers = []
     for key, vector in vectors.items():
         if key != 0:
-            nearest = corpus.search(
-                vector, key, word=query.word, words=words, corpus_filter=corpus_filter, top_k=_SEARCH_FACTOR * top_k
-            )
+            nearest = corpus.search(vector, key, word=query.word, words=words, top_k=_SEARCH_FACTOR * top_k)
             # The first of equal sentences is kept, and none that equals the query's.
             kept = {_place(query): Neighbor(query, 1.0)}
             for occurrence, cosine in nearest:
                 kept.setdefault(_place(occurrence), Neighbor(occurrence, cosine))
             layers.append(LayerNeighbors(key, tuple(kept.values())[1 : top_k + 1]))
     static = corpus.search_words(vectors[0], word=query.word, top_k=top_k)
-    return Neighbors(query, tuple(layers), tuple(map(StaticNeighbor._make, static)), corpus.count(corpus_filter))
+    return Neighbors(query, tuple(layers), tuple(map(StaticNeighbor._make, static)), corpus.num_occurrences)
 
 
 def _scan_texts(
@@ -254,19 +249,16 @@ def _find_candidates(
     query: Occurrence,
     vectors: Mapping[LayerKey, Array],
     words: Match,
-    corpus_filter: CorpusFilter | None,
     top_k: int,
 ) -> dict[LayerKey, list[Occurrence]]:
     """Return, for each layer, runs as long as the query in an index: the same word, or near characters."""
     length = query.end - query.start
-    same = corpus.find_occurrences(query.word, max_occurrences=_SAME_WORD, corpus_filter=corpus_filter).occurrences
+    same = corpus.find_occurrences(query.word, max_occurrences=_SAME_WORD).occurrences
     candidates = {}
     for key in [key for key in vectors if key != 0]:
         runs = {_place(occurrence): occurrence for occurrence in same}
         if words != "same":
-            for character, _ in corpus.search(
-                vectors[key], key, word=query.word, corpus_filter=corpus_filter, top_k=_CANDIDATES * top_k
-            ):
+            for character, _ in corpus.search(vectors[key], key, word=query.word, top_k=_CANDIDATES * top_k):
                 sentence, last = character.sentence, len(character.sentence.offsets) - length
                 for start in range(max(0, character.start - length + 1), min(character.start, last) + 1):
                     occurrence = Occurrence(sentence, start, start + length)

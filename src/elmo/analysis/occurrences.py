@@ -9,8 +9,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from elmo.corpus.settings import TextSettings as TextSettings
@@ -95,37 +94,6 @@ class Occurrences(NamedTuple):
 
     occurrences: list[Occurrence]
     num_found: int
-
-
-@dataclass(frozen=True)
-class CorpusFilter:
-    """Some of a corpus: files whose name, with or without its folder, matches a pattern; a range of sentences."""
-
-    sources: tuple[str, ...] = ()  # empty: all files
-    first_sentence: int = 0
-    last_sentence: int | None = None  # not included
-
-    def __post_init__(self) -> None:
-        first, last = self.first_sentence, self.last_sentence
-        if first < 0 or (last is not None and last <= first):
-            raise InputError(
-                f"The range of sentences {first}:{'' if last is None else last} is empty; give FIRST:LAST with "
-                "0 <= FIRST < LAST."
-            )
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether everything passes."""
-        return self == CorpusFilter()
-
-    def has_source(self, name: str) -> bool:
-        """Return whether a file passes."""
-        names = (name, PurePath(name).name)
-        return not self.sources or any(fnmatchcase(each, pattern) for each in names for pattern in self.sources)
-
-    def __contains__(self, sentence: CorpusSentence) -> bool:
-        last = sentence.number + 1 if self.last_sentence is None else self.last_sentence
-        return self.first_sentence <= sentence.number < last and self.has_source(sentence.source)
 
 
 def join_words(words: Sequence[str], source: str, number: int) -> CorpusSentence:
@@ -229,20 +197,18 @@ def read_corpus(
 def reading_corpus(
     names: Sequence[str],
     settings: TextSettings | None,
-    corpus_filter: CorpusFilter | None,
     *,
     progress: bool,
     prints: bool = True,
 ) -> Iterator[Iterator[CorpusSentence]]:
-    """Yield the sentences of all files that pass a filter, with a progress bar."""
+    """Yield the sentences of all files, with a progress bar."""
     num_bytes = count_bytes(find_corpus(names))
     with progress_bar(unit="sentences", num_bytes=num_bytes, prints=prints, shown=progress) as advance:
 
         def read() -> Iterator[CorpusSentence]:
             for sentence in read_corpus(names, settings, lambda num_bytes: advance(num_bytes, 0)):
-                if corpus_filter is None or sentence in corpus_filter:
-                    yield sentence
-                    advance(0, 1)
+                yield sentence
+                advance(0, 1)
 
         yield read()
 
@@ -251,7 +217,6 @@ def find_occurrences(
     corpus: Corpus,
     word: str,
     *,
-    corpus_filter: CorpusFilter | None = None,
     reading: TextSettings | None = None,
     max_occurrences: int = 1000,
     seed: int = 0,
@@ -265,9 +230,9 @@ def find_occurrences(
     from elmo.analysis.index import CorpusIndex
 
     if isinstance(corpus, CorpusIndex):
-        found = corpus.find_occurrences(word, max_occurrences=max_occurrences, corpus_filter=corpus_filter, seed=seed)
+        found = corpus.find_occurrences(word, max_occurrences=max_occurrences, seed=seed)
     else:
-        with reading_corpus(corpus, reading, corpus_filter, progress=progress, prints=False) as sentences:
+        with reading_corpus(corpus, reading, progress=progress, prints=False) as sentences:
             found = sample_occurrences(sentences, word, reading=reading, max_occurrences=max_occurrences, seed=seed)
     if not found.num_found:
         raise InputError(f"{word!r} does not occur in the corpus; choose another word, or more text.")

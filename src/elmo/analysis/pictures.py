@@ -195,7 +195,7 @@ def _name_places(where: str) -> Sequence[str]:
     return {"both": ("input", "output"), "output": ("output",)}.get(where, ("input",))
 
 
-def draw_mixing_weights(mixes: Sequence[MixingWeights], output: str | Path, *, font: Path | None = None) -> None:
+def draw_mixing_weights(mixes: Sequence[MixingWeights], output: str | Path) -> None:
     """Draw one bar per mix, divided into the shares of the layers, in the order given from top to bottom."""
     if not mixes:
         raise InputError("There are no mixes to draw; name folders of trained tasks.")
@@ -203,7 +203,7 @@ def draw_mixing_weights(mixes: Sequence[MixingWeights], output: str | Path, *, f
     has_places = len({mix.place for mix in mixes}) > 1
     names = [f"{mix.task} ({mix.place})" if has_places else mix.task for mix in mixes]
     size = (5.6 + 0.085 * max(map(len, names)), 1.4 + 0.42 * len(mixes))
-    with drawing(output, size, names, font=font) as figure:
+    with drawing(output, size, names) as figure:
         axes = figure.subplots()
         colours = shades()(np.linspace(0.25, 0.9, num_layers))
         for layer in range(num_layers):

@@ -128,7 +128,7 @@ def compare_sentences(
     ]
 
 
-def draw_similarity_map(maps: Sequence[SimilarityMap], output: str | Path, *, font: Path | None = None) -> None:
+def draw_similarity_map(maps: Sequence[SimilarityMap], output: str | Path) -> None:
     """Draw maps of the same two sentences side by side."""
     from rich.cells import cell_len
 
@@ -140,7 +140,7 @@ def draw_similarity_map(maps: Sequence[SimilarityMap], output: str | Path, *, fo
     height = max(1.5, _INCHES_PER_WORD * len(first)) + (min(0.085 * longest, 2.5) if is_turned else 0.3) + 0.6
     lowest = min(0.0, *(float(each.cosines.min()) for each in maps))
     highest = max(0.5, *(float(each.cosines.max()) for each in maps))
-    with drawing(output, (width * len(maps) + 1.0, height), (*first, *second), font=font) as figure:
+    with drawing(output, (width * len(maps) + 1.0, height), (*first, *second)) as figure:
         axes = figure.subplots(1, len(maps), squeeze=False, sharey=True)[0]
         for each, part in zip(maps, axes, strict=True):
             image = _draw_map(part, each, (lowest, highest), is_turned=is_turned)

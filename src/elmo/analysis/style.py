@@ -77,9 +77,7 @@ def require_matplotlib() -> None:
 
 
 @contextmanager
-def drawing(
-    output: str | Path, size: tuple[float, float], texts: Iterable[str] = (), *, font: Path | None = None
-) -> Iterator["Figure"]:
+def drawing(output: str | Path, size: tuple[float, float], texts: Iterable[str] = ()) -> Iterator["Figure"]:
     """Yield a figure of a size in inches, which is written to `output` at the end; `texts` are all it shows."""
     require_matplotlib()
     import matplotlib
@@ -87,7 +85,7 @@ def drawing(
 
     path = check_output(output)
     texts = [*texts, *([] if current_language() == "en" else ["图层用例句词训练"])]
-    style: dict[Any, Any] = {**_STYLE, "font.family": choose_fonts(texts, font)}
+    style: dict[Any, Any] = {**_STYLE, "font.family": choose_fonts(texts)}
     with matplotlib.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")  # choose_fonts has reported them
         figure = Figure(figsize=size, layout="constrained")
@@ -121,28 +119,25 @@ def ink_on(colour: npt.NDArray[Any]) -> str:
     return "black" if 0.3 * red + 0.59 * green + 0.11 * blue > 0.55 else "white"
 
 
-def choose_fonts(texts: Iterable[str], given: Path | None = None) -> list[str]:
+def choose_fonts(texts: Iterable[str]) -> list[str]:
     """Return font families that together have every character; matplotlib falls back from one to the next.
 
-    A font file that is `given` comes first. Characters that no installed font has are reported in one warning.
+    Characters that no installed font has are reported in one warning.
     """
     from matplotlib import font_manager
 
     missing = {character for text in texts for character in text if not character.isspace()}
-    first = [*([] if given is None else [str(given)]), font_manager.findfont(_FONT)]
-    chosen = []
-    for path in first:
-        chosen.append(_add_font(Path(path)))
-        missing -= _characters(path)
+    missing -= _characters(font_manager.findfont(_FONT))
+    chosen = [_FONT]
     for path in _list_fonts() if missing else ():
         if covered := missing & _characters(path):
-            chosen.append(_add_font(Path(path)))
+            chosen.append(_add_font(path))
             missing -= covered
     if missing:
         shown = " ".join(sorted(missing)[:10]) + (" …" if len(missing) > 10 else "")
         logger.warning(
             "No font on this machine has the characters %s, so boxes are drawn instead; install a font that has "
-            "them (fonts-noto-cjk for Chinese), or name a font file with --font.", shown,
+            "them (fonts-noto-cjk for Chinese).", shown,
         )  # fmt: skip
     return chosen
 
@@ -159,18 +154,15 @@ def _list_fonts() -> list[str]:
     return sorted((path for path in font_manager.findSystemFonts() if "LastResort" not in path), key=rank)
 
 
-def _add_font(path: Path) -> str:
+def _add_font(path: str) -> str:
     from matplotlib import font_manager
 
-    try:
-        if all(entry.fname != str(path) for entry in font_manager.fontManager.ttflist):
-            font_manager.fontManager.addfont(path)
-        names = [entry.name for entry in font_manager.fontManager.ttflist if entry.fname == str(path)]
-        # A collection has one face per region; characters that they share are drawn as in mainland China.
-        simplified = (name for name in names if name.endswith(" SC"))
-        return next(simplified, str(font_manager.FontProperties(fname=path).get_name()))
-    except (OSError, RuntimeError) as error:
-        raise InputError(f"{path} is not a readable font; give a .ttf, .otf or .ttc file.") from error
+    if all(entry.fname != path for entry in font_manager.fontManager.ttflist):
+        font_manager.fontManager.addfont(path)
+    names = [entry.name for entry in font_manager.fontManager.ttflist if entry.fname == path]
+    # A collection has one face per region; characters that they share are drawn as in mainland China.
+    simplified = (name for name in names if name.endswith(" SC"))
+    return next(simplified, str(font_manager.FontProperties(fname=path).get_name()))
 
 
 @cache

@@ -165,14 +165,14 @@ def _rotate(points: Array, target: Array) -> Array:
     return np.asarray(points @ (left @ right), dtype=np.float32)
 
 
-def draw_senses(sense_map: SenseMap, output: str | Path, *, title: str | None = None, font: Path | None = None) -> None:
+def draw_senses(sense_map: SenseMap, output: str | Path, *, title: str | None = None) -> None:
     """Draw the occurrences by each layer side by side, on equal axes, so that senses are seen to fall apart."""
     num_occurrences, panels = len(sense_map.occurrences), list(sense_map.points.items())
     names = [", ".join(words) or "all occurrences" for words in sense_map.names]
     reach = 1.12 * max(float(np.abs(points).max()) for _, points in panels) or 1.0
     side = 2.1 if len(panels) > 1 else 4.5
     title = title or f"“{sense_map.word}” in {num_occurrences:,} sentences"
-    with drawing(output, (side * len(panels) + 0.4, side + 1.1), [title, *names], font=font) as figure:
+    with drawing(output, (side * len(panels) + 0.4, side + 1.1), [title, *names]) as figure:
         from matplotlib.lines import Line2D
 
         styles = [  # other markers when the colours are used again

@@ -15,7 +15,7 @@ from elmo.language import translate
 
 if TYPE_CHECKING:
     from elmo.analysis.index import CorpusIndex
-    from elmo.analysis.occurrences import CorpusFilter, Occurrences, TextSettings
+    from elmo.analysis.occurrences import Occurrences, TextSettings
     from elmo.checkpoint.checkpoint import Checkpoint
     from elmo.checkpoint.open import Format
     from elmo.inference.layers import Layers as LayerValue
@@ -212,11 +212,6 @@ class CorpusOptions:
         "--corpus -c PATH",
         "An index, or text files (.txt, .jsonl, .parquet, also .gz, .xz, .zst); repeatable.", None, shown=False,
     )  # fmt: skip
-    source: list[str] | None = option(
-        "--source PATTERN", "Use only files of the corpus whose name matches, as in 'books*'; repeatable.", None,
-        shown=False,
-    )  # fmt: skip
-    sentences: str | None = option("--sentences FIRST:LAST", "Use only these sentences of each file, from 0.", None)
     split: Literal["sentences", "lines", "none"] = option(
         "--split", "What a sentence is: detected in the lines, each line, or each document.", "sentences"
     )
@@ -230,19 +225,6 @@ class CorpusOptions:
         from elmo.analysis.occurrences import TextSettings
 
         return TextSettings(self.column, self.split, self.language, self.split_on_spaces)
-
-    @property
-    def filter(self) -> "CorpusFilter":
-        """The part of the corpus to use."""
-        from elmo.analysis.occurrences import CorpusFilter
-
-        first, colon, last = ("0:" if self.sentences is None else self.sentences).partition(":")
-        try:
-            if not colon:
-                raise ValueError
-            return CorpusFilter(tuple(self.source or ()), int(first or 0), int(last) if last else None)
-        except ValueError:
-            raise InputError(f"--sentences is {self.sentences!r}; give FIRST:LAST, as in 0:1000.") from None
 
     def open(self) -> "CorpusIndex | list[str]":
         """Open the index, or return the names of text files after checking that they exist."""
@@ -276,8 +258,8 @@ class CorpusOptions:
 
         check_text(word, "The word")
         if labelled is not None:
-            if self.corpus or self.source or self.sentences:
-                raise InputError("--labelled replaces --corpus, --source and --sentences; leave them out.")
+            if self.corpus:
+                raise InputError("--labelled replaces --corpus; leave one of them out.")
             elmo = model.open(texts=[word])
             occurrences = find_labelled(
                 labelled, word, max_occurrences=max_occurrences, seed=seed, tokenization=elmo.tokenization
@@ -286,7 +268,7 @@ class CorpusOptions:
         corpus = self.open()
         opened = model.open(corpus, texts=[word])
         occurrences = find_occurrences(
-            corpus, word, corpus_filter=self.filter, reading=settings_for(opened, self.reading),
+            corpus, word, reading=settings_for(opened, self.reading),
             max_occurrences=max_occurrences, seed=seed, progress=True,
         )  # fmt: skip
         return occurrences, opened

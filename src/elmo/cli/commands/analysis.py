@@ -122,23 +122,21 @@ def neighbors(
       elmo neighbors "signed to do a Broadway [play]" --corpus index --match same
     """
     if build is not None:
-        if sentence is not None or corpus.source or corpus.sentences:
-            raise InputError(
-                "--build builds an index and searches nothing; leave out SENTENCE, --source and --sentences."
-            )
+        if sentence is not None:
+            raise InputError("--build builds an index and searches nothing; leave out SENTENCE.")
         return _build(build, corpus, layers, model, json)
     if sentence is None:
         raise InputError("Give a sentence with one [marked] word, or --build INDEX to build an index.")
     check_text(sentence, "The sentence")
     from elmo.analysis import find_neighbors
 
-    opened, chosen = corpus.open(), corpus.filter
+    opened = corpus.open()
     found = find_neighbors(
         model.open(opened, texts=[sentence]), sentence, opened, layers=layers, words=match,
-        corpus_filter=chosen, top_k=top_k, reading=corpus.reading, progress=True,
+        top_k=top_k, reading=corpus.reading, progress=True,
     )  # fmt: skip
     if not found.num_occurrences:
-        raise InputError("The corpus, or the chosen part of it, has no words; choose one that has some.")
+        raise InputError("The corpus has no words; choose one that has some.")
     print(to_json(found.to_dict()) if json else "\n".join(_describe_neighbors(found, match)))
 
 

@@ -14,7 +14,6 @@ from elmo.files.sources import check_text
 from elmo.language import translate
 
 PictureFile = Annotated[Path, option("--output -o FILE", "Picture to write, .png or .svg.")]
-PictureFont = Annotated[Path | None, option("--font FILE", "Font file to use first; others are found on this machine.")]
 
 
 def similarity(
@@ -23,7 +22,6 @@ def similarity(
     layers: options.Layers = None,
     output: PictureFile = Path("similarity.png"),
     split_on_spaces: options.SplitOnSpaces = False,
-    font: PictureFont = None,
     json: options.AsJson = False,
     *,
     model: ModelOptions,
@@ -44,7 +42,7 @@ def similarity(
     tokens = (elmo.tokenize(sentence, split_on_spaces=split_on_spaces) for sentence in (first, second))
     words = [[word.text for word in sentence] for sentence in tokens]
     maps = compare_sentences(elmo, words[0], words[1], layers=layers)
-    draw_similarity_map(maps, output, font=font)
+    draw_similarity_map(maps, output)
     print(to_json([one.to_dict() for one in maps]) if json else translate(f"Wrote {output}."))
 
 
@@ -58,7 +56,6 @@ def map(
     max_occurrences: MaxOccurrences = 500,
     output: PictureFile = Path("map.png"),
     seed: Seed = 0,
-    font: PictureFont = None,
     json: options.AsJson = False,
     model: ModelOptions,
 ) -> None:
@@ -79,7 +76,7 @@ def map(
     (occurrences, _), elmo = corpus.find(word, labelled, model, max_occurrences, seed)
     layers = [choose_layer(layer, elmo)]
     sense_map = map_senses(elmo, occurrences, layers=layers, projection=projection, seed=seed, progress=True)
-    draw_senses(sense_map, output, font=font)
+    draw_senses(sense_map, output)
     num_senses = len(sense_map.names)
     message = f"Wrote {output}: {len(occurrences):,} occurrences of {word!r} in {num_senses} group(s)."
     print(to_json(sense_map.to_dict()) if json else translate(message))
@@ -111,7 +108,6 @@ def training(
 def mixing(
     tasks: Annotated[list[Path], argument("TASK", "Folders of trained tasks, or of comparisons.")],
     output: PictureFile = Path("mixing.png"),
-    font: PictureFont = None,
     json: options.AsJson = False,
 ) -> None:
     """Draw how much each layer counts in tasks.
@@ -126,7 +122,7 @@ def mixing(
     from elmo.analysis import draw_mixing_weights, mixing_weights
 
     mixes = [mix for task in tasks for mix in mixing_weights(task)]
-    draw_mixing_weights(mixes, output, font=font)
+    draw_mixing_weights(mixes, output)
     print(to_json([mix.to_dict() for mix in mixes]) if json else translate(f"Wrote {output}."))
 
 
