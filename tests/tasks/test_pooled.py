@@ -22,7 +22,7 @@ from tests.tasks.toys import small, watching
 def fit(examples, layers=None):
     """Fit the classifier on examples whose pooled layers are given; return it with its batcher."""
     words = Vocabularies(choose_ngrams([example.words for example in examples]), WordList(), 0)
-    shape = None if layers is None else BilmShape(1, len(next(iter(layers.values()))) // 2)
+    shape = None if layers is None else BilmShape(1, len(next(iter(layers.values()))))
     layers_of = None if layers is None else lambda words: np.asarray(layers[words], dtype=np.float16)[None]
     batcher = Batcher(make_settings("classification"), words, shape, layers_of)
     labels = {"labels": sorted({example.label for example in examples})}

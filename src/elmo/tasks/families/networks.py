@@ -26,7 +26,7 @@ PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
 MAX_CHARACTERS = 30
 NUM_BYTES = 256
 Vectors = dict[str, npt.NDArray[np.float32]]
-LayersOf = Callable[[Words], npt.NDArray[np.float16]]  # a sentence -> its values (T, num_values) or pooled (1, …)
+LayersOf = Callable[[Words], npt.NDArray[np.float16]]  # a sentence -> its values (T, num_values), or their mean
 VERY_LOW = -1e9
 
 
@@ -243,11 +243,6 @@ class BilmShape:
     def num_values(self) -> int:
         """The values of one word: all layers, then the context vector."""
         return self.num_layers * self.dim + self.context_dim
-
-    @property
-    def pooled_dim(self) -> int:
-        """The values of a whole text: mean and maximum of those of its words."""
-        return 2 * self.num_values
 
 
 @dataclass(frozen=True)
