@@ -75,8 +75,8 @@ def test_predictions_are_typed(train_toy):
     assert found.spans == [("place", 2, 4)]
 
 
-def test_a_label_comes_with_its_probabilities_and_pooling_may_be_attention(train_toy):
-    folder, _ = train_toy("classification", network__pooling="attention")
+def test_a_label_comes_with_its_probabilities(train_toy):
+    folder, _ = train_toy("classification")
     found = load(folder).predict(["look, a cat here", []])
     assert found[0].label == "good"
     assert sum(found[0].probabilities.values()) == pytest.approx(1)
@@ -98,7 +98,7 @@ def test_similarity_gives_a_number_on_the_scale_of_the_data(bilm_folder, tmp_pat
     path.write_text("first,second,score\n" + "".join(lines))
     scores = tasks.train(
         path, kind="pairs", output=tmp_path / "run", model=bilm_folder,
-        settings=small("pairs", fit__dev_fraction=0.4),
+        settings=small("pairs"), dev=path,
         options=TaskOptions(cache_folder=str(tmp_path / "cache")),
     )  # fmt: skip
     assert scores.metric == "pearson" and scores.test is None
@@ -108,7 +108,7 @@ def test_similarity_gives_a_number_on_the_scale_of_the_data(bilm_folder, tmp_pat
 
 
 def test_senses_back_off_to_the_first_and_know_no_others(train_toy):
-    folder, scores = train_toy("senses", network__method="nearest", words__kinds=[])
+    folder, scores = train_toy("senses")
     assert scores.test["known"] == 100
     task = load(folder)
     known, unknown, either = task.predict(
@@ -125,7 +125,7 @@ def test_senses_back_off_to_the_first_and_know_no_others(train_toy):
 def test_a_lemma_that_training_lacks_has_wordnets_first_sense_if_given(train_toy, tmp_path):
     index = tmp_path / "index.sense"
     index.write_text("river%1:17:00:: 09411430 1 29\nriver%1:17:02:: 09411431 2 0\n")
-    folder, _ = train_toy("senses", inputs={"sense_index": str(index)}, network__method="nearest", words__kinds=[])
+    folder, _ = train_toy("senses", inputs={"sense_index": str(index)})
     (found,) = load(folder).predict([("the river bank", [(1, 2, "river", "NOUN"), (0, 1, "the", "DET")])])
     assert found.keys == ("river%1:17:00::", None)
 
@@ -134,17 +134,11 @@ def test_phrases_teach_the_classifier(tmp_path, bilm_folder):
     path = tmp_path / "trees.ptb"
     path.write_text("(1 (0 bad) (1 (2 but) (1 good)))\n(0 (1 good) (0 (2 but) (0 bad)))\n" * 6)
     options = TaskOptions(cache_folder=str(tmp_path / "cache"))
-    for use, labels in ((True, ["0", "1", "2"]), (False, ["0", "1"])):
-        settings = small("classification", network__phrases=use, fit__num_epochs=2)
-        result = tasks.train(
-            path,
-            kind="sentiment",
-            output=tmp_path / f"run-{use}",
-            model=bilm_folder,
-            settings=settings,
-            options=options,
-        )
-        assert result.load().description.labels == {"labels": labels, "has_phrases": True}
+    result = tasks.train(
+        path, kind="sentiment", output=tmp_path / "run", model=bilm_folder, options=options,
+        settings=small("classification", fit__num_epochs=2),
+    )  # fmt: skip
+    assert result.load().description.labels == {"labels": ["0", "1", "2"], "has_phrases": True}
 
 
 @pytest.mark.parametrize(

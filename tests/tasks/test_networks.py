@@ -16,7 +16,6 @@ from elmo.tasks.families.networks import (
     build_sequence_encoder,
     pool_max,
     pool_mean,
-    pool_ranges,
     span_mask,
 )
 from elmo.tasks.settings import NetworkSettings
@@ -91,7 +90,8 @@ def test_elmo_enters_where_it_is_told_and_neighbours_change_nothing(tiny_model, 
 def test_a_new_mix_is_the_average_of_the_layers(tiny_model):
     encoder, batcher = make_encoder(tiny_model, elmo__where="input", words__kinds=[])
     encoder.words = WordFeatures(small("tagging", words__kinds=[]).words, num_learned=0, pretrained=None)
-    vectors = encoder.read_inputs(batcher([SENTENCES[0]]))
+    batch = batcher([SENTENCES[0]])
+    vectors = encoder._inputs(batch, encoder._mix(batch))
     expected = torch.from_numpy(tiny_model.embed([list(SENTENCES[0])])[0])
     torch.testing.assert_close(vectors[0], expected, atol=1e-6, rtol=0)
 
@@ -99,24 +99,6 @@ def test_a_new_mix_is_the_average_of_the_layers(tiny_model):
 def test_words_are_found_in_lower_case_too():
     words = WordList(["paris", "The"])
     assert words.ids(["Paris", "The", "the", "paris"]) == [2, 3, 1, 2]
-
-
-def test_ranges_are_pooled_as_by_their_masks():
-    torch.manual_seed(0)
-    states = torch.randn(3, 7, 4, requires_grad=True)
-    chosen = [(row, (start, end)) for row in range(3) for start in range(7) for end in range(start + 1, 8)]
-    rows, spans = torch.tensor([row for row, _ in chosen]), [span for _, span in chosen]
-    inside = span_mask(spans, 7)
-    expected = torch.cat([pool_max(states[rows], inside), pool_mean(states[rows], inside)], dim=-1)
-    found = pool_ranges(states, rows, spans)
-    torch.testing.assert_close(found, expected)
-    weights = torch.randn_like(found)
-    gradients = [torch.autograd.grad((pooled * weights).sum(), states)[0] for pooled in (found, expected)]
-    torch.testing.assert_close(*gradients)
-
-
-def test_an_empty_range_is_pooled_to_zeros():
-    assert not pool_ranges(torch.zeros(1, 1, 4), torch.tensor([0]), [(0, 0)]).any()
 
 
 def test_pooling_sees_real_positions_alone():

@@ -8,7 +8,6 @@ from elmo.tasks import probe
 from elmo.tasks.examples import SenseSentence, SenseTarget
 from elmo.tasks.probes import (
     LabelledSentence,
-    LabelledVectors,
     Score,
     SenseMemory,
     _embed_targets,
@@ -52,12 +51,12 @@ def scores(found, name=None):
 
 def test_a_linear_probe_finds_the_layer_that_knows():
     draw = np.random.default_rng(0)
-    labels = draw.integers(3, size=(600, 1))
+    labels = draw.integers(3, size=600)
     vectors = draw.standard_normal((600, 3, 8)).astype(np.float16)
-    vectors[:, 1] += (5 * np.eye(3, 8)[labels[:, 0]]).astype(np.float16)
-    part = [LabelledVectors(vectors[rows], labels[rows]) for rows in (slice(0, 500), slice(500, None))]
-    found = train_linear_probe(*part, [3], seed=0)
-    layer_0, layer_1, layer_2, average, mix = found.accuracy[:, 0]
+    vectors[:, 1] += (5 * np.eye(3, 8)[labels]).astype(np.float16)
+    names = [str(label) for label in labels]
+    found = train_linear_probe((vectors[:500], names[:500]), (vectors[500:], names[500:]), seed=0)
+    layer_0, layer_1, layer_2, average, mix = found.accuracy
     assert layer_1 > 90 and max(layer_0, layer_2) < 60
     assert average < layer_1 and mix > 80
     assert found.mix_weights[1] > 0.5 and sum(found.mix_weights) == pytest.approx(1)
@@ -146,7 +145,7 @@ def test_the_nearest_mean_decides_by_each_layer():
             vector[0] = (0, shift, 1)
             memory.add(target("a" if sign > 0 else "b"), vector)
     asked = np.asarray([[0, 0.1, 1], [-1, 0, 0]], dtype=np.float32)
-    assert memory.nearest("bank#NOUN", asked, np.eye(2, dtype=np.float32))[1] == "b"
+    assert memory.nearest("bank#NOUN", asked)[1] == "b"
     assert memory.candidates("bank#NOUN") == ["a", "b"]
 
 
@@ -225,7 +224,7 @@ def test_mistakes(model, tagged, kind, change, message):
 def test_the_meaning_of_a_phrase_is_that_of_embed_spans(fused_model):
     words = ("the", "river", "bank", "of", "money")
     target = SenseTarget("t", (1, 3), "river_bank", "NOUN", ("a",))
-    ((_, layers, meaning),) = _embed_targets(fused_model, [SenseSentence(words, (target,))])
-    expected = fused_model.embed_spans(words, [(1, 3)], layers="meaning")
+    ((_, (*layers, _, meaning)),) = _embed_targets(fused_model, [SenseSentence(words, (target,))])
+    expected = fused_model.embed_spans(words, [(1, 3)], layers="meaning")[0]
     np.testing.assert_allclose(meaning, expected, atol=1e-6)
     np.testing.assert_allclose(layers[-1], fused_model.embed_spans(words, [(1, 3)], layers="top")[0], atol=1e-6)

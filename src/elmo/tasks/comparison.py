@@ -43,7 +43,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "concat": {"elmo.layers": "concat", "elmo.tune": False},
     "output": {"elmo.where": "output", "elmo.tune": False},
     "both": {"elmo.where": "both", "elmo.tune": False},
-    "context_mix": {"elmo.layers": "learned", "elmo.tune": False, "elmo.context": "mix"},
     "context_concat": {"elmo.layers": "learned", "elmo.tune": False, "elmo.context": "concat"},
     # Classification: a linear classifier on TF-IDF alone, and on pooled vectors beside it.
     "tfidf": {"elmo.where": "none", "elmo.tune": False, "elmo.context": "none", "network.kind": "pooled"},

@@ -27,6 +27,7 @@ Weights = dict[str, Tensor]
 RATE_CUT = 0.5  # the learning rate is multiplied by this when half the patience is used up
 # A run without decay has its best epoch after about so many; with decay over fewer, the rate starts higher.
 USUAL_EPOCHS, MAX_PEAK = 15, 3.0
+CLIP_NORM = 5.0
 _PREDICT_BATCH = 64
 _POOLED_BATCHES = 50  # how many batches of shuffled examples are sorted by length together
 
@@ -209,14 +210,13 @@ def _train_epoch(
         optimizer.zero_grad()
         if loss.requires_grad:  # a batch may have nothing to learn from
             loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(learned, fit.clip_norm)
+            torch.nn.utils.clip_grad_norm_(learned, CLIP_NORM)
             optimizer.step()
         watcher.on_batch(state.epoch, number, len(batches))
     mean = total / len(batches)
     if math.isnan(mean):
         raise InputError(
-            f"The loss is not a number in epoch {state.epoch}; lower fit.learning_rate ({fit.learning_rate}) or "
-            f"fit.clip_norm ({fit.clip_norm})."
+            f"The loss is not a number in epoch {state.epoch}; lower fit.learning_rate ({fit.learning_rate})."
         )
     return mean
 
@@ -250,7 +250,7 @@ def _make_optimizer(network: TaskNetwork, settings: TaskSettings) -> torch.optim
         # In the order of the module, so that a saved state fits again. The softmax is not part of the task.
         rate = settings.elmo.learning_rate
         groups.append({"params": [p for p in network.parameters() if p in bilm], "lr": rate, "full_rate": rate})
-    return torch.optim.AdamW(groups, weight_decay=settings.fit.weight_decay)
+    return torch.optim.Adam(groups)
 
 
 def _copy_weights(network: torch.nn.Module) -> Weights:

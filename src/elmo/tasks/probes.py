@@ -11,7 +11,7 @@ import random
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -33,6 +33,8 @@ from elmo.tasks.shared_inputs import read_examples
 
 Array: TypeAlias = npt.NDArray[np.float32]
 Floats: TypeAlias = npt.NDArray[np.float64]
+HalfFloats: TypeAlias = npt.NDArray[np.float16]
+Labelled: TypeAlias = tuple[HalfFloats, list[str]]  # vectors and their labels
 Advance: TypeAlias = Callable[[int], None]  # gets the number of words that were embedded
 ProbeKind: TypeAlias = Literal["tagging", "features", "classification", "senses", "similarity"]
 AVERAGE, MIX, MEANING, ENCODE, MEAN = "average", "learned mix", "meaning", "encode", "mean"
@@ -40,7 +42,6 @@ DEFAULT_MAX_TRAIN_WORDS: dict[str, int] = {
     "tagging": 100_000, "features": 100_000, "classification": 200_000, "senses": 1_000_000,
 }  # fmt: skip
 DEFAULT_MAX_TEST_WORDS = 50_000
-NO_LABEL = -1
 _CORRELATIONS = ("pearson", "spearman")
 _RESAMPLES = 200
 _FEWEST_EXAMPLES = 100  # of a question, if there are several
@@ -149,14 +150,7 @@ def probe(
         )  # fmt: skip
 
 
-def _check(
-    kind: str,
-    train: str | None,
-    sense_index: str | None,
-    seeds: Sequence[int],
-    max_train_words: int | None,
-    max_test_words: int | None,
-) -> None:
+def _check(kind: str, train: str | None, sense_index: str | None, seeds: Sequence[int], *limits: int | None) -> None:
     if kind not in get_args(ProbeKind):
         raise InputError(f"There is no probe {kind!r}; choose one of {', '.join(get_args(ProbeKind))}.")
     if not seeds:
@@ -165,9 +159,9 @@ def _check(
         raise InputError(f"The probe {kind} learns from examples; name a file of them with --train.")
     if sense_index is not None and kind != "senses":
         raise InputError("The index of senses is for the probe senses; leave it out.")
-    if kind == "similarity" and (train or max_train_words or max_test_words):
+    if kind == "similarity" and (train or any(limits)):
         raise InputError("The probe similarity measures all pairs and learns nothing; leave --train and limits out.")
-    if kind == "senses" and max_test_words:
+    if kind == "senses" and limits[1]:
         raise InputError("The probe senses reads all words of the test file; leave their limit out.")
 
 
@@ -212,43 +206,34 @@ def _correlate(vectors: Array, gold: Floats) -> dict[str, Score]:
 # --- word senses: the sense whose mean vector in training is nearest, layer by layer
 
 
-@dataclass
 class SenseMemory:
-    """The sum of the vectors of each sense seen in training, layer by layer."""
+    """The sum of the vectors of each sense seen in training: of each layer, of their average, maybe of meaning."""
 
-    senses: dict[str, Counter[str]] = field(default_factory=dict)
-    _sums: dict[tuple[str, str], Array] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.counts: dict[str, Counter[str]] = {}
+        self._sums: dict[tuple[str, str], list[Array]] = {}
 
-    def add(self, target: SenseTarget, vector: Array) -> None:
-        """Add the vectors (L+1, 2D) of a word to its senses."""
+    def add(self, target: SenseTarget, vectors: Sequence[Array]) -> None:
+        """Add the vectors of a word to its senses."""
         entry = entry_of(target)
         for key in target.keys or ():
-            self.senses.setdefault(entry, Counter())[key] += 1
-            if (entry, key) in self._sums:
-                self._sums[entry, key] += vector
-            else:
-                self._sums[entry, key] = vector.copy()
+            self.counts.setdefault(entry, Counter())[key] += 1
+            sums = self._sums.get((entry, key), [np.zeros_like(vector) for vector in vectors])
+            self._sums[entry, key] = [total + vector for total, vector in zip(sums, vectors, strict=True)]
 
     def candidates(self, entry: str) -> list[str]:
         """Return the senses of a lemma, the most frequent first."""
-        counts = self.senses.get(entry, Counter())
+        counts = self.counts.get(entry, Counter())
         return sorted(counts, key=lambda key: (-counts[key], key))
 
-    def means(self, entry: str) -> Array:
-        """Return the mean vectors (senses, L+1, 2D) of a lemma's candidates."""
-        counts = self.senses[entry]
-        return np.stack([self._sums[entry, key] / counts[key] for key in self.candidates(entry)])
-
-    def nearest(self, entry: str, vector: Array, weightings: Array) -> list[str]:
-        """Return the sense nearest to a vector (L+1, 2D) by each weighting (W, L+1) of the layers."""
-        keys = self.candidates(entry)
-        if len(keys) == 1:
-            return keys * len(weightings)
-        mixed = np.einsum("wl,ld->wd", weightings, vector)
-        means = np.einsum("wl,sld->wsd", weightings, self.means(entry))
-        lengths = np.maximum(np.linalg.norm(means, axis=-1), np.finfo(np.float32).tiny)
-        best = (np.einsum("wd,wsd->ws", mixed, means) / lengths).argmax(axis=1)
-        return [keys[number] for number in best]
+    def nearest(self, entry: str, vectors: Sequence[Array]) -> list[str]:
+        """Return the sense whose mean is nearest to each of a word's vectors."""
+        keys, nearest = self.candidates(entry), []
+        for number, vector in enumerate(vectors):
+            sums = np.stack([self._sums[entry, key][number] for key in keys])
+            lengths = np.maximum(np.linalg.norm(sums, axis=1), np.finfo(np.float32).tiny)
+            nearest.append(keys[int((sums @ vector / lengths).argmax())])
+        return nearest
 
 
 def probe_senses(
@@ -261,11 +246,7 @@ def probe_senses(
     advance: Advance = lambda num_words: None,
 ) -> ProbeResult:
     """Learn the senses of the training sentences and predict those of the test sentences."""
-    memory, meanings, counts = (
-        SenseMemory(),
-        SenseMemory(),
-        Counter[str](),
-    )  # of meaning: one layer, other dimensions
+    memory, counts = SenseMemory(), Counter[str]()
 
     def count_words(sentences: Iterable[SenseSentence], name: str, limit: int | None) -> Iterator[SenseSentence]:
         for sentence in sentences:
@@ -275,24 +256,21 @@ def probe_senses(
             advance(len(sentence.words))
             yield sentence
 
-    for target, vector, meaning in _embed_targets(model, count_words(train, "train_words", max_train_words)):
-        memory.add(target, vector)
-        if meaning is not None:
-            meanings.add(target, meaning)
+    for target, vectors in _embed_targets(model, count_words(train, "train_words", max_train_words)):
+        memory.add(target, vectors)
         counts["train_targets"] += 1
-    if not memory.senses:
+    if not memory.counts:
         raise InputError("The training data has no words with senses; choose another file.")
-    same = np.full((1, model.num_layers), 1 / model.num_layers)
-    weightings = np.concatenate((np.eye(model.num_layers), same)).astype(np.float32)
-    right = []  # of each target: by the first sense alone, by each weighting, by meaning
-    for target, vector, meaning in _embed_targets(model, count_words(test, "test_words", None)):
-        answers = _answer(memory, target, vector, weightings, first_senses or {})
-        if meaning is not None:
-            answers.append(_answer(meanings, target, meaning, np.ones((1, 1), np.float32), first_senses or {})[1])
-        right.append([answer in (target.keys or ()) for answer in answers])
+    correct = []  # of each target: by the first sense alone, then by each kind of vectors
+    for target, vectors in _embed_targets(model, count_words(test, "test_words", None)):
+        entry = entry_of(target)
+        candidates = memory.candidates(entry)
+        first = (first_senses or {}).get(entry, candidates[0] if candidates else None)
+        senses = memory.nearest(entry, vectors) if candidates else [first] * len(vectors)
+        correct.append([sense in (target.keys or ()) for sense in (first, *senses)])
         counts["test_targets"] += 1
-        counts["test_targets_not_in_training"] += entry_of(target) not in memory.senses
-    if not right:
+        counts["test_targets_not_in_training"] += not candidates
+    if not correct:
         raise InputError("The test data has no words with senses; choose another file.")
     note = "Lemmas that are not in the training data get WordNet's first sense."
     if first_senses is None:
@@ -301,27 +279,14 @@ def probe_senses(
             "in training; --sense-index gives WordNet's order."
         )
     names = ["first sense", *name_rows(model.num_layers)[:-1], MEANING]
-    scores = [
-        Score.of_examples(lambda answers: float(answers.mean()), column) for column in 100.0 * np.asarray(right).T
-    ]
+    columns = 100.0 * np.asarray(correct).T
+    scores = [Score.of_examples(lambda column: float(column.mean()), column) for column in columns]
     rows = tuple(ProbeRow(name, {"senses": score}) for name, score in zip(names, scores, strict=False))
     return ProbeResult("senses", "F1", rows, None, dict(counts), (note,))
 
 
-def _answer(
-    memory: SenseMemory, target: SenseTarget, vector: Array, weightings: Array, first_senses: Mapping[str, str]
-) -> list[str | None]:
-    """Return the first sense, then the sense by each weighting."""
-    entry = entry_of(target)
-    candidates = memory.candidates(entry)
-    first = first_senses.get(entry, candidates[0] if candidates else None)
-    return [first, *(memory.nearest(entry, vector, weightings) if candidates else [first] * len(weightings))]
-
-
-def _embed_targets(
-    model: Elmo, sentences: Iterable[SenseSentence]
-) -> Iterator[tuple[SenseTarget, Array, Array | None]]:
-    """Yield each word with a sense, its vectors (L+1, 2D), and (1, 2D + d) by meaning with a context layer.
+def _embed_targets(model: Elmo, sentences: Iterable[SenseSentence]) -> Iterator[tuple[SenseTarget, list[Array]]]:
+    """Yield each word with a sense and its vectors: of each layer, their average, and meaning if there is one.
 
     Sentences without such a word are not embedded.
     """
@@ -329,11 +294,12 @@ def _embed_targets(
     arrays = model.embed_iter((list(sentence.words) for sentence in embedded), layers="all", read_ahead=256)
     for array, sentence in zip(arrays, wanted, strict=True):
         spans = [target.span for target in sentence.targets]
-        vectors = np.stack([array[:, start:end].mean(axis=1) for start, end in spans])  # (targets, L+1, 2D)
-        meanings: Iterable[Array | None] = itertools.repeat(None, len(spans))
+        meanings = []
         if model.context is not None:
-            meanings = model.embed_spans([list(sentence.words)], [spans], layers="meaning")[0][:, None]
-        yield from zip(sentence.targets, vectors, meanings, strict=True)
+            meanings = [model.embed_spans([list(sentence.words)], [spans], layers="meaning")[0]]
+        for number, (target, (start, end)) in enumerate(zip(sentence.targets, spans, strict=True)):
+            layers = array[:, start:end].mean(axis=1)
+            yield target, [*layers, layers.mean(axis=0), *(meaning[number] for meaning in meanings)]
 
 
 # --- linear classifiers of words or texts
@@ -347,18 +313,11 @@ class LabelledSentence:
     answers: tuple[dict[str, str], ...]  # one for each word, or one for the whole text
 
 
-class LabelledVectors(NamedTuple):
-    """Vectors (N, L+1, D) and the labels (N, H) of H questions, NO_LABEL where a question does not apply."""
-
-    vectors: npt.NDArray[np.float16]
-    labels: npt.NDArray[np.int64]
-
-
 class LinearScores(NamedTuple):
-    """Accuracy in percent (L+3, H) of each layer, the average and the mix; and the weights of the mix."""
+    """Accuracy in percent (L+3,) of each layer, the average and the mix; and the weights of the mix."""
 
     accuracy: Floats
-    mix_weights: tuple[float, ...]
+    mix_weights: list[float]
 
 
 class LinearProbe(nn.Module):
@@ -368,9 +327,11 @@ class LinearProbe(nn.Module):
         """Build a probe for the scale of the training vectors (N, L+1, D)."""
         super().__init__()
         num_layers, dim = vectors.shape[1:]
-        sums, squares = _moments(vectors)
-        self.register_buffer("mean", sums)
-        self.register_buffer("scale", 1 / squares.clamp_min(1e-12).sqrt())
+        averages = vectors.float().mean(dim=1, keepdim=True)
+        mean = torch.cat([part.mean(dim=0, dtype=torch.float32) for part in (vectors, averages)])
+        deviation = torch.cat([vectors.float().std(dim=0, correction=0), averages.std(dim=0, correction=0)])
+        self.register_buffer("mean", mean)
+        self.register_buffer("scale", 1 / deviation.clamp_min(1e-6))
         self.mix = nn.Parameter(torch.zeros(num_layers))
         self.weight = nn.Parameter(torch.zeros(num_layers + 2, dim, num_classes))
         self.bias = nn.Parameter(torch.zeros(num_layers + 2, num_classes))
@@ -384,13 +345,12 @@ class LinearProbe(nn.Module):
         return torch.einsum("brd,rdc->brc", inputs, self.weight) + self.bias
 
 
-def train_linear_probe(
-    train: LabelledVectors, test: LabelledVectors, class_counts: list[int], seed: int
-) -> LinearScores:
-    """Train on one set and measure on the other; `class_counts` has the number of classes of each question."""
+def train_linear_probe(train: Labelled, test: Labelled, seed: int) -> LinearScores:
+    """Train on vectors (N, L+1, D) and labels (N,), and measure on others."""
     draw = torch.Generator().manual_seed(seed)
-    vectors, labels = torch.from_numpy(train.vectors), torch.from_numpy(train.labels)
-    probe = LinearProbe(vectors, sum(class_counts))
+    ids = {label: number for number, label in enumerate(sorted(set(train[1])))}
+    vectors, labels = torch.from_numpy(train[0]), torch.tensor([ids[label] for label in train[1]])
+    probe = LinearProbe(vectors, len(ids))
     classifiers = {"params": [probe.weight, probe.bias], "weight_decay": _WEIGHT_DECAY}
     mix = {"params": [probe.mix], "lr": _MIX_RATE * _LEARNING_RATE, "weight_decay": 0.0}
     optimizer = torch.optim.AdamW([classifiers, mix], lr=_LEARNING_RATE)
@@ -399,52 +359,19 @@ def train_linear_probe(
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, num_epochs * num_batches)
     for _ in range(num_epochs):
         for rows in torch.split(torch.randperm(len(vectors), generator=draw), _BATCH_SIZE):
-            loss = _loss(probe(vectors[rows].float()), labels[rows], class_counts)
+            scores = probe(vectors[rows].float())  # the sum of the losses keeps the kinds of vectors independent
+            num_kinds = scores.shape[1]
+            loss = num_kinds * F.cross_entropy(scores.flatten(0, 1), labels[rows].repeat_interleave(num_kinds))
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
-    weights = tuple(probe.mix.detach().softmax(dim=0).tolist())
-    return LinearScores(_measure(probe, test, class_counts), weights)
-
-
-def _loss(scores: Tensor, labels: Tensor, class_counts: list[int]) -> Tensor:
-    """Return the sum over the kinds of vectors of the mean over the words that have a label."""
-    total = scores.new_zeros(())
-    for question, part in enumerate(torch.split(scores, class_counts, dim=-1)):
-        asked = labels[:, question] != NO_LABEL
-        if asked.any():
-            right = labels[asked, question]
-            for kind in range(part.shape[1]):
-                total = total + F.cross_entropy(part[asked, kind], right)
-    return total
-
-
-@torch.no_grad()
-def _measure(probe: LinearProbe, test: LabelledVectors, class_counts: list[int]) -> Floats:
-    num_kinds = probe.weight.shape[0]
-    right, asked = np.zeros((num_kinds, len(class_counts))), np.zeros(len(class_counts))
-    for start in range(0, len(test.vectors), _BATCH_SIZE):
-        rows = slice(start, start + _BATCH_SIZE)
-        scores = probe(torch.from_numpy(test.vectors[rows]).float())
-        for question, part in enumerate(torch.split(scores, class_counts, dim=-1)):
-            labels = torch.from_numpy(test.labels[rows, question])
-            is_asked = labels != NO_LABEL
-            is_right = (part.argmax(dim=-1) == labels[:, None]) & is_asked[:, None]
-            right[:, question] += is_right.sum(dim=0).numpy()
-            asked[question] += is_asked.sum().item()
-    return np.asarray(100 * right / np.maximum(asked, 1))
-
-
-def _moments(vectors: Tensor, rows_at_once: int = 4096) -> tuple[Tensor, Tensor]:
-    """Return mean and variance (L+2, D) of each layer and of the average."""
-    sums = squares = torch.zeros(())
-    for part in torch.split(vectors, rows_at_once):
-        wide = part.double()
-        wide = torch.cat((wide, wide.mean(dim=1, keepdim=True)), dim=1)
-        sums, squares = sums + wide.sum(dim=0), squares + wide.square().sum(dim=0)
-    mean = sums / len(vectors)
-    return mean.float(), (squares / len(vectors) - mean.square()).float()
+    # A label that training did not have counts, and cannot be predicted.
+    gold = torch.tensor([ids.get(label, -1) for label in test[1]])
+    with torch.no_grad():
+        predicted = [probe(part.float()).argmax(dim=-1) for part in torch.split(torch.from_numpy(test[0]), _BATCH_SIZE)]
+    accuracy = 100 * (torch.cat(predicted) == gold[:, None]).double().mean(dim=0)
+    return LinearScores(accuracy.numpy(), probe.mix.detach().softmax(dim=0).tolist())
 
 
 def read_features(tags: Sequence[str]) -> tuple[dict[str, str], ...]:
@@ -487,35 +414,39 @@ def probe_linear(
 ) -> ProbeResult:
     """Train and measure. Each seed samples its own training sentences from longer data; the test set is fixed."""
     drawn = [draw_sentences(train, max_train_words, seed) for seed in seeds]
-    tested = draw_sentences(test, max_test_words, 0)
     wanted = sorted(set().union(*drawn))
-    questions = _choose_questions([train[number] for number in wanted], [test[number] for number in tested])
+    tested = [test[number] for number in draw_sentences(test, max_test_words, 0)]
+    questions = _choose_questions([train[number] for number in wanted], tested)
     if not questions:
         raise InputError(
             "There is nothing to classify: no label has two values in the training data and one in the test data."
         )
-    train_rows = _embed(model, train, wanted, questions, advance)
-    test_vectors = _stack(_embed(model, test, tested, questions, advance).values())
-    class_counts = [len(classes) for classes in questions.values()]
-    by_seed = [
-        train_linear_probe(_stack(train_rows[number] for number in numbers), test_vectors, class_counts, seed)
-        for seed, numbers in zip(seeds, drawn, strict=True)
-    ]
-    rows = [
-        ProbeRow(name, _name_scores(questions, [scores.accuracy[number] for scores in by_seed]))
-        for number, name in enumerate(name_rows(model.num_layers))
-    ]
-    majority = _majority(questions, [train[number] for number in drawn[0]], [test[number] for number in tested])
-    rows.insert(0, ProbeRow("most frequent", _name_scores(questions, [majority])))
-    weights = np.mean([scores.mix_weights for scores in by_seed], axis=0).tolist()
-    counts_used = {
+    vectors = dict(zip(wanted, _embed(model, [train[number] for number in wanted], advance), strict=True))
+    test_vectors = list(_embed(model, tested, advance))
+    scores: dict[str, list[LinearScores]] = {}
+    majority = {}
+    for question in questions:
+        test_set = _select(question, tested, test_vectors)
+        for seed, numbers in zip(seeds, drawn, strict=True):
+            train_set = _select(
+                question, [train[number] for number in numbers], [vectors[number] for number in numbers]
+            )
+            ((frequent, _),) = Counter(train_set[1]).most_common(1)
+            majority.setdefault(question, 100 * test_set[1].count(frequent) / len(test_set[1]))
+            scores.setdefault(question, []).append(train_linear_probe(train_set, test_set, seed))
+    rows = [ProbeRow("most frequent", _name_scores({name: [share] for name, share in majority.items()}))]
+    for number, name in enumerate(name_rows(model.num_layers)):
+        by_question = {question: [float(run.accuracy[number]) for run in runs] for question, runs in scores.items()}
+        rows.append(ProbeRow(name, _name_scores(by_question)))
+    weights = np.mean([run.mix_weights for runs in scores.values() for run in runs], axis=0).tolist()
+    counts = {
         "train_words": sum(len(train[number].words) for number in drawn[0]),
         "train_words_in_data": sum(len(sentence.words) for sentence in train),
-        "test_words": sum(len(test[number].words) for number in tested),
+        "test_words": sum(len(sentence.words) for sentence in tested),
         "test_words_in_data": sum(len(sentence.words) for sentence in test),
         "seeds": len(seeds),
     }
-    return ProbeResult(kind, "accuracy", tuple(rows), tuple(weights), counts_used)
+    return ProbeResult(kind, "accuracy", tuple(rows), tuple(weights), counts)
 
 
 def draw_sentences(sentences: Sequence[LabelledSentence], max_words: int | None, seed: int) -> list[int]:
@@ -524,25 +455,19 @@ def draw_sentences(sentences: Sequence[LabelledSentence], max_words: int | None,
     if max_words is None or sum(len(sentence.words) for sentence in sentences) <= max_words:
         return order
     random.Random(seed).shuffle(order)
-    chosen: list[int] = []
-    num_words = 0
-    for number in order:
-        if chosen and num_words + len(sentences[number].words) > max_words:
-            break
-        chosen.append(number)
-        num_words += len(sentences[number].words)
-    return sorted(chosen)
+    ends = itertools.accumulate(len(sentences[number].words) for number in order)
+    return sorted(order[: max(1, sum(end <= max_words for end in ends))])
 
 
-def _choose_questions(train: Sequence[LabelledSentence], test: Sequence[LabelledSentence]) -> dict[str, dict[str, int]]:
-    """Return the questions that can be probed, each with the numbers of its classes."""
+def _choose_questions(train: Sequence[LabelledSentence], test: Sequence[LabelledSentence]) -> list[str]:
+    """Return the questions that have enough answers in both sets."""
     counts, tested = _count_answers(train), _count_answers(test)
     fewest = _FEWEST_EXAMPLES if len(counts) > 1 else 2
-    return {
-        name: {answer: number for number, answer in enumerate(sorted(answers))}
+    return [
+        name
         for name, answers in sorted(counts.items())
         if len(answers) > 1 and answers.total() >= fewest and name in tested
-    }
+    ]
 
 
 def _count_answers(sentences: Sequence[LabelledSentence]) -> dict[str, Counter[str]]:
@@ -554,50 +479,27 @@ def _count_answers(sentences: Sequence[LabelledSentence]) -> dict[str, Counter[s
     return counts
 
 
-def _embed(
-    model: Elmo,
-    sentences: Sequence[LabelledSentence],
-    numbers: Sequence[int],
-    questions: dict[str, dict[str, int]],
-    advance: Callable[[int], None],
-) -> dict[int, LabelledVectors]:
-    """Return the vectors of each sentence's words, or of the whole text if it has one answer."""
-    embedded = {}
-    arrays = model.embed_iter((list(sentences[number].words) for number in numbers), layers="all", read_ahead=256)
-    for number, array in zip(numbers, arrays, strict=True):
-        sentence = sentences[number]
-        vectors = array.transpose(1, 0, 2)  # (T, L+1, 2D)
+def _embed(model: Elmo, sentences: Sequence[LabelledSentence], advance: Callable[[int], None]) -> Iterator[HalfFloats]:
+    """Yield the vectors (T, L+1, 2D) of each sentence's words, or the mean (1, L+1, 2D) of a whole text."""
+    arrays = model.embed_iter((list(sentence.words) for sentence in sentences), layers="all", read_ahead=256)
+    for sentence, array in zip(sentences, arrays, strict=True):
+        vectors = array.transpose(1, 0, 2)
         if len(sentence.answers) != len(sentence.words):
-            # The mean; that of a text without words is zero.
-            vectors = vectors.sum(axis=0, keepdims=True) / max(1, len(vectors))
-        labels = np.full((len(vectors), len(questions)), NO_LABEL, dtype=np.int64)
-        for row, answers in enumerate(sentence.answers):
-            for column, (name, classes) in enumerate(questions.items()):
-                # An answer that training did not have counts, and cannot be right.
-                if name in answers:
-                    labels[row, column] = classes.get(answers[name], len(classes))
-        embedded[number] = LabelledVectors(vectors.astype(np.float16), labels)
+            vectors = vectors.sum(axis=0, keepdims=True) / max(1, len(vectors))  # zeros without words
+        yield vectors.astype(np.float16)
         advance(len(sentence.words))
-    return embedded
 
 
-def _stack(parts: Iterable[LabelledVectors]) -> LabelledVectors:
-    return LabelledVectors(*map(np.concatenate, zip(*parts, strict=True)))
+def _select(question: str, sentences: Sequence[LabelledSentence], vectors: Sequence[HalfFloats]) -> Labelled:
+    """Return the vectors (N, L+1, D) to which a question applies, and its answers."""
+    answers = [answers.get(question) for sentence in sentences for answers in sentence.answers]
+    applies = np.array([answer is not None for answer in answers])
+    return np.concatenate(vectors)[applies], [answer for answer in answers if answer is not None]
 
 
-def _majority(
-    questions: dict[str, dict[str, int]], train: Sequence[LabelledSentence], test: Sequence[LabelledSentence]
-) -> Floats:
-    """Return the accuracy of the most frequent answer to each question."""
-    counts, tested = _count_answers(train), _count_answers(test)
-    best = {name: counts[name].most_common(1)[0][0] for name in questions}
-    return np.asarray([100 * tested[name][best[name]] / tested[name].total() for name in questions])
-
-
-def _name_scores(questions: dict[str, dict[str, int]], by_seed: Sequence[Floats]) -> dict[str, Score]:
-    scores = {
-        name: Score.of_seeds([float(values[column]) for values in by_seed]) for column, name in enumerate(questions)
-    }
-    if len(questions) > 1:
-        scores = {MEAN: Score.of_seeds([float(values.mean()) for values in by_seed]), **scores}
+def _name_scores(by_question: Mapping[str, Sequence[float]]) -> dict[str, Score]:
+    scores = {name: Score.of_seeds(values) for name, values in by_question.items()}
+    if len(scores) > 1:
+        means = [statistics.mean(values) for values in zip(*by_question.values(), strict=True)]
+        scores = {MEAN: Score.of_seeds(means), **scores}
     return scores

@@ -6,9 +6,10 @@ Fields declared with `option` are options of `elmo task train` too; their flags 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
-from elmo.config import Script, TokenizationConfig, list_not_positive, parse
+from elmo.config import Script, Settings, TokenizationConfig, parse
 from elmo.errors import ConfigError, InputError
 from elmo.text.sentence_input import Tokenizer
 from elmo.text.units import Tokenization
@@ -33,18 +34,33 @@ TARGETS = {
     "question_answering": "answer",
 }  # fmt: skip
 PairTarget: TypeAlias = Literal["auto", "label", "score"]
+# Settings of folders written before 0.3.0 that have no meaning any more.
+_REMOVED = {
+    *(("words", name) for name in ("tune", "character_filters")),
+    *(("network", name) for name in ("phrases", "max_answer_words", "method")),
+    *(("fit", name) for name in ("weight_decay", "clip_norm", "dev_fraction")),
+}
 
 
-def option(default: Any, help: str, flag: str = "", metavar: str | None = None) -> Any:
+def option(default: Any, help: str, flag: str = "", metavar: str | None = None, **bounds: float) -> Any:
     """Declare a field that the command line sets too; the flag is the field's name unless another is given."""
-    metadata = {"help": help, "flag": flag, "metavar": metavar}
+    metadata = {"help": help, "flag": flag, "metavar": metavar, **bounds}
     if isinstance(default, dict):
         return field(default_factory=dict, metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
+def number(default: float, **bounds: float) -> Any:
+    """Declare a number that is `above` one bound, or at `least`, and at `most` another."""
+    return field(default=default, metadata=bounds)
+
+
+count = partial(number, above=0)
+dropout_rate = partial(number, least=0, most=0.99)
+
+
 @dataclass(frozen=True)
-class WordSettings:
+class WordSettings(Settings):
     """x: the vectors of words without context."""
 
     kinds: tuple[str, ...] = option(
@@ -53,24 +69,22 @@ class WordSettings:
         "--word-features",
         "KINDS",
     )
-    dim: int = 50  # of learned vectors; pretrained ones have their own
-    min_count: int = 2  # a rarer word has no learned vector of its own
-    tune: bool = False  # whether pretrained vectors are trained further
+    dim: int = count(50)  # of learned vectors; pretrained ones have their own
+    min_count: int = count(2)  # a rarer word has no learned vector of its own
     num_kept: int = 50_000  # first words of the vector file that are kept in addition to those of the data
-    character_filters: int = 50
-    dropout: float = 0.3  # of x and ELMo together, where they enter the network
+    dropout: float = dropout_rate(0.3)  # of x and ELMo together, where they enter the network
 
     def faults(self) -> list[str]:
         """Return what is wrong with these settings, one phrase each."""
-        wrong = list_not_positive(self, "dim", "min_count", "character_filters")
-        wrong += [
-            f"kinds has {kind!r}; known are {', '.join(WORD_KINDS)}" for kind in self.kinds if kind not in WORD_KINDS
+        unknown = [kind for kind in self.kinds if kind not in WORD_KINDS]
+        return [
+            *super().faults(),
+            *(f"kinds has {kind!r}; known are {', '.join(WORD_KINDS)}" for kind in unknown),
         ]
-        return [*wrong, *_wrong_dropout(self)]
 
 
 @dataclass(frozen=True)
-class ElmoSettings:
+class ElmoSettings(Settings):
     """How ELMo enters the network."""
 
     where: Literal["none", "input", "output", "both"] = option(
@@ -80,29 +94,25 @@ class ElmoSettings:
         "learned", "Layers of the biLM: learned (mixed by learned weights), top or concat."
     )
     tune: bool = option(False, "Train the biLM along with the task instead of keeping it frozen.")
-    context: Literal["none", "mix", "concat"] = option(
-        "none", "Context layer of the model: none, mix (as one more layer) or concat (beside the mix)."
+    context: Literal["none", "concat"] = option(
+        "none", "Context layer of the model: none, or concat (beside the mix of the layers)."
     )
-    dropout: float = 0.5
-    mix_penalty: float = 0.001  # λ of λ‖w‖²
-    learning_rate: float = 1e-4  # of a tuned biLM
+    dropout: float = dropout_rate(0.5)
+    mix_penalty: float = number(0.001, least=0)  # λ of λ‖w‖²
+    learning_rate: float = count(1e-4)  # of a tuned biLM
 
     def faults(self) -> list[str]:
         """Return what is wrong with these settings, one phrase each."""
-        wrong = list_not_positive(self, "learning_rate")
-        if self.mix_penalty < 0:
-            wrong.append(f"mix_penalty is {self.mix_penalty}; it must be 0 or more")
+        wrong = super().faults()
         if self.tune and self.where == "none":
             wrong.append("tune is true, but where is 'none', so there is no biLM to tune")
         if self.context != "none" and (self.where == "none" or self.tune):
             wrong.append(f"context is {self.context!r}, which needs a frozen biLM; set where, and tune to false")
-        if self.context == "mix" and self.layers != "learned":
-            wrong.append(f"context is 'mix', but layers is {self.layers!r}; only layers='learned' mixes")
-        return [*wrong, *_wrong_dropout(self)]
+        return wrong
 
 
 @dataclass(frozen=True)
-class NetworkSettings:
+class NetworkSettings(Settings):
     """The network between the words and the answer."""
 
     kind: Literal["auto", "bilstm", "cnn", "linear", "pooled"] = option(
@@ -111,57 +121,37 @@ class NetworkSettings:
         "on pooled vectors and TF-IDF) or auto (pooled for long or few texts, else the better on dev).",
         "--network",
     )
-    dim: int = 128  # of h; each direction of a bilstm has half of it
-    num_layers: int = 1
-    width: int = 5  # of the filters of a cnn in words, an odd number
-    dropout: float = 0.3  # of h
-    crf: Literal["auto", "yes", "no"] = "auto"  # tagging; auto: where the tags mark spans
-    pooling: Literal["attention", "max"] = "max"  # classification
-    phrases: bool = True  # classification: learn from the labels of phrases too
-    max_answer_words: int = 20  # question answering
-    method: Literal["linear", "nearest"] = "linear"  # senses
+    dim: int = count(128)  # of h; each direction of a bilstm has half of it
+    num_layers: int = count(1)
+    width: int = count(5)  # of the filters of a cnn in words, an odd number
+    dropout: float = dropout_rate(0.3)  # of h
+    crf: Literal["auto", "no"] = "auto"  # tagging; auto: where the tags mark spans
+    pooling: Literal["attention", "max"] = "max"  # classification; max: maximum and mean
 
     def faults(self) -> list[str]:
         """Return what is wrong with these settings, one phrase each."""
-        wrong = list_not_positive(self, "dim", "num_layers", "width", "max_answer_words")
+        wrong = super().faults()
         if self.width % 2 == 0:
             wrong.append(f"width is {self.width}; it must be odd, so that a filter has a middle")
         if self.kind == "bilstm" and self.dim % 2:
             wrong.append(f"dim is {self.dim}; it must be even, because each direction has half of it")
-        return [*wrong, *_wrong_dropout(self)]
+        return wrong
 
 
 @dataclass(frozen=True)
-class FitSettings:
+class FitSettings(Settings):
     """How the network is trained."""
 
-    num_epochs: int = option(30, "Maximum number of epochs.", "--epochs")
-    patience: int = 5  # epochs without a better dev score before training stops
-    batch_size: int = 32
-    min_batches: int = 50  # per epoch: a small set is passed over several times
-    learning_rate: float = 1e-3
+    num_epochs: int = option(30, "Maximum number of epochs.", "--epochs", above=0)
+    patience: int = count(5)  # epochs without a better dev score before training stops
+    batch_size: int = count(32)
+    min_batches: int = count(50)  # per epoch: a small set is passed over several times
+    learning_rate: float = count(1e-3)
     # Lower the learning rate linearly to 0 at the end of num_epochs. Of few epochs it starts higher, so that the
     # sum over all of them suffices, and all of them are trained.
     linear_decay: bool = option(False, "Lower the learning rate linearly to 0 over --epochs.")
-    weight_decay: float = 0.0
-    clip_norm: float = 5.0
-    fraction: float = 1.0  # of the training examples, drawn by the seed
-    # Of the training examples that become dev examples if there is no dev file; of few examples up to a quarter.
-    dev_fraction: float = 0.1
+    fraction: float = number(1.0, above=0, most=1)  # of the training examples, drawn by the seed
     seed: int = option(0, "Random seed.")
-
-    def faults(self) -> list[str]:
-        """Return what is wrong with these settings, one phrase each."""
-        wrong = list_not_positive(
-            self, "num_epochs", "patience", "batch_size", "min_batches", "learning_rate", "clip_norm"
-        )
-        if not 0 < self.fraction <= 1:
-            wrong.append(f"fraction is {self.fraction}; it must be above 0 and at most 1")
-        if not 0 < self.dev_fraction < 1:
-            wrong.append(f"dev_fraction is {self.dev_fraction}; it must be above 0 and below 1")
-        if self.weight_decay < 0:
-            wrong.append(f"weight_decay is {self.weight_decay}; it must be 0 or more")
-        return wrong
 
 
 @dataclass(frozen=True)
@@ -186,10 +176,16 @@ class TaskSettings:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], name: str) -> "TaskSettings":
         """Build what to_dict returned; ConfigError, which begins with `name`, for something else."""
-        fit = dict(values["fit"])
-        if "cooling" in fit:  # its name in folders written before 0.3.0
-            fit["linear_decay"] = fit.pop("cooling")
-        return parse(cls, {**values, "fit": fit}, name)
+        # Folders written before 0.3.0 have more settings, and another name for linear_decay.
+        renamed = {
+            **values,
+            "fit": {{"cooling": "linear_decay"}.get(key, key): values["fit"][key] for key in values["fit"]},
+        }
+        parts = {
+            part: {key: value for key, value in content.items() if (part, key) not in _REMOVED}
+            for part, content in renamed.items()
+        }
+        return parse(cls, parts, name)
 
 
 @dataclass(frozen=True)
@@ -347,7 +343,3 @@ def _merge(into: dict[str, Any], changes: Mapping[str, Any]) -> None:
             _merge(into.setdefault(part, {}), value)
         else:
             into[part] = value
-
-
-def _wrong_dropout(part: Any) -> list[str]:
-    return [] if 0 <= part.dropout < 1 else [f"dropout is {part.dropout}; it must be at least 0 and below 1"]

@@ -26,7 +26,7 @@ from elmo.tasks.settings import FitSettings, ReadSettings, Source, TaskInputs
 
 logger = logging.getLogger(__name__)
 
-MIN_DEV = 50  # examples set apart, if there are enough
+DEV_FRACTION, MIN_DEV = 0.1, 50  # of the training examples, set apart if there is no dev file
 _DEV_SEED = 20180215  # the same for all runs, so that runs with different seeds are measured alike
 
 
@@ -51,7 +51,7 @@ class Splits:
                 raise InputError("One training example is too few to take dev examples from; give a dev file.")
             order = list(range(len(train)))
             random.Random(_DEV_SEED).shuffle(order)
-            enough = max(len(train) * settings.dev_fraction, min(MIN_DEV, len(train) / 4))
+            enough = max(len(train) * DEV_FRACTION, min(MIN_DEV, len(train) / 4))
             taken = set(order[: min(len(train) - 1, max(1, round(enough)))])
             dev = [train[number] for number in sorted(taken)]
             train = [example for number, example in enumerate(train) if number not in taken]

@@ -124,8 +124,7 @@ def _build_elmo(settings: TaskSettings, bilm: BilmShape | None, tuned: Elmo | No
         assert tuned is not None
         return ElmoLayer(tuned, num_mixes=num_mixes, dropout=elmo.dropout, layers=elmo.layers, tune_bilm=True)
     assert bilm is not None
-    num_layers = bilm.num_layers + (elmo.context == "mix")
-    return LayerMixes(num_layers, bilm.dim, num_mixes=num_mixes, dropout=elmo.dropout, layers=elmo.layers)
+    return LayerMixes(bilm.num_layers, bilm.dim, num_mixes=num_mixes, dropout=elmo.dropout, layers=elmo.layers)
 
 
 def write_task(folder: Path, description: TaskDescription, words: Vocabularies, weights: dict[str, Tensor]) -> None:

@@ -108,7 +108,7 @@ def train(
     compare: bool = option("--compare", "Train variants on the same seeds and print a table.", False),
     variants: str = option(
         "--variants NAMES",
-        "Variants of --compare: baseline, top, learned, concat, output, both, context_mix, context_concat, tuned, "
+        "Variants of --compare: baseline, top, learned, concat, output, both, context_concat, tuned, "
         "encoder; for classification also tfidf and pooled.",
         "",
         shown="baseline, learned, and tfidf and encoder where they are possible",

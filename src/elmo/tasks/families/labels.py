@@ -27,8 +27,8 @@ from elmo.tasks.families.networks import (
     attend,
     build_sequence_encoder,
     pool_max,
+    pool_max_mean,
     pool_mean,
-    pool_ranges,
     span_mask,
 )
 from elmo.tasks.metrics import score_labels, score_numbers, score_relations
@@ -83,8 +83,7 @@ class _Classifier(_LabelNetwork):
         self.dropout = nn.Dropout(settings.network.dropout)
         self.scores = nn.Linear(settings.network.dim, len(self._labels))
         # Most phrases are short and neutral, unlike texts; scores of their own leave those of texts alone.
-        has_phrases = settings.network.phrases and labels["has_phrases"]
-        self.phrase_scores = nn.Linear(settings.network.dim, len(self._labels)) if has_phrases else None
+        self.phrase_scores = nn.Linear(settings.network.dim, len(self._labels)) if labels["has_phrases"] else None
 
     def loss(self, examples: Sequence[LabelledText], batcher: Batcher) -> Tensor:
         """Return the loss of the texts, plus the mean loss of their phrases."""
@@ -98,7 +97,7 @@ class _Classifier(_LabelNetwork):
         ]
         if self.phrase_scores is not None and phrases:
             rows, spans, labels = zip(*phrases, strict=True)
-            loss = loss + self._label_loss(self.phrase_scores(self._pool(states, rows, spans)), labels)
+            loss = loss + self._label_loss(self.phrase_scores(self._pool(states[torch.tensor(rows)], spans)), labels)
         return loss
 
     def _encode(self, examples: Sequence[LabelledText], batcher: Batcher) -> Tensor:
@@ -108,25 +107,13 @@ class _Classifier(_LabelNetwork):
         return self._score_texts(self._encode(examples, batcher), examples)
 
     def _score_texts(self, states: Tensor, examples: Sequence[LabelledText]) -> Tensor:
-        mask = span_mask([(0, len(example.words)) for example in examples], states.shape[1])
-        if self.attention is not None:
-            pooled = self.attention(states, mask)
-        else:
-            pooled = torch.cat([pool_max(states, mask), pool_mean(states, mask)], dim=-1)
-        scores: Tensor = self.scores(self._hide(pooled))
+        scores: Tensor = self.scores(self._pool(states, [(0, len(example.words)) for example in examples]))
         return scores
 
-    def _pool(self, states: Tensor, rows: Sequence[int], spans: Sequence[Span]) -> Tensor:
-        """Return the features (N, dim) of spans in rows of the states."""
-        numbers = torch.tensor(rows)
-        if self.attention is not None:
-            pooled = self.attention(states[numbers], span_mask(spans, states.shape[1]))
-        else:
-            pooled = pool_ranges(states, numbers, spans)
-        return self._hide(pooled)
-
-    def _hide(self, pooled: Tensor) -> Tensor:
-        hidden: Tensor = self.dropout(F.relu(self.hidden(pooled)))
+    def _pool(self, states: Tensor, spans: Sequence[Span]) -> Tensor:
+        """Return the features (N, dim) of one span in each of the states (N, T, D)."""
+        pool, mask = self.attention or pool_max_mean, span_mask(spans, states.shape[1])
+        hidden: Tensor = self.dropout(F.relu(self.hidden(pool(states, mask))))
         return hidden
 
 
@@ -138,8 +125,7 @@ class _Classification(Family):
 
     def learn_labels(self, examples: Sequence[LabelledText], settings: TaskSettings) -> Labels:
         labels = {example.label for example in examples if example.label is not None}
-        if settings.network.phrases:
-            labels |= {label for example in examples for _, label in example.phrases}
+        labels |= {label for example in examples for _, label in example.phrases}
         return {"labels": sorted(labels), "has_phrases": any(example.phrases for example in examples)}
 
     def score(
@@ -190,7 +176,7 @@ class _PairNetwork(_LabelNetwork):
         aligned = attend(states, other, other_mask)
         together = torch.cat([states, aligned, states - aligned, states * aligned], dim=-1)
         composed = self.compose(self.dropout(F.relu(self.compare(together))), batch.mask)
-        pooled = torch.cat([pool_max(composed, batch.mask), pool_mean(composed, batch.mask)], dim=-1)
+        pooled = pool_max_mean(composed, batch.mask)
         one, two = pooled[:half], pooled[half:]
         features = torch.cat([one, two, (one - two).abs(), one * two], dim=-1)
         scores: Tensor = self.scores(self.dropout(F.relu(self.hidden(self.dropout(features)))))

@@ -23,7 +23,7 @@ from elmo.tasks.settings import NetworkSettings, TaskSettings, WordSettings
 from elmo.text.vocabulary import open_word_vectors, read_word_vectors
 
 PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
-MAX_CHARACTERS = 30
+MAX_CHARACTERS, NUM_CHARACTER_FILTERS = 30, 50
 NUM_BYTES = 256
 Vectors = dict[str, npt.NDArray[np.float32]]
 LayersOf = Callable[[Words], npt.NDArray[np.float16]]  # a sentence -> its values (T, num_values), or their mean
@@ -118,12 +118,12 @@ class WordFeatures(nn.Module):
         if pretrained is not None:
             self.pretrained = nn.Embedding(pretrained.shape[0], pretrained.shape[1], padding_idx=PADDING)
             self.pretrained.weight.data.copy_(pretrained)
-            self.pretrained.requires_grad_(settings.tune)
-        self.characters = CharacterCnn(settings.character_filters) if "characters" in settings.kinds else None
+            self.pretrained.requires_grad_(False)
+        self.characters = CharacterCnn(NUM_CHARACTER_FILTERS) if "characters" in settings.kinds else None
         self.dim = (
             (settings.dim if self.learned is not None else 0)
             + (0 if pretrained is None else pretrained.shape[1])
-            + (settings.character_filters if self.characters is not None else 0)
+            + (NUM_CHARACTER_FILTERS if self.characters is not None else 0)
         )
 
     def forward(self, learned_ids: Tensor, pretrained_ids: Tensor, characters: Characters | None) -> Tensor:
@@ -332,8 +332,6 @@ class Encoder(nn.Module):
         self.output_dropout = nn.Dropout(settings.network.dropout)
         self.sequence = build_sequence_encoder(settings.network, self.input_dim)
         self.output_dim = settings.network.dim + (elmo_dim if self._where in ("output", "both") else 0)
-        if self._context == "mix" and bilm is not None:
-            self.context_layer = nn.Linear(bilm.context_dim, bilm.dim, bias=False)
 
     if TYPE_CHECKING:
 
@@ -350,10 +348,6 @@ class Encoder(nn.Module):
         dropped: Tensor = self.output_dropout(states)
         return dropped * batch.mask[..., None]
 
-    def read_inputs(self, batch: WordBatch) -> Tensor:
-        """Return what enters the sequence encoder (B, T, input_dim), before its dropout."""
-        return self._inputs(batch, self._mix(batch), None)
-
     @property
     def mixes(self) -> LayerMixes | None:
         """The module that mixes the layers, if ELMo enters at all."""
@@ -369,12 +363,10 @@ class Encoder(nn.Module):
         assert layers is not None
         if self._context == "none" or context is None:
             return self.elmo(layers, batch.mask)
-        if self._context == "mix":
-            return self.elmo(torch.cat([layers, self.context_layer(context)[None]]), batch.mask)
         dropped = F.dropout(context, self.elmo.dropout, self.training)
         return tuple(torch.cat([mix, dropped], dim=-1) for mix in self.elmo(layers, batch.mask))
 
-    def _inputs(self, batch: WordBatch, mixes: tuple[Tensor, ...], extra: Tensor | None) -> Tensor:
+    def _inputs(self, batch: WordBatch, mixes: tuple[Tensor, ...], extra: Tensor | None = None) -> Tensor:
         parts = [self.words(batch.learned_ids, batch.pretrained_ids, batch.characters)]
         parts += [] if extra is None else [extra]
         parts += [mixes[0]] if self._where in ("input", "both") else []
@@ -397,25 +389,9 @@ def pool_mean(states: Tensor, mask: Tensor) -> Tensor:
     return (states * real).sum(dim=-2) / real.sum(dim=-2).clamp(min=1)
 
 
-def pool_ranges(states: Tensor, rows: Tensor, spans: Sequence[tuple[int, int]]) -> Tensor:
-    """Return max and mean (N, 2D) of N half-open ranges in rows of (B, T, D); long ones cost no more."""
-    starts, ends = torch.tensor(spans, dtype=torch.int64).view(-1, 2).unbind(dim=1)
-    lengths = (ends - starts).clamp(min=1)
-    # One table holds the maximum of 1, 2, 4, … words from each word on; any range is two of these that overlap.
-    tables, width = [states], 1
-    while 2 * width <= int(lengths.max()):
-        wider = torch.maximum(tables[-1][:, :-width], tables[-1][:, width:])
-        tables.append(torch.cat([wider, tables[-1][:, -width:]], dim=1))
-        width *= 2
-    level = lengths.log2().floor().to(torch.int64)
-    flat, (num_rows, num_words, dim) = torch.stack(tables).view(-1, states.shape[-1]), states.shape
-    at = (level * num_rows + rows) * num_words
-    last = starts + lengths - 2**level
-    best = torch.maximum(flat.index_select(0, at + starts), flat.index_select(0, at + last))
-    sums = F.pad(states.cumsum(dim=1), (0, 0, 1, 0)).reshape(-1, dim)
-    at = rows * (num_words + 1)
-    total = sums.index_select(0, at + ends) - sums.index_select(0, at + starts)
-    return torch.cat([best, total / lengths[:, None]], dim=-1)
+def pool_max_mean(states: Tensor, mask: Tensor) -> Tensor:
+    """(…, T, D) and (…, T) -> (…, 2D): maximum and mean of what is real."""
+    return torch.cat([pool_max(states, mask), pool_mean(states, mask)], dim=-1)
 
 
 def span_mask(spans: Sequence[tuple[int, int]], length: int) -> Tensor:

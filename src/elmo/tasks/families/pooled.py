@@ -27,7 +27,7 @@ MAX_NGRAMS = 30_000
 STRENGTHS = (4.0, 16.0, 64.0, 256.0)  # C of logistic regression
 FEW, STRENGTH_OF_FEW = 200, 64.0  # of fewer examples, cross-validation says too little to choose by
 CLEARLY_WORSE = 1.05  # factor of the loss of vectors alone that few examples must show before TF-IDF is used
-SHARES = ((1.0, 0.0), (1.0, 1.0), (1.0, 0.5), (0.0, 1.0))  # of vectors and of TF-IDF
+SHARES = ((1.0, 0.0), (1.0, 1.0), (1.0, 0.5), (0.5, 1.0), (0.0, 1.0))  # of vectors and of TF-IDF
 TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0)
 SHRINKAGE = 200  # texts by which a variance weighs as much as the mean of its group
 NUM_FOLDS, NUM_FOLDS_OF_MANY, MANY = 5, 3, 1000
@@ -142,6 +142,8 @@ class PooledClassifier(TaskNetwork):
         return standardized
 
     def _weigh(self, counts: Any) -> Any:
+        if not counts.shape[1]:
+            return counts
         return require("sklearn.preprocessing", "tasks", "This classifier").normalize(counts * self.idf.numpy())
 
 

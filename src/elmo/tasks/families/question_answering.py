@@ -22,6 +22,8 @@ from elmo.tasks.metrics import score_answers
 from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import Tokenizer
 
+MAX_ANSWER_WORDS = 20
+
 
 class _AnswerNetwork(TaskNetwork):
     """Passage words that attend to the question -> scores of being the first and the last word of the answer.
@@ -132,7 +134,7 @@ class _QuestionAnswering(Family):
     def learn_labels(self, examples: Sequence[Question], settings: TaskSettings) -> Labels:
         """Return how long an answer may be, and whether there are questions without one (SQuAD 2)."""
         no_answer = any(not example.answers for example in examples)
-        return {"max_words": settings.network.max_answer_words, "no_answer": no_answer}
+        return {"max_words": MAX_ANSWER_WORDS, "no_answer": no_answer}
 
     def unknown_targets(self, example: Question, labels: Labels) -> list[str]:
         """Any piece of a passage is known; that there is no answer must have been learned."""

@@ -1,8 +1,7 @@
 """Word senses: which of a lemma's senses a word has in its sentence, as WordNet keys.
 
 Only senses seen in training can be chosen, the most frequent first; a lemma that training lacks gets WordNet's
-first sense if its index was given. `linear` learns a vector per sense, `nearest` stores the mean of the vectors
-that a sense had and takes the nearest.
+first sense if its index was given. A vector is learned per sense; `elmo probe senses` measures the nearest mean.
 """
 
 from collections import Counter
@@ -10,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.errors import InputError
@@ -20,8 +18,6 @@ from elmo.tasks.families.networks import VERY_LOW, Batcher, pool_mean, span_mask
 from elmo.tasks.settings import TaskSettings
 from elmo.text.sentence_input import Tokenizer, read_sentence
 
-_EXAMPLES_AT_ONCE = 32
-
 
 class _SenseNetwork(TaskNetwork):
     """The words of a target, pooled -> a score for each sense of its lemma."""
@@ -29,28 +25,14 @@ class _SenseNetwork(TaskNetwork):
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
         super().__init__()
         self.encoder = make_encoder(0)
-        self.fits_directly = settings.network.method == "nearest"
         self._senses: dict[str, list[str]] = labels["senses"]
         self._first: dict[str, str] = labels.get("first_senses", {})
         pairs = [(entry, key) for entry, keys in self._senses.items() for key in keys]
         self._rows = {pair: row for row, pair in enumerate(pairs)}
-        self.sums: Tensor
-        if self.fits_directly:
-            self.register_buffer("sums", torch.zeros(len(pairs), self.encoder.input_dim))
-            self.requires_grad_(False)
-        else:
-            self.vectors = nn.Embedding(len(pairs), self.encoder.output_dim)
-            self.bias = nn.Embedding(len(pairs), 1)
-            nn.init.normal_(self.vectors.weight, std=0.01)
-            nn.init.zeros_(self.bias.weight)
-
-    def fit_examples(self, examples: Sequence[SenseSentence], batcher: Batcher, seed: int) -> None:
-        """Add the vector of every target to the sum of its sense."""
-        for start in range(0, len(examples), _EXAMPLES_AT_ONCE):
-            vectors, targets = self._pool(examples[start : start + _EXAMPLES_AT_ONCE], batcher)
-            for vector, target in zip(vectors, targets, strict=True):
-                for key in target.keys or ():
-                    self.sums[self._rows[entry_of(target), key]] += vector
+        self.vectors = nn.Embedding(len(pairs), self.encoder.output_dim)
+        self.bias = nn.Embedding(len(pairs), 1)
+        nn.init.normal_(self.vectors.weight, std=0.01)
+        nn.init.zeros_(self.bias.weight)
 
     def loss(self, examples: Sequence[SenseSentence], batcher: Batcher) -> Tensor:
         """Return the mean of -log p of the correct senses, over targets that have a choice."""
@@ -80,8 +62,7 @@ class _SenseNetwork(TaskNetwork):
 
     def _pool(self, examples: Sequence[SenseSentence], batcher: Batcher) -> tuple[Tensor, list[SenseTarget]]:
         batch = batcher([example.words for example in examples])
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.fits_directly):
-            states = self.encoder.read_inputs(batch) if self.fits_directly else self.encoder(batch)
+        states = self.encoder(batch)
         rows = [row for row, example in enumerate(examples) for _ in example.targets]
         targets = [target for example in examples for target in example.targets]
         inside = span_mask([target.span for target in targets], states.shape[1])
@@ -93,11 +74,7 @@ class _SenseNetwork(TaskNetwork):
         width = max(map(len, candidates))
         rows = torch.tensor([row + [0] * (width - len(row)) for row in candidates])
         real = torch.tensor([[number < len(row) for number in range(width)] for row in candidates])
-        if self.fits_directly:
-            means = F.normalize(self.sums[rows], dim=-1)
-            scores = (means @ F.normalize(vectors, dim=-1)[..., None])[..., 0]
-        else:
-            scores = (self.vectors(rows) @ vectors[..., None])[..., 0] + self.bias(rows)[..., 0]
+        scores = (self.vectors(rows) @ vectors[..., None])[..., 0] + self.bias(rows)[..., 0]
         return scores.masked_fill(~real, VERY_LOW)
 
 

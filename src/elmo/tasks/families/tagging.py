@@ -70,7 +70,7 @@ class Crf(nn.Module):
 
     def loss(self, scores: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
         """Return the mean of -log p(tags) over sentences: scores (B, T, K), tags (B, T), mask (B, T)."""
-        # What the data has although it is forbidden must not cost infinitely: only decoding forbids.
+        # Training data may violate the scheme, so forbidden transitions are only excluded in decoding.
         real = mask.to(scores.dtype)
         chosen = (scores.gather(2, tags[..., None])[..., 0] * real).sum(dim=1)
         steps = self.transitions[tags[:, :-1], tags[:, 1:]] * real[:, 1:]
@@ -134,9 +134,13 @@ class _Tagging(Family):
         named = [tag.partition("-") for tag in tags if tag != _OUTSIDE]
         has_types = bool(named) and all(prefix in _PREFIXES and kind for prefix, _, kind in named)
         marks_spans = has_types or {"B", "E", "S"} <= set(tags) <= SEGMENTATION
-        crf = marks_spans if settings.network.crf == "auto" else settings.network.crf == "yes"
         strict = marks_spans and all(_follows_scheme(example.tags or ()) for example in examples)
-        return {"tags": tags, "marks_spans": marks_spans, "strict": strict, "crf": crf}
+        return {
+            "tags": tags,
+            "marks_spans": marks_spans,
+            "strict": strict,
+            "crf": marks_spans and settings.network.crf == "auto",
+        }
 
     def unknown_targets(self, example: TaggedSentence, labels: Labels) -> list[str]:
         return sorted(set(example.tags or ()).difference(labels["tags"]))
