@@ -164,14 +164,11 @@ def test_an_encoder_without_a_kind_is_an_lstm():
     [
         ({"kind": "gru"}, "'encoder.kind' is 'gru'; it must be one of 'lstm', 'transformer'"),
         ({"kind": ["lstm"]}, "'encoder.kind' is ['lstm']; it must be one of 'lstm', 'transformer'"),
+        ({"kind": "transformer", "contxt": 3}, "unknown key 'encoder.contxt' (did you mean 'context'?)"),
         (
-            {"kind": "transformer", "cell_dim": 8, "contxt": 3},
-            "'encoder.cell_dim' is a setting of the kind 'lstm', but 'encoder.kind' is 'transformer'; "
-            "unknown key 'encoder.contxt' (did you mean 'context'?)",
-        ),
-        (
-            {"context": 8},
-            "'encoder.context' is a setting of the kind 'transformer', but 'encoder.kind' is 'lstm'",
+            {"kind": "transformer", "cell_clip": 8},
+            "unknown key 'encoder.cell_clip' (known keys: kind, num_layers, output_dim, num_heads, feed_forward_dim, "
+            "context)",
         ),
         (
             {"kind": "transformer", "output_dim": 12, "num_heads": 4},

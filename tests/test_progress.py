@@ -62,56 +62,40 @@ def test_the_words_beside_the_bar(done_bytes, num_bytes, expected):
     assert progress.describe(3000, "sentences", 10.0, done_bytes, num_bytes) == expected
 
 
-def test_without_a_terminal_a_line_comes_however_long_a_step_takes(capsys, monkeypatch):
+@pytest.mark.parametrize("kind", ["training", "task", "work", "bar"])
+def test_without_a_terminal_a_line_comes_however_long_a_step_takes(monkeypatch, kind):
+    assert progress.SECONDS_BETWEEN_LINES <= 30
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.01)
+    monkeypatch.setattr(progress, "can_draw", lambda: False)
     printed = threading.Event()
     lines: list[str] = []
 
-    def take(line: str) -> None:
+    def take(bar: progress.StatusBar, line: str) -> None:
         lines.append(line)
-        if len(lines) >= 2:
-            printed.set()
+        printed.set()
 
-    with progress.PeriodicLines(take) as periodic:
-        assert printed.wait(30)
-        printed.clear()
-        periodic.set("update 3 of 9")
-        lines.clear()
-        assert printed.wait(30)
-    assert "update 3 of 9 (after 0:00:0" in lines[-1]
-    assert progress.SECONDS_BETWEEN_LINES <= 30
-
-
-@pytest.mark.parametrize("kind", ["training", "task", "work"])
-def test_long_commands_log_where_they_are(capsys, monkeypatch, kind):
-    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.01)
-    seen = threading.Event()
-    made = []
-    original = progress.PeriodicLines.__init__
-
-    def watch_lines(self, print_line):
-        def tell(line: str) -> None:
-            made.append(line)
-            seen.set()
-
-        original(self, tell)
-
-    monkeypatch.setattr(progress.PeriodicLines, "__init__", watch_lines)
+    monkeypatch.setattr(progress.StatusBar, "say", take)
     if kind == "training":
         run = SimpleNamespace(
             num_updates=10,
             settings=SimpleNamespace(num_samples=0),
             state=SimpleNamespace(num_updates=0, num_words=0),
         )
-        with TrainingReport(run, shown=True):
-            assert seen.wait(30)
+        work = TrainingReport(run, shown=True)
     elif kind == "task":
-        with TaskReport(3):
-            assert seen.wait(30)
+        work = TaskReport(3)
+    elif kind == "work":
+        work = progress.progress_bar(unit="words", num_bytes=10, prints=False)
     else:
-        with progress.progress_bar(unit="words", num_bytes=10, prints=False):
-            assert seen.wait(30)
-    assert made[0].startswith("starting (after 0:00:0")
+        work = progress.StatusBar(9)
+    with work as bar:
+        assert printed.wait(30)
+        if kind == "bar":
+            bar.show(3, "update 3 of 9")
+            lines.clear()
+            printed.clear()
+            assert printed.wait(30)
+    assert lines[-1].startswith("update 3 of 9 (after 0:00:0" if kind == "bar" else "starting (after 0:00:0")
 
 
 def test_work_that_is_not_shown_prints_nothing(capsys, monkeypatch):

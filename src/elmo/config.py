@@ -11,9 +11,22 @@ import math
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from elmo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # Far above any real model, yet small enough to compute with: a larger number means a damaged or hostile file.
 MOST_LAYERS, LARGEST_MAX_CHARACTERS, LARGEST_DIM, LARGEST_TABLE = 1000, 1024, 2**20, 2**31 - 1
@@ -39,9 +52,20 @@ _weight = functools.partial(_number, least=0)
 class Settings:
     """A part of a configuration, whose numbers have bounds."""
 
+    title = "The configuration"  # in messages
+
     def faults(self) -> list[str]:
         """Return the faults of these settings, one phrase each."""
         return list_out_of_bounds(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that from_dict reads."""
+        return dataclasses.asdict(self)  # type: ignore[call-overload, no-any-return]
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Self":
+        """Read the object of to_dict; every unknown key and wrong type is named in one ConfigError."""
+        return parse(cls, values, cls.title)
 
 
 @dataclass(frozen=True)
@@ -142,6 +166,8 @@ class SoftmaxConfig(Settings):
 class TokenizationConfig(Settings):
     """How text becomes the tokens of a model; the default is that of word-level models."""
 
+    title = "The tokenization"
+
     # "words": a word that a caller gives is one token. "characters": it is split like text, and its vector is the
     # mean of its tokens' vectors.
     units: Literal["words", "characters"] = "words"
@@ -164,11 +190,6 @@ class TokenizationConfig(Settings):
         values = {"units": self.units, "scripts": list(self.scripts)}
         return {**values, "split_on_spaces": True} if self.split_on_spaces else values
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "TokenizationConfig":
-        """Read the object of to_dict; every unknown key and wrong type is named in one ConfigError."""
-        return parse(cls, values, "The tokenization")
-
 
 # Settings of new context layers, chosen on development data; layers that lack them keep their earlier vectors.
 NEW_CONTEXT = {"focus": 5.0, "decay": 0.3, "share": 1.0, "substitutes": 1.0, "word": 0.3}
@@ -177,6 +198,8 @@ NEW_CONTEXT = {"focus": 5.0, "decay": 0.3, "share": 1.0, "substitutes": 1.0, "wo
 @dataclass(frozen=True)
 class ContextConfig(Settings):
     """A context layer: the topic of the words around a word, from static vectors. Not part of the network."""
+
+    title = "The configuration of the context layer"
 
     num_words: int = _count()  # rows of the table
     dim: int = _size()
@@ -208,27 +231,15 @@ class ContextConfig(Settings):
                 del values[name]
         return values
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "ContextConfig":
-        """Read the object of to_dict; every unknown key and wrong type is named in one ConfigError."""
-        return parse(cls, values, "The configuration of the context layer")
-
 
 @dataclass(frozen=True)
 class SentenceConfig(Settings):
     """A sentence head: from the vectors of a sentence's words to one vector. Not part of the network."""
 
+    title = "The configuration of the sentence head"
+
     dim: int = _size()  # of a sentence vector
     num_heads: int = _number(4, above=0, most=MOST_LAYERS)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object that from_dict reads."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "SentenceConfig":
-        """Read the object of to_dict; every unknown key and wrong type is named in one ConfigError."""
-        return parse(cls, values, "The configuration of the sentence head")
 
 
 @dataclass(frozen=True)
@@ -372,17 +383,6 @@ def _parse_kind(classes: list[type[Any]], value: Any, where: str, faults: list[s
     if kind not in list(by_kind):  # a list, because the value may not be hashable
         faults.append(f"'{where}.kind' is {kind!r}; it must be one of {', '.join(map(repr, by_kind))}")
         return None
-    if isinstance(value, Mapping):
-        own = get_type_hints(by_kind[kind])
-        foreign = {
-            name: other
-            for other, cls in by_kind.items()
-            for name in value
-            if name not in own and name in get_type_hints(cls)
-        }
-        for name, other in foreign.items():
-            faults.append(f"'{where}.{name}' is a setting of the kind {other!r}, but '{where}.kind' is {kind!r}")
-        value = {name: item for name, item in value.items() if name not in foreign}
     return _parse_dataclass(by_kind[kind], value, where, faults)
 
 

@@ -8,7 +8,7 @@ import importlib.util
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from html import escape
@@ -35,29 +35,30 @@ class StatusBar:
     """A status line beside a bar, or the same status as a log line now and then; nothing if not `shown`."""
 
     def __init__(self, total: float | None = None, *, shown: bool = True) -> None:
-        self._total, self._shown = total, shown
+        self._total, self._shown, self._status = total, shown, "starting"
         self._started = time.monotonic()
         self._bar: Progress | None = None
-        self._lines: PeriodicLines | None = None
+        self._stopped = threading.Event()
+        self._log: threading.Thread | None = None
 
     def __enter__(self) -> "StatusBar":
         self._started = time.monotonic()
-        if self._shown and not can_draw():
-            self._lines = PeriodicLines(self.say).__enter__()
+        if self._shown and not can_draw():  # a thread, because one step may take long
+            self._log = threading.Thread(target=self._print_lines, name="progress-log", daemon=True)
+            self._log.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._stopped.set()
         if self._bar is not None:
             self._bar.stop()
-        if self._lines is not None:
-            self._lines.__exit__()
+        if self._log is not None:
+            self._log.join()
 
     def show(self, completed: float, status: str) -> None:
         """Replace the status; `completed` is counted like `total`."""
-        if not self._shown:
-            return
-        if self._lines is not None:
-            self._lines.set(status)
+        self._status = status
+        if not self._shown or self._log is not None:
             return
         if self._bar is None:
             if time.monotonic() - self._started < SECONDS_BEFORE_SHOWN:
@@ -72,33 +73,10 @@ class StatusBar:
         else:
             print(line, file=sys.stderr, flush=True)  # noqa: T201
 
-
-class PeriodicLines:
-    """Lines for a log: the last status at least every 30 seconds, however long a step takes."""
-
-    def __init__(self, print_line: Callable[[str], None]) -> None:
-        self._print_line = print_line
-        self._status = "starting"
-        self._started = time.monotonic()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="periodic-lines", daemon=True)
-
-    def __enter__(self) -> "PeriodicLines":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
-
-    def set(self, status: str) -> None:
-        """Set the text of the next line."""
-        self._status = status
-
-    def _run(self) -> None:
+    def _print_lines(self) -> None:
         while not self._stopped.wait(SECONDS_BETWEEN_LINES):
             elapsed = timedelta(seconds=round(time.monotonic() - self._started))
-            self._print_line(f"{self._status} (after {elapsed})")
+            self.say(f"{self._status} (after {elapsed})")
 
 
 @contextmanager
