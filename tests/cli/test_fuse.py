@@ -123,7 +123,7 @@ def test_a_teacher_changes_the_static_vectors(run: Run, topics_corpus, tmp_path)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--dim", "400"], "so those have fewer than that many dimensions, not 400"),
+        (["--dim", "400"], "dim is 400; it must be less than the number of words"),
         (["--vectors", "missing.txt"], "No such file: 'missing.txt'"),
         (
             ["--vectors", "v.txt", "--dim", "100"],

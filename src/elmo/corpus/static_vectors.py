@@ -1,7 +1,7 @@
-"""Static word vectors: one per word, whatever its sentence. Made from a prepared corpus, or read from a file.
+"""Static word vectors, computed from a prepared corpus or read from a file.
 
-From a corpus: words that occur near each other are counted, and their positive pointwise mutual information is
-reduced by a truncated SVD. The corpus is streamed; memory is bounded by the number of pairs that are kept.
+From a corpus: co-occurrences of words are counted, and a truncated SVD reduces their positive pointwise mutual
+information. The corpus is streamed; memory is bounded by the number of pairs that are kept.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,14 +22,14 @@ from elmo.text.vocabulary import read_word_vectors
 
 NUM_WORDS, DIM, COUNTING_WINDOW = 40_000, 256, 8
 _CHUNK_TOKENS = 1 << 21
-_MOST_PAIRS = 150_000_000  # of 8 bytes, and of 32 while they are mirrored; beyond it the rarest are dropped
-_PAIRS_AT_ONCE = 1 << 20  # whose information is computed in float64
+_MOST_PAIRS = 150_000_000  # 8 bytes each, 32 while mirroring; beyond this, the rarest are dropped
+_PAIRS_AT_ONCE = 1 << 20  # in float64
 _WORDS_AT_ONCE = 1 << 18
 _NO_ROW = -1
 _CONTEXT_EXPONENT = 0.75  # frequent contexts count a little less, as in word2vec's negative sampling
 _SINGULAR_VALUE_EXPONENT = 0.5
 _POWER_ITERATIONS = 3
-FREQUENCY = 1e-4  # words more frequent than this count less than half
+FREQUENCY = 1e-4  # relative frequency of a word that gets half of the weight
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ class StaticVectors:
     lowercase: bool
 
     def weigh(self, frequency: float = FREQUENCY) -> npt.NDArray[np.float64]:
-        """Return (V,), how much each word counts as a neighbour: 1 for the rarest, half at this `frequency`."""
+        """Return the weight of each word as context, (V,): 1 for the rarest word, half of that at `frequency`."""
         weights = frequency / (frequency + self.frequencies)
         return np.asarray(weights / weights.max())  # in a small corpus all words are frequent
 
     def to_layer(self, arrays: Mapping[str, Float32], frequency: float = FREQUENCY) -> ContextLayer:
-        """Return a context layer of these vectors in 8 bits, with `arrays`, and without common directions yet."""
+        """Return a context layer with these vectors in int8 and `arrays`; it has no common directions yet."""
         num_words, dim = self.vectors.shape
         quantized, scales = quantize(self.vectors)
         own: dict[str, npt.NDArray[Any]] = {
@@ -83,9 +83,9 @@ def make_static_vectors(
     seed: int = 0,
     advance: Callable[[int], None] = lambda num_tokens: None,
 ) -> StaticVectors:
-    """Build the vectors of a prepared corpus's most frequent words; minutes for a hundred million words.
+    """Compute vectors of the most frequent words of a corpus; takes minutes for a hundred million words.
 
-    `advance` is called with the number of tokens counted. Words that never stand beside another have zeros.
+    `advance` is called with the number of tokens counted. Words without co-occurrences get zero vectors.
     """
     for module in ("scipy.sparse", "sklearn"):
         require(module, "fuse", "The computation of static vectors")
@@ -96,8 +96,8 @@ def make_static_vectors(
     words = count_words(opened, num_words=num_words, lowercase=lowercase)
     if dim >= len(words.words):
         raise InputError(
-            f"{opened.folder} has {len(words.words):,} words to make vectors of, so those have fewer than that "
-            f"many dimensions, not {dim:,}; prepare more text, or ask for fewer dimensions."
+            f"dim is {dim:,}; it must be less than the number of words of {opened.folder}, {len(words.words):,}. "
+            "Prepare more text, or use fewer dimensions."
         )
     vectors = _reduce(_weigh(count_pairs(opened, words, window=window, advance=advance)), dim, seed)
     return _finish(words, range(len(words.words)), vectors, lowercase)
@@ -106,7 +106,7 @@ def make_static_vectors(
 def read_static_vectors(
     path: str | Path, corpus: str | Path | PreparedCorpus, *, num_words: int = NUM_WORDS, lowercase: bool = True
 ) -> StaticVectors:
-    """Read vectors from a text file of GloVe or word2vec; which words and how frequent they are, a corpus says."""
+    """Read vectors from a GloVe or word2vec text file; words and frequencies come from the corpus."""
     opened = corpus if isinstance(corpus, PreparedCorpus) else PreparedCorpus.open(corpus)
     words = count_words(opened, num_words=num_words, lowercase=lowercase)
     path = Path(path)
@@ -121,7 +121,7 @@ def read_static_vectors(
 
 
 def write_static_vectors(vectors: StaticVectors, path: Path) -> None:
-    """Write a text file as word2vec does: two counts, then one line per word with its numbers."""
+    """Write a text file in word2vec format: two counts, then one line per word."""
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.write(f"{len(vectors.words)} {vectors.vectors.shape[1]}\n")
         for word, vector in zip(vectors.words, vectors.vectors, strict=True):
@@ -158,14 +158,14 @@ def count_pairs(
     window: int = 8,
     advance: Callable[[int], None] = lambda num_tokens: None,
 ) -> Any:
-    """Return how often words occur within `window` of each other in a sentence, as a sparse matrix (V, V).
+    """Return the co-occurrence counts of words within `window` of each other in a sentence.
 
-    At distance d a pair counts 1/d. The matrix is symmetric, of float32.
+    The result is a symmetric, sparse float32 matrix (V, V). A pair at distance d counts 1/d.
     """
     import scipy.sparse
 
     shape = (len(words.words), len(words.words))
-    pending: list[Any] = []  # ever smaller ones; merging equals with equals keeps the work linear
+    pending: list[Any] = []  # of decreasing size; adding only matrices of similar size limits the work
     smallest = 0.0
     for ids in _read_chunks(corpus):
         pending.append(_count_chunk(ids, words.row_of_id, window, shape))
@@ -190,7 +190,7 @@ def _drop_rare(pairs: Any, smallest: float, window: int) -> float:
 
 
 def _mirror(triangle: Any) -> Any:
-    """Return the symmetric counts of an upper triangle; of each pair both take 8 bytes, and the result 16."""
+    """Return the symmetric matrix of an upper triangle; a pair takes 8 bytes in each triangle and 16 in the result."""
     return triangle + triangle.T.tocsr()
 
 
@@ -244,13 +244,13 @@ def _count_chunk(
 
 
 def _weigh(pairs: Any) -> Any:
-    """Replace counts, in place, by max(0, log p(word, context) / (p(word) · p(context))); zeros are removed."""
+    """Replace counts, in place, by max(0, log p(word, context) / (p(word) · p(context))) and remove zeros."""
     sums = np.maximum(np.asarray(pairs.sum(axis=1), dtype=np.float64).ravel(), np.finfo(np.float64).tiny)
     contexts = sums**_CONTEXT_EXPONENT
     log_sums, log_contexts = np.log(sums), np.log(contexts / contexts.sum())
     for start in range(0, pairs.nnz, _PAIRS_AT_ONCE):
         chunk = slice(start, min(start + _PAIRS_AT_ONCE, pairs.nnz))
-        sizes = np.diff(np.clip(pairs.indptr, chunk.start, chunk.stop))  # how many of each row are in this chunk
+        sizes = np.diff(np.clip(pairs.indptr, chunk.start, chunk.stop))  # number of pairs of each row in this chunk
         information = np.log(pairs.data[chunk].astype(np.float64))
         information -= np.repeat(log_sums, sizes)
         information -= log_contexts[pairs.indices[chunk]]
@@ -268,7 +268,7 @@ def _reduce(matrix: Any, dim: int, seed: int) -> npt.NDArray[np.float32]:
 
 
 def _finish(words: WordCounts, rows: Sequence[int], vectors: npt.NDArray[np.float32], lowercase: bool) -> StaticVectors:
-    """Centre the vectors of some rows and scale them to length 1; words never seen beside others keep zeros."""
+    """Center the vectors of the given rows and scale them to length 1; zero vectors stay zero."""
     is_zero = ~vectors.any(axis=1)
     centred = vectors - vectors[~is_zero].mean(axis=0)
     centred[is_zero] = 0

@@ -1,4 +1,4 @@
-"""Distinct tokens of a batch -> their context-free vectors, each encoded once as long as it is in the cache."""
+"""Distinct tokens of a batch -> context-free vectors, cached by token."""
 
 import functools
 import threading
@@ -19,18 +19,18 @@ from elmo.kernels.matrix import Multiply, pack_matrix
 from elmo.text.batch import CharBatch, TokenIds
 
 Array = npt.NDArray[np.float32]
-Weights = Mapping[str, Any]  # by the names of a checkpoint; whatever NumPy makes an array of
+Weights = Mapping[str, Any]  # array-likes by their names in a checkpoint
 DEFAULT_BYTES = 128 * 2**20
-_BYTES_PER_KEY = 256  # about what a key and its place in the table take
+_BYTES_PER_KEY = 256  # approximate size of a key and its table entry
 _FIRST_ROWS = 1024
 _NO_ROW = -1
 WORDS_AT_ONCE = 2048
-LEAST_WORDS_FOR_TWO = 4  # fewer are encoded before another thread has begun
+LEAST_WORDS_FOR_TWO = 4  # fewer are encoded before a second thread has started
 
 
 @dataclass(frozen=True)
 class CacheInfo:
-    """What a word cache did so far, and how full it is. A word counts once in each batch."""
+    """Hits, misses and size of a word cache. A word counts once per batch."""
 
     num_hits: int
     num_misses: int
@@ -40,46 +40,46 @@ class CacheInfo:
 
     @property
     def hit_rate(self) -> float:
-        """The share of words that were there, 0 to 1."""
+        """The share of words found in the cache, 0 to 1."""
         return self.num_hits / max(1, self.num_hits + self.num_misses)
 
 
 class WordCache:
-    """Keys -> rows of one array of vectors. Each key has a row that no other key has; safe in several threads."""
+    """A thread-safe LRU cache: each key owns a row of one array of vectors."""
 
     def __init__(self, dim: int, *, max_bytes: int = DEFAULT_BYTES) -> None:
         self._row_bytes = 4 * dim + _BYTES_PER_KEY
         self._dim, self._max_bytes = dim, max_bytes
         self._max_words = max_bytes // self._row_bytes
         self._rows: OrderedDict[Hashable, int] = OrderedDict()  # the least recently used key first
-        self._vectors: Array = np.empty((0, dim), dtype=np.float32)  # rows 0 to len(self._rows) - 1 are taken
+        self._vectors: Array = np.empty((0, dim), dtype=np.float32)  # rows 0 to len(self._rows) - 1 are in use
         self._num_hits = self._num_misses = 0
         self._lock = threading.Lock()
         follow_forks(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _make_cache, (self._dim, self._max_bytes)  # a copy begins empty
+        return _make_cache, (self._dim, self._max_bytes)  # a copy starts empty
 
     def after_fork(self) -> None:
-        """Take a lock of this process; forget everything if another thread was changing it at the fork."""
+        """Create a new lock; clear the cache if another thread held the lock at the fork."""
         was_held, self._lock = self._lock.locked(), threading.Lock()
         if was_held:
             self.clear()
 
     def info(self) -> CacheInfo:
-        """Return how often words were there, and how full the cache is."""
+        """Return the hits, misses and size of the cache."""
         with self._lock:
             num_words = len(self._rows)
             return CacheInfo(self._num_hits, self._num_misses, num_words, self._max_words, num_words * self._row_bytes)
 
     def clear(self) -> None:
-        """Forget all words, and how often they were there."""
+        """Remove all words and reset the counters."""
         with self._lock:
             self._rows = OrderedDict()
             self._num_hits = self._num_misses = 0
 
     def look_up(self, keys: Sequence[Hashable], encode: Callable[[list[int]], Array]) -> Array:
-        """Return the vectors (U, D) of keys; `encode` makes those of the missing ones, named by position."""
+        """Return the vectors (U, D) of keys; `encode` computes the missing ones, given their positions."""
         with self._lock:
             find = self._rows.get
             rows = [find(key, _NO_ROW) for key in keys]
@@ -104,14 +104,14 @@ class WordCache:
         return vectors
 
     def _keep(self, keys: Sequence[Hashable], vectors: Array) -> None:
-        """Store new keys with their vectors; of more than fit, the last ones."""
+        """Store new keys with their vectors; if too many for the cache, only the last ones."""
         if not self._max_words:
             return
         keys, vectors = keys[-self._max_words :], vectors[-self._max_words :]
         with self._lock:
             self._grow(min(self._max_words, len(self._rows) + len(keys)))
             for key, vector in zip(keys, vectors, strict=True):
-                if key in self._rows:  # another thread added it meanwhile
+                if key in self._rows:  # added by another thread in the meantime
                     continue
                 if len(self._rows) < self._max_words:
                     row = len(self._rows)
@@ -138,7 +138,7 @@ def take(weights: Weights, name: str) -> Array:
 
 
 class WordEncoder:
-    """A word's embedding and its character features, whichever the model has, projected to D values."""
+    """Word embeddings and character features, whichever the model has, projected to D dimensions."""
 
     def __init__(
         self, config: ModelConfig, weights: Weights, workers: Workers, *, int8: bool, cache_bytes: int
@@ -150,7 +150,7 @@ class WordEncoder:
         self._characters: EncodeCharacters | None = None
         self._project: Multiply | None = None
         if config.characters:
-            # Of characters alone, the projection is part of the same call.
+            # Without word embeddings, the projection is part of the same kernel call.
             last = projection if self._words is None else None
             self._characters = pack_characters(read_characters(config, weights, last), int8=int8)
         if projection is not None and self._words is not None:
@@ -172,32 +172,32 @@ class WordEncoder:
     def encode_ids(self, ids: TokenIds) -> Array:
         """Return the vectors (U, D) of tokens by their ids."""
         num_tokens = next(len(part) for part in ids if part is not None)
-        two = self._workers.num_threads > 1 and num_tokens >= LEAST_WORDS_FOR_TWO
+        use_two_threads = self._workers.num_threads > 1 and num_tokens >= LEAST_WORDS_FOR_TWO
         if num_tokens <= WORDS_AT_ONCE:
-            return self._encode(ids, not (two and self._has_helper))
+            return self._encode(ids, not (use_two_threads and self._has_helper))
         tasks: list[Callable[[], Array]] = []
         for start in range(0, num_tokens, WORDS_AT_ONCE):
             window = slice(start, start + WORDS_AT_ONCE)
-            some = TokenIds(*(None if part is None else part[window] for part in ids))
-            tasks.append(functools.partial(self._encode, some, single_threaded=True))
+            window_ids = TokenIds(*(None if part is None else part[window] for part in ids))
+            tasks.append(functools.partial(self._encode, window_ids, single_threaded=True))
         return np.concatenate(self._workers.run(tasks))
 
     def _encode(self, ids: TokenIds, single_threaded: bool) -> Array:
         parts: list[Array] = []
         if self._words is not None:
             if ids.words is None:
-                raise InputError("This model reads whole words, but the batch has no ids of words.")
+                raise InputError("The model has word embeddings, but the batch has no word ids.")
             parts.append(self._words[ids.words])
         if self._characters is not None:
             if ids.characters is None:
-                raise InputError("This model reads characters, but the batch has no ids of characters.")
+                raise InputError("The model has a character network, but the batch has no character ids.")
             parts.append(self._characters(ids.characters, single_threaded))
         features = np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
         return features if self._project is None else self._project(features)
 
 
 def read_characters(config: ModelConfig, weights: Weights, projection: tuple[Array, Array] | None) -> CharWeights:
-    """Return the character network of a checkpoint's weights."""
+    """Return the weights of a checkpoint's character network."""
     characters = config.characters
     if characters is None:
         raise InputError("This model has no character network.")

@@ -1,4 +1,4 @@
-"""Threads that share the cores between them, one task per core; and objects with locks that survive a fork."""
+"""A pool of threads for the cores of this process, and callbacks for objects whose locks must survive a fork."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ ResultT = TypeVar("ResultT")
 
 
 def count_cores() -> int:
-    """Return how many threads to use by default: OMP_NUM_THREADS, else the cores of this process."""
+    """Return the default number of threads: OMP_NUM_THREADS, or the number of cores available to this process."""
     requested = os.environ.get("OMP_NUM_THREADS", "")
     if requested.isdigit() and int(requested) > 0:
         return int(requested)
@@ -24,15 +24,15 @@ def count_cores() -> int:
 
 
 class Workers:
-    """Runs tasks on `num_threads` cores together."""
+    """A pool that runs tasks on `num_threads` threads."""
 
     def __init__(self, num_threads: int | None = None) -> None:
-        """Without a number, as many threads as this process has cores."""
-        whole = isinstance(num_threads, int) and not isinstance(num_threads, bool)
-        if num_threads is not None and (not whole or num_threads < 1):
+        """Use `num_threads` threads, by default one per core."""
+        is_integer = isinstance(num_threads, int) and not isinstance(num_threads, bool)
+        if num_threads is not None and (not is_integer or num_threads < 1):
             raise ConfigError(f"num_threads is {num_threads!r}; it must be a whole number of threads, 1 or more.")
         self.num_threads = num_threads or count_cores()
-        # By the id of the process: a forked one has no threads but its own, and may find the pool half-made.
+        # By process id: a forked process does not inherit the threads, and may find a pool half-created.
         self._pools: dict[int, ThreadPoolExecutor] = {}
 
     def __getstate__(self) -> dict[str, int]:
@@ -42,7 +42,7 @@ class Workers:
         Workers.__init__(self, **arguments)
 
     def run(self, tasks: Sequence[Callable[[], ResultT]]) -> list[ResultT]:
-        """Return the results of all tasks, in their order; with one thread, or one task, here."""
+        """Return the results of all tasks, in order; a single task runs in the calling thread."""
         if self.num_threads == 1 or len(tasks) == 1:
             return [task() for task in tasks]
         pool = self._open_pool()
@@ -54,24 +54,24 @@ class Workers:
         if pool is None:
             from concurrent.futures import ThreadPoolExecutor
 
-            made = ThreadPoolExecutor(self.num_threads, thread_name_prefix="elmo")
-            pool = self._pools.setdefault(process, made)  # atomic: no lock that a fork could find held
-            if pool is not made:
-                made.shutdown(wait=False)
+            new_pool = ThreadPoolExecutor(self.num_threads, thread_name_prefix="elmo")
+            pool = self._pools.setdefault(process, new_pool)  # atomic: no lock that a fork could find held
+            if pool is not new_pool:
+                new_pool.shutdown(wait=False)
         return pool
 
 
 # A forked process has one thread, and may inherit locks that none of its threads can release.
-_followed: WeakSet[Any] = WeakSet()
+_fork_listeners: WeakSet[Any] = WeakSet()
 
 
 def follow_forks(owner: Any) -> None:
-    """Call `owner.after_fork()` in every process that is forked from this one, as long as the owner exists."""
-    _followed.add(owner)
+    """Call `owner.after_fork()` in every process forked from this one while the owner exists."""
+    _fork_listeners.add(owner)
 
 
 def _after_fork() -> None:
-    for owner in list(_followed):
+    for owner in list(_fork_listeners):
         owner.after_fork()
 
 

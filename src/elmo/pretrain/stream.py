@@ -1,7 +1,7 @@
 """A prepared corpus -> windows of packed rows, each with the position after it, so that resuming is exact.
 
-Blocks are shuffled for each epoch and distributed over the rows of the global batch. A process reads its own rows
-only, and the text of a row does not depend on the number of processes.
+Blocks are shuffled for each epoch and distributed over the rows of the global batch. A process only reads its own
+rows, and the text of a row does not depend on the number of processes.
 """
 
 from collections import deque
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Position:
-    """Where each row of this process stands: its block in the endless sequence, and the offset inside."""
+    """For each row of this process: its block in the endless sequence of blocks, and the offset in that block."""
 
     block: tuple[int, ...]
     offset: tuple[int, ...]
@@ -37,14 +37,14 @@ class Position:
 
 @dataclass(frozen=True)
 class LMBatch:
-    """One window; pairs are left to right, then right to left."""
+    """A window of packed rows; axes of size 2 are left to right, then right to left."""
 
     char_ids: Tensor | None  # (U, C) of the distinct words, boundaries first
     word_ids: Tensor | None  # (U,)
-    word_index: Tensor  # (2, T, B): which distinct word is read
+    word_index: Tensor  # (2, T, B): index of the distinct word
     targets: Tensor  # (2, T, B): vocabulary id of the word to predict
     keep: Tensor  # (T, B): 0 where a sentence starts, which resets the state
-    num_words: int  # positions read, boundaries included, counted once for both directions
+    num_words: int  # input positions, including boundaries, counted once for both directions
     position: Position  # after this window
 
 
@@ -76,9 +76,9 @@ class TokenReader:
         return cls(corpus, max_characters, config.words is not None, Vocabulary(corpus.vocabulary).boundaries())
 
     def index_distinct(self, ids: Ids) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Return the number of the distinct word of each of the ids (2, ...), and their character and word ids.
+        """Return the index of the distinct word for each id (2, ...), and the distinct words' character and word ids.
 
-        The first two distinct words are the boundaries; each direction has its own where a sentence starts.
+        The first two distinct words are the boundaries: each direction has its own at the start of a sentence.
         """
         distinct, numbers = np.unique(ids, return_inverse=True)
         if has_bos := distinct[0] == BOS_ID:
@@ -96,7 +96,7 @@ class TokenReader:
         return torch.from_numpy(word_index), char_ids, word_ids
 
     def find_targets(self, following: Ids) -> Ids:
-        """Return the vocabulary ids of the words that follow, (2, ...); each direction ends at its own boundary."""
+        """Return the vocabulary ids of the following words, (2, ...), with the end boundary of each direction."""
         begin, end = self.boundaries
         return _set_boundaries(self.corpus.targets[following].astype(np.int64), following, (end, begin))
 
@@ -109,7 +109,7 @@ def _set_boundaries(values: Ids, ids: Ids, boundaries: tuple[int, int]) -> Ids:
 
 
 class WindowStream:
-    """Reads the windows of some rows of the global batch, one after the other, without end."""
+    """An endless stream of the windows of some rows of the global batch."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class WindowStream:
         self._loaded = [self._load(number) for number in self._block]
 
     def next_batch(self) -> LMBatch:
-        """Read the next window of every row."""
+        """Return the next window of every row."""
         inputs = np.empty((2, len(self._block), self._num_steps), dtype=np.int64)
         following = np.empty_like(inputs)
         for row in range(len(self._block)):
@@ -180,7 +180,7 @@ class WindowStream:
 
 
 def read_ahead(next_batch: Callable[[], T]) -> Generator[T, None, None]:
-    """Yield what a function returns, called a few times ahead in a thread; an error there is raised here."""
+    """Yield the results of a function that a thread calls a few times ahead; its errors are raised here."""
     with ThreadPoolExecutor(1, thread_name_prefix="elmo-batches") as pool:
         ready = deque(pool.submit(next_batch) for _ in range(BATCHES_AHEAD))
         try:
