@@ -82,7 +82,7 @@ def test_the_word_embedding_starts_from_given_vectors(corpus_folder, tmp_path, t
     vectors = str(tmp_path / "vectors.txt")
     run = start_run(tmp_path / "run", corpus_folder, settings, word_vectors=vectors)
     row = run.corpus.vocabulary.index("river")
-    assert run.state.bilm.tokens.words.weight[row].tolist() == [4, 5, 6]
+    assert run.state.objective.bilm.tokens.words.weight[row].tolist() == [4, 5, 6]
     with pytest.raises(ConfigError, match="the model has no word embedding to initialize"):
         start_run(tmp_path / "other", corpus_folder, tiny_settings(), word_vectors=vectors)
 

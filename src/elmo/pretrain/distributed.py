@@ -1,4 +1,4 @@
-"""One process or several, started by torchrun: which rows are ours, which device, what is averaged and when."""
+"""Training in one process or, started by torchrun, several: rows, device, and averages of gradients or weights."""
 
 import os
 from collections.abc import Iterable
@@ -7,11 +7,9 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from elmo.device import open_device
 from elmo.errors import ConfigError
-from elmo.nn.softmax import WordSoftmax
 
 
 class Processes:
@@ -42,21 +40,6 @@ class Processes:
         own = num_rows // self.count
         return range(self.rank * own, (self.rank + 1) * own)
 
-    def wrap(self, objective: nn.Module, *, average_every: int) -> nn.Module:
-        """Return the module with gradients averaged over processes, except sparse ones (see combine_sparse).
-
-        With `average_every` above 1 it stays as it is: weights are averaged instead (see average_weights).
-        """
-        if self.count == 1 or average_every > 1:
-            return objective
-        sparse = [
-            f"{name}.weight"
-            for name, module in objective.named_modules()
-            if isinstance(module, WordSoftmax) and module.sparse_gradient
-        ]
-        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(objective, sparse)  # type: ignore[no-untyped-call]
-        return DistributedDataParallel(objective)
-
     def wait(self) -> None:
         """Wait until all processes are here."""
         if self.count > 1:
@@ -66,9 +49,9 @@ class Processes:
         """Return whether `here` is true in any process; each calls this."""
         if self.count == 1:
             return here
-        found = torch.tensor(int(here), device=self.device)
-        dist.all_reduce(found, dist.ReduceOp.MAX)
-        return bool(found)
+        anywhere = torch.tensor(int(here), device=self.device)
+        dist.all_reduce(anywhere, dist.ReduceOp.MAX)
+        return bool(anywhere)
 
     def leave(self) -> None:
         """Leave the group of processes."""
@@ -81,24 +64,25 @@ def own_rank() -> int:
     return dist.get_rank() if dist.is_initialized() else 0
 
 
-def combine_sparse(parameters: Iterable[nn.Parameter], *, averages: bool) -> None:
-    """Sum the rows of sparse gradients that occur several times and, if `averages`, average over processes.
-
-    DistributedDataParallel averages the dense ones.
-    """
+def combine_gradients(parameters: Iterable[nn.Parameter], *, averages: bool) -> None:
+    """Sum the rows of sparse gradients that occur several times and, if `averages`, average over processes."""
+    averages = averages and dist.is_initialized()
     for parameter in parameters:
-        if parameter.grad is not None and parameter.grad.is_sparse:
-            gradient = parameter.grad.coalesce()
-            parameter.grad = _average_rows(gradient) if averages and dist.is_initialized() else gradient
+        gradient = parameter.grad
+        if gradient is not None and gradient.is_sparse:
+            gradient = gradient.coalesce()
+            parameter.grad = _average_rows(gradient) if averages else gradient
+        elif gradient is not None and averages:
+            dist.all_reduce(gradient)
+            gradient /= dist.get_world_size()
 
 
 def average_weights(parameters: Iterable[nn.Parameter], optimizer: torch.optim.Optimizer) -> None:
-    """Average the weights and what the optimizer knows of each over processes, so that all continue alike."""
+    """Average the weights and the state of the optimizer over processes, so that all of them have the same."""
     if not dist.is_initialized():
         return
     for parameter in parameters:
-        own = [parameter.data, *optimizer.state[parameter].values()]
-        for tensor in own:
+        for tensor in (parameter.data, *optimizer.state[parameter].values()):
             if isinstance(tensor, Tensor) and tensor.shape == parameter.shape:
                 dist.all_reduce(tensor)
                 tensor /= dist.get_world_size()

@@ -4,22 +4,20 @@ What is minimised is the loss of predicting the next word and the previous one, 
 The learning rate and everything random are functions of the number of the update alone, so that resuming is exact.
 """
 
-import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from elmo.errors import ElmoError
 from elmo.nn.bilm import BiLM, BiLMState
 from elmo.nn.encoder import TrainingOptions
 from elmo.nn.softmax import NegativeSamples
-from elmo.pretrain.distributed import average_weights, combine_sparse, own_rank
+from elmo.pretrain.distributed import average_weights, combine_gradients, own_rank
 from elmo.pretrain.objectives import SentenceBatch, list_objectives
 from elmo.pretrain.settings import OptimizerSettings, TrainSettings
 from elmo.pretrain.stream import LMBatch, Position, to_device
@@ -73,8 +71,7 @@ class Objective(nn.Module):
         layers, end = self._run(batch, state)
         tops = [side[-1].flatten(0, 1) for side in layers]  # (T·B, D)
         targets = [*batch.targets.flatten(1)]
-        # A function of every weight, because DistributedDataParallel waits for all gradients.
-        auxiliary = sum((weight.sum() * 0 for weight in self.auxiliary.parameters()), start=torch.zeros(()))
+        auxiliary = torch.zeros((), device=batch.word_index.device)
         totals = torch.zeros(len(self.auxiliary), 2, dtype=torch.float64, device=batch.word_index.device)
         if beside is not None:
             sides, words = self._run_sentences(beside)
@@ -141,15 +138,17 @@ class Objective(nn.Module):
 class TrainState:
     """The state of training; all of it is saved and loaded."""
 
-    bilm: BiLM
-    objective: nn.Module  # Objective, or the same wrapped in DistributedDataParallel
-    parameters: list[nn.Parameter]
+    objective: Objective
     optimizer: torch.optim.Optimizer
     bilm_state: BiLMState
     position: Position
-    num_updates: int  # so far
-    num_words: int  # read so far, by all processes
-    auxiliary: nn.ModuleDict = field(default_factory=nn.ModuleDict)  # AuxiliaryObjective by name
+    num_updates: int = 0  # so far
+    num_words: int = 0  # so far, in all processes
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        """The weights that are trained."""
+        return [weight for group in self.optimizer.param_groups for weight in group["params"]]
 
 
 @dataclass(frozen=True)
@@ -188,13 +187,13 @@ def train_step(
     """Take windows_per_update windows and update the weights once; `num_words` is the size of the vocabulary."""
     update = state.num_updates
     torch.manual_seed(_mix_seed(settings.seed, update, own_rank() + 1))
-    device = state.parameters[0].device
+    parameters, objectives = state.parameters, list_objectives(state.objective.auxiliary)
+    device = parameters[0].device
     for group in state.optimizer.param_groups:
         group["lr"] = rate_at(update, num_updates, settings.optimizer)
     state.optimizer.zero_grad(set_to_none=True)
-    metrics = [objective.metric for objective in list_objectives(state.auxiliary)]
     # Losses left to right and right to left, words, then the sum and the number of each metric.
-    sums = torch.zeros(3 + 2 * len(metrics), dtype=torch.float64, device=device)
+    sums = torch.zeros(3 + 2 * len(objectives), dtype=torch.float64, device=device)
     for window in range(settings.windows_per_update):
         batch, beside = next(batches)
         batch, beside = to_device(batch, device), None if beside is None else to_device(beside, device)
@@ -203,22 +202,17 @@ def train_step(
             generator = torch.Generator().manual_seed(_mix_seed(settings.seed, update, 0) + window)
             samples = NegativeSamples(settings.num_samples, num_words, generator).to(device)
         num_predicted = batch.num_words + (0 if beside is None else beside.predicting.shape[1])
-        syncs = contextlib.nullcontext()
-        if isinstance(state.objective, DistributedDataParallel) and window + 1 < settings.windows_per_update:
-            syncs = state.objective.no_sync()  # gradients are averaged after the last window
-        with syncs:
-            result: WindowLoss = state.objective(batch, state.bilm_state, samples, beside)
-            loss = (result.left_to_right + result.right_to_left) / (2 * num_predicted) + result.auxiliary
-            (loss * settings.num_steps / settings.windows_per_update).backward()  # type: ignore[no-untyped-call]
+        result: WindowLoss = state.objective(batch, state.bilm_state, samples, beside)
+        loss = (result.left_to_right + result.right_to_left) / (2 * num_predicted) + result.auxiliary
+        (loss * settings.num_steps / settings.windows_per_update).backward()  # type: ignore[no-untyped-call]
         state.bilm_state, state.position = result.state, batch.position
         losses = [result.left_to_right.detach(), result.right_to_left.detach(), loss.new_tensor(num_predicted)]
         sums += torch.cat([torch.stack(losses), result.totals.flatten()])
     if dist.is_initialized():
         dist.all_reduce(sums)
-    combine_sparse(state.parameters, averages=settings.average_every == 1)
-    norm = clip_gradients(state.parameters, settings.optimizer.clip_norm)
+    combine_gradients(parameters, averages=settings.average_every == 1)
+    norm = clip_gradients(parameters, settings.optimizer.clip_norm)
     left_to_right, right_to_left, words, *totals = sums.tolist()
-    pairs = zip(metrics, totals[::2], totals[1::2], strict=True)
     if not math.isfinite(left_to_right + right_to_left + norm):
         raise DivergedError(
             f"The loss or its gradient is not a number at update {update + 1}; the last checkpoint is good, so "
@@ -227,8 +221,9 @@ def train_step(
     state.optimizer.step()
     state.num_updates += 1
     if settings.average_every > 1 and is_averaging(state.num_updates, settings, num_updates):
-        average_weights(state.parameters, state.optimizer)
+        average_weights(parameters, state.optimizer)
     state.num_words += int(words)
+    metrics = zip(objectives, totals[::2], totals[1::2], strict=True)
     return StepReport(
         update=state.num_updates,
         left_to_right_loss=left_to_right / words,
@@ -236,7 +231,7 @@ def train_step(
         gradient_norm=norm,
         learning_rate=state.optimizer.param_groups[0]["lr"],
         num_words=state.num_words,
-        auxiliary={name: total / number for name, total, number in pairs if number},
+        auxiliary={objective.metric: total / count for objective, total, count in metrics if count},
     )
 
 

@@ -121,18 +121,12 @@ class Run:
         )
         if distillation is not None and not list_checkpoints(self.folder):
             objective.fit(to_device(distillation.draw(number), processes.device) for number in range(FITTED_BATCHES))
-        parameters = [parameter for parameter in objective.parameters() if parameter.requires_grad]
         rows = processes.share(settings.num_rows)
         return TrainState(
-            bilm=bilm,
-            objective=processes.wrap(objective, average_every=settings.average_every),
-            parameters=parameters,
-            optimizer=build_optimizer(parameters, settings.optimizer),
+            objective=objective,
+            optimizer=build_optimizer(objective.parameters(), settings.optimizer),
             bilm_state=bilm.zero_state(len(rows)),
             position=Position(block=tuple(rows), offset=(0,) * len(rows)),
-            num_updates=0,
-            num_words=0,
-            auxiliary=auxiliary,
         )
 
     @property
@@ -154,7 +148,7 @@ class Run:
 
     def set_word_vectors(self, path: Path) -> None:
         """Initialize the word embedding with the vectors of a file; words without one stay random."""
-        embedding = self.state.bilm.tokens.words
+        embedding = self.state.objective.bilm.tokens.words
         if embedding is None:
             raise ConfigError(
                 "word_vectors was given, but the model has no word embedding to initialize; set model.words, for "
@@ -170,12 +164,12 @@ class Run:
         """Return the model as it is now."""
         checkpoint = Checkpoint(
             self.config,
-            weights_of(self.state.bilm),
+            weights_of(self.state.objective.bilm),
             vocabulary=self.corpus.vocabulary,
             origin={"format": "trained", "source": self.folder.name},
             word_counts=self._word_counts,
         )
-        for objective in list_objectives(self.state.auxiliary):
+        for objective in list_objectives(self.state.objective.auxiliary):
             checkpoint = objective.complete(checkpoint)
         return checkpoint
 
@@ -356,8 +350,8 @@ def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
 def _write_training(folder: Path, state: TrainState, rows: list[Any]) -> None:
     folder.mkdir()
     _dump(state.optimizer.state_dict(), folder / OPTIMIZER_FILE)
-    if len(state.auxiliary):
-        _dump(state.auxiliary.state_dict(), folder / AUXILIARY_FILE)
+    if len(state.objective.auxiliary):
+        _dump(state.objective.auxiliary.state_dict(), folder / AUXILIARY_FILE)
     for rank, own_rows in enumerate(rows):
         _dump(own_rows, folder / f"rows-{rank}.pt")
     progress = {"num_updates": state.num_updates, "num_words": state.num_words, "num_processes": len(rows)}
@@ -390,10 +384,10 @@ def load_checkpoint(state: TrainState, folder: Path) -> None:
     offset = [number for part in parts for number in part["position"]["offset"]]
     num_rows = len(state.position.block)
     own = slice(num_rows * own_rank(), num_rows * (own_rank() + 1))
-    state.bilm.load_state_dict(to_tensors(weights))
-    if len(state.auxiliary):
+    state.objective.bilm.load_state_dict(to_tensors(weights))
+    if len(state.objective.auxiliary):
         try:
-            state.auxiliary.load_state_dict(_load(training / AUXILIARY_FILE))
+            state.objective.auxiliary.load_state_dict(_load(training / AUXILIARY_FILE))
         except RuntimeError as error:
             raise CheckpointError(
                 f"{training / AUXILIARY_FILE} does not fit the teacher, which is not the one the run was started "
