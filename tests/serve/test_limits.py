@@ -87,7 +87,7 @@ def test_closing_does_not_wait_for_ever_for_what_is_computed(monkeypatch):
         return sentences
 
     async def run():
-        batcher = Batcher(Metrics(), batch_words=16, wait_seconds=0, queue_words=100, queue_requests=10)
+        batcher = Batcher(Metrics(), Settings(batch_words=16, batch_wait_ms=0))
         answer = batcher.submit(Work("slow", compute), [["a"]])
         while not is_computing.is_set():
             await asyncio.sleep(0.01)
@@ -111,7 +111,7 @@ def test_a_cancelled_job_is_not_computed_even_before_the_loop_has_forgotten_it()
         return sentences
 
     async def run():
-        batcher = Batcher(Metrics(), batch_words=16, wait_seconds=0, queue_words=100, queue_requests=10)
+        batcher = Batcher(Metrics(), Settings(batch_words=16, batch_wait_ms=0))
         first = batcher.submit(Work("work", compute), [["first"]])
         is_computing.wait(20)
         batcher.submit(Work("work", compute), [["cancelled"]]).cancel()
@@ -391,7 +391,7 @@ def test_a_batch_holds_no_more_than_its_words_but_for_one_long_sentence():
         return batches[-1]
 
     async def run():
-        batcher = Batcher(Metrics(), batch_words=16, wait_seconds=0, queue_words=10_000, queue_requests=10)
+        batcher = Batcher(Metrics(), Settings(batch_words=16, batch_wait_ms=0))
         try:
             return await batcher.submit(Work("lengths", compute), [["a"] * length for length in lengths])
         finally:

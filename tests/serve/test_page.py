@@ -376,7 +376,7 @@ def test_the_keyboard_is_enough(page):
     for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
         page.keyboard.press(key)
     assert page.evaluate("document.activeElement.id") == "word-1-2"
-    assert "most like" in page.inner_text("#status")
+    assert "most similar to" in page.inner_text("#status")
     page.keyboard.press("Escape")
     assert page.locator("[data-mark]").count() == 0
     page.keyboard.press("Enter")

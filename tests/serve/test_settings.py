@@ -98,7 +98,7 @@ def test_an_index_of_another_model_is_refused(language_folder, tiny_model, tmp_p
 
     (tmp_path / "text.txt").write_text("the bank of the river\n")
     build_index(tiny_model, tmp_path / "index", [str(tmp_path / "text.txt")])
-    with pytest.raises(ConfigError, match="of a model that is not served"):
+    with pytest.raises(ConfigError, match="with a model that is not served"):
         open_served(Settings(models=(str(language_folder),), indexes=(str(tmp_path / "index"),), threads=1))
 
 

@@ -4,7 +4,6 @@ Any ASGI server can run it; server.py uses uvicorn.
 """
 
 import hashlib
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.resources import files
@@ -16,12 +15,11 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
 from elmo import __version__
-from elmo.heap import return_free_memory
 from elmo.serve import routes, schemas
 from elmo.serve.batching import Batcher
 from elmo.serve.errors import ERRORS, JsonResponse, Problem, add_error_handlers
-from elmo.serve.middleware import CheckAccess, CountRequests, LimitRequests, Metrics
-from elmo.serve.requests import Service, ServiceOf
+from elmo.serve.middleware import Gate, Metrics
+from elmo.serve.requests import CallOf, Service
 from elmo.serve.served import Served, open_served
 from elmo.serve.settings import Settings
 
@@ -48,9 +46,7 @@ health_router = APIRouter(tags=["server"], responses=ERRORS)
 def create_app(settings: Settings | None = None, served: Served | None = None) -> FastAPI:
     """Build the application, by default from the environment; `served` is what was opened already."""
     settings = Settings() if settings is None else settings
-    key = settings.read_api_key()
-    metrics = Metrics()
-    service = Service(settings, open_served(settings) if served is None else served, metrics)
+    service = Service(settings, open_served(settings) if served is None else served, Metrics())
     app = FastAPI(
         title="elmo", version=__version__, description=_ABOUT, lifespan=_lifespan, docs_url=None, redoc_url=None,
         strict_content_type=False,
@@ -59,68 +55,56 @@ def create_app(settings: Settings | None = None, served: Served | None = None) -
     routers = [routes.vectors_router, routes.language_router, models_router]
     routers += [routes.neighbors_router] if service.served.has_index else []
     routers += [routes.tasks_router] if service.served.tasks else []
-    # The scheme is for the OpenAPI document; CheckAccess checks the key.
-    scheme = [Security(HTTPBearer(auto_error=False))] if key is not None else []
+    # The scheme is for the OpenAPI document; Gate checks the key.
+    has_key = settings.read_api_key() is not None
     for router in routers:
-        app.include_router(router, dependencies=scheme)
+        app.include_router(router, dependencies=[Security(HTTPBearer(auto_error=False))] if has_key else [])
     app.include_router(health_router)
-    page_paths = _add_page(app)
+    public = (*PUBLIC_PATHS, *_add_page(app))
     add_error_handlers(app)
-    # The last one added is the first to see a request.
-    app.add_middleware(LimitRequests, settings=settings)
-    hosts = frozenset(map(str.lower, (*settings.allowed_hosts, settings.host, socket.gethostname())))
-    app.add_middleware(
-        CheckAccess, metrics=metrics, key=None if key is None else key.encode("ascii"), hosts=hosts,
-        origins=settings.cors_origins, public=(*PUBLIC_PATHS, *page_paths),
-    )  # fmt: skip
-    if settings.cors_origins:
+    app.add_middleware(Gate, settings=settings, metrics=service.metrics, public=public)
+    if settings.cors_origins:  # the middleware that is added last is the first to receive a request
         app.add_middleware(
             CORSMiddleware, allow_origins=list(settings.cors_origins), allow_methods=["GET", "POST"],
             allow_headers=["authorization", "content-type", "x-api-key"],
         )  # fmt: skip
-    app.add_middleware(CountRequests, metrics=metrics)
     for model in service.served.models.values():
-        metrics.watch_cache(model.name, lambda elmo=model.elmo: elmo.cache_info().hit_rate)  # type: ignore[misc]
+        service.metrics.watch_cache(model.name, lambda elmo=model.elmo: elmo.cache_info().hit_rate)  # type: ignore[misc]
     return app
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     service: Service = app.state.service
-    settings = service.settings
-    service.batcher = Batcher(
-        service.metrics, batch_words=settings.batch_words, wait_seconds=settings.batch_wait_ms / 1000,
-        queue_words=settings.queue_words + 2 * settings.max_sentences,  # boundaries count too
-        queue_requests=settings.queue_requests, when_idle=return_free_memory,
-    )  # fmt: skip
+    service.batcher = Batcher(service.metrics, service.settings)
     yield
     await service.batcher.close()
 
 
 @models_router.get("/models", response_model=dict[str, Any])
-async def list_served(service: ServiceOf) -> JsonResponse:
+async def list_served(call: CallOf) -> JsonResponse:
     """Return the models and tasks that are served, and the limits of a request."""
-    models = [model.describe() for model in service.served.models.values()]
-    limits = {name: getattr(service.settings, name) for name in _LIMITS}
-    return JsonResponse({"models": models, "tasks": service.served.describe_tasks(), "limits": limits})
+    models = [model.describe() for model in call.served.models.values()]
+    limits = {name: getattr(call.settings, name) for name in _LIMITS}
+    return JsonResponse({"models": models, "tasks": call.served.describe_tasks(), "limits": limits})
 
 
 @models_router.get("/tasks", response_model=dict[str, list[schemas.TaskEntry]])
-async def list_tasks(service: ServiceOf) -> JsonResponse:
+async def list_tasks(call: CallOf) -> JsonResponse:
     """Return the trained tasks that are served."""
-    return JsonResponse({"tasks": service.served.describe_tasks()})
+    return JsonResponse({"tasks": call.served.describe_tasks()})
 
 
 @models_router.get("/v1/models", response_model=dict[str, Any])
-async def list_models(service: ServiceOf) -> JsonResponse:
+async def list_models(call: CallOf) -> JsonResponse:
     """Return the models in OpenAI's shape."""
-    return JsonResponse({"object": "list", "data": [_describe_model(name) for name in service.served.models]})
+    return JsonResponse({"object": "list", "data": [_describe_model(name) for name in call.served.models]})
 
 
 @models_router.get("/v1/models/{name:path}", response_model=dict[str, Any])
-async def describe_model(name: str, service: ServiceOf) -> JsonResponse:
+async def describe_model(name: str, call: CallOf) -> JsonResponse:
     """Return one model in OpenAI's shape."""
-    return JsonResponse(_describe_model(service.served.model(name).name))
+    return JsonResponse(_describe_model(call.served.model(name).name))
 
 
 def _describe_model(name: str) -> dict[str, Any]:
@@ -128,24 +112,26 @@ def _describe_model(name: str) -> dict[str, Any]:
 
 
 @models_router.get("/metrics", response_class=Response)
-async def report_metrics(service: ServiceOf) -> Response:
+async def report_metrics(call: CallOf) -> Response:
     """Return the metrics for Prometheus."""
-    return Response(service.metrics.render(), media_type=service.metrics.content_type)
+    return Response(call.service.metrics.render(), media_type=call.service.metrics.content_type)
 
 
 @health_router.get("/health", response_model=dict[str, str])
 @health_router.get("/healthz", response_model=dict[str, str])
-async def check_health(service: ServiceOf) -> JsonResponse:
+async def check_health(call: CallOf) -> JsonResponse:
     """Return 200 as long as anything can be computed."""
-    if service.batcher is None or not service.batcher.is_alive:
-        raise Problem(503, "not_alive", "Nothing can be computed any more; restart the server.")
+    batcher = call.service.batcher
+    if batcher is None or not batcher.is_alive:
+        raise Problem(503, "not_alive", "The computing thread has ended; restart the server.")
     return JsonResponse({"status": "ok"})
 
 
 @health_router.get("/readyz", response_model=dict[str, str])
-async def check_readiness(service: ServiceOf) -> JsonResponse:
+async def check_readiness(call: CallOf) -> JsonResponse:
     """Return 200 while requests are accepted."""
-    if service.batcher is None or not service.batcher.is_alive or service.batcher.is_full:
+    batcher = call.service.batcher
+    if batcher is None or not batcher.is_alive or batcher.is_full:
         message = "No request is accepted now: the server is stopping, or its queue is full."
         raise Problem(503, "not_ready", message, headers={"Retry-After": "1"})
     return JsonResponse({"status": "ready"})

@@ -1,4 +1,4 @@
-"""Sentences of many requests -> one call of the model, and to each request its part of the results.
+"""Sentences of many requests -> one call of the model, whose results are returned to each request.
 
 One thread computes. In the meantime requests queue up; an idle thread waits a few milliseconds for more of them.
 The queue is bounded in words and in requests. A long request is split, so that short ones wait less.
@@ -12,13 +12,14 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from elmo.heap import return_free_memory
 from elmo.serve.errors import Problem
 from elmo.serve.middleware import Metrics
+from elmo.serve.settings import Settings
 
 Words = Sequence[str]
-# The part of a batch that one request may fill while others wait.
-LARGEST_SHARE = 0.5
-IDLE_SECONDS = 10.0
+LARGEST_SHARE = 0.5  # of a batch, for one request while others wait
+IDLE_SECONDS = 10.0  # after which free memory is returned to the system
 CLOSING_SECONDS = 5.0
 
 
@@ -48,14 +49,15 @@ class _Part(NamedTuple):
 class Batcher:
     """The queue of requests and the thread that computes them; used from the event loop's thread."""
 
-    def __init__(
-        self, metrics: Metrics, *, batch_words: int, wait_seconds: float, queue_words: int, queue_requests: int,
-        when_idle: Callable[[], None] = lambda: None,
-    ) -> None:  # fmt: skip
-        """`when_idle` is called in the computing thread after some seconds without requests."""
-        self._metrics, self._when_idle = metrics, when_idle
-        self._batch_words, self._wait_seconds = batch_words, wait_seconds
-        self._queue_words, self._queue_requests = queue_words, queue_requests
+    def __init__(self, metrics: Metrics, settings: Settings) -> None:
+        self._metrics, self._batch_words, self._wait_seconds = (
+            metrics,
+            settings.batch_words,
+            settings.batch_wait_ms / 1000,
+        )
+        # The boundaries of sentences count too.
+        self._queue_words = settings.queue_words + 2 * settings.max_sentences
+        self._queue_requests = settings.queue_requests
         self._waiting: dict[_Job, int] = {}  # in order of arrival, with the words left of each
         self._num_words = 0
         self._is_closing = False
@@ -75,7 +77,7 @@ class Batcher:
         return self._num_words + _weigh(["word"]) > self._queue_words or len(self._waiting) >= self._queue_requests
 
     def submit(self, work: Work, sentences: Sequence[Words]) -> "asyncio.Future[list[Any]]":
-        """Return a future of one result per sentence, in their order. Cancelled, it is not computed any more."""
+        """Return a future of one result per sentence, in their order; cancel it to skip what is not computed yet."""
         num_words = sum(map(_weigh, sentences))
         with self._changed:
             if self._is_closing:
@@ -92,11 +94,7 @@ class Batcher:
         return job.answer
 
     async def close(self) -> None:
-        """Accept no more work and wait some seconds for the thread to end.
-
-        All requests have been answered or given up by now, so nobody needs what it still computes. The thread is
-        a daemon: it does not keep the process from ending.
-        """
+        """Accept no more work and wait some seconds for the thread, which is a daemon, to end."""
         with self._changed:
             self._is_closing = True
             self._changed.notify()
@@ -134,17 +132,13 @@ class Batcher:
             return []
 
     def _wait_for_work(self) -> bool:
-        if not self._changed.wait_for(self._has_news, IDLE_SECONDS):
-            self._changed.release()
-            try:
-                self._when_idle()
-            finally:
-                self._changed.acquire()
-            self._changed.wait_for(self._has_news)
-        return bool(self._waiting)
+        def has_news() -> bool:
+            return bool(self._waiting) or self._is_closing
 
-    def _has_news(self) -> bool:
-        return bool(self._waiting) or self._is_closing
+        if not self._changed.wait_for(has_news, IDLE_SECONDS):
+            return_free_memory()
+            self._changed.wait_for(has_news)
+        return bool(self._waiting)
 
     def _cut(self) -> Iterator[_Part]:
         """Yield parts of the jobs in their order until the batch is full; the rest of a job goes to the end."""

@@ -1,4 +1,4 @@
-"""Everything that can go wrong with a request -> a status and {"error": {"code", "message", "field"}}."""
+"""Errors of requests -> a status and {"error": {"code", "message", "field"}}."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from starlette.responses import Response
 from elmo.errors import ElmoError
 from elmo.serve.schemas import ErrorResponse
 
-# Nobody receives this status, which other servers use too: the client has closed the connection. It is counted.
+# For the metrics: the client has closed the connection and receives nothing.
 CLIENT_GONE = 499
 # Of every route, for the OpenAPI document.
 ERRORS: dict[int | str, dict[str, Any]] = {"default": {"model": ErrorResponse, "description": "An error"}}

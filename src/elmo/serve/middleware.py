@@ -1,8 +1,9 @@
-"""What stands in front of all routes, so that a new route cannot be left open: access, limits, and metrics."""
+"""The middleware in front of all routes, so that no route can be left open: metrics, access, and limits."""
 
 import functools
 import hmac
 import ipaddress
+import socket
 import time
 from collections.abc import Callable, Collection
 from urllib.parse import urlsplit
@@ -10,7 +11,7 @@ from urllib.parse import urlsplit
 import anyio
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from pydantic_core import from_json
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo.serve.errors import CLIENT_GONE, Problem
@@ -18,8 +19,6 @@ from elmo.serve.settings import Settings
 
 SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
-# Responses are sent in pieces, so that the server waits for a slow client instead of keeping a whole copy.
-PIECE_BYTES = 2**18
 
 
 class Metrics:
@@ -61,11 +60,19 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-class CountRequests:
-    """Counts requests and their time by route and status."""
+class Gate:
+    """Counts requests, checks access, and reads bodies within the limits, in front of all routes.
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self._app, self._metrics = app, metrics
+    Without the key or, if there is no key, from other sites, only GET and HEAD of `public` paths pass. What a request
+    may ask for (sentences, words, numbers) is checked in requests.py.
+    """
+
+    def __init__(self, app: ASGIApp, *, settings: Settings, metrics: Metrics, public: Collection[str]) -> None:
+        self._app, self._settings, self._metrics, self._public = app, settings, metrics, frozenset(public)
+        key = settings.read_api_key()
+        self._key = None if key is None else key.encode("ascii")
+        self._hosts = frozenset(map(str.lower, (*settings.allowed_hosts, settings.host, socket.gethostname())))
+        self._num_requests = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Process one request."""
@@ -74,71 +81,85 @@ class CountRequests:
             return
         start, status = time.perf_counter(), 500
 
-        async def send_and_note(message: Message) -> None:
+        async def send_and_record(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
-        with self._metrics.in_progress.track_inprogress():
-            try:
-                await self._app(scope, receive, send_and_note)
-            finally:
-                route = getattr(scope.get("route"), "path", "other")
-                self._metrics.requests.labels(route, str(status)).inc()
-                self._metrics.seconds.labels(route).observe(time.perf_counter() - start)
+        self._num_requests += 1
+        try:
+            with self._metrics.in_progress.track_inprogress():
+                await self._process(scope, receive, send_and_record)
+        except Problem as problem:
+            await problem.to_response()(scope, receive, send_and_record)
+        finally:
+            self._num_requests -= 1
+            route = getattr(scope.get("route"), "path", "other")
+            self._metrics.requests.labels(route, str(status)).inc()
+            self._metrics.seconds.labels(route).observe(time.perf_counter() - start)
 
-
-class CheckAccess:
-    """Refuses requests without the key or, if there is no key, from other sites.
-
-    Only GET and HEAD of the paths in `public` pass unchecked.
-    """
-
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        metrics: Metrics,
-        key: bytes | None,
-        hosts: frozenset[str],
-        origins: Collection[str],
-        public: Collection[str],
-    ) -> None:
-        self._app, self._metrics, self._key = app, metrics, key
-        self._hosts, self._origins, self._public = hosts, frozenset(origins), frozenset(public)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Process one request."""
-        if scope["type"] == "http" and (refusal := self._check(Request(scope))) is not None:
-            reason, problem = refusal
-            self._metrics.refused.labels(reason).inc()
-            await problem.to_response()(scope, receive, send)
-        else:
+    async def _process(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._check_access(Request(scope))
+        if self._num_requests > self._settings.max_connections:
+            message = f"{self._settings.max_connections} requests are in progress already; try again later."
+            raise Problem(503, "too_many_requests", message, headers={"Retry-After": "1"})
+        if scope["method"] != "POST":
             await self._app(scope, receive, send)
+            return
+        body = await self._read_body(Request(scope, receive))
+        messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+        # `curl -d` calls its body a form: whatever Content-Type says, the body is parsed as JSON.
+        scope["headers"] = [header for header in scope["headers"] if header[0] != b"content-type"]
 
-    def _check(self, request: Request) -> tuple[str, Problem] | None:
+        async def receive_body() -> Message:
+            return next(messages, None) or await receive()  # only a disconnect can follow
+
+        await self._app(scope, receive_body, send)
+
+    async def _read_body(self, request: Request) -> bytes:
+        """Return the body; Problem if it is too long, too slow, or not strict JSON (NaN, lone surrogates)."""
+        limit, seconds, body = self._settings.max_body_bytes, self._settings.max_seconds, bytearray()
+        try:
+            with anyio.fail_after(seconds):
+                async for chunk in request.stream():
+                    body += chunk
+                    if len(body) > limit:
+                        raise Problem(413, "too_large", f"The body is longer than {limit} bytes; send less at once.")
+            from_json(body or b"null", allow_inf_nan=False)
+        except TimeoutError as error:
+            message = f"The body did not arrive within {seconds:g} seconds."
+            raise Problem(408, "too_slow", message, headers={"Connection": "close"}) from error
+        except ClientDisconnect as error:
+            raise Problem(CLIENT_GONE, "client_gone", "The client closed the connection.") from error
+        except ValueError as error:
+            message = f"The body is not valid JSON ({error}); send a JSON object."
+            raise Problem(400, "invalid_json", message) from error
+        return bytes(body)
+
+    def _check_access(self, request: Request) -> None:
         path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
         if path in self._public and request.method in ("GET", "HEAD"):
-            return None
-        if self._key is not None:
-            if _has_key(request, self._key):
-                return None
-            message = "The key is missing or wrong; send it as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'."
-            return "key", Problem(401, "unauthorized", message, headers={"WWW-Authenticate": "Bearer"})
+            return
         host, origin = request.headers.get("host"), request.headers.get("origin")
-        if not is_known_host(host, self._hosts):
-            message = f"This server is not known as {host!r:.80}; use its address, or start it with "
-            return "host", Problem(403, "unknown_host", f"{message}--allowed-host NAME or with a key.")
-        if request.method not in ("GET", "HEAD", "OPTIONS") and self._is_cross_site(request):
+        if self._key is not None:
+            if not _has_key(request, self._key):
+                self._metrics.refused.labels("key").inc()
+                message = "The key is missing or wrong; send it as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'."
+                raise Problem(401, "unauthorized", message, headers={"WWW-Authenticate": "Bearer"})
+        elif not is_known_host(host, self._hosts):
+            self._metrics.refused.labels("host").inc()
+            message = f"{host!r:.80} is not a name of this server; use its address, or start it with "
+            raise Problem(403, "unknown_host", f"{message}--allowed-host NAME or with a key.")
+        elif request.method not in ("GET", "HEAD", "OPTIONS") and self._is_cross_site(request):
+            self._metrics.refused.labels("site").inc()
             message = f"A page of {origin!r:.80} sent this request; start the server with --cors-origin to allow that."
-            return "site", Problem(403, "cross_site", message)
-        return None
+            raise Problem(403, "cross_site", message)
 
     def _is_cross_site(self, request: Request) -> bool:
         """Return whether a page of another site sent a request; programs other than browsers send no Origin."""
         origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
-        if origin in self._origins or "*" in self._origins:
+        if origin in self._settings.cors_origins or "*" in self._settings.cors_origins:
             return False
         if site is not None:  # browsers send it to https and to this machine
             return site not in ("same-origin", "none")
@@ -168,94 +189,3 @@ def is_known_host(host: str | None, known: frozenset[str]) -> bool:
         name = name.lower().rstrip(".")
         return name == "localhost" or name.endswith(".localhost") or name in known
     return True
-
-
-def _check_json(body: bytes) -> None:
-    """Refuse a body that is not strict JSON: NaN and lone surrogates are errors."""
-    try:
-        from_json(body or b"null", allow_inf_nan=False)
-    except ValueError as error:
-        message = f"The body is not valid JSON ({error}); send a JSON object."
-        raise Problem(400, "invalid_json", message) from error
-
-
-class _TooSlowError(Exception):
-    """A response was not read in time."""
-
-
-class LimitRequests:
-    """Bounds the requests in progress, the size of a body, and the time to send one and to read the response.
-
-    A body is read here; the application receives it whole. What a request may ask for (sentences, words,
-    numbers) is checked in requests.py.
-    """
-
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self._app, self._settings, self._num_requests = app, settings, 0
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Process one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        self._num_requests += 1
-        try:
-            await self._process(scope, receive, send)
-        except Problem as problem:
-            await problem.to_response()(scope, receive, send)
-        except _TooSlowError:
-            pass  # the server closes the connection of an incomplete response
-        finally:
-            self._num_requests -= 1
-
-    async def _process(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._num_requests > self._settings.max_connections:
-            message = f"{self._settings.max_connections} requests are in progress already; try again later."
-            raise Problem(503, "too_many_requests", message, headers={"Retry-After": "1"})
-        if scope["method"] != "POST":
-            await self._app(scope, receive, self._limit_time(send))
-            return
-        body = await self._read_body(scope, receive)
-        _check_json(body)
-        messages = iter([{"type": "http.request", "body": body, "more_body": False}])
-        # `curl -d` calls its body a form: whatever Content-Type says, the body is parsed as JSON.
-        scope["headers"] = [header for header in scope["headers"] if header[0] != b"content-type"]
-
-        async def receive_body() -> Message:
-            return next(messages, None) or await receive()  # only a disconnect can follow
-
-        await self._app(scope, receive_body, self._limit_time(send))
-
-    async def _read_body(self, scope: Scope, receive: Receive) -> bytes:
-        limit, seconds = self._settings.max_body_bytes, self._settings.max_seconds
-        announced, body = dict(scope["headers"]).get(b"content-length", b"0"), bytearray()
-        is_complete, is_too_large = False, announced.isdigit() and int(announced[:20]) > limit
-        try:
-            with anyio.fail_after(seconds):
-                while not is_complete and not is_too_large:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise Problem(CLIENT_GONE, "client_gone", "The client closed the connection.")
-                    body += message.get("body", b"")
-                    is_complete, is_too_large = not message.get("more_body", False), len(body) > limit
-        except TimeoutError as error:
-            reason = f"The body did not arrive within {seconds:g} seconds."
-            raise Problem(408, "too_slow", reason, headers={"Connection": "close"}) from error
-        if is_too_large:
-            raise Problem(413, "too_large", f"The body is longer than {limit} bytes; send less at once.")
-        return bytes(body)
-
-    def _limit_time(self, send: Send) -> Send:
-        async def send_in_time(message: Message) -> None:
-            body = message.get("body", b"")
-            try:
-                with anyio.fail_after(self._settings.max_seconds):
-                    for start in range(0, max(1, len(body)), PIECE_BYTES) if "body" in message else ():
-                        more = message.get("more_body", False) or start + PIECE_BYTES < len(body)
-                        await send({**message, "body": body[start : start + PIECE_BYTES], "more_body": more})
-                    if "body" not in message:
-                        await send(message)
-            except TimeoutError as error:
-                raise _TooSlowError from error
-
-        return send_in_time

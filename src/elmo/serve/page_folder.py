@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from elmo.analysis import map_senses
 from elmo.checkpoint.checkpoint import Checkpoint
@@ -51,10 +50,10 @@ def write_page(served: Served, output: Path, num_words: int = PAGE_WORDS) -> int
 
     Returns its size in bytes. InputError for a model that elmo.js cannot run, or if the folder has other files.
     """
-    if output.is_dir() and (others := sorted(entry.name for entry in output.iterdir() if entry.name not in NAMES)):
-        raise InputError(f"{output} has other files than a page ({', '.join(others[:3])}); give a new folder.")
+    if output.is_dir() and (others := {entry.name for entry in output.iterdir()} - set(NAMES)):
+        raise InputError(f"{output} has other files than a page ({min(others)}); give a new folder.")
     for model in served.models.values():
-        check_model(model.name, model.elmo)
+        _check_model(model.name, model.elmo)
     served = Served({name: shorten(model, num_words) for name, model in served.models.items()})
     check_parent(output)
     with atomic_write(output) as folder:
@@ -66,24 +65,21 @@ def write_page(served: Served, output: Path, num_words: int = PAGE_WORDS) -> int
     return num_bytes
 
 
-def check_model(name: str, elmo: Elmo) -> None:
+def _check_model(name: str, elmo: Elmo) -> None:
     """Raise InputError for a model that elmo.js cannot run."""
     config = elmo.config
-    faults = []
-    if not isinstance(config.encoder, EncoderConfig):
-        faults.append("its encoder is a Transformer")
-    if config.characters is not None and (config.words is not None or config.characters.alphabet != "utf-8"):
-        faults.append("it reads characters in another way than the models trained here")
-    if not config.token_projection:
-        faults.append("it has no projection of tokens")
-    if faults:
-        raise InputError(f"{name} cannot run in a browser: {'; '.join(faults)}; serve it with `elmo serve`.")
+    reads_utf8 = config.characters is None or (config.words is None and config.characters.alphabet == "utf-8")
+    if not isinstance(config.encoder, EncoderConfig) or not config.token_projection or not reads_utf8:
+        raise InputError(
+            f"{name} cannot run in a browser: elmo.js runs LSTM models that read UTF-8 characters or words and have "
+            "a projection of tokens; serve it with `elmo serve`."
+        )
 
 
 def shorten(model: ServedModel, num_words: int) -> ServedModel:
-    """Return a model whose static vectors and softmax have the most frequent words only: the first of both lists.
+    """Return a model whose static vectors and softmax have only the most frequent words, the first of both lists.
 
-    Vectors of other words are estimated from their characters; a table of words that the network reads is whole.
+    Vectors of other words are estimated from their characters; the table of a word-level model stays complete.
     """
     checkpoint = model.elmo.checkpoint()
     context, config, changes = checkpoint.context, checkpoint.config, dict[str, Any]()
@@ -144,25 +140,25 @@ def write_model(checkpoint: Checkpoint, folder: Path) -> dict[str, int]:
     softmax: dict[str, Array] = {}
     for name, array in stored.items():
         (softmax if name.startswith(_SOFTMAX_NAMES) else network).update(_shrink(name, array))
-    _write_arrays(folder / "weights.safetensors", network)
+    write_tensors(folder / "weights.safetensors", network, {})
     header: dict[str, Any] = {
         "format": FORMAT_NAME, "version": FORMAT_VERSION, "origin": dict(checkpoint.origin),
         "model": checkpoint.config.to_dict(),
     }  # fmt: skip
     if softmax:
-        _write_arrays(folder / SOFTMAX, softmax)
+        write_tensors(folder / SOFTMAX, softmax, {})
     context, counts = checkpoint.context, checkpoint.word_counts
     for name, component in (("context", context), ("sentence", checkpoint.sentence)):
         if component is not None:
             header[name] = {"settings": component.config.to_dict()}
             exact = ("scales", "vectors")
             arrays = {key: array if key in exact else _halve(array) for key, array in component.arrays.items()}
-            _write_arrays(folder / f"{name}.safetensors", arrays)
+            write_tensors(folder / f"{name}.safetensors", arrays, {})
     lists = {
         "context.txt": None if context is None else context.words,
         "vocabulary.txt": checkpoint.vocabulary,
         "word_counts.txt": None if counts is None else map(str, counts),
-        "aliases.txt": [f"{token} {other}" for token, other in checkpoint.aliases.items()] or None,
+        "aliases.txt": [f"{token} {alias}" for token, alias in checkpoint.aliases.items()] or None,
     }
     for name, lines in lists.items():
         if lines is not None:
@@ -190,10 +186,6 @@ def _halve(array: Array) -> Array:
     return array.astype(np.float16)
 
 
-def _write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    write_tensors(path, arrays, {})
-
-
 def _write_json(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
 
@@ -213,19 +205,16 @@ def answer_examples(model: ServedModel, examples: Mapping[str, Any]) -> dict[str
             if number == 0:
                 words = [{"text": word.text, "start": word.start, "end": word.end} for word in elmo.tokenize(text)]
                 for layers in choices:
-                    answer = {"words": words, **_describe(elmo.embed(text, layers=layers))}
+                    array = np.ascontiguousarray(elmo.embed(text, layers=layers), dtype="<f2")
+                    half = base64.b64encode(array.data).decode("ascii")
+                    answer = {"words": words, "shape": list(array.shape), "half": half}
                     answers["embed"].setdefault(layers, {})[text] = answer
             if "[" in sentence and model.predicts_words:
                 _, (start, end) = read_marked(sentence, elmo.tokenization)
                 key = f"{text}\n{start}" if end == start + 1 else f"{sentence}\n"
-                fitting = elmo.substitutes(sentence, top_k=SHOWN_SUBSTITUTES)
-                answers["substitutes"][key] = [asdict(word) for word in fitting]
+                substitutes = elmo.substitutes(sentence, top_k=SHOWN_SUBSTITUTES)
+                answers["substitutes"][key] = [asdict(substitute) for substitute in substitutes]
     for example in own["senses"]:
         senses = map_senses(elmo, example["sentences"], num_senses=example["num_senses"])
         answers["senses"]["\n".join([*example["sentences"], str(example["num_senses"])])] = senses.to_dict()
     return answers
-
-
-def _describe(array: npt.NDArray[np.float32]) -> dict[str, Any]:
-    content = np.ascontiguousarray(array, dtype="<f2")
-    return {"shape": list(array.shape), "half": base64.b64encode(content.data).decode("ascii")}

@@ -1,4 +1,4 @@
-"""A request of a route: its texts as words, within the limits, and the wait for its results."""
+"""A request: its texts as words, within the limits, and its results from the batcher."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from elmo.serve.middleware import Metrics
 from elmo.serve.schemas import Text
 from elmo.serve.served import Served
 from elmo.serve.settings import Settings
-from elmo.text.sentence_input import Tokenizer, read_pointed
+from elmo.text.sentence_input import read_pointed
 
 # Longer texts are tokenized in another thread, so that other requests are served in the meantime.
 CHARACTERS_ON_LOOP = 20_000
@@ -26,21 +26,12 @@ ResultT = TypeVar("ResultT")
 
 @dataclass
 class Service:
-    """What all requests share; `batcher` exists while the application runs."""
+    """The objects that all requests share; `batcher` exists while the application runs."""
 
     settings: Settings
     served: Served
     metrics: Metrics
     batcher: Batcher | None = None
-
-
-async def get_service(request: Request) -> Service:
-    """Return the service of the application (a dependency)."""
-    service: Service = request.app.state.service
-    return service
-
-
-ServiceOf = Annotated[Service, Depends(get_service)]
 
 
 class TokenizedSentence(NamedTuple):
@@ -53,9 +44,10 @@ class TokenizedSentence(NamedTuple):
 class Call:
     """A request and the limits of what it may ask for (a dependency)."""
 
-    def __init__(self, request: Request, service: ServiceOf) -> None:
-        self._request, self._service, self._limits = request, service, service.settings
-        self.served = service.served
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self.service: Service = request.app.state.service
+        self.settings, self.served = self.service.settings, self.service.served
 
     async def tokenize(
         self, texts: Sequence[Text], field: str, model: Elmo, *, on_spaces: bool = False
@@ -63,7 +55,19 @@ class Call:
         """Split texts into words as the model does; Problem if there are too many of either."""
         self.check_count(len(texts), field)
         split = model.tokenization.tokenizer(on_spaces=on_spaces)
-        sentences = await _run_in_thread(texts, lambda: [_tokenize(text, split) for text in texts])
+
+        def tokenize_all() -> list[TokenizedSentence]:
+            sentences = []
+            for text in texts:
+                if isinstance(text, str):
+                    words = split(text)
+                    offsets = [(word.start, word.end) for word in words]
+                    sentences.append(TokenizedSentence([word.text for word in words], offsets))
+                else:
+                    sentences.append(TokenizedSentence(text, None))
+            return sentences
+
+        sentences = await _run_in_thread(texts, tokenize_all)
         self.check_words([len(sentence.words) for sentence in sentences], field)
         return sentences
 
@@ -84,18 +88,18 @@ class Call:
         return sentences
 
     def check_count(self, count: int, field: str) -> None:
-        """Refuse more entries than a request may have."""
-        self._check(count, self._limits.max_sentences, field, f"{count} entries", "send several requests")
+        """Raise Problem for more entries than a request may have."""
+        self._check(count, self.settings.max_sentences, field, f"{count} entries", "send several requests")
 
     def check_words(self, lengths: list[int], field: str) -> None:
-        """Refuse more words than a request or a sentence may have."""
-        total, longest, limit = sum(lengths), max(lengths, default=0), self._limits.max_sentence_words
-        self._check(total, self._limits.max_words, field, f"{total} words", "send several requests")
+        """Raise Problem for more words than a request or a sentence may have."""
+        total, longest, limit = sum(lengths), max(lengths, default=0), self.settings.max_sentence_words
+        self._check(total, self.settings.max_words, field, f"{total} words", "send several requests")
         self._check(longest, limit, field, f"a sentence of {longest} words", "split it into sentences")
 
     def check_values(self, num_words: int, values_per_word: int, field: str) -> None:
-        """Refuse a request whose response would have too many numbers."""
-        count, limit = num_words * values_per_word, self._limits.max_values
+        """Raise Problem if the response would have too many numbers."""
+        count, limit = num_words * values_per_word, self.settings.max_values
         if count > limit:
             advice = f"ask for {max(1, limit // values_per_word)} words at once, or for fewer layers"
             message = f"The response would have {count} numbers, but at most {limit} are sent; {advice}."
@@ -107,30 +111,29 @@ class Call:
             raise Problem(413, "too_large", message, field=field)
 
     async def run(self, function: Callable[[], ResultT], words: Words) -> ResultT:
-        """Return what a function returns; it is computed alone and takes the queue space of these words."""
+        """Return the result of a function, computed alone; it takes the queue space of these words."""
         (result,) = await self.compute(Work(object(), lambda _: [function()]), [words])
         return result  # type: ignore[no-any-return]
 
     async def compute(self, work: Work, sentences: Sequence[Words]) -> list[Any]:
         """Return one result per sentence; Problem if the client disconnects or the time is up before."""
-        assert self._service.batcher is not None
-        answer = self._service.batcher.submit(work, sentences)
-        waited: set[asyncio.Future[Any]] = {answer}
-        seconds = self._limits.max_seconds
+        assert self.service.batcher is not None
+        results = self.service.batcher.submit(work, sentences)
+        seconds = self.settings.max_seconds
+        disconnect: asyncio.Future[Any] | None = None
         try:
-            await asyncio.wait(waited, timeout=min(SECONDS_BEFORE_WATCHING, seconds))
-            if not answer.done():
+            await asyncio.wait([results], timeout=min(SECONDS_BEFORE_WATCHING, seconds))
+            if not results.done():
                 disconnect = asyncio.ensure_future(self._wait_for_disconnect())
-                waited.add(disconnect)
-                await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-                if disconnect.done() and not answer.done():
-                    raise Problem(CLIENT_GONE, "client_gone", "The client closed the connection.")
-            if answer.done():
-                return answer.result()
+                await asyncio.wait([results, disconnect], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if results.done():
+                return results.result()
+            if disconnect is not None and disconnect.done():
+                raise Problem(CLIENT_GONE, "client_gone", "The client closed the connection.")
             message = f"The result was not ready within {seconds:g} seconds; try again, or with less text."
             raise Problem(504, "too_slow", message)
         finally:
-            for future in waited:
+            for future in filter(None, (results, disconnect)):
                 future.cancel()
 
     async def _wait_for_disconnect(self) -> None:
@@ -146,10 +149,3 @@ async def _run_in_thread(texts: Sequence[Text], function: Callable[[], ResultT])
     if sum(len(text) for text in texts if isinstance(text, str)) > CHARACTERS_ON_LOOP:
         return await asyncio.to_thread(function)
     return function()
-
-
-def _tokenize(text: Text, split: Tokenizer) -> TokenizedSentence:
-    if not isinstance(text, str):
-        return TokenizedSentence(text, None)
-    words = split(text)
-    return TokenizedSentence([word.text for word in words], [(word.start, word.end) for word in words])

@@ -1,23 +1,22 @@
-"""The POST routes: vectors of texts and words, and what language models, indexes and tasks find."""
+"""The POST routes: vectors of texts and words, language models, indexes, and tasks."""
 
 import asyncio
 import base64
 import dataclasses
 import math
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 from fastapi import APIRouter
 
-from elmo.analysis import Neighbors, find_neighbors, map_senses
+from elmo.analysis import find_neighbors, map_senses
 from elmo.analysis.occurrences import QUERY_SOURCE, Occurrence, join_words
 from elmo.model import Array
 from elmo.serve import schemas
 from elmo.serve.batching import Work
 from elmo.serve.errors import ERRORS, JsonResponse, Problem
-from elmo.serve.requests import CallOf, TokenizedSentence
+from elmo.serve.requests import CallOf
 
 vectors_router = APIRouter(tags=["vectors"], responses=ERRORS)
 language_router = APIRouter(tags=["language model"], responses=ERRORS)
@@ -29,11 +28,12 @@ tasks_router = APIRouter(tags=["tasks"], responses=ERRORS)
 async def encode_texts(body: schemas.EmbeddingsRequest, call: CallOf) -> JsonResponse:
     """Return the vector of each text, as OpenAI's clients ask for it."""
     model = call.served.model(body.model, body.input)
-    if body.dimensions not in (None, model.sentence_dim):
-        message = f"dimensions is {body.dimensions}, but {model.name} has {model.sentence_dim}; leave it out."
+    dim = model.elmo.get_sentence_embedding_dimension()
+    if body.dimensions not in (None, dim):
+        message = f"dimensions is {body.dimensions}, but {model.name} has {dim}; leave it out."
         raise Problem(422, "invalid_request", message, field="dimensions")
     sentences = await call.tokenize(body.input, "input", model.elmo)
-    call.check_values(len(sentences), model.sentence_dim, "input")
+    call.check_values(len(sentences), dim, "input")
     work = Work(("encode", model.name), lambda sentences: list(model.elmo.encode(sentences)))
     vectors = await call.compute(work, [sentence.words for sentence in sentences])
     num_words = sum(len(sentence.words) for sentence in sentences)
@@ -58,18 +58,21 @@ async def embed_sentences(body: schemas.EmbedRequest, call: CallOf) -> JsonRespo
             message = f"spans has {len(body.spans)} lists for {len(words)} sentences; send one list per sentence."
             raise Problem(422, "invalid_request", message, field="spans")
         call.check_values(sum(map(len, body.spans)), values_per_word, "spans")
-        find = partial(model.elmo.embed_spans, words, body.spans, layers=layers)
-        arrays: Any = await call.run(find, [word for sentence in words for word in sentence])
+        embed = partial(model.elmo.embed_spans, words, body.spans, layers=layers)
+        arrays: Any = await call.run(embed, [word for sentence in words for word in sentence])
     else:
         call.check_values(sum(map(len, words)), values_per_word, "sentences")
         work = Work(("embed", model.name, layers), lambda sentences: model.elmo.embed(sentences, layers=layers))
         arrays = await call.compute(work, words)
-    sentences = [
-        schemas.EmbeddedSentence(
-            words=_place_words(sentence), shape=list(array.shape), vectors=_to_json(array, body.encoding_format)
-        )
-        for sentence, array in zip(tokenized, arrays, strict=True)
-    ]
+    sentences = []
+    for sentence, array in zip(tokenized, arrays, strict=True):
+        offsets = sentence.offsets or [(None, None)] * len(sentence.words)
+        described = [
+            {"text": word, "start": start, "end": end}
+            for word, (start, end) in zip(sentence.words, offsets, strict=True)
+        ]
+        vectors = _to_json(array, body.encoding_format)
+        sentences.append({"words": described, "shape": list(array.shape), "vectors": vectors})
     return JsonResponse({"model": model.name, "sentences": sentences})
 
 
@@ -102,9 +105,7 @@ async def find_substitutes(body: schemas.SubstitutesRequest, call: CallOf) -> Js
         add_period=isinstance(body.sentence, str),
     )  # fmt: skip
     substitutes = await call.run(find, words)
-    return JsonResponse(
-        schemas.SubstitutesResponse(model=model.name, words=words, index=span[0], substitutes=substitutes)
-    )
+    return JsonResponse({"model": model.name, "words": words, "index": span[0], "substitutes": substitutes})
 
 
 @language_router.post("/score", response_model=schemas.ScoreResponse)
@@ -148,7 +149,12 @@ async def search_index(body: schemas.NeighborsRequest, call: CallOf) -> JsonResp
         index=span, layers=body.layers, words=body.words, top_k=body.top_k,
     )  # fmt: skip
     neighbors = await call.run(find, words)
-    return JsonResponse({"model": model.name, **_with_characters(neighbors)})
+    described = neighbors.to_dict()
+    for layer, entries in zip(neighbors.layers, described["layers"], strict=True):
+        for neighbor, entry in zip(layer.neighbors, entries["neighbors"], strict=True):
+            offsets = neighbor.occurrence.sentence.offsets
+            entry["characters"] = (offsets[entry["start"]][0], offsets[entry["end"] - 1][1])
+    return JsonResponse({"model": model.name, **described})
 
 
 @tasks_router.post("/tasks/{name}", response_model=dict[str, Any])
@@ -165,14 +171,8 @@ async def predict(name: str, body: schemas.TaskRequest, call: CallOf) -> JsonRes
     call.check_words([len(words) for words in texts], "items")
     words = [word for text in texts for word in text]
     predicted = await call.run(lambda: list(task.predict_examples(examples)), words)
-    predictions = [_describe_prediction(item, one) for item, one in zip(body.items, predicted, strict=True)]
+    predictions = [_describe_prediction(*pair) for pair in zip(body.items, predicted, strict=True)]
     return JsonResponse({"task": name, "family": task.family, "predictions": predictions})
-
-
-def _place_words(sentence: TokenizedSentence) -> list[schemas.WordOffsets]:
-    offsets: Sequence[tuple[int | None, int | None]] = sentence.offsets or [(None, None)] * len(sentence.words)
-    placed = zip(sentence.words, offsets, strict=True)
-    return [schemas.WordOffsets(text=word, start=start, end=end) for word, (start, end) in placed]
 
 
 def _to_json(array: Array, encoding: str) -> Array | str:
@@ -182,29 +182,16 @@ def _to_json(array: Array, encoding: str) -> Array | str:
     return np.ascontiguousarray(array)
 
 
-def _with_characters(neighbors: Neighbors) -> dict[str, Any]:
-    """Return the JSON object of a search with the characters of each neighbour in its text."""
-    described = neighbors.to_dict()
-    for layer, entries in zip(neighbors.layers, described["layers"], strict=True):
-        for neighbor, entry in zip(layer.neighbors, entries["neighbors"], strict=True):
-            offsets = neighbor.occurrence.sentence.offsets
-            entry["characters"] = (offsets[entry["start"]][0], offsets[entry["end"] - 1][1])
-    return described
-
-
 def _describe_prediction(item: Any, prediction: Any) -> Any:
     described = dataclasses.asdict(prediction)
     if "tags" in described:
         described["spans"] = [{"type": label, "start": start, "end": end} for label, start, end in prediction.spans]
-        described["offsets"] = _locate(prediction.words, item) if isinstance(item, str) else None
+        described["offsets"] = None
+        if isinstance(item, str):  # there is nothing but spaces between the words of a text
+            end, offsets = 0, []
+            for word in prediction.words:
+                start = item.index(word, end)
+                end = start + len(word)
+                offsets.append((start, end))
+            described["offsets"] = offsets
     return described
-
-
-def _locate(words: Sequence[str], text: str) -> list[tuple[int, int]]:
-    """Return the offsets of the words of a text, between which there is nothing but spaces."""
-    offsets, end = [], 0
-    for word in words:
-        start = text.index(word, end)
-        end = start + len(word)
-        offsets.append((start, end))
-    return offsets

@@ -25,19 +25,15 @@ def _fault(message: str) -> PydanticCustomError:
 
 def _check_input(value: Any) -> list[str]:
     texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list) or not texts:
-        raise _fault("input must be a string or a list of at least one string.")
-    for number, text in enumerate(texts):
-        if not isinstance(text, str):
-            token_ids = "token ids are of another model's vocabulary" if isinstance(text, int | list) else ""
-            raise _fault(f"input has {_type_name(text)} at {number}: {token_ids or 'it must be a string'}; send text.")
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        raise _fault("input must be a string or a list of at least one string; token ids are not accepted.")
     return texts
 
 
 def _check_sentence(value: Any) -> Text:
     if isinstance(value, str) or (isinstance(value, list) and all(isinstance(word, str) for word in value)):
         return value
-    raise _fault(f"A sentence must be a string or a list of words, which are strings, not {_type_name(value)}.")
+    raise _fault("A sentence must be a string or a list of words, which are strings.")
 
 
 def _check_sentences(value: Any) -> list[Text]:
@@ -57,11 +53,6 @@ def _check_layers(value: Any) -> str | int | tuple[float, ...]:
     raise _fault(f"layers must be {', '.join(_LAYER_NAMES)}, the number of a layer, or one weight per layer.")
 
 
-def _type_name(value: Any) -> str:
-    names = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "an object"}
-    return "null" if value is None else names.get(type(value), "something else")
-
-
 Texts = Annotated[
     list[str], PlainValidator(_check_input, json_schema_input_type=str | Annotated[list[str], Field(min_length=1)])
 ]
@@ -74,7 +65,7 @@ LayerChoice = Annotated[
     str | int | tuple[float, ...],
     PlainValidator(
         _check_layers,
-        json_schema_input_type=Literal["auto", "average", "top", "all", "concat", "meaning"] | int | list[float],
+        json_schema_input_type=Literal[_LAYER_NAMES] | int | list[float],  # type: ignore[valid-type]
     ),
 ]
 ModelName = Annotated[
@@ -96,7 +87,7 @@ Vectors = Annotated[Any, WithJsonSchema({"type": ["array", "string"]})]
 
 
 class ApiRequest(BaseModel):
-    """The body of a request; unknown fields are refused."""
+    """The body of a request; unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
 
@@ -106,13 +97,13 @@ def _example(**fields: Any) -> ConfigDict:
 
 
 class EmbeddingsRequest(ApiRequest):
-    """As OpenAI's: one vector per text, as `elmo encode` computes it."""
+    """The request of OpenAI's API: one vector per text, as `elmo encode` computes it."""
 
     model_config = _example(input=["I went to the bank", "by the river"])
     input: Texts
     model: ModelName = None
     encoding_format: Encoding = "float"
-    dimensions: int | None = Field(None, description="The model's own or nothing: vectors are not truncated.")
+    dimensions: int | None = Field(None, description="The dimension of the model, or nothing: no vector is truncated.")
     user: str | None = Field(None, description="Accepted for OpenAI's clients and ignored.")
 
 

@@ -1,4 +1,4 @@
-"""Settings -> the opened models, indexes and tasks, by name. No request adds to them."""
+"""Settings -> the open models, indexes and tasks, by name; requests cannot open others."""
 
 from __future__ import annotations
 
@@ -32,17 +32,12 @@ _SCRIPT_LANGUAGES = {"Han": "zh", "Latin": "en"}  # examples in these languages 
 
 @dataclass
 class ServedModel:
-    """A model with its name and its index, if any; `source` is what it was opened from."""
+    """A model with its name, its index, if any, and the source it was opened from."""
 
     name: str
     elmo: Elmo
     index: CorpusIndex | None = None
     source: str | None = None
-
-    @cached_property
-    def sentence_dim(self) -> int:
-        """The length of the vectors of whole texts."""
-        return self.elmo.get_sentence_embedding_dimension()
 
     @property
     def predicts_words(self) -> bool:
@@ -55,7 +50,7 @@ class ServedModel:
 
     @cached_property
     def card(self) -> dict[str, Any]:
-        """What the page says about it."""
+        """The facts that the page shows of it."""
         return describe_card(self.elmo)
 
     def describe(self) -> dict[str, Any]:
@@ -80,14 +75,14 @@ class ServedModel:
 
 @dataclass
 class Served:
-    """Everything that requests can name."""
+    """The models and tasks that requests can name."""
 
     models: dict[str, ServedModel]
     tasks: dict[str, Task | Tagger] = field(default_factory=dict)
 
     @property
     def has_index(self) -> bool:
-        """Whether any model has one."""
+        """Whether any model has an index."""
         return any(model.index is not None for model in self.models.values())
 
     def model(self, name: str | None, texts: Iterable[Text] = ()) -> ServedModel:
@@ -119,14 +114,12 @@ class Served:
     def describe_tasks(self) -> list[TaskEntry]:
         """Return the entries of GET /tasks."""
         return [
-            TaskEntry(
-                name=name,
-                source=task.name if isinstance(task, Tagger) else None,
-                family=task.family,
-                labels=list(task.labels),
-            )
+            {
+                "name": name, "source": task.name if isinstance(task, Tagger) else None, "family": task.family,
+                "labels": list(task.labels),
+            }
             for name, task in self.tasks.items()
-        ]
+        ]  # fmt: skip
 
     def task(self, name: str) -> Task | Tagger:
         """Return the task of a name."""
@@ -138,30 +131,26 @@ class Served:
 
 def open_served(settings: Settings) -> Served:
     """Open everything that the settings name; ElmoError if something cannot be opened."""
+    options: dict[str, Any] = {
+        "device": settings.device, "num_threads": settings.threads, "local_files_only": settings.local_files_only,
+    }  # fmt: skip
+    others = [name for name in models_by_script().values() if name != DEFAULT_NAME]
     models: dict[str, ServedModel] = {}
-    options = _opening_options(settings)
-    for entry in settings.models or _default_models():
+    for entry in settings.models or (f"{DEFAULT_NAME}={DEFAULT_MODEL}", *others):
         name, source = split_name(entry)
         elmo = Elmo.from_pretrained(source, precision=settings.precision, **options)
         _put(models, name, ServedModel(name, elmo, source=source), "models")
+        elmo.embed([["the"]])  # prepares the weights, so that no request has to
     tasks: dict[str, Task | Tagger] = {**open_taggers(model.elmo for model in models.values())}
     for entry in settings.tasks:
         name, source = split_name(entry)
-        _put(tasks, name, _open_task(source, models, settings), "tasks")
+        _put(tasks, name, _open_task(source, models, settings.precision, options), "tasks")
     if settings.indexes:
         _attach(models, settings.indexes)
-    served = Served(models, tasks)
-    _warm(served)
-    return served
+    return Served(models, tasks)
 
 
-def _default_models() -> tuple[str, ...]:
-    """Return the models of the package, the default one first."""
-    others = [name for name in models_by_script().values() if name != DEFAULT_NAME]
-    return (f"{DEFAULT_NAME}={DEFAULT_MODEL}", *others)
-
-
-def _open_task(folder: str, models: dict[str, ServedModel], settings: Settings) -> Task:
+def _open_task(folder: str, models: dict[str, ServedModel], precision: str, options: dict[str, Any]) -> Task:
     """Open a task on the served model it was trained with, or on another copy if that one is not served."""
     tasks = import_module("elmo.tasks")  # by name: only a server with tasks needs torch
     description, *_ = import_module("elmo.tasks.task").read_task(Path(folder))
@@ -169,13 +158,8 @@ def _open_task(folder: str, models: dict[str, ServedModel], settings: Settings) 
         for model in models.values():
             if fingerprint(model.elmo) == description.bilm.hash:
                 return tasks.load(folder, bilm=model.elmo)  # type: ignore[no-any-return]
-    precision = None if description.settings.elmo.tune else settings.precision
-    return tasks.load(folder, precision=precision, **_opening_options(settings))  # type: ignore[no-any-return]
-
-
-def _opening_options(settings: Settings) -> dict[str, Any]:
-    options = {"device": settings.device, "num_threads": settings.threads}
-    return {**options, "local_files_only": settings.local_files_only}
+    tuned = description.settings.elmo.tune
+    return tasks.load(folder, precision=None if tuned else precision, **options)  # type: ignore[no-any-return]
 
 
 def split_name(entry: str) -> tuple[str, str]:
@@ -196,39 +180,30 @@ def _put(known: dict[str, Any], name: str, value: Any, what: str) -> None:
 
 
 def _attach(models: dict[str, ServedModel], folders: tuple[str, ...]) -> None:
+    """Give each index to the model that it was built with."""
     hashes = [(fingerprint(model.elmo), context_fingerprint(model.elmo), model) for model in models.values()]
     for folder in folders:
         index = CorpusIndex(folder)
-        fitting = [model for model_hash, own_context, model in hashes if index.is_of(model_hash, own_context)]
-        if not fitting:
-            other = index.manifest.model or "the default one"
-            raise ConfigError(f"{folder} is of a model that is not served ({other}); serve that one too.")
-        model = fitting[0]
+        model = next((model for *own_hashes, model in hashes if index.is_of(*own_hashes)), None)
+        if model is None:
+            name = index.manifest.model or "the default one"
+            raise ConfigError(f"{folder} was built with a model that is not served ({name}); serve that one too.")
         if model.index is not None:
             both = f"{model.index.folder} and {folder}"
             raise ConfigError(f"{both} are both indexes of the model {model.name}; leave one out.")
         model.index = index
-
-
-def _warm(served: Served) -> None:
-    """Prepare weights and open the files of indexes now, so that no request has to."""
-    for model in served.models.values():
-        model.elmo.embed([["the"]])
-        if model.index is not None:
-            find_neighbors(model.elmo, ["the"], model.index, index=0, top_k=1)
+        find_neighbors(model.elmo, ["the"], index, index=0, top_k=1)  # opens the files, so that no request has to
 
 
 def public_source(source: str | None) -> str | None:
-    """Return what others can open the model by: an alias or a hub id, but no path of this machine."""
-    if source is None:
-        return None
+    """Return the alias or hub id of a model, but no path of this machine."""
     if source == str(DEFAULT_MODEL):
         return DEFAULT_NAME
-    return None if Path(source).exists() else source
+    return None if source is None or Path(source).exists() else source
 
 
 def describe_card(elmo: Elmo) -> dict[str, Any]:
-    """Return what the page says about a model, from its card (README.md) and configuration; None is not known."""
+    """Return the facts that the page shows of a model, from its card (README.md) and configuration; None: unknown."""
     card = elmo.checkpoint().card or ""
     language = _LANGUAGE.search(card)
     learned = elmo.scripts.learned or frozenset()

@@ -1,4 +1,4 @@
-"""The settings of a server, from flags or ELMO_SERVE_... in the environment; no request can change them."""
+"""The settings of a server, from flags or ELMO_SERVE_... in the environment."""
 
 import shlex
 from pathlib import Path
@@ -29,7 +29,7 @@ Key = Annotated[str, pydantic.AfterValidator(_check_key)]
 
 
 class Settings(BaseSettings):
-    """What is served, to whom, and how much of it. ConfigError lists all values that are not valid."""
+    """The settings of a server; ConfigError lists all invalid values."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", allow_inf_nan=False)
 

@@ -1,4 +1,4 @@
-// Which model this is, what it is for, and what it cannot do, from its card and its configuration.
+// The description of the model and its limits, from its card and its configuration.
 import { byId, make } from "./dom.js";
 import { language, say } from "./language.js";
 
@@ -16,7 +16,7 @@ export function showAbout({ name, card, dim, num_layers: layers, has_context: ha
   byId("facts").replaceChildren(...facts.map((fact) => make("li", {}, fact)));
 }
 
-// cc-by-sa-3.0 as people write it: CC BY-SA 3.0.
+// Format a license id: cc-by-sa-3.0 -> CC BY-SA 3.0.
 function licenseName(license) {
   return license.replace(/^cc-(.+)-([\d.]+)$/, (_, terms, version) => `CC ${terms.toUpperCase()} ${version}`);
 }

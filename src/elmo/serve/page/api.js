@@ -1,4 +1,4 @@
-// Requests to the server this page came from, or to the models in the browser; what goes wrong becomes one sentence.
+// Requests to the server of this page, or to the models in the browser; every error has a one-sentence message.
 import { say } from "./language.js";
 import { recall, remember } from "./storage.js";
 
@@ -16,7 +16,7 @@ export function needsKey() {
 
 const modelsAddress = document.querySelector("meta[name=elmo-models]")?.content;
 
-// Whether there is no server: the page was written by `elmo page`, and elmo.js computes.
+// True if there is no server: `elmo page` wrote the page, and elmo.js computes.
 export const isLocal = modelsAddress !== undefined;
 
 export async function ask(path, body, signal) {
@@ -75,7 +75,7 @@ async function read(answer) {
 let waiting = null;
 
 function askForKey() {
-  // Several requests may be refused at once; one dialog answers for all.
+  // Several requests may need the key at once; they share one dialog.
   waiting ??= new Promise((resolve) => {
     const dialog = document.getElementById("key-dialog");
     dialog.showModal();

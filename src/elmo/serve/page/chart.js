@@ -1,4 +1,4 @@
-// Two marked words: their cosine in each layer and in the mix, against what it is without context.
+// The cosine of two marked words in each layer and in the mix, compared with the cosine without context.
 import { byId, draw, make } from "./dom.js";
 import { say } from "./language.js";
 import { exists, state, textOf } from "./state.js";
@@ -32,7 +32,7 @@ export function drawComparison(mixes) {
   return { kind, cosine: mixed };
 }
 
-// The vectors of a mark in each layer.
+// Return the vectors of a mark in each layer.
 function layersOf([sentence, start, end]) {
   const words = state.read[sentence].layers.slice(start, end);
   return words[0].map((_, layer) => mean(words.map((layers) => layers[layer])));
@@ -85,7 +85,7 @@ function drawChart([wordA, wordB], byLayer, mixed, kind) {
   return chart;
 }
 
-// The number stands below its point, or above where there is no room.
+// The label is below its point, or above where there is no room.
 function place(x, y, value, still, floor) {
   const below = y + 22 < floor;
   return draw("text", { class: "value", x, y: below ? y + 21 : y - 12, "text-anchor": "middle" }, show(value));

@@ -1,4 +1,4 @@
-// The OpenAPI document as a page, without anything from elsewhere.
+// The OpenAPI document as a page, without resources from other sites.
 import { byId, make } from "./dom.js";
 
 function resolve(document_, schema) {

@@ -1,4 +1,4 @@
-// Elements made in one call; text is always text, never markup.
+// Create elements in one call; text is never parsed as markup.
 
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);

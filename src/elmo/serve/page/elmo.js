@@ -10,7 +10,7 @@
  * elmo.d.ts describes every function.
  */
 
-/** What a caller can put right: the message names the value, the rule and the remedy. */
+/** An error of the caller: the message names the value, the rule and the fix. */
 export class ElmoError extends Error {
   name = "ElmoError";
 }
@@ -78,7 +78,7 @@ function abbreviation(alpha, alnum, atomic) {
   return `${before}(?:${patterns.join("|")})\\.(?!\\.|-?${alnum})`;
 }
 
-const patterns = new Map(); // of the scripts that were asked for
+const patterns = new Map(); // by scripts
 
 /** Return the words of a text with their offsets, [{text, start, end}], in UTF-16 code units. */
 export function tokenize(text, scripts = ["Han"]) {
@@ -154,7 +154,7 @@ function floatsOf(arrays, name) {
 }
 
 function missing(name) {
-  throw new ElmoError(`The model lacks ${name}; copy its folder again.`);
+  throw new ElmoError(`${name} is missing from the model; copy its folder again.`);
 }
 
 /** Return rows in 8 bits with the scale of each: {bytes, scales}. */
@@ -185,13 +185,13 @@ function roundToEven(value) {
 /** The files of a model folder, from the web or, in node, from the disk. */
 class Folder {
   constructor(source, onProgress) {
-    this.sizes = null; // name -> bytes, where config.json lists the files; then no other is asked for
+    this.sizes = null; // name -> bytes, if config.json lists the files; then no other is requested
     this.onProgress = onProgress ?? (() => {});
     const text = String(source);
     this.base = new URL(text.endsWith("/") ? text : `${text}/`, baseAddress());
   }
 
-  /** Return the bytes of a file; null if it is optional and not there. */
+  /** Return the bytes of a file; null if it is optional and missing. */
   async read(name, { optional = false } = {}) {
     if (this.sizes && !(name in this.sizes)) return optional ? null : missing(name);
     return this.#open(name, optional);
@@ -282,7 +282,7 @@ class Memory {
     this.scratch = [0, 0];
   }
 
-  /** Copy values to memory of their own, for good. */
+  /** Copy values to newly allocated memory, which is never freed. */
   keep(values) {
     const address = this.allocate(values.byteLength);
     this.write(address, values);
@@ -308,7 +308,7 @@ class Memory {
 
   allocate(size) {
     const address = this.exports.elmo_allocate(size);
-    if (!address) throw new ElmoError(`There are no ${size} bytes of memory left; use shorter texts or reload the page.`);
+    if (!address) throw new ElmoError(`Out of memory: ${size} bytes cannot be allocated; use shorter texts or reload the page.`);
     return address >>> 0;
   }
 
@@ -325,14 +325,14 @@ class Memory {
     return new Int32Array(this.exports.memory.buffer, address, length).slice();
   }
 
-  /** Call a kernel that says how much scratch memory it needs, the last two of its arguments. */
+  /** Call a kernel with the scratch memory it requests, the last two of its arguments. */
   run(kernel, ...inputs) {
     let needed = kernel(...inputs, ...this.scratch);
     if (needed > 0) {
       this.scratch = [this.allocate(2 * needed), 2 * needed];
       needed = kernel(...inputs, ...this.scratch);
     }
-    if (needed !== 0) throw new ElmoError("The kernels refused ids that are out of range; report this as a bug.");
+    if (needed !== 0) throw new ElmoError("Ids are out of range for the kernels; report this as a bug.");
   }
 }
 
@@ -358,7 +358,7 @@ class Network {
     this.#setDirections();
     if (config.characters) this.#setCharacters();
     else this.#setWords();
-    this.arrays = null; // the kernels have them now
+    this.arrays = null; // copied to the kernels
   }
 
   #check() {
@@ -527,7 +527,7 @@ class Network {
     return results;
   }
 
-  /** Run over some sentences at once, which do not get longer. */
+  /** Run the encoder on a batch of sentences sorted by falling length. */
   #forward(sentences, mix) {
     const numbers = new Map([[BEGIN, 0], [END, 1]]);
     for (const sentence of sentences) for (const token of sentence) if (!numbers.has(token)) numbers.set(token, numbers.size);
@@ -754,7 +754,7 @@ class Meaning {
     );
   }
 
-  /** The frequent words of the vocabulary that the table has, each in its most frequent spelling. */
+  /** Return the frequent words of the vocabulary that are in the table, each in its most frequent spelling. */
   #gather(vocabulary, softmaxes) {
     const { table, network } = this, frequencies = vocabulary.logFrequencies, special = new Set(Object.values(vocabulary.special));
     const byFrequency = Array.from(vocabulary.words.keys()).sort((a, b) => frequencies[b] - frequencies[a] || a - b);
@@ -829,7 +829,7 @@ class Meaning {
     return memory.floats(result, spans.length * size);
   }
 
-  /** Return the nearest candidates of a word, or of a phrase by its mean vector; null for one that has none. */
+  /** Return the nearest candidates of a word, or of a phrase by its mean vector; null if there are none. */
   #candidates(inside, { bytes, scale }) {
     if (!this.words || inside.some(({ row }) => row === NO_ROW)) return null;
     if (inside.length === 1 && (inside[0].row >= NUM_WORDS || inside[0].weight < LEAST_WEIGHT)) return null;
@@ -930,7 +930,7 @@ class Softmax {
   }
 }
 
-/** The sum of the top layer, both directions, over a span. */
+/** Return the sum of the top layer, both directions, over a span. */
 function sumOfSpan(left, right, start, end) {
   const dim = left[0].length, sum = new Float32Array(2 * dim);
   for (let place = start; place < end; place++) {
@@ -984,7 +984,7 @@ const SUFFIXES = {
 };
 const isUpper = (word) => /^\p{Lu}/u.test(word);
 
-/** Return what the inflected forms of an English word mostly share. */
+/** Return a stem that most inflected forms of an English word share. */
 function stemOf(word) {
   let stem = word.toLowerCase();
   const ending = Object.keys(SUFFIXES).find((suffix) => stem.endsWith(suffix) && stem.length - suffix.length >= 3);
@@ -1037,7 +1037,7 @@ export class Elmo {
     const folder = new Folder(source, onProgress);
     const [exports, bytes] = await Promise.all([instantiate(), folder.read("config.json")]);
     const config = JSON.parse(new TextDecoder().decode(bytes));
-    if (config.format !== "modern-elmo") throw new ElmoError(`${folder.base} is no model folder of modern-elmo; convert the model with \`elmo convert\`.`);
+    if (config.format !== "modern-elmo") throw new ElmoError(`${folder.base} is not a model folder of modern-elmo; convert the model with \`elmo convert\`.`);
     const { model } = config, optional = { optional: true };
     folder.sizes = config.files ?? null;
     const [weights, words, counts, aliases] = await Promise.all([
@@ -1092,7 +1092,7 @@ export class Elmo {
     const { words, span } = this.#locate(sentence, index);
     const softmaxes = await this.#softmaxes(), vocabulary = this.#vocabulary, { readsCharacters } = this.#tokenization;
     if (span[1] - span[0] > 1 && !readsCharacters) {
-      throw new ElmoError(`${JSON.stringify(words.slice(...span).join(" "))} has several words; mark one, because one word is put in its place.`);
+      throw new ElmoError(`${JSON.stringify(words.slice(...span).join(" "))} has several words; mark one word.`);
     }
     const period = readsCharacters ? "。" : ".";
     if ((addPeriod ?? typeof sentence === "string") && !isPunctuation(words.at(-1)) && vocabulary.ids.has(period)) words.push(period);
@@ -1102,7 +1102,7 @@ export class Elmo {
     return this.#substitutesOfRun(tokens, [ranges[span[0]][0], ranges[span[1] - 1][1]], softmaxes, options);
   }
 
-  /** Return how well the language model predicts each word of a sentence, or of each of several. */
+  /** Return the log probabilities of each word of a sentence, or of each of several. */
   async score(sentences) {
     const [read, isSingle] = this.#read(sentences), softmaxes = await this.#softmaxes(), vocabulary = this.#vocabulary;
     const unknown = vocabulary.ids.get(vocabulary.special.unknown);
@@ -1142,7 +1142,7 @@ export class Elmo {
       if (typeof sentence !== "string") throw new ElmoError("A list of words needs the index of one.");
       const { text, start, end } = readMarked(sentence), words = this.tokenize(text);
       const inside = words.map((word, number) => [word, number]).filter(([word]) => word.end > start && word.start < end);
-      if (!inside.length) throw new ElmoError(`The brackets in ${JSON.stringify(sentence)} hold no word; put them around one.`);
+      if (!inside.length) throw new ElmoError(`The brackets in ${JSON.stringify(sentence)} contain no word; put them around one.`);
       return { words: words.map((word) => word.text), span: [inside[0][1], inside.at(-1)[1] + 1] };
     }
     const words = typeof sentence === "string" ? this.tokenize(sentence).map((word) => word.text) : [...sentence];
@@ -1402,7 +1402,7 @@ function wordSpans(ranges, spans, number) {
   if (!spans) return ranges.map((range) => [range]);
   return spans.map(([start, end]) => {
     if (!(0 <= start && start < end && end <= ranges.length)) {
-      throw new ElmoError(`The span [${start}, ${end}] does not lie in sentence ${number}, which has ${ranges.length} words.`);
+      throw new ElmoError(`The span [${start}, ${end}] is out of range; sentence ${number} has ${ranges.length} words.`);
     }
     return ranges.slice(start, end);
   });

@@ -1,4 +1,4 @@
-// Sentences to begin with, in the language of the opened model: two words to compare, and maps of senses.
+// Example sentences in the language of the model: pairs of words to compare, and maps of senses.
 
 let sets = null;
 

@@ -1,4 +1,4 @@
-// Which language the page speaks: chosen, or the browser's.
+// The language of the page: the chosen one, or the browser's.
 import { STRINGS } from "./strings.js";
 import { recall, remember } from "./storage.js";
 

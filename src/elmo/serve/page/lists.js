@@ -1,4 +1,4 @@
-// For each marked word: what else could stand there, and where words are used alike.
+// For each marked word: substitutes, and similar uses in a corpus.
 import { ask } from "./api.js";
 import { byId, make, options } from "./dom.js";
 import { say } from "./language.js";
@@ -48,7 +48,7 @@ async function fill(id, marks, find) {
 }
 
 async function substitutes(model, mark, side, signal) {
-  const title = drawTitle(mark, side); // the words may be others when the answer comes
+  const title = drawTitle(mark, side); // the words may have changed when the response arrives
   if (mark[2] > mark[1] + 1 && model.units === "words") return column(title, side, [], "oneWord");
   const found = await ask("substitutes", { ...pointed(mark), model: model.name, top_k: SHOWN_SUBSTITUTES }, signal);
   const shares = found.substitutes.map(({ log_probability: log }) => Math.exp(log));
@@ -81,7 +81,7 @@ async function neighbors(model, mark, side, signal) {
   return column(title, side, rows);
 }
 
-// The marked word with the text around it; the server counts characters, not the halves that JavaScript counts.
+// The marked word with the text around it; offsets of the server count code points, not UTF-16 code units.
 function excerpt(text, [start, end]) {
   const letters = [...text];
   const join = (from, to) => letters.slice(from, to).join("");
@@ -116,7 +116,7 @@ function column(title, side, rows, empty = "none") {
   return make("div", { class: `side-${side}` }, title, list);
 }
 
-// What to do where there is nothing to show, with the commands that change it.
+// A hint where there is nothing to show, with the commands to run.
 export function help(name, commands) {
   const text = make("p", { class: "hint" }, say(name));
   return [make("div", { class: "help" }, text, make("pre", { class: "command", tabindex: 0 }, commands))];

@@ -3,13 +3,13 @@ import { Elmo, ElmoError } from "./elmo.js";
 import { say } from "./language.js";
 
 const SECONDS_FOR_WORKER = 3;
-const models = new Map(); // name -> promise of the opened model
-const files = new Map(); // name and file -> [loaded, total] of what is under way
+const models = new Map(); // name -> promise of the model
+const files = new Map(); // name and file -> [loaded, total] of files being loaded
 let entries = [];
 let answers = {};
 let report = () => {};
 
-// Reads what there is; `whenLoading` is told which share of the files under way has arrived, 1 at the end.
+// Read the list of models and the answers; `whenLoading(share)` is called with the loaded share of the files.
 export async function open(address, whenLoading) {
   report = whenLoading;
   const read = async (url) => (await fetch(url)).json();
@@ -19,7 +19,7 @@ export async function open(address, whenLoading) {
   return served;
 }
 
-// Models are asked for when the service worker can keep them. If it comes late, it is told what to keep.
+// Models are loaded once the service worker can cache them; a worker that starts later gets a list of files to cache.
 async function startWorker() {
   if (!navigator.serviceWorker) return;
   const controlled = new Promise((resolve) => {
@@ -98,7 +98,7 @@ const ANSWERS = {
   },
 };
 
-// The server counts characters, and so does the page when it is answered.
+// Offsets count code points, as those of the server.
 function toCharacters(text, words) {
   const places = new Map([[0, 0]]);
   let [units, count] = [0, 0];

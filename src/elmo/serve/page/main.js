@@ -1,4 +1,4 @@
-// The page as a whole: what was typed is read by the server, what is pointed at is compared here.
+// The page as a whole: the server computes the vectors of the sentences, and this script compares them.
 import { showAbout } from "./about.js";
 import { ask, isLocal } from "./api.js";
 import { drawComparison } from "./chart.js";
@@ -57,7 +57,7 @@ const events = {
   },
 };
 
-// Groups characters into words again; says whether any group is another than before.
+// Group characters into words again; return whether any group has changed.
 function group() {
   let isChanged = false;
   state.read.forEach((read, number) => {
@@ -87,7 +87,7 @@ function announceAlike(place, best) {
   if (list) announce(say("mostAlike", { word: textOf(place), list }));
 }
 
-// A visitor's sentences in a script that only another model knows are for that model.
+// Choose another model for a visitor's sentences in a script that only that model knows.
 function followScript() {
   if (state.isExample || state.sentences.some((text) => text.trim() && knows(model(), text))) return;
   const better = served.models.find((other) => state.sentences.every((text) => knows(other, text)));
@@ -147,7 +147,7 @@ function follow(mark) {
   if (text === undefined || (exists(mark) && textOf(mark) === text)) return mark;
   const [sentence, start, end] = mark;
   const { text: sentenceText, words } = state.read[sentence] ?? { words: [] };
-  if (!words.length) return mark; // until there is text again
+  if (!words.length) return mark; // while the field is empty
   const places = words.map((_, first) => [sentence, first, first + end - start]);
   const nearest = (one, other) => Math.abs(one[1] - start) - Math.abs(other[1] - start);
   const same = places.filter((place) => exists(place) && textOf(place) === text).sort(nearest)[0];
@@ -157,7 +157,7 @@ function follow(mark) {
   return moved;
 }
 
-// The server counts characters, JavaScript counts halves of the rarer ones.
+// Convert code points (the server's offsets) to UTF-16 code units.
 function toCodeUnits(text, words) {
   const places = [0];
   for (const letter of text) places.push(places.at(-1) + letter.length);
@@ -197,7 +197,7 @@ function refresh() {
   writeAddress(language());
 }
 
-// The words to compare are in brackets; the model's words are counted when they are known.
+// The words to compare are in brackets; their indices are set when the model's words are known.
 async function useExample({ sentences }) {
   const marks = sentences.map(readMarked);
   state.sentences = sentences.map((text, number) => marks[number]?.text ?? text);
@@ -221,14 +221,14 @@ function useModel() {
   setUpMap(model(), examplesFor(model()).senses, tell, shownMap);
 }
 
-// The model for the language of the page, unless a visitor's own sentences are on it.
+// Choose the model for the language of the page, unless it shows a visitor's own sentences.
 function chooseModel() {
   if (state.sentences.length && !state.isExample) return;
   state.model = served.models.find(({ card }) => card.language?.startsWith(language()))?.name ?? state.model;
   byId("model").value = model()?.name ?? "";
 }
 
-// Another model: its examples, in place of another one's, or the visitor's sentences computed by it.
+// After a change of model, show its examples, or compute the visitor's sentences with it.
 function startModel() {
   state.mapped = [];
   drawExamples();
@@ -266,7 +266,7 @@ function chooseTab(name) {
   byId(`tab-${name}`).focus();
 }
 
-// Text in a script that the model has hardly seen gets vectors that mean little.
+// Warn about text in a script that is rare in the model's training text.
 function knows({ scripts }, text) {
   const letters = text.match(/\p{L}/gu) ?? [];
   const known = (scripts ?? []).map(scriptPattern).filter(Boolean);
@@ -277,7 +277,7 @@ function scriptPattern(name) {
   try {
     return new RegExp(`\\p{Script=${name}}`, "u");
   } catch {
-    return null; // not a name of Unicode
+    return null; // not the name of a script
   }
 }
 

@@ -10,13 +10,13 @@ const MARGIN = 26;
 const TYPING_MS = 400;
 const MOST_SENSES = 5;
 const SHAPES = ["M-6 0a6 6 0 1 0 12 0a6 6 0 1 0-12 0z", "M-5.5-5.5h11v11h-11z", "M0-7l6.6 12h-13.2z", "M0-7.5l7 7.5-7 7.5-7-7.5z", "M-6-6l12 12M6-6l-12 12"];
-let found = null; // the last answer
-let asked = null; // its sentences
+let senseMap = null; // the last response
+let mappedSentences = null; // its sentences
 let requests = new AbortController();
 let typing = null;
 
 export function foundSenses() {
-  return found === null ? null : { ...found, asked };
+  return senseMap === null ? null : { ...senseMap, asked: mappedSentences };
 }
 
 export function setUpMap(model, examples, report, changed) {
@@ -42,7 +42,7 @@ export function setUpMap(model, examples, report, changed) {
     clearTimeout(typing);
     typing = setTimeout(() => showMap(model, report, changed), TYPING_MS);
   };
-  if (found) drawMap(changed);
+  if (senseMap) drawMap(changed);
 }
 
 export function useMapExample(example) {
@@ -70,17 +70,17 @@ export async function showMap(model, report, changed) {
   const { sentences, leftOut } = markLines(state.mapped);
   byId("map-note").textContent = leftOut && sentences.length ? say("leftOut", { count: leftOut }) : "";
   if (sentences.length < 3) {
-    found = null;
+    senseMap = null;
     showEmptyMap(sentences.length || state.mapped.length ? "mapTooFew" : "mapEmpty");
     changed();
     return;
   }
   const count = Math.min(state.numSenses, sentences.length);
-  if (!found) byId("map").replaceChildren(make("p", { class: "empty" }, say("reading")));
+  if (!senseMap) byId("map").replaceChildren(make("p", { class: "empty" }, say("reading")));
   const body = { sentences, model: model.name, ...(count ? { num_senses: count } : {}) };
   try {
     const answer = await ask("senses", body, requests.signal);
-    [found, asked] = [answer, sentences];
+    [senseMap, mappedSentences] = [answer, sentences];
     report(null);
     drawMap(changed);
     changed();
@@ -101,7 +101,7 @@ function layerName(layer) {
 }
 
 function shownLayer() {
-  return found.layers.find(({ layer }) => String(layer) === state.mapLayer) ?? found.layers.at(-1);
+  return senseMap.layers.find(({ layer }) => String(layer) === state.mapLayer) ?? senseMap.layers.at(-1);
 }
 
 export function senseName({ words }, number) {
@@ -109,7 +109,7 @@ export function senseName({ words }, number) {
 }
 
 function drawMap(changed) {
-  const dots = found.occurrences.map(({ sense }, number) =>
+  const dots = senseMap.occurrences.map(({ sense }, number) =>
     draw(
       "g",
       { class: `dot sense-${sense % SHAPES.length}`, "data-number": number, onmouseenter: () => highlight(number), onmouseleave: () => highlight(null) },
@@ -119,7 +119,7 @@ function drawMap(changed) {
   );
   byId("map").replaceChildren(draw("svg", { class: "map", viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img", "aria-labelledby": "map-said" }, ...dots));
   byId("map-layers").replaceChildren(
-    ...found.layers.map(({ layer }) =>
+    ...senseMap.layers.map(({ layer }) =>
       make(
         "button",
         {
@@ -127,7 +127,7 @@ function drawMap(changed) {
           type: "button",
           "data-layer": layer,
           onclick: () => {
-            state.mapLayer = layer === found.layers.at(-1).layer ? null : String(layer);
+            state.mapLayer = layer === senseMap.layers.at(-1).layer ? null : String(layer);
             placeDots(shownLayer());
             changed();
           },
@@ -137,11 +137,11 @@ function drawMap(changed) {
     ),
   );
   byId("map-legend").replaceChildren(
-    ...found.senses.map((sense, number) =>
+    ...senseMap.senses.map((sense, number) =>
       make("li", { class: `sense-${number % SHAPES.length}` }, drawSign(number), make("strong", {}, senseName(sense, number)), ` ${sense.num_occurrences}`),
     ),
   );
-  const order = found.occurrences.map((_, number) => number).sort((one, other) => found.occurrences[one].sense - found.occurrences[other].sense);
+  const order = senseMap.occurrences.map((_, number) => number).sort((one, other) => senseMap.occurrences[one].sense - senseMap.occurrences[other].sense);
   byId("map-sentences").replaceChildren(...order.map(drawSentence));
   placeDots(shownLayer());
 }
@@ -151,8 +151,8 @@ function drawSign(number) {
 }
 
 function drawSentence(number) {
-  const { text, start, end } = readMarked(asked[number]);
-  const { sense } = found.occurrences[number];
+  const { text, start, end } = readMarked(mappedSentences[number]);
+  const { sense } = senseMap.occurrences[number];
   return make(
     "li",
     { class: `sense-${sense % SHAPES.length}`, "data-number": number, onmouseenter: () => highlight(number), onmouseleave: () => highlight(null) },
@@ -162,7 +162,7 @@ function drawSentence(number) {
 }
 
 function placeDots({ layer, points }) {
-  const reach = Math.max(...found.layers.flatMap((each) => each.points.flat().map(Math.abs)), 1e-6);
+  const reach = Math.max(...senseMap.layers.flatMap((each) => each.points.flat().map(Math.abs)), 1e-6);
   const scale = (SIZE / 2 - MARGIN) / reach;
   byId("map").querySelectorAll(".dot").forEach((dot, number) => {
     const [x, y] = points[number];
@@ -171,8 +171,8 @@ function placeDots({ layer, points }) {
   for (const button of byId("map-layers").children) {
     button.setAttribute("aria-pressed", String(button.dataset.layer === String(layer)));
   }
-  const senses = found.senses.map((sense, number) => `${senseName(sense, number)} (${sense.num_occurrences})`).join("; ");
-  byId("map-said").textContent = say("mapText", { word: found.word, count: found.occurrences.length, layer: layerName(layer), senses });
+  const senses = senseMap.senses.map((sense, number) => `${senseName(sense, number)} (${sense.num_occurrences})`).join("; ");
+  byId("map-said").textContent = say("mapText", { word: senseMap.word, count: senseMap.occurrences.length, layer: layerName(layer), senses });
 }
 
 function highlight(number) {

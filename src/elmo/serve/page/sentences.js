@@ -1,4 +1,4 @@
-// The sentences: a field for each, and below it its words, shaded by how alike they are to the one pointed at.
+// A field for each sentence, and its words, shaded by their similarity to the word under the pointer.
 import { byId, make } from "./dom.js";
 import { say } from "./language.js";
 import { MAX_SENTENCES, exists, same, state, stretchMark, textOf, toggleMark } from "./state.js";
@@ -6,14 +6,14 @@ import { cosine, show, vectorOf } from "./vectors.js";
 
 const FIELDS_GROW = CSS.supports("field-sizing", "content");
 
-// Where the browser does not do it itself, a field is made as high as its text.
+// Set the height of a field to that of its text, in browsers without field-sizing.
 function fit(field) {
   if (FIELDS_GROW) return;
   field.style.height = "auto";
   field.style.height = `${field.scrollHeight + 2}px`;
 }
 
-// Words that stand in similar places of all sentences; their vectors are near those of many words.
+// Function words have similar positions in all sentences; their vectors are near those of many words.
 const FUNCTION_WORDS = new Set(
   (
     "a an the this that these those and or but if of to in on at by for from with as into than so not no i you he she it we they " +
@@ -126,7 +126,7 @@ function move(event, [sentence, start, end], events) {
   if (target) focusWord([sentence + step[0], target.start, target.end]);
 }
 
-// Shift and an arrow make a word longer or shorter by one character or word of the model, and mark it.
+// Shift and an arrow key extend or shorten a word by one token of the model, and mark it.
 function resize([sentence, start, end], step, events) {
   const longer = [sentence, start, Math.max(start + 1, end + step)];
   if (!exists(longer)) return;
@@ -144,7 +144,7 @@ export function focusWord(place) {
   button.focus();
 }
 
-// Shades every word; gives those most alike to the one pointed at, best first.
+// Shade every word; return the words most similar to the active one, best first.
 export function shade(mixes) {
   const place = exists(state.active) ? state.active : null;
   const target = place ? vectorOf(mixes, place) : null;

@@ -1,4 +1,4 @@
-// What the page shows, and the same as the address of the page, so that a link shows it again.
+// The state of the page, which its address contains, so that a link restores it.
 
 export const MAX_SENTENCES = 6;
 export const TABS = ["meaning", "senses", "tasks"];
@@ -6,7 +6,7 @@ export const TABS = ["meaning", "senses", "tasks"];
 export const state = {
   sentences: [], // texts
   marks: [], // at most two [sentence, start, end], which count the words of the model
-  active: null, // [sentence, start, end] that is pointed at
+  active: null, // [sentence, start, end] under the pointer
   weights: [], // s_0 … s_L, not yet divided by their sum
   gamma: 1,
   isExample: false, // the sentences are those of an example
@@ -16,7 +16,7 @@ export const state = {
   tab: "meaning",
   read: [], // of each sentence: { text, words, units, layers, meaning, phrases }
   mapped: [], // sentences of the map, each with its word in [brackets]
-  numSenses: 2, // 0: as many as are found
+  numSenses: 2, // 0: chosen by clustering
   mapLayer: null, // null: the last
 };
 
@@ -39,7 +39,7 @@ export function toggleMark(place) {
   state.marks = kept.length < state.marks.length ? kept : [...apart, place].slice(-2);
 }
 
-// Makes the mark of a sentence longer or shorter, so that it ends with, or reaches, other words.
+// Extend or shorten the mark of a sentence to another range of words.
 export function stretchMark(place) {
   const number = state.marks.findLastIndex((mark) => mark[0] === place[0]);
   if (number < 0) return toggleMark(place);

@@ -1,4 +1,4 @@
-// The tab of trained tasks: fields by family, and predictions in colour and in words.
+// The tab of trained tasks: fields by family, and predictions as coloured text.
 import { ask } from "./api.js";
 import { byId, make, options } from "./dom.js";
 import { language, say } from "./language.js";
@@ -64,12 +64,12 @@ function drawForm(report) {
   byId("task-answer").replaceChildren();
 }
 
-// A tab that was not used yet shows what the task makes of its example.
+// At first the tab shows the predictions for an example.
 export function predictExample() {
   if (tasks.length && !byId("task-answer").hasChildNodes()) byId("task-form").requestSubmit();
 }
 
-// The text that a tagger starts with; those of other families are in FIELDS.
+// The example of a tagger; those of other families are in FIELDS.
 function exampleOf(task) {
   if (task.family !== "tagging") return undefined;
   if (task.name.startsWith("zh-")) return CHINESE_EXAMPLES[tagsWords(task) ? "words" : "entities"];
@@ -104,7 +104,7 @@ function showTags(found, [text], task) {
   const { tags, spans, offsets } = found;
   const pieces = tagsWords(task) ? tags.map((type, index) => ({ type, start: index, end: index + 1 })) : spans;
   if (!pieces.length) return make("p", { class: "tagged" }, text, make("br"), make("small", { class: "hint" }, say("noTags")));
-  const letters = [...text]; // offsets count characters, not the halves of them that JavaScript counts
+  const letters = [...text]; // offsets count code points, not UTF-16 code units
   const cut = (from, to) => letters.slice(from, to).join("");
   const parts = [];
   let end = 0;

@@ -1,4 +1,4 @@
-// Runs before the page is drawn, so that a chosen theme does not flash in late.
+// Runs before the page is drawn, to avoid a flash of the other theme.
 (() => {
   let chosen = null;
   try {

@@ -1,4 +1,4 @@
-// The button that goes from the system's theme to light, to dark, and back.
+// The button that switches between the system's theme, light and dark.
 import { say } from "./language.js";
 import { remember } from "./storage.js";
 

@@ -1,5 +1,5 @@
-// Words of the model -> what is shown and clicked as one word. The model reads Chinese character by character; the
-// browser knows Chinese words, and a reader may mark any other run of characters.
+// Tokens of the model -> words on the page. The model tokenizes Chinese by characters; the browser segments them into
+// words, and a visitor may mark any other range of characters.
 
 const HAN = /^\p{Script=Han}$/u;
 const segmenter = "Segmenter" in Intl ? new Intl.Segmenter("zh", { granularity: "word" }) : null;

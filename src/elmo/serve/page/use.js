@@ -77,7 +77,7 @@ function useMeaning(comparison) {
     `    ${JSON.stringify(b.sentence)},`,
     ...[["index_a", a], ["index_b", b]].filter(([, { index }]) => index).map(([name, { index }]) => `    ${name}=(${index.join(", ")}),`),
     `    layers=${python_(layers)},`,
-    // The model of a page without a server has fewer words than that of Python.
+    // The model in the page has fewer words than the one in Python.
     isLocal ? `)  # ≈ ${comparison.cosine.toFixed(2)}` : `)  # ${comparison.cosine.toFixed(3)}`,
   ];
   const asked = { sentence_a: a.sentence, sentence_b: b.sentence, layers, model: model.name };
@@ -92,7 +92,7 @@ function useMeaning(comparison) {
   return { python: python.join("\n"), curl: a.index || b.index ? curl.slice(1).join("\n\n") : curl.join("\n\n") };
 }
 
-// Of the page without a server, which has the module beside it.
+// For the page without a server, whose folder contains the module.
 function useJavaScript(comparison) {
   const lines = [
     `import { Elmo } from ${JSON.stringify(`${serverAddress()}page/elmo.js`)};`,
@@ -143,7 +143,7 @@ function list(texts) {
   return texts.map((text) => `    ${JSON.stringify(text)},`);
 }
 
-// JSON of strings, numbers and lists is Python too; a list of two or more inputs is a tuple there as well as a list.
+// JSON of strings, numbers and lists is valid Python.
 function python_(value) {
   return JSON.stringify(value, null, 1).replace(/\n\s*/g, " ").replace(/\[ /g, "[").replace(/ \]/g, "]");
 }

@@ -47,7 +47,7 @@ export function cosine(a, b) {
   return lengths > 0 ? Math.max(-1, Math.min(1, dot(a, b) / lengths)) : 0;
 }
 
-// Two decimals as people write them: a real minus, and no minus before zero.
+// Format with two decimals, a real minus sign, and no minus before zero.
 export function show(value, digits = 2) {
   const text = value.toFixed(digits);
   return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
@@ -66,7 +66,7 @@ export function mean(vectors) {
   return total;
 }
 
-// The vector of a run of words is its own where the server computed one, else the mean of theirs.
+// The vector of a range of words: the server's if it computed one, else the mean over the words.
 export function vectorOf(mixes, [sentence, start, end]) {
   const { vectors, phrases } = mixes[sentence];
   return phrases.get(`${start},${end}`) ?? mean(vectors.slice(start, end));
