@@ -1,5 +1,4 @@
 import hashlib
-import json
 import os
 import signal
 import subprocess
@@ -8,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from elmo.checkpoint import download
 from elmo.checkpoint.download import cache_folder, fetch_url
 from elmo.errors import CheckpointError
 
@@ -42,8 +40,8 @@ def message_of(url: str, cache: Path, **options: object) -> str:
 
 
 def files_in(cache: Path) -> set[str]:
-    """What the cache holds besides its locks and records."""
-    return {path.name for path in cache.rglob("*") if path.is_file() and path.parent.name != "checksums"}
+    """What the cache holds besides its locks."""
+    return {path.name for path in cache.rglob("*") if path.is_file() and path.parent.name != "locks"}
 
 
 def start_process(code: str, *arguments: object) -> subprocess.Popen[str]:
@@ -189,7 +187,7 @@ def test_two_processes_share_one_download(server: FileServer, url: str, tmp_path
         from elmo.checkpoint import download
         lock = download.FileLock
         def announce(path):
-            if path.parent.name == "checksums":
+            if path.parent.name == "locks":
                 print("waiting", flush=True)
             return lock(path)
         download.FileLock = announce
@@ -248,23 +246,14 @@ def test_local_files_only_makes_no_request(server: FileServer, url: str, tmp_pat
     assert len(server.requests) == 1
 
 
-def test_a_file_copied_in_by_hand_is_checked_and_recorded(url: str, tmp_path: Path) -> None:
+def test_a_file_copied_in_by_hand_is_used(url: str, tmp_path: Path) -> None:
     target = tmp_path / "models" / "weights.hdf5"
     target.parent.mkdir()
-    target.write_bytes(b"<html>")
-    options = {"folder": "models", "local_files_only": True}
-    assert f"{target} is not a .hdf5 file but begins with '<html>'; look" in message_of(url, tmp_path, **options)
     target.write_bytes(CONTENT)
-    assert fetch_url(url, cache=tmp_path, **options) == target
-    assert record_of(tmp_path)["sha256"] == sha256(CONTENT)
+    assert fetch_url(url, cache=tmp_path, folder="models", local_files_only=True) == target
 
 
 # What is accepted
-
-
-def record_of(cache: Path) -> dict[str, object]:
-    (path,) = (cache / "checksums").glob("*.json")
-    return json.loads(path.read_text())
 
 
 def test_a_wrong_file_is_refused_and_nothing_is_kept(server: FileServer, url: str, tmp_path: Path) -> None:
@@ -274,57 +263,3 @@ def test_a_wrong_file_is_refused_and_nothing_is_kept(server: FileServer, url: st
     assert files_in(tmp_path) == set()
     server.files["/models/weights.hdf5"] = CONTENT
     assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
-
-
-def test_another_file_at_the_second_download_is_refused(server: FileServer, url: str, tmp_path: Path) -> None:
-    path = fetch_url(url, cache=tmp_path, folder="models")
-    path.unlink()
-    server.files["/models/weights.hdf5"] = OTHER
-    message = message_of(url, tmp_path, folder="models")
-    assert f"{url} has a checksum mismatch: its SHA-256 is {sha256(OTHER)}, but {sha256(CONTENT)}" in message
-    assert files_in(tmp_path) == set()
-    (record,) = (tmp_path / "checksums").glob("*.json")
-    assert f"delete {record} to accept a new file" in message
-    record.unlink()
-    assert fetch_url(url, cache=tmp_path, folder="models").read_bytes() == OTHER
-
-
-def test_an_untouched_file_is_not_hashed_again(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hashed: list[Path] = []
-    original = download.sha256_of
-    monkeypatch.setattr(download, "sha256_of", lambda path: hashed.append(path) or original(path))
-    path = fetch_url(url, cache=tmp_path)
-    fetch_url(url, cache=tmp_path)
-    assert len(hashed) == 1
-    os.utime(path, ns=(1, 1))
-    fetch_url(url, cache=tmp_path)
-    assert hashed[1:] == [path]
-    fetch_url(url, cache=tmp_path)
-    assert len(hashed) == 2  # the new time was noted
-
-
-@pytest.mark.parametrize("changed", [OTHER, CONTENT[:-1]])
-def test_a_changed_cached_file_is_an_error(url: str, tmp_path: Path, changed: bytes) -> None:
-    path = fetch_url(url, cache=tmp_path)
-    path.write_bytes(changed)
-    os.utime(path, ns=(1, 1))
-    assert f"{path} has a checksum mismatch: its SHA-256 is {sha256(changed)}" in message_of(url, tmp_path)
-
-
-def test_a_read_only_cache_can_be_used(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError("read-only")
-
-    path = fetch_url(url, cache=tmp_path)
-    os.utime(path, ns=(1, 1))
-    monkeypatch.setattr(download, "replace_file", refuse)
-    assert fetch_url(url, cache=tmp_path) == path
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"a": 1}'])
-def test_a_file_with_a_damaged_record_is_hashed_again(url: str, tmp_path: Path, text: str) -> None:
-    fetch_url(url, cache=tmp_path)
-    (record,) = (tmp_path / "checksums").glob("*.json")
-    record.write_text(text)
-    assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
-    assert record_of(tmp_path)["sha256"] == sha256(CONTENT)

@@ -57,17 +57,6 @@ def test_the_default_cache_is_used(mirror: FileServer, tmp_path: Path, monkeypat
     assert fetch_official("small") == tmp_path / "mine" / "official" / "small"
 
 
-def test_another_mirror_must_send_the_same_file(
-    mirror: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = fetch_official("small", cache=tmp_path)
-    next(folder.glob("*options.json")).unlink()
-    mirror.files[f"/other/{OFFICIAL['small'][0]}"] = options_of("small", cell_clip=9)
-    monkeypatch.setenv("ELMO_MIRROR", mirror.address + "/other/")
-    with pytest.raises(CheckpointError, match="has a checksum mismatch"):
-        fetch_official("small", cache=tmp_path)
-
-
 def test_local_files_only_says_what_is_missing(mirror: FileServer, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"is not in the cache .* and local_files_only forbids"):
         fetch_official("small", cache=tmp_path, local_files_only=True)

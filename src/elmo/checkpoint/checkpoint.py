@@ -26,7 +26,7 @@ from elmo.checkpoint.weights import (
 from elmo.config import ModelConfig
 from elmo.errors import CheckpointError
 from elmo.text.batch import Indexer
-from elmo.text.characters import DictionaryAlphabet, Utf8Alphabet
+from elmo.text.characters import Alphabet, DictionaryAlphabet, Utf8Alphabet
 from elmo.text.units import Tokenization
 from elmo.text.vocabulary import Vocabulary
 
@@ -69,12 +69,11 @@ class Checkpoint:
         With `literal_boundaries`, words of the text spelled like a boundary are one, as in the original programs.
         """
         config = self.config
-        alphabet: DictionaryAlphabet | Utf8Alphabet | None = None
-        if config.characters:
-            if config.characters.alphabet == "utf-8":
-                alphabet = Utf8Alphabet(config.characters.max_characters)
-            else:
-                alphabet = DictionaryAlphabet(self.characters or (), config.characters.max_characters)
+        alphabet: Alphabet | None = None
+        if config.characters and config.characters.alphabet == "utf-8":
+            alphabet = Utf8Alphabet(config.characters.max_characters)
+        elif config.characters:
+            alphabet = DictionaryAlphabet(self.characters or (), config.characters.max_characters)
         return Indexer(
             alphabet,
             self.make_vocabulary() if config.words else None,
@@ -142,30 +141,28 @@ def check_weights(config: ModelConfig, weights: Weights) -> None:
 
 
 def _check_word_lists(checkpoint: Checkpoint) -> None:
-    config = checkpoint.config
-    num_words = {part.num_words for part in (config.words, config.softmax) if part}
-    if checkpoint.vocabulary is not None:
-        for expected in num_words - {len(checkpoint.vocabulary)}:
-            raise CheckpointError(
-                f"The vocabulary has {len(checkpoint.vocabulary)} words but the weights have {expected}; "
-                "put the vocabulary file the model was trained with beside it."
-            )
-    if checkpoint.word_counts is not None and len(checkpoint.word_counts) != len(checkpoint.vocabulary or ()):
+    config, vocabulary, counts = checkpoint.config, checkpoint.vocabulary, checkpoint.word_counts
+    expected_sizes = {settings.num_words for settings in (config.words, config.softmax) if settings}
+    if vocabulary is not None and expected_sizes - {len(vocabulary)}:
         raise CheckpointError(
-            f"The model has {len(checkpoint.word_counts)} word counts for a vocabulary of "
-            f"{len(checkpoint.vocabulary or ())} words; save or copy the model again."
+            f"The vocabulary has {len(vocabulary)} words but the weights have {max(expected_sizes)}; "
+            "put the vocabulary file the model was trained with beside it."
+        )
+    if counts is not None and len(counts) != len(vocabulary or ()):
+        raise CheckpointError(
+            f"The model has {len(counts)} word counts for a vocabulary of {len(vocabulary or ())} words; save or copy "
+            "the model again."
         )
     if config.words:
-        vocabulary = checkpoint.make_vocabulary()
         if vocabulary is None:
             raise CheckpointError("This model reads whole words, so it needs its vocabulary; none was found.")
-        if missing := vocabulary.missing_special_words():
+        if missing := name_words(vocabulary, config).missing_special_words():
             raise CheckpointError(f"The vocabulary lacks {', '.join(missing)}, which a model that reads words needs.")
     if config.characters and config.characters.alphabet == "dictionary":
-        characters = checkpoint.characters or ()
+        characters, expected = checkpoint.characters or (), config.characters.num_characters
         missing = [name for name in DictionaryAlphabet.SPECIAL if name not in characters]
-        if missing or len(characters) != config.characters.num_characters:
+        if missing or len(characters) != expected:
             raise CheckpointError(
-                f"The list of characters has {len(characters)} entries and lacks {missing or 'none'} of the "
-                f"special ones; {config.characters.num_characters} entries with all of them were expected."
+                f"The list of characters has {len(characters)} entries, but {expected} with {', '.join(missing)} were "
+                "expected; save or copy the model again."
             )

@@ -1,23 +1,19 @@
-"""An address -> a file in the cache: downloaded once, resumed if it was interrupted, verified on every use.
+"""An address -> a file in the cache: downloaded once, and resumed if it was interrupted.
 
-The SHA-256 of each file is recorded at its first download, because the publishers give none; a file whose size and
-modification time have not changed since is not hashed again. The hub's library transfers the bytes.
+The hub's library transfers the bytes and checks their number.
 """
 
 import hashlib
-import json
 import os
 import re
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import Any
 from urllib.parse import quote, unquote, urldefrag, urlsplit
 
 from filelock import FileLock
 
 from elmo.checkpoint.location import cache_folder
 from elmo.errors import CheckpointError, first_line
-from elmo.files.durable import replace_file, sha256_of
 
 _URL_PUNCTUATION = "%/:=&?~+!$,;'@()*[]"
 # How files begin by their suffix: login pages of networks are sent instead of any file.
@@ -30,35 +26,37 @@ def fetch_url(
     """Download `url` unless the cache has it, and return the cached file.
 
     `folder`, relative to the cache, puts several addresses side by side; by default each has its own.
-    Raises CheckpointError if the file is not available, is of another kind than its name says, or differs from the
-    first download.
+    Raises CheckpointError if the file is not available or of another kind than its name says.
     """
     url, host = _parse(url)
     cache = cache_folder() if cache is None else cache
     # File systems allow 255 bytes, our own suffixes included; the end of a name says its kind.
     name = _plain(PurePosixPath(unquote(urlsplit(url).path)).name).encode()[-200:].decode(errors="ignore")
     target = cache / (folder or f"urls/{_plain(host)}-{_short_hash(url)}") / (name or "file")
+    if target.exists():
+        return target
+    if local_files_only:
+        raise CheckpointError(
+            f"{url} is not in the cache ({target} does not exist) and local_files_only forbids downloading it; allow "
+            "the download once, or give the path of a local copy."
+        )
     # Outside the target's folder, which is to hold a model and nothing else.
-    record = cache / "checksums" / f"{_short_hash(target.relative_to(cache).as_posix())}.json"
+    lock = cache / "locks" / f"{_short_hash(target.relative_to(cache).as_posix())}.lock"
     try:
-        if not target.exists():
-            if local_files_only:
-                raise CheckpointError(
-                    f"{url} is not in the cache ({target} does not exist) and local_files_only forbids "
-                    "downloading it; allow the download once, or give the path of a local copy."
-                )
-            for path in (target, record):
-                path.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(record.with_suffix(".lock")):
-                if not target.exists():  # no other process finished it while this one waited
-                    partial = _transfer(url, target)
-                    try:
-                        _verify(partial, target.suffix, record, url, f"delete {record} to accept a new file")
-                    except CheckpointError:
-                        partial.unlink()
-                        raise
-                    partial.replace(target)  # which keeps its size and modification time
-        _verify(target, target.suffix, record, str(target), "delete it to download it again")
+        for path in (target, lock):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(lock):
+            if not target.exists():  # no other process finished it while this one waited
+                partial = _transfer(url, target)
+                with partial.open("rb") as file:
+                    beginning = file.read(40)
+                if not beginning.startswith(_SIGNATURES.get(target.suffix, b"")):
+                    partial.unlink()
+                    raise CheckpointError(
+                        f"{url} is not a {target.suffix} file but begins with {beginning.decode(errors='replace')!r}; "
+                        "look at the address in a browser, or give the path of a local copy."
+                    )
+                partial.replace(target)
     except OSError as error:
         # Network errors never come this far: this is the disk.
         raise CheckpointError(
@@ -118,32 +116,3 @@ def _transfer(url: str, target: Path) -> Path:
                     f"{url} cannot be downloaded ({first_line(error)}); check the address and the network and try "
                     "again, or give the path of a local copy."
                 ) from error
-
-
-def _verify(path: Path, suffix: str, record: Path, source: str, advice: str) -> None:
-    """Raise CheckpointError for a file of another kind, or another one than was recorded; record a new one."""
-    recorded: dict[str, Any] = {}
-    with suppress(FileNotFoundError, ValueError):  # a file whose record is damaged is hashed again
-        content = json.loads(record.read_bytes())
-        recorded = content if isinstance(content, dict) else {}
-    stat = path.stat()
-    size_and_time = {"num_bytes": stat.st_size, "modified_nanoseconds": stat.st_mtime_ns}
-    expected = recorded.get("sha256")
-    if recorded == {"sha256": expected, **size_and_time}:
-        return
-    with path.open("rb") as file:
-        beginning = file.read(40)
-    if not beginning.startswith(_SIGNATURES.get(suffix, b"")):
-        raise CheckpointError(
-            f"{source} is not a {suffix} file but begins with {beginning.decode(errors='replace')!r}; look at the "
-            "address in a browser, or give the path of a local copy."
-        )
-    sha256 = sha256_of(path)
-    if expected not in (None, sha256):
-        raise CheckpointError(
-            f"{source} has a checksum mismatch: its SHA-256 is {sha256}, but {expected} was recorded at the first "
-            f"download; {advice}, or give the path of a local copy."
-        )
-    with suppress(OSError):  # a shared cache may be read-only: the file is hashed again next time
-        record.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(record, json.dumps({"sha256": sha256, **size_and_time}).encode())

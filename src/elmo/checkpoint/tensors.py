@@ -1,4 +1,4 @@
-"""Named arrays in a safetensors file: mapped into memory for reading, written one at a time.
+"""Named arrays in a safetensors file, mapped into memory for reading.
 
 Opening a file reads its header only; the numbers are loaded by the system when they are used.
 """
@@ -19,7 +19,6 @@ from elmo.errors import CheckpointError
 Array = npt.NDArray[Any]
 MAX_HEADER_BYTES = 4 << 20  # a model of a thousand layers needs a quarter
 _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "|i1", "U8": "|u1"}
-_NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 _METADATA = "__metadata__"
 
 
@@ -74,18 +73,8 @@ def _view(content: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...]) -> 
 
 
 def write_tensors(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
-    """Write arrays by name, in the order of the safetensors library: wide numbers first, so all are aligned."""
-    header: dict[str, Any] = {_METADATA: dict(metadata)}
-    names = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
-    end = 0
-    for name in names:
-        array = arrays[name]
-        begin, end = end, end + array.nbytes
-        header[name] = {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [begin, end]}
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    with path.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for name in names:
-            if arrays[name].size:
-                file.write(np.ascontiguousarray(arrays[name]).data.cast("B"))
+    """Write arrays by name."""
+    from safetensors.numpy import save  # here, because it loads slowly
+
+    content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, dict(metadata))
+    path.write_bytes(content)

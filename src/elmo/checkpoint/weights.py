@@ -163,11 +163,12 @@ def store(weights: Weights, storage: Storage) -> dict[str, Array]:
         raise CheckpointError(f"storage is {storage!r}; weights are stored as one of {', '.join(get_args(Storage))}.")
     if storage == "float32":
         return dict(weights)
+    if isinstance(weights, StoredWeights) and weights.storage == storage:
+        return dict(weights.stored)  # rounding again could change the scales
     stored: dict[str, Array] = {}
     for name, weight in weights.items():
         if storage == "compact" and name == _SOFTMAX_WEIGHT:
-            stored[name], scale = quantize(weight, smallest=_SMALLEST_SCALE)
-            stored[name + _SCALE] = _same_scale(weight, stored[name], scale)
+            stored[name], stored[name + _SCALE] = quantize(weight, smallest=_SMALLEST_SCALE)
         else:
             with np.errstate(over="ignore"):
                 stored[name] = weight.astype(np.float16)
@@ -186,16 +187,6 @@ def quantize(
     largest = np.maximum(np.abs(matrix).max(axis=1, initial=0), np.float32(smallest))
     scales = (largest / np.float32(_LEVELS)).astype(np.float32)
     return np.rint(matrix / scales[:, None]).astype(np.int8), scales
-
-
-def _same_scale(weight: Float32, stored: npt.NDArray[np.int8], scale: Float32) -> Float32:
-    """Return the scale that weights restored from 8 bits were stored with, so that storing them again is exact."""
-    chosen = scale
-    for towards in (np.inf, 0.0):
-        other = np.nextafter(scale, np.float32(towards))
-        is_same = (stored.astype(np.float32) * other[:, None] == weight).all(axis=1)
-        chosen = np.where(is_same, other, chosen)
-    return chosen
 
 
 def list_some(phrases: list[str]) -> str:

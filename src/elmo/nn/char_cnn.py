@@ -10,8 +10,6 @@ from elmo.kernels.characters import CharTable, fits_table
 from elmo.kernels.library import Library, find_library
 from elmo.nn import draw_normal, draw_uniform, make_embedding, make_linear
 
-# Words are convolved in groups of similar length: most are short, and padding costs as much as letters.
-LENGTH_BOUNDS = (6, 8, 11, 15, 24)
 INITIAL_GATE_BIAS = -2.0  # a highway starts by letting most of its input through
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": torch.tanh}
 
@@ -78,21 +76,11 @@ class CharCnn(nn.Module):
                 table, biases, [filter.shape for filter in filters], library, char_ids, num_used + 1
             )
             return features
-        order = torch.argsort(num_used)
-        counts = torch.bincount(torch.bucketize(num_used, num_used.new_tensor(LENGTH_BOUNDS)))
-        pooled = []
-        for rows in torch.split(order, counts.tolist()):
-            if len(rows):
-                needed = int(num_used[rows[-1]]) + self.max_width
-                pooled.append(self._convolve(char_ids[rows, :needed]))
-        return torch.cat(pooled)[torch.argsort(order)]
+        characters = self.embedding(char_ids[:, : int(num_used.max()) + self.max_width]).transpose(1, 2)  # (U, d, C)
+        return torch.cat([convolution(characters).amax(dim=2) for convolution in self.convolutions], dim=1)
 
     def _convolutions(self) -> list[nn.Conv1d]:
         return [cast(nn.Conv1d, convolution) for convolution in self.convolutions]
-
-    def _convolve(self, char_ids: Tensor) -> Tensor:
-        characters = self.embedding(char_ids).transpose(1, 2)  # (U, d, C)
-        return torch.cat([convolution(characters).amax(dim=2) for convolution in self.convolutions], dim=1)
 
 
 def count_before_padding(char_ids: Tensor) -> Tensor:

@@ -5,26 +5,12 @@ Enters: words. Leaves: an integer array, one row per word. Sentence boundaries a
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 Ids = npt.NDArray[np.int64]
-
-
-class Alphabet(Protocol):
-    """Converts words into character ids."""
-
-    max_characters: int
-
-    def encode(self, words: Sequence[str]) -> Ids:
-        """Return the ids of each word, shape (U, max_characters)."""
-        ...
-
-    def boundaries(self) -> Ids:
-        """Return the ids of the beginning and the end of a sentence, shape (2, max_characters)."""
-        ...
 
 
 class Utf8Alphabet:
@@ -90,3 +76,6 @@ class DictionaryAlphabet:
         for row, content in zip(ids, rows, strict=True):
             row[: len(content) + 2] = [self._ids[self.BEGIN_WORD], *content, self._ids[self.END_WORD]]
         return ids
+
+
+Alphabet: TypeAlias = Utf8Alphabet | DictionaryAlphabet

@@ -20,37 +20,47 @@ from elmo.text.characters import Utf8Alphabet
 NUM_FILE_CHARACTERS = Utf8Alphabet.NUM_IDS - 1
 
 
+# The options of theirs and of ours, with the value of a missing one.
+_REQUIRED = object()
+_LSTM_OPTIONS = {
+    "dim": ("cell_dim", _REQUIRED),
+    "projection_dim": ("output_dim", _REQUIRED),
+    "n_layers": ("num_layers", 1),
+    "cell_clip": ("cell_clip", None),
+    "proj_clip": ("projection_clip", None),
+    "use_skip_connections": ("residual", False),
+}
+_CNN_OPTIONS = {
+    "filters": ("filters", _REQUIRED),
+    "embedding.dim": ("embedding_dim", _REQUIRED),
+    "n_highway": ("num_highways", 0),
+    "activation": ("activation", "relu"),
+    "max_characters_per_token": ("max_characters", 50),
+}
+
+
 def read_options(options: Mapping[str, Any], source: str, *, with_softmax: bool = False) -> ModelConfig:
     """Return the ModelConfig for an options.json; `source` names the file in errors."""
     faults: list[str] = []
 
-    def take(path: str, default: Any = faults) -> Any:
+    def take(path: str, default: Any = _REQUIRED) -> Any:
         value: Any = options
         for key in path.split("."):
             value = value.get(key, default) if isinstance(value, Mapping) else default
-        if value is faults:
+        if value is _REQUIRED:
             faults.append(f"'{path}' is missing")
         return value
 
-    has_characters = options.get("char_cnn") is not None
-    lstm = {
-        "num_layers": take("lstm.n_layers", 1),
-        "cell_dim": take("lstm.dim"),
-        "output_dim": take("lstm.projection_dim"),
-        "cell_clip": take("lstm.cell_clip", None),
-        "projection_clip": take("lstm.proj_clip", None),
-        "residual": bool(take("lstm.use_skip_connections", False)),
-    }
+    def take_all(section: str, table: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
+        return {ours: take(f"{section}.{theirs}", default) for theirs, (ours, default) in table.items()}
+
+    lstm = take_all("lstm", _LSTM_OPTIONS)
+    values: dict[str, Any] = {"encoder": lstm, "characters": None, "token_projection": False}
     lstm["projected"] = lstm["cell_dim"] != lstm["output_dim"]
-    values: dict[str, Any] = {"encoder": lstm, "characters": None}
-    if has_characters:
-        values["characters"] = {
-            "filters": take("char_cnn.filters"),
-            "embedding_dim": take("char_cnn.embedding.dim"),
-            "num_highways": take("char_cnn.n_highway", 0) or 0,
-            "activation": take("char_cnn.activation", "relu"),
-            "max_characters": take("char_cnn.max_characters_per_token", 50),
-        }
+    lstm["residual"] = bool(lstm["residual"])
+    if options.get("char_cnn") is not None:
+        values["characters"] = take_all("char_cnn", _CNN_OPTIONS)
+        values["characters"]["num_highways"] = values["characters"]["num_highways"] or 0
         if (num_characters := take("char_cnn.n_characters", 262)) not in (261, 262):
             faults.append(f"'char_cnn.n_characters' is {num_characters!r}, 261 or 262 was expected")
     else:
@@ -62,8 +72,9 @@ def read_options(options: Mapping[str, Any], source: str, *, with_softmax: bool 
     if faults:
         raise CheckpointError(f"{source} does not describe an ELMo model: {'; '.join(faults)}.")
     try:
-        features = sum(int(channels) for _, channels in values["characters"]["filters"]) if has_characters else 0
-        values["token_projection"] = has_characters and features != lstm["output_dim"]
+        if values["characters"]:
+            num_features = sum(int(channels) for _, channels in values["characters"]["filters"])
+            values["token_projection"] = num_features != lstm["output_dim"]
         return ModelConfig.from_dict(values)
     except (ConfigError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise CheckpointError(f"{source} does not describe an ELMo model: {error}") from error
@@ -85,29 +96,17 @@ def write_options(config: ModelConfig) -> dict[str, Any]:
         faults.append("it reads both words and characters")
     if config.token_projection == (config.num_features == encoder.output_dim):
         faults.append("its word vectors are projected to their own size")
-    if faults or not isinstance(encoder, EncoderConfig):
+    if faults:
         raise CheckpointError(f"This model cannot be written as bilm-tf HDF5: {'; '.join(faults)}.")
     options: dict[str, Any] = {
         "bidirectional": True,
-        "lstm": {
-            "dim": encoder.cell_dim,
-            "projection_dim": encoder.output_dim,
-            "n_layers": encoder.num_layers,
-            "cell_clip": encoder.cell_clip,
-            "proj_clip": encoder.projection_clip,
-            "use_skip_connections": encoder.residual,
-        },
+        "lstm": {theirs: getattr(encoder, ours) for theirs, (ours, _) in _LSTM_OPTIONS.items()},
     }
     if characters:
-        options["char_cnn"] = {
-            "activation": characters.activation,
-            "embedding": {"dim": characters.embedding_dim},
-            "filters": [list(pair) for pair in characters.filters],
-            "max_characters_per_token": characters.max_characters,
-            # The old programs need 262 for inference, although the file has one row less.
-            "n_characters": Utf8Alphabet.NUM_IDS,
-            "n_highway": characters.num_highways,
-        }
+        cnn: dict[str, Any] = {theirs: getattr(characters, ours) for theirs, (ours, _) in _CNN_OPTIONS.items()}
+        cnn["embedding"] = {"dim": cnn.pop("embedding.dim")}
+        # The old programs need 262 for inference, although the file has one row less.
+        options["char_cnn"] = {**cnn, "n_characters": Utf8Alphabet.NUM_IDS}
     if size := config.words or config.softmax:
         options["n_tokens_vocab"] = size.num_words
     return options
