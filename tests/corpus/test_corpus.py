@@ -44,7 +44,7 @@ def test_ids_lead_to_words_characters_and_targets(folder):
     corpus = PreparedCorpus.open(folder)
     ids = corpus.shard(0)[1:14]
     assert corpus.words(ids) == ["The", "cat", "sat", "on", "the", "mat", ".", "", "It", "was", "naïve", ".", ""]
-    assert corpus.word(int(ids[10])) == "naïve"
+    assert corpus.words([ids[10]]) == ["naïve"]
     words = ids[ids > 0]
     assert np.array_equal(corpus.character_ids(words, 20), Utf8Alphabet(20).encode(corpus.words(words)))
     assert [corpus.vocabulary[target] for target in corpus.targets[ids]][6:10] == [".", "<S>", "It", "was"]

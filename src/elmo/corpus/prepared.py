@@ -17,13 +17,8 @@ VOCABULARY = "vocabulary.txt"
 BOS_ID = 0  # the id before each sentence
 _ID_BYTES = 4
 _COUNTS = (
-    "num_words",
-    "num_sentences",
-    "num_tokens",
-    "num_distinct_words",
-    "num_unknown_words",
-    "vocabulary_size",
-)
+    "num_words", "num_sentences", "num_tokens", "num_distinct_words", "num_unknown_words", "vocabulary_size",
+)  # fmt: skip
 _FILES = (VOCABULARY, BYTES, OFFSETS, TOTALS, TARGETS)
 
 
@@ -64,19 +59,19 @@ class WordTable:
         return len(self._offsets) - 1
 
     def words(self, ids: npt.ArrayLike) -> list[str]:
-        """Return the words of some ids; that of BOS_ID is empty."""
+        """Return the word of each id; that of BOS_ID is empty."""
         rows = self._check(ids)
         spans = zip(self._offsets[rows].tolist(), self._offsets[rows + 1].tolist(), strict=True)
         return [self._bytes[start:end].tobytes().decode("utf-8") for start, end in spans]
 
     def character_ids(self, ids: npt.ArrayLike, max_characters: int = 50) -> Ids:
-        """Return the character ids of some words, those of Utf8Alphabet, (n, max_characters); BOS_ID is <S>."""
+        """Return the character ids of each word, those of Utf8Alphabet, (n, max_characters); BOS_ID is <S>."""
         rows = self._check(ids)
         starts = self._offsets[rows]
         lengths = np.minimum(self._offsets[rows + 1] - starts, max_characters - 2)
         columns = np.arange(max_characters - 2)
-        places = np.minimum(starts[:, None] + columns, len(self._bytes) - 1)  # (n, max_characters - 2)
-        content = self._bytes[places].astype(np.int64) + Utf8Alphabet.SHIFT
+        positions = np.minimum(starts[:, None] + columns, len(self._bytes) - 1)  # (n, max_characters - 2)
+        content = self._bytes[positions].astype(np.int64) + Utf8Alphabet.SHIFT
         result = np.full((len(rows), max_characters), Utf8Alphabet.PADDING, dtype=np.int64)
         result[:, 0] = Utf8Alphabet.BEGIN_WORD
         result[:, 1:-1][columns < lengths[:, None]] = content[columns < lengths[:, None]]
@@ -91,10 +86,11 @@ class WordTable:
         return rows
 
 
-class PreparedCorpus:
+class PreparedCorpus(WordTable):
     """Sentences as word ids. BOS_ID stands before each sentence; ids 1 to num_distinct_words are words."""
 
     def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
+        super().__init__(folder)
         self.folder, self.manifest = folder, manifest
         self.vocabulary = tuple(parse_lines((folder / VOCABULARY).read_bytes()))
         counts: dict[str, int] = manifest["counts"]
@@ -103,7 +99,6 @@ class PreparedCorpus:
         self.num_tokens = counts["num_tokens"]  # words and BOS ids: the length of all shards together
         self.num_distinct_words = counts["num_distinct_words"]  # the word table has one row more, for BOS_ID
         self.num_shards = len(manifest["shards"])
-        self._table = WordTable(folder)
         self.targets: npt.NDArray[np.uint32] = np.load(folder / TARGETS, mmap_mode="r")
         self.word_counts: npt.NDArray[np.int64] = np.load(folder / TOTALS, mmap_mode="r")
         self._verified: set[int] = set()  # shards
@@ -124,18 +119,6 @@ class PreparedCorpus:
         large = {tokens_name(number) for number in range(len(manifest["shards"]))}
         CORPUS.verify(folder, _list_files(manifest), checksums=lambda name: verify or name not in large)
         return cls(folder, manifest)
-
-    def word(self, number: int) -> str:
-        """Return the word of an id; that of BOS_ID is empty."""
-        return self._table.words([number])[0]
-
-    def words(self, ids: npt.ArrayLike) -> list[str]:
-        """Return the words of some ids."""
-        return self._table.words(ids)
-
-    def character_ids(self, ids: npt.ArrayLike, max_characters: int = 50) -> Ids:
-        """Return the character ids of some words, (n, max_characters); see WordTable."""
-        return self._table.character_ids(ids, max_characters)
 
     def shard(self, number: int) -> npt.NDArray[np.uint32]:
         """Return the word ids of a shard, memory-mapped, shape (its tokens,)."""

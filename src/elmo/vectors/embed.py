@@ -24,19 +24,11 @@ from elmo.files.work_folder import describe_output, identify, run_parts
 from elmo.files.workers import Report
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
-from elmo.vectors.blocks import RowEmbedder, default_layers, is_on_cpu, make_layout
-from elmo.vectors.folder import (
-    REJECTS,
-    VECTORS,
-    PartRecord,
-    list_rejects,
-    read_part_record,
-    read_part_records,
-)
+from elmo.vectors.folder import REJECTS, VECTORS, PartRecord, list_rejects, read_part_record, read_part_records
 from elmo.vectors.formats import FILE_WRITERS, Add, Layout, line_writer
 from elmo.vectors.reading import Vectors, open_folder
 from elmo.vectors.settings import Pooling, VectorSettings
-from elmo.vectors.writing import Engine, PartJob
+from elmo.vectors.writing import Engine, PartJob, RowEmbedder, is_on_cpu, make_layout
 
 _LIBRARIES = {"parquet": ["pyarrow"], "npy": ["numpy"], "hdf5": ["h5py"]}
 _SUMS = ("num_rows", "num_written", "num_without_span", "num_words", "num_vectors")
@@ -99,7 +91,8 @@ def resolve(settings: VectorSettings, model: Elmo) -> VectorSettings:
         pooling = model.choose_pooling(settings.pooling, cast("Layers | None", settings.layers))
     layers = settings.layers
     if layers is None and pooling not in ("head", "weighted"):
-        layers = "average" if settings.unit == "sentences" else default_layers(model)
+        # Of words, those that separate meanings best.
+        layers = "average" if settings.unit == "sentences" or model.context is None else "meaning"
     return replace(settings, pooling=pooling, layers=layers)
 
 
@@ -144,13 +137,8 @@ def _run(
 
     parts = cut_rows(stream, job.settings.part_bytes)
     with report_words(progress, left_bytes) as report:
-        records = run_parts(
-            parts,
-            find_record,
-            lambda missing: engine.run(missing, job, model, report),
-            inputs,
-            job.output / VECTORS.work,
-        )
+        work = job.output / VECTORS.work
+        records = run_parts(parts, find_record, lambda missing: engine.run(missing, job, model, report), inputs, work)
     _finish(job, description, records, stream.num_rows)
 
 
@@ -195,8 +183,8 @@ def write_file(
     with _open_output(path, embedder.layout) as add:
         for block in embedder.blocks(entries):
             add(block)
-            num_rows += len(block.indexes)
-            advance(len(block.indexes))
+            num_rows += len(block.rows)
+            advance(len(block.rows))
         for entry in embedder.broken:
             raise InputError(f"Row {entry.index + 1:,} {entry.row.reason}.")  # type: ignore[union-attr]
     return num_rows, embedder.num_words

@@ -72,11 +72,7 @@ class Layout:
 class Block:
     """Some rows of a part, with the vectors of all of them in one array."""
 
-    indexes: Sequence[int]
-    ids: Sequence[str | None]
-    words: Sequence[list[str]]
-    texts: Sequence[str | None]
-    spans: Sequence[list[Span]] | None
+    rows: Sequence[dict[str, Any]]  # index, id, words, text if it was given, spans if they were chosen
     counts: Sequence[int]  # the number of vectors of each row
     arrays: Arrays  # (sum of counts, *shape in the layout)
 
@@ -139,17 +135,6 @@ def _file_at(stem: Path, ending: str) -> Path:
     return stem.with_name(f"{stem.name}{ending}")
 
 
-def _list_rows(block: Block) -> Iterator[str]:
-    """Yield each row without its vectors, as one line of JSON."""
-    for position, index in enumerate(block.indexes):
-        row: dict[str, Any] = {"index": index, "id": block.ids[position], "words": block.words[position]}
-        if block.texts[position] is not None:
-            row["text"] = block.texts[position]
-        if block.spans is not None:
-            row["spans"] = block.spans[position]
-        yield to_json(row)
-
-
 # --- npy
 
 
@@ -164,7 +149,7 @@ def _write_npy(stem: Path, layout: Layout) -> Iterator[Add]:
         counts = [0]
 
         def add(block: Block) -> None:
-            rows.writelines(f"{line}\n".encode() for line in _list_rows(block))
+            rows.writelines(f"{to_json(row)}\n".encode() for row in block.rows)
             for name, array in block.arrays.items():
                 add_arrays[name](array)
             counts.extend(block.counts)
@@ -211,15 +196,16 @@ def write_hdf5(path: Path, layout: Layout) -> Iterator[Add]:
 
         def add(block: Block) -> None:
             start = 0
-            for index, count in zip(block.indexes, block.counts, strict=True):
+            for row, count in zip(block.rows, block.counts, strict=True):
                 # The one vector of a sentence needs no axis of its own.
-                place = start if layout.unit == "sentences" else slice(start, start + count)
+                vectors = start if layout.unit == "sentences" else slice(start, start + count)
                 for name, array in block.arrays.items():
-                    group = file if name == "vectors" else file.require_group(name)
-                    add_dataset(group, str(index), array[place])
+                    add_dataset(
+                        file if name == "vectors" else file.require_group(name), str(row["index"]), array[vectors]
+                    )
                 start += count
-            rows.resize(len(rows) + len(block.indexes), axis=0)
-            rows[-len(block.indexes) :] = list(_list_rows(block))
+            rows.resize(len(rows) + len(block.rows), axis=0)
+            rows[-len(block.rows) :] = list(map(to_json, block.rows))
             check()
 
         yield add
@@ -260,26 +246,12 @@ def _column_name(name: str, layout: Layout) -> str:
     return name.removesuffix("s") if layout.unit == "sentences" else name
 
 
-def _make_schema(layout: Layout) -> Any:
-    arrow = _import_pyarrow()
-    columns = [("index", arrow.int64()), ("id", arrow.string()), ("words", arrow.list_(arrow.string()))]
-    columns.append(("text", arrow.string()))
-    if layout.unit == "spans":
-        columns.append(("spans", arrow.list_(arrow.list_(arrow.int32(), 2))))
-    for name, (dtype, shape) in layout.arrays.items():
-        values_type = arrow.from_numpy_dtype(np.dtype(dtype))
-        for size in reversed(shape):
-            values_type = arrow.list_(values_type, size)
-        if layout.unit != "sentences":
-            values_type = arrow.list_(values_type)
-        columns.append((_column_name(name, layout), values_type))
-    return arrow.schema(columns)
-
-
 @contextmanager
 def write_parquet(path: Path, layout: Layout) -> Iterator[Add]:
     """Yield a function that adds blocks to a Parquet file."""
-    arrow, schema = _import_pyarrow(), _make_schema(layout)
+    arrow = _import_pyarrow()
+    arrays = {name: np.zeros((0, *shape), dtype) for name, (dtype, shape) in layout.arrays.items()}
+    schema = _make_table(Block([], [], arrays), layout).schema
     with (
         path.open("wb") as file,
         arrow.parquet.ParquetWriter(
@@ -294,24 +266,28 @@ def write_parquet(path: Path, layout: Layout) -> Iterator[Add]:
 
         def add(block: Block) -> None:
             num_groups = max(1, -(-block.arrays["vectors"].nbytes // _ROW_GROUP_BYTES))
-            rows_in_group = max(1, -(-len(block.indexes) // num_groups))
-            writer.write_table(_make_table(schema, block, layout), row_group_size=rows_in_group)
+            rows_in_group = max(1, -(-len(block.rows) // num_groups))
+            writer.write_table(_make_table(block, layout), row_group_size=rows_in_group)
 
         yield add
 
 
-def _make_table(schema: Any, block: Block, layout: Layout) -> Any:
+def _make_table(block: Block, layout: Layout) -> Any:
     arrow = _import_pyarrow()
-    fields: dict[str, Any] = {"index": block.indexes, "id": block.ids, "words": block.words, "text": block.texts}
-    fields |= {} if block.spans is None else {"spans": block.spans}
-    columns = [arrow.array(values, schema.field(name).type) for name, values in fields.items()]
+    types = {"index": arrow.int64(), "id": arrow.string(), "words": arrow.list_(arrow.string()), "text": arrow.string()}
+    if layout.unit == "spans":
+        types["spans"] = arrow.list_(arrow.list_(arrow.int32(), 2))
+    columns = {
+        name: arrow.array([row.get(name) for row in block.rows], field_type) for name, field_type in types.items()
+    }
     offsets = arrow.array(np.cumsum([0, *block.counts], dtype=np.int32))
-    for array in block.arrays.values():
+    for name, array in block.arrays.items():
         values = arrow.array(array.reshape(-1))
         for size in reversed(array.shape[1:]):
             values = arrow.FixedSizeListArray.from_arrays(values, size)
-        columns.append(values if layout.unit == "sentences" else arrow.ListArray.from_arrays(offsets, values))
-    return arrow.Table.from_arrays(columns, schema=schema)
+        is_sentence = layout.unit == "sentences"
+        columns[_column_name(name, layout)] = values if is_sentence else arrow.ListArray.from_arrays(offsets, values)
+    return arrow.table(columns)
 
 
 class _ParquetReader(PartReader):
@@ -376,13 +352,10 @@ def line_writer(file: IO[bytes], layout: Layout) -> Add:
     name = "vector" if layout.unit == "sentences" else "vectors"
 
     def add(block: Block) -> None:
-        for place, array in enumerate(_list_vectors(block, layout)):
-            row: dict[str, Any] = {"index": block.indexes[place], "words": block.words[place]}
-            if block.ids[place] is not None:
-                row["id"] = block.ids[place]
-            if block.spans is not None:
-                row["spans"] = block.spans[place]
-            file.write(f'{to_json(row)[:-1]}, "{name}": {vectors_to_json(array)}}}\n'.encode())
+        for row, array in zip(block.rows, _list_vectors(block, layout), strict=True):
+            names = [field for field in ("index", "words", "id", "spans") if row.get(field) is not None]
+            line = to_json({field: row[field] for field in names})
+            file.write(f'{line[:-1]}, "{name}": {vectors_to_json(array)}}}\n'.encode())
 
     return add
 
@@ -410,14 +383,14 @@ def _write_npz(path: Path, layout: Layout) -> Iterator[Add]:
 
             def add(block: Block) -> None:
                 nonlocal num_rows
-                for words, array in zip(block.words, _list_vectors(block, layout), strict=True):
+                for row, array in zip(block.rows, _list_vectors(block, layout), strict=True):
                     if is_flat:
                         add_rows(array[None])
                         continue
                     with open_member(archive, str(num_rows)) as member:
                         np.lib.format.write_array(member, array, allow_pickle=False)
                     # numpy's arrays of text drop a NUL at the end of a word and pad every word to the longest.
-                    add_rows(np.frombuffer(f"{to_json(words)}\n".encode(), np.uint8))
+                    add_rows(np.frombuffer(f"{to_json(row['words'])}\n".encode(), np.uint8))
                     num_rows += 1
 
             yield add
@@ -439,7 +412,7 @@ def _write_one_npy(path: Path, layout: Layout) -> Iterator[Add]:
 
         def add(block: Block) -> None:
             nonlocal num_rows
-            num_rows += len(block.indexes)
+            num_rows += len(block.rows)
             if num_rows > 1:
                 raise InputError(_ONE_ARRAY.format("several sentences"))
             np.save(file, next(_list_vectors(block, layout)), allow_pickle=False)

@@ -1,4 +1,4 @@
-"""Parts -> their files in the folder and their records.
+"""Parts -> their vectors, their files in the folder and their records.
 
 They are computed by this process, several, or a Ray cluster. The batches depend on the part alone, and the word
 cache is cleared first, so a part has the same numbers whichever process computes it.
@@ -12,24 +12,34 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast
 
-from elmo.corpus.rows import Part
+import numpy as np
+import numpy.typing as npt
+
+from elmo.corpus.rows import Entry, Part, Row
 from elmo.errors import InputError
 from elmo.files.durable import sync
 from elmo.files.sources import BrokenRow, Source
 from elmo.files.work_folder import describe_output
 from elmo.files.workers import Call, RayWorkers, Report, Workers, check_cluster, count_cores
 from elmo.model import Elmo
-from elmo.vectors.blocks import RowEmbedder, is_on_cpu
 from elmo.vectors.folder import WORK, PartRecord, Reject, list_rejects, write_part_record
-from elmo.vectors.formats import PART_FORMATS, part_stem
-from elmo.vectors.settings import VectorSettings
+from elmo.vectors.formats import PART_FORMATS, Arrays, Block, Layout, Span, part_stem
+from elmo.vectors.settings import DType, VectorSettings
 
 # One core per direction: every matrix multiplication then uses one thread, and its result does not depend on how
 # many workers share the cores.
 THREADS_PER_WORKER = 2
 _ATTEMPTS = 3  # of a part whose worker died
+_LARGEST_INT8 = 127
+_LARGEST_FLOAT16 = float(np.finfo(np.float16).max)
+_ROWS_AT_ONCE, _WORDS_AT_ONCE = 1024, 32_768  # bounds the memory of a block's vectors
+
+
+def is_on_cpu(model: Elmo) -> bool:
+    """Return whether a model computes on the CPU."""
+    return str(model.device).partition(":")[0] == "cpu"
 
 
 @dataclass(frozen=True)
@@ -179,6 +189,123 @@ def share_threads(
     return workers, max(1, min(THREADS_PER_WORKER, (threads or num_cores) // workers))
 
 
+class RowEmbedder:
+    """Computes blocks of rows, with resolved settings; counts their words and keeps the rows that are broken."""
+
+    def __init__(self, model: Elmo, settings: VectorSettings) -> None:
+        self._model, self._settings = model, settings
+        self._only_words = frozenset(settings.only_words)
+        self.layout = make_layout(model, settings)
+        self.broken: list[Entry] = []
+        self.num_words = self.num_without_span = 0
+
+    def blocks(self, entries: Iterable[Entry]) -> Iterator[Block]:
+        """Yield the rows in order, some at a time; with a carried state one by one."""
+        self._model.clear_cache()
+        rows_at_once = _ROWS_AT_ONCE if self._model.state == "zero" else 1
+        window: list[tuple[Entry, list[str], list[Span]]] = []
+        num_words = 0
+        for entry in entries:
+            try:
+                if isinstance(entry.row, BrokenRow):
+                    raise _RowError(entry.row.reason)
+                words, spans = self._read(entry.row)
+            except _RowError as error:
+                self.broken.append(replace(entry, row=BrokenRow(entry.row.number, str(error))))
+                continue
+            self.num_words += len(words)
+            if self._settings.unit == "spans" and not spans:
+                self.num_without_span += 1
+                continue
+            if len(window) == rows_at_once or (window and num_words + len(words) > _WORDS_AT_ONCE):
+                yield self._make_block(window)
+                window, num_words = [], 0
+            window.append((entry, words, spans))
+            num_words += len(words)
+        if window:
+            yield self._make_block(window)
+
+    def _read(self, row: Row) -> tuple[list[str], list[Span]]:
+        """Return the words and the chosen spans of a row."""
+        settings = self._settings
+        words = row.content
+        if isinstance(words, str):
+            words = [word.text for word in self._model.tokenize(words, split_on_spaces=settings.split_on_spaces)]
+        spans = self._find_only(words) if self._only_words else row.spans or []
+        for start, end in spans:
+            if not 0 <= start < end <= len(words):
+                raise _RowError(f"has the span [{start}, {end}], which is not within its {len(words)} words")
+        if len(words) > settings.max_words:
+            raise _RowError(
+                f"has {len(words):,} words, more than {settings.max_words:,}; split it into sentences first, or "
+                "allow more with --max-words"
+            )
+        return words, spans
+
+    def _find_only(self, words: list[str]) -> list[Span]:
+        """Return where the chosen words are, each of which may be several letters in a row."""
+        if not self._model.tokenization.reads_characters:
+            return [(number, number + 1) for number, word in enumerate(words) if word in self._only_words]
+        spans = set()
+        for word in self._only_words:
+            letters = [letter.text for letter in self._model.tokenize(word)]
+            for start in range(len(words)):
+                for end in (start + 1, start + len(letters)):
+                    if end <= len(words) and words[start:end] in ([word], letters):
+                        spans.add((start, end))
+        return sorted(spans)
+
+    def _make_block(self, window: list[tuple[Entry, list[str], list[Span]]]) -> Block:
+        settings, layers = self._settings, cast(Any, self._settings.layers)
+        words, spans = [words for _, words, _ in window], [spans for _, _, spans in window]
+        if settings.unit == "sentences":
+            vectors = self._model.encode(
+                words, pooling=settings.pooling, normalize_embeddings=settings.normalize, layers=layers
+            )
+            counts = [1] * len(window)
+        else:
+            if settings.unit == "spans":
+                arrays = self._model.embed_spans(words, spans, layers=layers)
+            else:
+                embedded = self._model.embed(words, layers=layers)
+                # All layers: (T, L+1, 2D).
+                arrays = [array.transpose(1, 0, 2) if array.ndim == 3 else array for array in embedded]
+            counts = [len(array) for array in arrays]
+            vectors = np.concatenate(arrays)
+        rows = []
+        for entry, row_words, row_spans in window:
+            row = cast(Row, entry.row)
+            text = {} if row.text is None else {"text": row.text}
+            chosen = {"spans": row_spans} if settings.unit == "spans" else {}
+            rows.append({"index": entry.index, "id": row.id, "words": row_words, **text, **chosen})
+        return Block(rows, counts, quantize(vectors, settings.dtype))
+
+
+class _RowError(Exception):
+    """Why a row cannot be embedded."""
+
+
+def make_layout(model: Elmo, settings: VectorSettings) -> Layout:
+    """Return the form of all rows; InputError if the model does not have the layers."""
+    layers = cast(Any, settings.layers)
+    is_sentence = settings.unit == "sentences"
+    shape = model.sentence_shape(settings.pooling, layers) if is_sentence else model.word_shape(layers)
+    return Layout(settings.unit, settings.dtype, shape)
+
+
+def quantize(vectors: npt.NDArray[np.float32], dtype: DType) -> Arrays:
+    """Return the numbers to store and, for int8, the scale of each vector."""
+    if dtype == "float32":
+        return {"vectors": np.ascontiguousarray(vectors, dtype=np.float32)}
+    if dtype == "float16":
+        return {"vectors": np.clip(vectors, -_LARGEST_FLOAT16, _LARGEST_FLOAT16).astype(np.float16)}
+    largest = np.abs(vectors).max(axis=-1, initial=0.0)
+    scales = (largest / _LARGEST_INT8).astype(np.float32)
+    divisors = np.where(scales > 0, scales, 1)[..., None]
+    rounded = np.rint(vectors / divisors).clip(-_LARGEST_INT8, _LARGEST_INT8)
+    return {"vectors": rounded.astype(np.int8), "scales": scales}
+
+
 class PartWriter:
     """Writes parts of one job with one model."""
 
@@ -223,9 +350,9 @@ class PartWriter:
         with write(temporary / part_stem(part.number), embedder.layout) as add:
             for block in embedder.blocks(part.entries):
                 add(block)
-                num_written += len(block.indexes)
+                num_written += len(block.rows)
                 num_vectors += sum(block.counts)
-                num_entries = block.indexes[-1] - first_index + 1
+                num_entries = block.rows[-1]["index"] - first_index + 1
                 report_up_to(int(part.input_bytes * (num_entries / len(part.entries))))
         rejects = list_rejects(embedder.broken)
         self._job.check(rejects)
