@@ -180,7 +180,7 @@ def count_pairs(
     while pending:
         total = pending.pop() + total
     _drop_rare(total, smallest, window)
-    return total + total.T.tocsr()  # of each pair both take 8 bytes, and the result 16
+    return _mirror(total)
 
 
 def _drop_rare(pairs: Any, smallest: float, window: int) -> float:
