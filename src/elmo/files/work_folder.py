@@ -205,7 +205,9 @@ class PartRecord(Protocol):
     """What is known of a finished part; every kind of folder adds its own counts."""
 
     @property
-    def number(self) -> int: ...  # position among the parts, from 0
+    def number(self) -> int:
+        """Position among the parts, from 0."""
+        ...
 
 
 _Part = TypeVar("_Part")
