@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import Run
 
-QUICK = ("--seconds", "0.01", "--repeats", "2")
+QUICK = ("--seconds", "0.01")
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_each_precision_and_number_of_sentences_is_measured(run: Run, model_fold
         (name, number) for name in precisions for number in (1, 5)
     ]
     for row in rows:
-        assert 0 < row["lowest"] <= row["words_per_second"] <= row["highest"]
+        assert row["words_per_second"] > 0
         assert 0 <= row["hit_rate"] < 1  # the words are new at first
 
 
@@ -57,11 +57,11 @@ def test_a_table_for_people_and_generated_text(run: Run, model_folder):
     arguments = ("--precision", "float32", "--at-once", "16", "--threads", "2")
     lines = run("bench", "-m", model_folder, *arguments, *QUICK).out.splitlines()
     assert lines[0].startswith("4,096 sentences of 2") and lines[0].endswith(" words, 2 threads")
-    heads = ["precision", "at", "once", "words/s", "lowest", "highest", "ms", "cached"]
+    heads = ["precision", "at", "once", "words/s", "ms", "cached"]
     assert lines[1].split() == heads
     row = lines[2].split()
     assert row[:2] == ["float32", "16"]
-    assert row[5] == "-"  # sentences were not given one at a time
+    assert row[3] == "-"  # sentences were not given one at a time
     assert len(lines) == 4
 
 
@@ -70,16 +70,12 @@ def test_a_table_for_people_and_generated_text(run: Run, model_folder):
     [
         (["--seconds", "0"], "--seconds is 0; give more than 0 and at most 3600."),
         (
-            ["--repeats", "0"],
-            "Invalid value for '--repeats': 0 is too small; give 1 or more. See elmo bench --help.",
-        ),
-        (
             ["--at-once", "0"],
-            "Invalid value for '--at-once': 0 is too small; give 1 or more. See elmo bench --help.",
+            "Invalid value for '--at-once': Input should be greater than or equal to 1. See elmo bench --help.",
         ),
         (
             ["--threads", "0"],
-            "Invalid value for '--threads': 0 is too small; give 1 or more. See elmo bench --help.",
+            "Invalid value for '--threads': Input should be greater than or equal to 1. See elmo bench --help.",
         ),
         (
             ["--precision", "int3"],

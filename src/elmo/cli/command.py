@@ -33,18 +33,7 @@ def option(spec: str, help: str, default: Any = ..., *, shown: str | bool = True
     names = spec.split()
     flags = [name for name in names if name.startswith("-")]
     metavar = names[-1] if len(names) > len(flags) else None
-    check = None if min is None else _require_least(min)
-    return typer.Option(default, *flags, metavar=metavar, help=help, show_default=shown, callback=check)
-
-
-def _require_least(least: float) -> Callable[[Any], Any]:
-    def check(value: Any) -> Any:
-        for number in value if isinstance(value, list) else [value]:
-            if number is not None and number < least:
-                raise typer.BadParameter(f"{number:g} is too small; give {least:g} or more")
-        return value
-
-    return check
+    return typer.Option(default, *flags, metavar=metavar, help=help, show_default=shown, min=min)
 
 
 def argument(spec: str, help: str, default: Any = ..., *, shown: bool = True) -> Any:

@@ -31,7 +31,6 @@ def bench(
     precision: list[str] | None = option("", "float32, int8 or auto; repeatable.", None, shown="float32 and int8"),
     at_once: list[int] | None = option("", "Sentences per call; repeatable.", None, shown="1, 16, 1024", min=1),
     seconds: float = option("--seconds X", "Duration of each measurement.", 3.0),
-    repeats: int = option("--repeats N", "Number of measurements, of which the median is reported.", 3, min=1),
     threads: options.Threads = None,
     split_on_spaces: options.SplitOnSpaces = False,
     json: options.AsJson = False,
@@ -53,7 +52,7 @@ def bench(
         elmo = files.open(model, precision=name, num_threads=threads)
         sentences = sentences or _read_sentences(elmo, inputs or [], split_on_spaces)
         for number in at_once or SENTENCES_AT_ONCE:
-            measurements.append(_measure(elmo, sentences, number, seconds=seconds, repeats=repeats))
+            measurements.append(_measure(elmo, sentences, number, seconds))
     summary = {
         "num_sentences": len(sentences),
         "mean_words": sum(map(len, sentences)) / len(sentences),
@@ -91,53 +90,40 @@ def _generate_sentences() -> Iterator[list[str]]:
         yield [np.base_repr(7 * int(rank) ** 2 + 11, 26).lower() for rank in ranks]
 
 
-def _measure(
-    model: "Elmo", sentences: list[list[str]], at_once: int, *, seconds: float, repeats: int
-) -> dict[str, Any]:
+def _measure(model: "Elmo", sentences: list[list[str]], at_once: int, seconds: float) -> dict[str, Any]:
+    """Embed until the time is up, with an empty word cache at the beginning."""
     import statistics  # here, because help pages must not wait for it
 
     model.embed(sentences[:at_once])
-    rates, call_seconds = [], []
-    for _ in range(repeats):
-        model.clear_cache()
-        num_words, calls = _embed_for(model, sentences, at_once, seconds)
-        rates.append(num_words / sum(calls))
-        call_seconds += calls
-    return {
-        "precision": model.precision,
-        "at_once": at_once,
-        "words_per_second": statistics.median(rates),
-        "lowest": min(rates),
-        "highest": max(rates),
-        "milliseconds_per_sentence": 1000 * statistics.median(call_seconds) if at_once == 1 else None,
-        "hit_rate": model.cache_info().hit_rate,
-    }
-
-
-def _embed_for(model: "Elmo", sentences: list[list[str]], at_once: int, seconds: float) -> tuple[int, list[float]]:
-    """Embed until the time is up; return the number of words and the seconds of each call."""
+    model.clear_cache()
     remaining = itertools.cycle(sentences)
-    num_words, elapsed_seconds, calls = 0, 0.0, []
+    num_words, elapsed_seconds, call_seconds = 0, 0.0, []
     while elapsed_seconds < seconds:
         batch = list(itertools.islice(remaining, at_once))
         start = time.perf_counter()
         model.embed(batch)
-        calls.append(time.perf_counter() - start)
-        elapsed_seconds += calls[-1]
+        call_seconds.append(time.perf_counter() - start)
+        elapsed_seconds += call_seconds[-1]
         num_words += sum(map(len, batch))
-    return num_words, calls
+    return {
+        "precision": model.precision,
+        "at_once": at_once,
+        "words_per_second": num_words / elapsed_seconds,
+        "milliseconds_per_sentence": 1000 * statistics.median(call_seconds) if at_once == 1 else None,
+        "hit_rate": model.cache_info().hit_rate,
+    }
 
 
 def _describe_measurements(summary: dict[str, Any]) -> Iterator[str]:
     yield translate(
         f"{summary['num_sentences']:,} sentences of {summary['mean_words']:.1f} words, {summary['num_threads']} threads"
     )
-    rows = [["precision", "at once", "words/s", "lowest", "highest", "ms", "cached"]]
+    rows = [["precision", "at once", "words/s", "ms", "cached"]]
     for row in summary["measurements"]:
         milliseconds = row["milliseconds_per_sentence"]
-        rates = (f"{row[name]:,.0f}" for name in ("words_per_second", "lowest", "highest"))
         shown = "-" if milliseconds is None else f"{milliseconds:.2f}"
-        rows.append([row["precision"], f"{row['at_once']:,}", *rates, shown, f"{row['hit_rate']:.0%}"])
+        rate = f"{row['words_per_second']:,.0f}"
+        rows.append([row["precision"], f"{row['at_once']:,}", rate, shown, f"{row['hit_rate']:.0%}"])
     yield from align_rows([list(map(translate, rows[0])), *rows[1:]])
     yield translate("ms: milliseconds per sentence, one per call (median); cached: words found in the word cache")
 
