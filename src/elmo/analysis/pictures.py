@@ -4,7 +4,7 @@ Pictures of words are drawn beside the numbers they show: similarity.py and word
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from elmo.tasks.comparison import RESULTS_FILE, Row
 from elmo.tasks.task import read_task
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 _MIX = re.compile(r"encoder\.elmo\.(?:mixes\.)?(\d+)\.weights")
 _DIRECTIONS = {"left_to_right": "left to right", "right_to_left": "right to left"}
@@ -32,75 +32,48 @@ def draw_training_curves(run: str | Path, output: str | Path) -> None:
     run, output = Path(run), check_output(output)
     read_run_file(run)
     lines = list(read_metrics(run))
-    trained = [line for line in lines if line["kind"] == "train"]
+    trained, validated = ([line for line in lines if line["kind"] == kind] for kind in ("train", "validation"))
     if not trained:
         raise InputError(f"The run in {run} has no metrics yet; wait for its first updates.")
     updates, words = ([line[name] for line in trained] for name in ("update", "num_words"))
     scale, unit = (1e6, "million") if words[-1] >= 1e6 else (1e3, "thousand")
-
-    def position(chosen: Sequence[Mapping[str, Any]]) -> list[float]:
-        return [float(np.interp(line["update"], updates, words)) / scale for line in chosen]
-
-    validated = [line for line in lines if line["kind"] == "validation"]
-    distilled = [line for line in lines if line.get("teacher_cosine") is not None]
-    panels: list[Callable[[Axes], None]] = [lambda axes: _draw_losses(axes, trained, position(trained))]
+    softmax = "sampled" if any("sampled" in name for name in trained[0]) else "full"
+    # Title, unit, and curves: label, lines of the metrics, name of the value.
+    panels: list[tuple[str, str, list[tuple[str, list[dict[str, Any]], str]]]] = [
+        (
+            f"Training loss, {softmax} softmax",
+            "nats per word",
+            [(label, trained, f"{name}_{softmax}_loss") for name, label in _DIRECTIONS.items()],
+        )
+    ]
     if validated:
-        panels.append(lambda axes: _draw_perplexity(axes, validated, position(validated)))
-    if distilled:
-        panels.append(lambda axes: _draw_teacher(axes, distilled, position))
+        curves = [(label, validated, f"{name}_perplexity") for name, label in _DIRECTIONS.items()]
+        curves.append(("mean of both", validated, "perplexity"))
+        panels.append(("Validation perplexity, full softmax", "perplexity", curves))
+    distilled = [(label, [line for line in chosen if line.get("teacher_cosine") is not None])
+                 for label, chosen in (("training", trained), ("validation", validated))]  # fmt: skip
+    if any(chosen for _, chosen in distilled):
+        curves = [(label, chosen, "teacher_cosine") for label, chosen in distilled]
+        panels.append(("Similarity to the teacher's vectors", "mean cosine", curves))
     title = f"Training run {run.resolve().name}"
     with drawing(output, (8, 0.9 + 2.5 * len(panels)), [title]) as figure:
-        axes = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
-        for draw, part in zip(panels, axes, strict=True):
-            draw(part)
-            part.grid()
-            part.legend(loc="best")
-        axes[-1].set_xlabel(f"{unit} words read")
+        all_axes = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
+        for axes, (heading, value_unit, curves) in zip(all_axes, panels, strict=True):
+            for (label, chosen, name), colour, marker in zip(curves, COLOURS, MARKERS, strict=False):
+                positions = np.interp([line["update"] for line in chosen], updates, words) / scale
+                values = np.asarray([line[name] for line in chosen], dtype=np.float64)
+                is_validation = any(line["kind"] == "validation" for line in chosen)
+                width = 1 if is_validation else max(1, len(values) // 60)
+                if width > 1:  # each update is noisy, so their moving average is drawn over them
+                    axes.plot(positions, values, color=colour, linewidth=0.6, alpha=0.3)
+                    padded = np.pad(values, (width // 2, (width - 1) // 2), "edge")
+                    values = np.convolve(padded, np.ones(width) / width, "valid")
+                axes.plot(positions, values, color=colour, label=label, marker=marker if is_validation else "")
+            axes.set(ylabel=value_unit, title=heading)
+            axes.grid()
+            axes.legend(loc="best")
+        all_axes[-1].set_xlabel(f"{unit} words read")
         figure.suptitle(title)
-
-
-def _draw_losses(axes: "Axes", lines: Sequence[Mapping[str, Any]], words: Sequence[float]) -> None:
-    kind = "sampled" if any("sampled" in name for name in lines[0]) else "full"
-    for name, colour in zip(_DIRECTIONS, COLOURS, strict=False):
-        losses = np.asarray([line[f"{name}_{kind}_loss"] for line in lines], dtype=np.float64)
-        width = max(1, len(losses) // 60)  # each update is noisy, so their moving average is drawn over them
-        if width > 1:
-            axes.plot(words, losses, color=colour, linewidth=0.6, alpha=0.3)
-            losses = np.convolve(
-                np.pad(losses, (width // 2, (width - 1) // 2), "edge"), np.ones(width) / width, "valid"
-            )
-        axes.plot(words, losses, color=colour, label=_DIRECTIONS[name], linewidth=1.6)
-    softmax = "sampled softmax" if kind == "sampled" else "full softmax"
-    axes.set(ylabel="nats per word", title=f"Training loss, {softmax}")
-
-
-def _draw_perplexity(axes: "Axes", lines: Sequence[Mapping[str, Any]], words: Sequence[float]) -> None:
-    for name, colour, marker in zip(_DIRECTIONS, COLOURS, MARKERS, strict=False):
-        values = [line[f"{name}_perplexity"] for line in lines]
-        axes.plot(words, values, color=colour, label=_DIRECTIONS[name], marker=marker, markersize=4, linewidth=1.2)
-    means = [line["perplexity"] for line in lines]
-    axes.plot(words, means, color=INK, label="mean of both", linestyle=":", linewidth=1.6)
-    axes.annotate(f"{means[-1]:,.1f}", (words[-1], means[-1]), xytext=(6, 0), textcoords="offset points", va="center")
-    axes.set(ylabel="perplexity", title="Validation perplexity, full softmax")
-    axes.set_ylim(bottom=0)
-
-
-def _draw_teacher(
-    axes: "Axes",
-    lines: Sequence[Mapping[str, Any]],
-    position: Callable[[Sequence[Mapping[str, Any]]], list[float]],
-) -> None:
-    for kind, colour, marker in (("train", COLOURS[0], ""), ("validation", COLOURS[1], "o")):
-        own = [line for line in lines if line["kind"] == kind]
-        words, cosines = position(own), [line["teacher_cosine"] for line in own]
-        steps = np.diff(words)
-        if kind == "train" and len(steps):  # no line across updates without a distilled batch
-            for place in np.flatnonzero(steps > 20 * max(float(np.median(steps)), 1e-9))[::-1].tolist():
-                words.insert(place + 1, words[place])
-                cosines.insert(place + 1, float("nan"))
-        label = "training" if kind == "train" else "validation"
-        axes.plot(words, cosines, color=colour, marker=marker, label=label, linewidth=1.2, markersize=4)
-    axes.set(ylabel="mean cosine", title="Similarity to the teacher's vectors")
 
 
 def read_comparison(folder: str | Path) -> list[Row]:
