@@ -78,11 +78,10 @@ def test_wide_characters_keep_the_columns(run: Run, tmp_path, model_folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a [b]"], "There is no corpus; name an index or text files with --corpus."),
+        (["a [b]"], "No corpus was given; give an index or text files with --corpus."),
         (["--corpus", "x.txt"], "Give a sentence with one [marked] word, or --build INDEX to build an index."),
-        (["--build", "i"], "There is no text to build an index of; name files with --corpus."),
-        (["a [b]", "--build", "i", "--corpus", "x.txt"], "--build builds an index and searches nothing; leave "
-         "out SENTENCE."),
+        (["--build", "i"], "No text to build an index from; give files with --corpus."),
+        (["a [b]", "--build", "i", "--corpus", "x.txt"], "--build only builds an index; leave out SENTENCE."),
         (["a [b]", "--corpus", "nothing.txt"], "No such file: 'nothing.txt'."),
         (["a [b]", "--corpus", "-"], "The corpus is - (standard input), which can be read only "
          "once; name a file."),

@@ -81,7 +81,7 @@ def test_a_map_of_too_little(run: Run, model_folder, tmp_path, text, message):
             ["similarity", "a", "b", "-o", "x.pdf"],
             "x.pdf should end in .png or .svg; pictures are written in these formats.",
         ),
-        (["map", "bank", "-o", "x.png"], "There is no corpus; name an index or text files with --corpus."),
+        (["map", "bank", "-o", "x.png"], "No corpus was given; give an index or text files with --corpus."),
         (
             ["map", "bank", "--corpus", "a", "--labelled", "b"],
             "--labelled replaces --corpus; leave one of them out.",

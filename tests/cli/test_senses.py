@@ -53,7 +53,7 @@ def test_labels_are_compared_with(run: Run, labelled, language_model):
     ("arguments", "message"),
     [
         ([], "Missing argument 'WORD'. See elmo senses --help."),
-        (["bank"], "There is no corpus; name an index or text files with --corpus."),
+        (["bank"], "No corpus was given; give an index or text files with --corpus."),
         (
             ["unicorn", "--corpus", "text.txt"],
             "'unicorn' does not occur in the corpus; choose another word, or more text.",

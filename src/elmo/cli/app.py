@@ -45,8 +45,8 @@ COMMANDS = {
     "export word2vec": "models",
 }
 GROUPS = {
-    "task": "Train and use a task network with ELMo in it.",
-    "plot": "Draw what was measured: sentences, words, layers, curves.",
+    "task": "Train and use task networks with ELMo.",
+    "plot": "Plot sentences, words, layers and training curves.",
     "export": "Write a model for other programs: ONNX, word2vec.",
 }
 

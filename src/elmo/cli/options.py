@@ -35,8 +35,8 @@ _DEFAULT_LAYERS = "meaning, or average without a context layer"
 _ONE_LAYER = "Layer to compare by: a number, top, average or meaning"
 _PRECISIONS = "Precision of the matrix multiplications: float32, int8, auto, or bfloat16 on a GPU."
 _LABELLED = (
-    "Labelled occurrences instead of a corpus: X.data.xml with X.gold.key.txt beside it, or lines of label, tab, "
-    "and sentence with the [word]."
+    "Labelled occurrences instead of a corpus: X.data.xml with X.gold.key.txt next to it, or lines with a label, a "
+    "tab and a sentence with the [word]."
 )
 
 Rows = Annotated[list[str] | None, argument("INPUT", f"A sentence in quotes, or files. {_FILES}")]
@@ -68,11 +68,11 @@ OneLayer = Annotated[
 SplitOnSpaces = Annotated[bool, option("--split-on-spaces", "Split words at spaces only, instead of tokenizing.")]
 Device = Annotated[str, option("--device DEVICE", "Device to compute on: cpu, cuda, cuda:1 or mps.")]
 StateChoice = Annotated[
-    State, option("--state", "State at the start of a sentence: zero, or carried over from the one before.")
+    State, option("--state", "State at the start of a sentence: zero, or carried over from the previous sentence.")
 ]
 PrecisionChoice = Annotated[str | None, option("--precision PRECISION", _PRECISIONS, shown="auto")]
 Threads = Annotated[int | None, option("--threads N", "Number of CPU threads.", shown="all cores", min=1)]
-LocalFilesOnly = Annotated[bool, option("--local-files-only", "Make no network call; use downloaded files only.")]
+LocalFilesOnly = Annotated[bool, option("--local-files-only", "Do not access the network; only use downloaded files.")]
 AsJson = Annotated[bool, option("--json", "Print one line of JSON, for programs.")]
 Labelled = Annotated[str | None, option("--labelled FILE", _LABELLED)]
 MaxOccurrences = Annotated[
@@ -213,7 +213,7 @@ class CorpusOptions:
         "An index, or text files (.txt, .jsonl, .parquet, also .gz, .xz, .zst); repeatable.", None, shown=False,
     )  # fmt: skip
     split: Literal["sentences", "lines", "none"] = option(
-        "--split", "What a sentence is: detected in the lines, each line, or each document.", "sentences"
+        "--split", "Unit of a sentence: a detected sentence, a line, or a document.", "sentences"
     )
     language: str | None = option("--language CODE", "Language for sentence detection.", None, shown="en")
     column: str = option("--column NAME", "Column or JSON field that has the text.", "text")
@@ -232,7 +232,7 @@ class CorpusOptions:
         from elmo.analysis.occurrences import TextSettings, find_corpus
 
         if not self.corpus:
-            raise InputError("There is no corpus; name an index or text files with --corpus.")
+            raise InputError("No corpus was given; give an index or text files with --corpus.")
         indexes = [name for name in self.corpus if is_index(name)]
         if not indexes:
             find_corpus(self.corpus)

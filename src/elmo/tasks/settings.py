@@ -65,7 +65,7 @@ class WordSettings(Settings):
 
     kinds: tuple[str, ...] = option(
         ("learned",),
-        "Word vectors beside ELMo: learned, pretrained, characters, several joined by commas, or none.",
+        "Word vectors in addition to ELMo: learned, pretrained, characters, several separated by commas, or none.",
         "--word-features",
         "KINDS",
     )
@@ -93,7 +93,7 @@ class ElmoSettings(Settings):
     layers: Literal["learned", "top", "concat"] = option(
         "learned", "Layers of the biLM: learned (mixed by learned weights), top or concat."
     )
-    tune: bool = option(False, "Train the biLM along with the task instead of keeping it frozen.")
+    tune: bool = option(False, "Fine-tune the biLM with the task instead of keeping it frozen.")
     context: Literal["none", "concat"] = option(
         "none", "Context layer of the model: none, or concat (beside the mix of the layers)."
     )
@@ -194,15 +194,15 @@ class ReadSettings:
 
     format: str | None = option(
         None,
-        "Format of the files if neither name nor content says it: conll, conllu, csv, tsv, jsonl, json, parquet, "
-        "folders (a folder per label), trec, trees, semeval, squad, wsd, or for predictions text, one per line.",
+        "Format of the files if it cannot be detected: conll, conllu, csv, tsv, jsonl, json, parquet, folders (a "
+        "folder per label), trec, trees, semeval, squad, wsd or, for predictions, text (one per line).",
     )
     text_column: str | None = option(None, "Column of the texts, or of the words of tags.", metavar="NAME")
     label_column: str | None = option(None, "Column of the labels, tags, scores or answers.", metavar="NAME")
     columns: Mapping[str, str] = option(
         {},
-        "Which column has a role: word, tag, sentence; text, label; first, second, label; question, passage, "
-        "answer, start. NAME is a name, a number from 1, or outer.inner in JSON; repeatable.",
+        "Column of a role: word, tag, sentence; text, label; first, second, label; question, passage, answer, start. "
+        "NAME is a name, a number from 1, or outer.inner in JSON; repeatable.",
         "--column",
         "ROLE=NAME",
     )
@@ -211,7 +211,7 @@ class ReadSettings:
     pair_target: PairTarget = option(  # noqa: RUF009 - a field like the others
         "auto", "Target of pairs: label, score (a number), or auto to decide by the values.", "--target"
     )
-    split_on_spaces: bool = option(False, "Take what stands between spaces as the words.")
+    split_on_spaces: bool = option(False, "Split words at spaces only.")
     integer_labels: bool = False  # the labels of JSON were whole numbers, so predictions are written as such
     # Each letter of these is a word of a text; training takes them from a biLM that reads characters.
     scripts: tuple[Script, ...] = TokenizationConfig.scripts

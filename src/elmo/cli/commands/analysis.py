@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 def similarity(
     sentences: Annotated[
-        list[str], argument("SENTENCE", "Two or more sentences, each with one [marked] word, or none marked.")
+        list[str], argument("SENTENCE", "Two or more sentences, all with one [marked] word or all without.")
     ],
     model: ModelOptions,
     layers: options.LayerChoice = None,
-    by_layer: bool = option("--by-layer", "Show each layer, 0 being the word alone, and the meaning.", False),
+    by_layer: bool = option("--by-layer", "Show every layer and meaning; layer 0 does not see the sentence.", False),
     json: options.AsJson = False,
 ) -> None:
-    """Compare marked words, or whole sentences: a cosine.
+    """Compute the cosine similarity of marked words or of whole sentences.
 
-    Two sentences print one number from -1 to 1, more a table. Where no word is marked, the sentences themselves
-    are compared, by the vectors of `elmo encode`.
+    For two sentences, print a number from -1 to 1; for more, a table. Without marked words, whole sentences are
+    compared by the vectors of `elmo encode`.
 
     \b
     Example:
@@ -106,14 +106,16 @@ def neighbors(
     corpus: CorpusOptions,
     build: Path | None = option("--build INDEX", "Build this index of the corpus, resume it, or add to it.", None),
     layers: options.Layers = None,
-    match: Literal["any", "same", "other"] = option("--match", "Find any word, the same word, or other words.", "any"),
-    top_k: int = option("--top-k", "Number of neighbours per layer.", 10),
+    match: Literal["any", "same", "other"] = option(
+        "--match", "Words to find: any, only the same word, or only others.", "any"
+    ),
+    top_k: int = option("--top-k", "Number of neighbors per layer.", 10),
     json: options.AsJson = False,
     model: ModelOptions,
 ) -> None:
-    """Find where words are used as one is in a sentence.
+    """Find the occurrences that are most similar to a word in its sentence.
 
-    Each layer has its own neighbours; beside them are the nearest words by layer 0, which sees no sentence.
+    Neighbors are listed per layer, next to the nearest words of layer 0, which does not see the sentence.
 
     \b
     Examples:
@@ -123,7 +125,7 @@ def neighbors(
     """
     if build is not None:
         if sentence is not None:
-            raise InputError("--build builds an index and searches nothing; leave out SENTENCE.")
+            raise InputError("--build only builds an index; leave out SENTENCE.")
         return _build(build, corpus, layers, model, json)
     if sentence is None:
         raise InputError("Give a sentence with one [marked] word, or --build INDEX to build an index.")
@@ -142,7 +144,7 @@ def neighbors(
 
 def _build(folder: Path, corpus: CorpusOptions, layers: list[str] | None, model: ModelOptions, as_json: bool) -> None:
     if not corpus.corpus:
-        raise InputError("There is no text to build an index of; name files with --corpus.")
+        raise InputError("No text to build an index from; give files with --corpus.")
     from elmo.analysis import build_index
 
     with resumable():
@@ -176,7 +178,7 @@ def _tabulate_neighbors(layer: "LayerNeighbors", found: "Neighbors", match: str)
     ]
     if not contexts:
         word = found.query.word
-        nothing = f"{word!r} does not occur there, except in the query." if match == "same" else "Nothing was found."
+        nothing = f"{word!r} does not occur there, except in the query." if match == "same" else "No results."
         contexts = [f"       {translate(nothing)}"]
     static = [f"{each.cosine:.3f}  {each.word}" for each in found.static]
     yield f"{pad(translate(name_layer(layer.layer)), _CONTEXT_COLUMNS + 7)}  {translate('layer 0, no sentence')}"
@@ -231,7 +233,7 @@ def _describe_senses(result: "WordSenses", *, detected: bool) -> Iterator[str]:
     if num_clustered < FEWEST_OCCURRENCES:
         yield translate(f"These are too few to tell senses apart; at least {FEWEST_OCCURRENCES} are needed.")
     elif detected and len(result.senses) == 1:
-        yield translate("They do not clearly have more than one; --senses 2 splits them.")
+        yield translate("They do not clearly have more than one sense; --senses 2 splits them anyway.")
     elif detected and result.silhouette is not None:
         least = least_silhouette(num_clustered)
         yield translate(f"Silhouette {result.silhouette:.3f}; {least:.3f} is needed for more than one sense.")

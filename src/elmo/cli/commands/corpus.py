@@ -27,8 +27,8 @@ _SPLIT = (
     "document (lines up to a blank one, a record or a row) is one sequence."
 )
 _VECTORS = (
-    "Static vectors to use instead of making them from the corpus: a text file of GloVe or word2vec, plain or "
-    "compressed. The row of a word in lower case counts; without one, that of its usual spelling."
+    "Static vectors to use instead of computing them from the corpus: a text file of GloVe or word2vec, plain or "
+    "compressed. Words are looked up in lower case, then in their most frequent spelling."
 )
 
 
@@ -43,7 +43,7 @@ def prepare(
         "SCRIPT", "Script of single letters, such as Han; repeatable.", None, shown=False
     ),
     vocabulary_size: int | None = option("N", "Number of words that the softmax predicts.", None, shown="40000"),
-    min_count: int | None = option("N", "Instead of a size: take every word that occurs at least N times.", None),
+    min_count: int | None = option("N", "Instead of a size: keep the words that occur at least N times.", None),
     vocabulary: Path | None = option("FILE", "Instead of a size: these words, with <S>, </S> and <UNK>.", None),
     workers: int | None = option("N", "Number of processes that tokenize.", None, shown="one per core, at most 8"),
     force: bool = option("--force", "Replace another corpus in DIR.", False),
@@ -90,8 +90,8 @@ def static(
     words: NumWords = 40_000,
     dim: Dimensions = 256,
     window: int = option("", "Maximum distance of two words that are counted.", 8, min=1),
-    keep_case: bool = option("--keep-case", "Keep capital letters; without it, words are in lower case.", False),
-    teacher: str | None = option("ENCODER", "Hugging Face encoder whose word vectors are joined in.", None),
+    keep_case: bool = option("--keep-case", "Keep capital letters instead of lowercasing words.", False),
+    teacher: str | None = option("ENCODER", "Hugging Face encoder whose word vectors are combined with these.", None),
     seed: Seed = 0,
     force: bool = option("--force", "Replace FILE.", False),
 ) -> None:
@@ -140,10 +140,10 @@ def fuse(
     vectors: Path | None = option("FILE", _VECTORS, None),
     words: NumWords = 40_000,
     dim: int | None = option("", "Dimensions of static vectors made from the corpus.", None, shown="256", min=1),
-    window: int = option("", "Number of words on each side whose topic counts.", ContextConfig.window, min=1),
-    focus: float = option("", "How much more related words count.", NEW_CONTEXT["focus"], min=0),
+    window: int = option("", "Number of context words on each side.", ContextConfig.window, min=1),
+    focus: float = option("", "Extra weight of related context words.", NEW_CONTEXT["focus"], min=0),
     share: float = option("", "Weight of the context, relative to the top layer.", NEW_CONTEXT["share"]),
-    frequency: float = option("", "Share of the text at which a word counts half as much as a rare one.", 1e-4),
+    frequency: float = option("", "Relative frequency at which a word gets half the weight of a rare word.", 1e-4),
     seed: Seed = 0,
     storage: options.StoredAs | None = option("", STORAGE, None, shown="as the model is stored"),
 ) -> None:

@@ -46,7 +46,9 @@ class VectorOptions(ModelOptions):
     id_column: str | None = option("--id-column NAME", "Column of the row ids.", None, shown="id")
     dtype: DType = option("--dtype", "Data type of the vectors; int8 stores one scale per vector.", "float32")
     file_format: FileFormat | None = option("--file-format", "Folders: format of the files.", None, shown="npy")
-    on_error: Literal["stop", "reject"] | None = option("", "Stop at broken rows, or list them.", None, shown="stop")
+    on_error: Literal["stop", "reject"] | None = option(
+        "", "Stop at invalid rows, or list them and continue.", None, shown="stop"
+    )
     workers: int | None = option("--workers N", "Folders: number of processes.", None, shown="one per two threads")
     engine: Literal["local", "ray"] | None = option("", "Folders: local processes or Ray.", None, shown="local")
     address: str | None = option("--address ADDRESS", "Ray cluster, such as auto or ray://host:10001.", None)

@@ -22,7 +22,7 @@ TASK_FILE = "task.json"
 
 def info(
     files: FilesOptions,
-    model: str | None = argument("MODEL", "A model, or a folder of vectors or of a task; else en-small.", None),
+    model: str | None = argument("MODEL", "A model, a folder of vectors, or a task; default: en-small.", None),
     json: options.AsJson = False,
     checksums: bool = option("", "Read the whole of a folder of vectors and compare its checksums.", True),
 ) -> None:

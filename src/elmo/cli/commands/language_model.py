@@ -39,8 +39,8 @@ def score(
 ) -> None:
     """Print the perplexity of each sentence of a text.
 
-    Perplexity is low where the words are expected, both from the left and from the right. Words outside the
-    vocabulary count as the unknown word, which is easy to predict, so their number is shown.
+    Perplexity is low if both language models predict the words well. Words outside the vocabulary count as the unknown
+    word, which is easy to predict, so their number is shown.
 
     \b
     Examples:
@@ -78,7 +78,7 @@ def substitutes(
     same_word: bool = option("--same-word", "Include the marked word itself.", False),
     json: options.AsJson = False,
 ) -> None:
-    """Print the words that fit in place of one, best first.
+    """Print substitutes for a word in its sentence, best first.
 
     Each word comes with its share among the words considered: the probabilities of both directions multiplied,
     divided by the word's own frequency.
@@ -136,15 +136,15 @@ def _to_lines(score: "SentenceScore", model: "Elmo") -> Iterator[str]:
 def evaluate(
     texts: options.TextFiles,
     model: ModelOptions,
-    split: Literal["lines", "sentences"] = option("", "What a sentence is: each line, or detected.", "lines"),
+    split: Literal["lines", "sentences"] = option("", "Unit of a sentence: a line, or a detected sentence.", "lines"),
     split_on_spaces: options.SplitOnSpaces = False,
     state: options.StateChoice = "zero",
     json: options.AsJson = False,
 ) -> None:
     """Measure the perplexity of a language model on a text.
 
-    The softmax is the full one, over every word of the vocabulary; the sampled one that training may show usually
-    gives smaller numbers. Lines without words are left out.
+    Uses the full softmax over the vocabulary; the sampled softmax of training usually gives lower numbers. Lines
+    without words are skipped.
 
     \b
     Example:

@@ -35,7 +35,7 @@ def bench(
     split_on_spaces: options.SplitOnSpaces = False,
     json: options.AsJson = False,
 ) -> None:
-    """Measure words per second and the time of a single sentence.
+    """Measure throughput and latency.
 
     Without a text, sentences are generated whose word frequencies follow Zipf's law.
 
@@ -134,25 +134,24 @@ _MOST_COLUMNS = 4
 def probe(
     kind: Literal["tagging", "features", "classification", "senses", "similarity"] = argument(
         "KIND",
-        "tagging: the tag of each word. features: each feature of CoNLL-U's FEATS. classification: the "
-        "label of each text. senses: WordNet keys, by the nearest neighbour. similarity: scores of sentence "
-        "pairs.",
+        "tagging: the tag of each word. features: each feature of CoNLL-U's FEATS. classification: the label of each "
+        "text. senses: WordNet keys, by the nearest neighbor. similarity: scores of sentence pairs.",
     ),
-    test: str = option("FILE", "Examples to measure on."),
-    train: str | None = option("FILE", "Examples to learn from; not for similarity.", None),
+    test: str = option("FILE", "Test examples."),
+    train: str | None = option("FILE", "Training examples; not for similarity.", None),
     column: list[str] | None = option("ROLE=NAME", "As in tag=xpos or text=review; repeatable.", None, shown=False),
     file_format: str | None = option("--format FORMAT", "Format of the files if it cannot be detected.", None),
     sense_index: str | None = option("FILE", "For senses: WordNet's index.sense.", None),
     seeds: int = option("", "Number of random seeds, counted from 0.", 3, min=1),
-    max_train_words: int | None = option("", "Maximum number of words to learn from.", None, shown="by KIND", min=1),
-    max_test_words: int | None = option("", "Maximum number of words to measure on.", None, shown="by KIND", min=1),
+    max_train_words: int | None = option("", "Maximum number of training words.", None, shown="by KIND", min=1),
+    max_test_words: int | None = option("", "Maximum number of test words.", None, shown="by KIND", min=1),
     json: options.AsJson = False,
     *,
     model: ModelOptions,
 ) -> None:
     """Measure what each layer knows about labelled data.
 
-    The table also has the average of the layers and, of linear classifiers, their learned mix; for models with a
+    The table also has the average of the layers and, for linear classifiers, their learned mix; for models with a
     context layer, meaning (senses) and the vectors of elmo encode (similarity).
 
     \b

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 STORAGE = (
-    "Storage of the weights: float16 takes half the bytes of float32, compact also stores the softmax in 8 bits. "
-    "Vectors change by the rounding."
+    "Type of the stored weights: float16 needs half the space of float32, compact also stores the softmax as int8. "
+    "Rounding changes the vectors slightly."
 )
 _HDF5_FILES = ("options.json", "weights.hdf5", "vocab.txt")
 ModelOutput = Annotated[Path, argument("OUT", "Folder to write the model to.")]
@@ -78,7 +78,7 @@ def convert(
     to: Literal["elmo", "hdf5"] = option("", "Our folder, or the files of bilm-tf and AllenNLP.", "elmo"),
     storage: options.StoredAs | None = option("", STORAGE, None, shown="as the model is stored"),
 ) -> None:
-    """Write a model in another format; vectors stay the same.
+    """Write a model in another format; its vectors do not change.
 
     \b
     Example:
@@ -117,7 +117,7 @@ def average(
     models: Annotated[list[str], argument("MODEL", "Two or more models, such as checkpoints of one run.")],
     rewrite: RewriteOptions,
     output: Path = option("--output -o OUT", "Folder to write the model to."),
-    share: list[float] | None = option("", "Share of each model, in order; repeatable.", None, shown="equal"),
+    share: list[float] | None = option("", "Weight of each model, in order; repeatable.", None, shown="equal"),
 ) -> None:
     """Average the weights of related models.
 
@@ -203,8 +203,8 @@ def onnx(
 ) -> None:
     """Write a model as one ONNX file, for onnxruntime in any language.
 
-    Character ids of words enter, all layers of their vectors leave; batch and sentence length are free. The
-    language model's softmax and the context layer are not part of the file. Needs the extra `onnx`.
+    The input is character ids of words, the output all layers of their vectors; batch size and sentence length are
+    dynamic. The language model's softmax and the context layer are not part of the file. Needs the extra `onnx`.
 
     \b
     Example:
@@ -224,9 +224,9 @@ def word2vec(
     output: Annotated[Path, argument("OUT", "The file to write, .txt or .bin.")],
     rewrite: RewriteOptions,
     words: Path | None = option("FILE", "A file with one word per line.", None, shown="the model's vocabulary"),
-    binary: bool = option("--binary", "Write numbers as bytes, not as text.", False),
+    binary: bool = option("--binary", "Write the binary format instead of text.", False),
 ) -> None:
-    """Write the vectors that words have without a sentence (layer 0), in the format of word2vec.
+    """Write context-free word vectors (layer 0) in the format of word2vec.
 
     gensim's KeyedVectors.load_word2vec_format reads it, and so do `elmo fuse` and `elmo task train` as text.
 

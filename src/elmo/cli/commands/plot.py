@@ -26,7 +26,7 @@ def similarity(
     *,
     model: ModelOptions,
 ) -> None:
-    """Draw how similar the words of two sentences are.
+    """Plot the similarity of the words of two sentences.
 
     \b
     Example:
@@ -59,9 +59,9 @@ def map(
     json: options.AsJson = False,
     model: ModelOptions,
 ) -> None:
-    """Draw the occurrences of a word on a plane.
+    """Plot the occurrences of a word in two dimensions.
 
-    They are coloured by label, or by cluster if they have none; clusters are named by the words around them.
+    They are colored by label, or by cluster if they have none; clusters are named by the words around them.
 
     \b
     Examples:
@@ -87,7 +87,7 @@ def training(
     output: PictureFile = Path("training.png"),
     json: options.AsJson = False,
 ) -> None:
-    """Draw the curves of a training run.
+    """Plot the curves of a training run.
 
     \b
     Example:
@@ -110,7 +110,7 @@ def mixing(
     output: PictureFile = Path("mixing.png"),
     json: options.AsJson = False,
 ) -> None:
-    """Draw how much each layer counts in tasks.
+    """Plot the weight of each layer in tasks.
 
     These are the weights s_j of their learned mixes.
 
@@ -132,7 +132,7 @@ def learning(
     title: str | None = option("--title TEXT", "Title of the picture.", None, shown="the name of the folder"),
     json: options.AsJson = False,
 ) -> None:
-    """Draw the learning curves of a comparison.
+    """Plot the learning curves of a comparison.
 
     \b
     Example:

@@ -36,7 +36,7 @@ _FLAGS: dict[str, Any] = {
     "port": _flag(int, "Port to listen on; 0 chooses a free one.", "8600"),
     "api_key_file": _flag(str, "File with the key that every request must send.", spec="FILE"),
     "cors_origins": _flag(
-        list[str], "Site whose pages may ask, such as https://example.org; repeatable.", spec="--cors-origin"
+        list[str], "Site whose pages may send requests, such as https://example.org; repeatable.", spec="--cors-origin"
     ),
     "allowed_hosts": _flag(
         list[str],
@@ -59,7 +59,7 @@ _FLAGS: dict[str, Any] = {
     "queue_words": _flag(int, "Maximum number of queued words; beyond it, 503 is returned.", "262144"),
     "queue_requests": _flag(int, "Maximum number of queued requests.", "1024"),
     "batch_words": _flag(int, "Maximum number of words per batch.", "8192"),
-    "batch_wait_ms": _flag(float, "How long a request waits for others.", "3.0"),
+    "batch_wait_ms": _flag(float, "How long a request waits to be batched with others.", "3.0"),
     "local_files_only": options.LocalFilesOnly,
 }
 

@@ -34,9 +34,9 @@ _COMPARE_FLAGS = ("--variants", "--encoder", "--seeds", "--fractions", "--keep-r
 _SHOWN = {name: "depends on the family" for changes in DEFAULTS.values() for name in changes}
 
 TaskFolder = Annotated[str, argument("TASK", "A folder that `elmo task train` wrote, or a name such as en-pos.")]
-Bilm = Annotated[str | None, option("--bilm MODEL", "Where the biLM is now, if not where it was in training.")]
+Bilm = Annotated[str | None, option("--bilm MODEL", "Location of the biLM, if it has moved since training.")]
 Precision = Annotated[
-    str | None, option("--precision PRECISION", "Precision of the frozen biLM.", shown="that of training")
+    str | None, option("--precision PRECISION", "Precision of the frozen biLM.", shown="as in training")
 ]
 Threads = Annotated[int | None, option("--threads N", "One is best for small networks.", shown="1", min=1)]
 # How a file of examples is read; pairs and words are those of training.
@@ -54,7 +54,7 @@ def tag(
     threads: options.Threads = None,
     as_json: bool = option("--json", "Print one line of JSON per sentence, with character offsets.", False),
 ) -> None:
-    """Print the entities or the parts of speech of a text, one line per sentence, by a ready-made tagger.
+    """Tag the named entities or parts of speech of a text, one line per sentence, with an included tagger.
 
     \b
     Examples:
@@ -98,20 +98,22 @@ def train(
         "relations, question_answering (qa) or senses (wsd).",
         None,
     ),
-    train: str | None = option("--train FILE", "Labelled examples to learn from.", None),
-    dev: str | None = option("--dev FILE", "Examples that decide when to stop; else some of --train.", None),
-    test: str | None = option("--test FILE", "Examples to measure on, once, at the end.", None),
+    train: str | None = option("--train FILE", "Training examples, with labels.", None),
+    dev: str | None = option("--dev FILE", "Examples for early stopping; default: a part of --train.", None),
+    test: str | None = option("--test FILE", "Test examples, evaluated once at the end.", None),
     output: Path | None = option("--output -o RUN", "The new folder of the trained task.", None),
     resume: Path | None = option("--resume RUN", "Resume a run from its last epoch, exactly.", None),
     model: options.ModelName = None,
-    set_: list[str] | None = option("--set NAME=VALUE", "As in network.dim=300; repeatable.", None, shown=False),
+    set_: list[str] | None = option(
+        "--set NAME=VALUE", "A setting such as network.dim=300; repeatable.", None, shown=False
+    ),
     compare: bool = option("--compare", "Train variants on the same seeds and print a table.", False),
     variants: str = option(
         "--variants NAMES",
         "Variants of --compare: baseline, top, learned, concat, output, both, context_concat, tuned, "
         "encoder; for classification also tfidf and pooled.",
         "",
-        shown="baseline, learned, and tfidf and encoder where they are possible",
+        shown="baseline, learned and, where possible, tfidf and encoder",
     ),
     encoder: str | None = option(
         "--encoder NAME", "Hugging Face encoder of the variant encoder.", None, shown="MiniLM if it is installed"
@@ -125,9 +127,9 @@ def train(
     settings: Annotated[dict[str, Any], TaskSettings, _SHOWN],
     data: Annotated[dict[str, Any], TaskOptions, {"cache_bytes": str(DEFAULT_CACHE_BYTES // GIGABYTE)}],
 ) -> None:
-    """Train a task with ELMo in it.
+    """Train a task network with ELMo.
 
-    Killed at any moment, --resume continues exactly.
+    An interrupted run resumes exactly with --resume.
 
     \b
     Examples:
@@ -250,7 +252,7 @@ def evaluate(
     threads: Threads = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Measure a trained task on labelled examples.
+    """Evaluate a trained task on labelled examples.
 
     \b
     Example:
@@ -271,7 +273,7 @@ def predict(
         "FILE", "Text, one sentence per line, or examples in any format; - or nothing is standard input.", None
     ),
     text: options.Texts = None,
-    output: Path | None = option("--output -o FILE", "File to write; standard output without it.", None),
+    output: Path | None = option("--output -o FILE", "File to write; default: standard output.", None),
     *,
     read: Read,
     bilm: Bilm = None,
@@ -280,10 +282,11 @@ def predict(
     threads: Threads = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Predict, and write the input with the predictions in it.
+    """Predict, and write the input with the predictions added.
 
-    Input without a known ending is plain text. Its output is a word and its tag per line, or a label, its probability
-    and the text. A pair of sentences, or a question and its passage, is one line with a tab or ||| between them.
+    Input without a known extension is plain text. Its output is a word and its tag per line, or a label, its
+    probability and the text. A pair of sentences, or a question and its passage, is one line with a tab or ||| between
+    them.
 
     \b
     Examples:

@@ -26,12 +26,15 @@ def train(
     preset: str | None = option("", "Settings to start from: tiny, en-small, small, medium or original.", None),
     config: Path | None = option("FILE", "TOML file of settings that override the preset.", None),
     set_: list[str] | None = option(
-        "--set NAME=VALUE", "As in optimizer.learning_rate=0.1; overrides both; repeatable.", None, shown=False
+        "--set NAME=VALUE",
+        "A setting such as optimizer.learning_rate=0.1; overrides preset and file; repeatable.",
+        None,
+        shown=False,
     ),
     validation: list[str] | None = option("FILE", "Raw text to validate on; repeatable.", None, shown=False),
     init: str | None = option("MODEL", "Model whose weights to start from, to adapt it to other text.", None),
     word_vectors: str | None = option("FILE", "GloVe or word2vec file that the word embedding starts from.", None),
-    teacher: str | None = option("ENCODER", "Hugging Face encoder whose vectors to learn as well.", None),
+    teacher: str | None = option("ENCODER", "Hugging Face encoder to distil.", None),
     teacher_words: float | None = option("WEIGHT", "Weight of its word vectors.", None, shown="10", min=0),
     teacher_sentences: float | None = option("WEIGHT", "Weight of its sentence vectors.", None, shown="0", min=0),
     device: options.Device = "cpu",
@@ -39,8 +42,7 @@ def train(
 ) -> None:
     """Train a bidirectional language model.
 
-    Killed at any moment, it resumes exactly with --resume. Ctrl-C and SIGTERM save after the current update, and
-    stop.
+    An interrupted run resumes exactly with --resume. Ctrl-C and SIGTERM save after the current update and stop.
 
     \b
     Examples:
