@@ -136,10 +136,6 @@ def test_what_is_not_lists_of_words_is_refused(model: ElmoModel, texts, message)
 
 
 def test_what_has_no_meaning_here_is_refused(model: ElmoModel, tiny_folder: Path):
-    with pytest.raises(InputError, match="limit is 500, but there is no cache of vocabulary words to limit here"):
-        ElmoModel().load(tiny_folder, limit=500)
-    with pytest.raises(InputError, match="session was given, but there are no TensorFlow sessions here"):
-        model.get_elmo_vectors(SENTENCES, session=object())
     with pytest.raises(InputError, match="layers is 'first'; choose 'average', 'top' or 'all'"):
         model.get_elmo_vector_average(SENTENCES, layers="first")
     with pytest.raises(InputError, match="max_batch_size is 0; it must be a whole number of sentences"):

@@ -5,12 +5,11 @@ The environment variable ELMO_MIRROR replaces the address of the four models tha
 hub only model files are transferred: a training state or a corpus beside them is not.
 """
 
-import functools
-import importlib.util
 import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from elmo.checkpoint.folder import CARD_FILE, FILES
 from elmo.checkpoint.location import HDF5_SUFFIXES, as_path, cache_folder, read_json, unreadable
@@ -18,10 +17,8 @@ from elmo.errors import CheckpointError, first_line
 from elmo.files.durable import current_folder
 from elmo.text.units import main_script
 
-# The models that are part of the package, each a folder of its name; other distributions add theirs by this group
-# of entry points, whose values are packages with the files of a model.
+# The models that are part of the package, each a folder of its name.
 MODELS_FOLDER = Path(__file__).parent.parent / "models"
-ENTRY_POINTS = "elmo.models"
 DEFAULT_NAME = "en-small"
 DEFAULT_MODEL = MODELS_FOLDER / DEFAULT_NAME
 _MODELS_BY_SCRIPT = {"Han": "zh-small", "Latin": "en-small"}
@@ -59,24 +56,9 @@ MODEL_FILES = (
 _NESTED_FILES = ["*/*"]
 
 
-@functools.cache
 def installed_models() -> dict[str, Path]:
-    """Return the folders of the installed models by name: those of the package and of other distributions.
-
-    An entry point whose package is missing or damaged is left out.
-    """
-    from importlib.metadata import entry_points  # here, because it takes as long to import as this module
-
-    folders = {}
-    for entry in entry_points(group=ENTRY_POINTS):
-        try:
-            spec = importlib.util.find_spec(entry.value)
-        except (ImportError, ValueError):
-            spec = None
-        for folder in spec.submodule_search_locations or () if spec is not None else ():
-            folders[entry.name] = Path(folder)
-    embedded = sorted(MODELS_FOLDER.iterdir()) if MODELS_FOLDER.is_dir() else []
-    return {**folders, **{folder.name: folder for folder in embedded if (folder / "config.json").is_file()}}
+    """Return the folders of the models of the package by name."""
+    return {path.parent.name: path.parent for path in sorted(MODELS_FOLDER.glob("*/config.json"))}
 
 
 def list_models() -> list[str]:
@@ -202,7 +184,7 @@ def fetch_from_hub(
     from huggingface_hub import snapshot_download
 
     cache_dir = None if cache is None else cache / "hub"
-    patterns = {"allow_patterns": list(files), "ignore_patterns": _NESTED_FILES}
+    patterns: dict[str, Any] = {"allow_patterns": list(files), "ignore_patterns": _NESTED_FILES}
     try:
         folder = Path(
             snapshot_download(
@@ -242,7 +224,7 @@ def push_folder(
     if not any(path.match(pattern) for path in folder.glob("*") for pattern in MODEL_FILES):
         raise CheckpointError(f"{folder} holds no model file to upload; give a folder made by save_pretrained.")
     api = HfApi(token=token)
-    patterns = {"allow_patterns": list(MODEL_FILES), "ignore_patterns": _NESTED_FILES}
+    patterns: dict[str, Any] = {"allow_patterns": list(MODEL_FILES), "ignore_patterns": _NESTED_FILES}
     try:
         address = api.create_repo(repo_id, private=private, exist_ok=True)
         api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message=commit_message, **patterns)

@@ -17,7 +17,6 @@ from elmo.text.sentence_input import read_word_lists
 Texts: TypeAlias = Iterable[Sequence[str]]
 LayerChoice = Literal["average", "top", "all"]
 
-DEFAULT_LIMIT = 100
 PREFERRED_WEIGHTS = "model.hdf5"
 
 
@@ -31,18 +30,11 @@ class ElmoModel(OldEmbedder):
         self.vector_size: int | None = None
         self.n_layers: int | None = None
 
-    def load(
-        self, directory: str | Path, max_batch_size: int = 32, limit: int = DEFAULT_LIMIT, full: bool = False
-    ) -> str:
+    def load(self, directory: str | Path, max_batch_size: int = 32, full: bool = False) -> str:
         """Open a folder or a zip archive; `full` opens its TensorFlow checkpoint, with the softmax."""
         if not isinstance(directory, str | Path):
             raise InputError(f"directory is {directory!r}; give the folder or the zip archive of a model.")
         check_batch_size(max_batch_size, "max_batch_size")
-        if limit != DEFAULT_LIMIT:
-            raise InputError(
-                f"limit is {limit!r}, but there is no cache of vocabulary words to limit here: each distinct word "
-                "is encoded once per batch; leave limit out."
-            )
         path = Path(directory) / PREFERRED_WEIGHTS
         source = path if path.is_file() and not full else directory
         checkpoint = open_checkpoint(source, format="tensorflow" if full else None)
@@ -54,40 +46,31 @@ class ElmoModel(OldEmbedder):
         self.n_layers = self._model.num_layers
         return "The model is now loaded."
 
-    def get_elmo_vectors(
-        self, texts: Texts, warmup: bool = True, layers: LayerChoice = "average", session: None = None
-    ) -> Array:
+    def get_elmo_vectors(self, texts: Texts, warmup: bool = True, layers: LayerChoice = "average") -> Array:
         """Return (N, T, 2D), or (N, L+1, T, 2D) for layers="all", zero after a sentence's last word.
 
         `warmup` runs the first batch once for its state only; without a carried state it has no effect and is
         skipped.
         """
-        arrays = self._embed_texts(texts, warmup, layers, session)
+        arrays = self._embed_texts(texts, warmup, layers)
         width = max(array.shape[-2] for array in arrays)
         padded = np.zeros((len(arrays), *arrays[0].shape[:-2], width, arrays[0].shape[-1]), dtype=np.float32)
         for row, array in zip(padded, arrays, strict=True):
             row[..., : array.shape[-2], :] = array
         return padded
 
-    def get_elmo_vector_average(
-        self, texts: Texts, warmup: bool = True, layers: LayerChoice = "average", session: None = None
-    ) -> Array:
+    def get_elmo_vector_average(self, texts: Texts, warmup: bool = True, layers: LayerChoice = "average") -> Array:
         """Return the mean over the words of each sentence, scaled to length 1: (N, 2D).
 
         With layers="all" (N, L+1, 2D), all layers of a sentence scaled together. An empty sentence has zeros.
         """
-        arrays = self._embed_texts(texts, warmup, layers, session)
+        arrays = self._embed_texts(texts, warmup, layers)
         means = [array.sum(axis=-2) / max(1, array.shape[-2]) for array in arrays]
         lengths = [float(np.linalg.norm(mean)) or 1.0 for mean in means]
         return np.stack([mean / length for mean, length in zip(means, lengths, strict=True)])
 
-    def _embed_texts(self, texts: Texts, warmup: bool, layers: LayerChoice, session: None) -> list[Array]:
+    def _embed_texts(self, texts: Texts, warmup: bool, layers: LayerChoice) -> list[Array]:
         model, batch_size = self._model, self.batch_size or 1
-        if session is not None:
-            raise InputError(
-                "session was given, but there are no TensorFlow sessions here; leave it out (the state is carried "
-                "from call to call unless the model was made with stateful=False)."
-            )
         if layers not in get_args(LayerChoice):
             raise InputError(f"layers is {layers!r}; choose 'average', 'top' or 'all'.")
         sentences = read_word_lists(texts)

@@ -102,9 +102,8 @@ def _read_strings(inputs: Any) -> tuple[list[list[str]], int]:
 
 
 def _read_tokens(inputs: Any) -> tuple[list[list[str]], int]:
-    rows, lengths = (_plain_list(inputs[name]) for name in ("tokens", "sequence_len")) if (
-        isinstance(inputs, Mapping) and set(inputs) == {"tokens", "sequence_len"}
-    ) else ([], [])  # fmt: skip
+    is_pair = isinstance(inputs, Mapping) and set(inputs) == {"tokens", "sequence_len"}
+    rows, lengths = (_plain_list(inputs[name]) if is_pair else [] for name in ("tokens", "sequence_len"))
     if not rows or len(rows) != len(lengths) or not all(isinstance(row, list | tuple) for row in rows):
         raise InputError(
             f"inputs is {inputs!r:.60}; the signature 'tokens' takes lists of words and one length for each: "
@@ -114,9 +113,8 @@ def _read_tokens(inputs: Any) -> tuple[list[list[str]], int]:
     for number, (row, length) in enumerate(zip(rows, lengths, strict=True)):
         if not isinstance(length, int) or not 0 <= length <= len(row):
             raise InputError(f"'sequence_len' has {length!r} at {number}; give a whole number from 0 to {len(row)}.")
-        words = [_decode(word) for word in row[:length]]
-        check_words(words, f"Sentence {number}")
-        sentences.append(words)
+        sentences.append([_decode(word) for word in row[:length]])
+        check_words(sentences[-1], f"Sentence {number}")
     return sentences, max(map(len, rows))
 
 

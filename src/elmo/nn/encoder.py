@@ -1,11 +1,10 @@
-"""What every encoder of a direction has: layers, and a state, whose second axis is the rows of a batch."""
+"""The state of one direction's encoder, whose second axis is the rows of a batch, and the options of training."""
 
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 StateT = TypeVar("StateT", bound="EncoderState")
 
@@ -57,22 +56,3 @@ class TrainingOptions(NamedTuple):
 
 
 PLAIN = TrainingOptions()
-
-
-class EncoderStack(nn.Module, Generic[StateT]):
-    """All layers of one direction."""
-
-    def __init__(self, layers: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(layers)
-
-    @property
-    def num_layers(self) -> int:
-        """How many layers there are."""
-        return len(self.layers)
-
-    @abstractmethod
-    def forward_window(
-        self, inputs: Tensor, keep: Tensor, state: EncoderState, options: TrainingOptions = PLAIN
-    ) -> tuple[list[Tensor], StateT]:
-        """(T, B, D) of packed rows, `keep` (T, B) -> each layer's outputs (T, B, D) and the state, detached."""

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from elmo.kernels import lstm as kernels
 from elmo.kernels.library import Library, find_library
 from elmo.nn import draw_glorot
-from elmo.nn.encoder import PLAIN, EncoderStack, EncoderState, TrainingOptions
+from elmo.nn.encoder import PLAIN, EncoderState, TrainingOptions
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward
 tanh_backward = torch.ops.aten.tanh_backward
@@ -79,11 +79,12 @@ class ProjectedLstm(nn.Module):
         return self.bias + F.pad(unlearned, (self.cell_dim, 2 * self.cell_dim))
 
 
-class LstmStack(EncoderStack[LstmState]):
+class LstmStack(nn.Module):
     """All layers of one direction, reading in the direction it is given."""
 
     def __init__(self, layers: list[ProjectedLstm], *, residual: bool) -> None:
-        super().__init__(layers)
+        super().__init__()
+        self.layers, self.num_layers = nn.ModuleList(layers), len(layers)
         self.residual = residual
 
     def zero_state(self, num_rows: int) -> LstmState:

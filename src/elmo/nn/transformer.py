@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.nn import draw_normal, make_linear
-from elmo.nn.encoder import PLAIN, EncoderStack, EncoderState, TrainingOptions
+from elmo.nn.encoder import PLAIN, EncoderState, TrainingOptions
 
 # Long rows are read in windows of this many steps, which bounds the memory that attention takes.
 STEPS_AT_ONCE = 256
@@ -84,7 +84,7 @@ class TransformerState(EncoderState):
         return F.pad(self.keys, padding), F.pad(self.values, padding), self.num_kept
 
 
-class TransformerStack(EncoderStack[TransformerState]):
+class TransformerStack(nn.Module):
     """All layers of one direction; a word sees itself and `context` words before it in each layer.
 
     A layer's output is the sum that its block passes on, brought to one scale by the norm that all layers share:
@@ -92,7 +92,8 @@ class TransformerStack(EncoderStack[TransformerState]):
     """
 
     def __init__(self, layers: list[CausalBlock], *, dim: int, context: int) -> None:
-        super().__init__(layers)
+        super().__init__()
+        self.layers, self.num_layers = nn.ModuleList(layers), len(layers)
         self.norm = nn.LayerNorm(dim)
         self.dim, self.context = dim, context
 

@@ -56,14 +56,14 @@ def read_manylangs(folder: Location) -> Checkpoint:
         begin, end = DictionaryAlphabet.BEGIN_WORD, DictionaryAlphabet.END_WORD
         characters = {{begin: end, end: begin}.get(name, name): row for name, row in characters.items()}
     config = _make_config(settings, folder, words, characters, state)
-    table = [
-        Row(name, state[name].shape, (ours,), lambda array, entries=entries: [array[list(entries.values())]])
-        for name, ours, entries in (
-            (WORD_TABLE, "tokens.words.weight", words),
-            (CHARACTER_TABLE, "tokens.characters.embedding.weight", characters),
-        )
-        if entries is not None
-    ]
+    table = []
+    for name, ours, entries in (
+        (WORD_TABLE, "tokens.words.weight", words),
+        (CHARACTER_TABLE, "tokens.characters.embedding.weight", characters),
+    ):
+        if entries is not None:
+            state[name] = state[name][list(entries.values())]
+            table.append(Row(name, state[name].shape, (ours,)))
     unread = set(state)
 
     def find(name: str) -> Array | None:
