@@ -37,13 +37,14 @@ def draw_training_curves(run: str | Path, output: str | Path) -> None:
         raise InputError(f"The run in {run} has no metrics yet; wait for its first updates.")
     updates, words = ([line[name] for line in trained] for name in ("update", "num_words"))
     scale, unit = (1e6, "million") if words[-1] >= 1e6 else (1e3, "thousand")
-    softmax = "sampled" if any("sampled" in name for name in trained[0]) else "full"
+    is_sampled = any("sampled" in name for name in trained[0])
+    softmax = "sampled softmax" if is_sampled else "full softmax"
     # Title, unit, and curves: label, lines of the metrics, name of the value.
     panels: list[tuple[str, str, list[tuple[str, list[dict[str, Any]], str]]]] = [
         (
-            f"Training loss, {softmax} softmax",
+            f"Training loss, {softmax}",
             "nats per word",
-            [(label, trained, f"{name}_{softmax}_loss") for name, label in _DIRECTIONS.items()],
+            [(label, trained, f"{name}_{softmax.split()[0]}_loss") for name, label in _DIRECTIONS.items()],
         )
     ]
     if validated:
