@@ -105,9 +105,9 @@ class Distillation:
         """Yield one item per window after the first `done` updates: None in updates without a batch."""
         window = done * windows_per_update
         while True:
-            update, place = divmod(window, windows_per_update)
+            update, offset = divmod(window, windows_per_update)
             if update in self._updates:
-                yield self.draw(self._updates.index(update) * windows_per_update + place)
+                yield self.draw(self._updates.index(update) * windows_per_update + offset)
             else:
                 yield None
             window += 1
@@ -133,8 +133,8 @@ class Distillation:
         """Return the sentences of the cache that are in a batch of this process."""
         num_groups, per_batch = -(-len(self.cache) // GROUP), max(1, self._settings.batch_sentences // GROUP)
         groups = []
-        for place in range(number * per_batch, (number + 1) * per_batch):
-            epoch, index = divmod(place, num_groups)
+        for position in range(number * per_batch, (number + 1) * per_batch):
+            epoch, index = divmod(position, num_groups)
             if epoch not in self._orders:
                 self._orders = {epoch: np.random.default_rng([self._seed, epoch]).permutation(num_groups)}
             groups.append(int(self._orders[epoch][index]))

@@ -121,9 +121,8 @@ def _train(run: Run, *, progress: bool) -> TrainingResult:
     finally:
         run.close()
     stopped_by = None if is_done else stop.signal or signal.SIGTERM  # another process may have received it
-    state, validation = run.state, run.last_validation
-    perplexity = None if validation is None else validation.evaluation.perplexity
-    return TrainingResult(run.folder, state.num_updates, state.num_words, perplexity, stopped_by, run.is_first)
+    state = run.state
+    return TrainingResult(run.folder, state.num_updates, state.num_words, run.perplexity, stopped_by, run.is_first)
 
 
 class StopRequest:

@@ -1,6 +1,6 @@
 """One update of the weights: the loss of a window of packed rows, its gradients, the only step of the optimizer.
 
-What is minimised is the loss of predicting the next word and the previous one, plus those of auxiliary objectives.
+The loss is that of predicting the next word and the previous one, plus those of the auxiliary objectives.
 The learning rate and everything random are functions of the number of the update alone, so that resuming is exact.
 """
 
@@ -62,26 +62,26 @@ class Objective(nn.Module):
         batch: LMBatch,
         state: BiLMState,
         samples: NegativeSamples | None,
-        beside: SentenceBatch | None = None,
+        distilled: SentenceBatch | None = None,
     ) -> WindowLoss:
         """Return the losses of a window, against sampled words or, without samples, the whole vocabulary.
 
-        `beside` is the batch of the auxiliary objectives.
+        `distilled` is the batch of the auxiliary objectives.
         """
         layers, end = self._run(batch, state)
         tops = [side[-1].flatten(0, 1) for side in layers]  # (T·B, D)
         targets = [*batch.targets.flatten(1)]
         auxiliary = torch.zeros((), device=batch.word_index.device)
         totals = torch.zeros(len(self.auxiliary), 2, dtype=torch.float64, device=batch.word_index.device)
-        if beside is not None:
-            sides, words = self._run_sentences(beside)
+        if distilled is not None:
+            sides, words = self._run_sentences(distilled)
             for row, objective in enumerate(list_objectives(self.auxiliary)):
-                loss, values = objective(words, beside.teacher)
+                loss, values = objective(words, distilled.teacher)
                 auxiliary = auxiliary + loss
                 totals[row, 0], totals[row, 1] = values.detach().sum(), len(values)
-            for direction, places in enumerate(beside.predicting):
+            for direction, places in enumerate(distilled.predicting):
                 tops[direction] = torch.cat([tops[direction], sides[direction][-1, places]])
-                targets[direction] = torch.cat([targets[direction], beside.targets[direction]])
+                targets[direction] = torch.cat([targets[direction], distilled.targets[direction]])
         losses = self._predict(tops, targets, samples)
         return WindowLoss(losses[0], losses[1], end, auxiliary, totals)
 
@@ -195,14 +195,14 @@ def train_step(
     # Losses left to right and right to left, words, then the sum and the number of each metric.
     sums = torch.zeros(3 + 2 * len(objectives), dtype=torch.float64, device=device)
     for window in range(settings.windows_per_update):
-        batch, beside = next(batches)
-        batch, beside = to_device(batch, device), None if beside is None else to_device(beside, device)
+        batch, distilled = next(batches)
+        batch, distilled = to_device(batch, device), None if distilled is None else to_device(distilled, device)
         samples = None
         if settings.num_samples:
             generator = torch.Generator().manual_seed(_mix_seed(settings.seed, update, 0) + window)
             samples = NegativeSamples(settings.num_samples, num_words, generator).to(device)
-        num_predicted = batch.num_words + (0 if beside is None else beside.predicting.shape[1])
-        result: WindowLoss = state.objective(batch, state.bilm_state, samples, beside)
+        num_predicted = batch.num_words + (0 if distilled is None else distilled.predicting.shape[1])
+        result: WindowLoss = state.objective(batch, state.bilm_state, samples, distilled)
         loss = (result.left_to_right + result.right_to_left) / (2 * num_predicted) + result.auxiliary
         (loss * settings.num_steps / settings.windows_per_update).backward()  # type: ignore[no-untyped-call]
         state.bilm_state, state.position = result.state, batch.position

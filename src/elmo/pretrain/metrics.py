@@ -4,7 +4,7 @@ import contextlib
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from elmo.progress import StatusBar
 
 if TYPE_CHECKING:
     from elmo.pretrain.loop import StepReport
-    from elmo.pretrain.run import Run, Validation
+    from elmo.pretrain.run import Run
 
 METRICS_FILE, TENSORBOARD_FOLDER = "metrics.jsonl", "tensorboard"
 _SMOOTHING = 0.95  # of the losses shown: values of single updates vary widely
@@ -112,14 +112,13 @@ class TrainingReport:
         parts.append(f"{remaining} left" if report.update < self._run.num_updates else "validating and saving")
         self._bar.show(report.update, ", ".join(parts))
 
-    def on_validation(self, validation: "Validation") -> None:
-        """Print the perplexity on the validation text."""
-        evaluation = validation.evaluation
-        auxiliary = "".join(f"; {name.replace('_', ' ')} {value:.4f}" for name, value in validation.auxiliary.items())
+    def on_validation(self, update: int, values: Mapping[str, float]) -> None:
+        """Print the perplexity on the validation text, and the metrics of auxiliary objectives."""
         self._say(
-            f"update {validation.update:,}: validation perplexity (full softmax) {evaluation.perplexity:.2f} "
-            f"(left to right {evaluation.left_to_right_perplexity:.2f}, right to left "
-            f"{evaluation.right_to_left_perplexity:.2f}, {evaluation.unknown_rate:.2%} unknown){auxiliary}"
+            f"update {update:,}: validation perplexity (full softmax) {values['perplexity']:.2f} "
+            f"(left to right {values['left_to_right_perplexity']:.2f}, right to left "
+            f"{values['right_to_left_perplexity']:.2f}, {values['unknown_rate']:.2%} unknown)"
+            + "".join(f"; {name.replace('_', ' ')} {values[name]:.4f}" for name in values if name.endswith("cosine"))
         )
 
     def on_checkpoint(self, folder: Path) -> None:

@@ -30,7 +30,7 @@ from elmo.config import SoftmaxConfig
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.errors import CheckpointError, ConfigError
 from elmo.files.durable import holding, remove
-from elmo.inference.scoring import Evaluation, evaluate_text
+from elmo.inference.scoring import evaluate_text
 from elmo.model import Elmo
 from elmo.nn.bilm import BiLM, BiLMState
 from elmo.nn.build import build_bilm, to_tensors, weights_of
@@ -52,20 +52,11 @@ MEASURED = ("perplexity", "left_to_right_perplexity", "right_to_left_perplexity"
 
 
 @dataclass(frozen=True)
-class Validation:
-    """The measurements of one validation."""
-
-    update: int
-    evaluation: Evaluation
-    auxiliary: Mapping[str, float]  # the metrics of the auxiliary objectives
-
-
-@dataclass(frozen=True)
 class Watcher:
     """Callbacks of the first process while a run trains."""
 
     on_update: Callable[[StepReport], None] = lambda report: None
-    on_validation: Callable[[Validation], None] = lambda validation: None
+    on_validation: Callable[[int, Mapping[str, float]], None] = lambda update, values: None
     on_checkpoint: Callable[[Path], None] = lambda folder: None
 
 
@@ -92,7 +83,7 @@ class Run:
         self.num_updates = count_updates(settings, corpus)
         self._word_counts = _count_vocabulary(corpus)
         self._best: tuple[float, str] | None = None  # perplexity and name of the best checkpoint
-        self.last_validation: Validation | None = None  # in this process
+        self.perplexity: float | None = None  # at the last validation, in this process
         self._distillation = None
         if settings.teacher is not None:
             torch.manual_seed(settings.seed)
@@ -204,10 +195,10 @@ class Run:
     def _read_batches(self) -> Generator[tuple[LMBatch, SentenceBatch | None], None, None]:
         """Yield the next windows of this process, each with its distillation batch."""
         settings = self.settings
-        beside: Iterator[SentenceBatch | None] = itertools.repeat(None)
+        distilled: Iterator[SentenceBatch | None] = itertools.repeat(None)
         if self._distillation is not None:
             done = self.state.num_updates
-            beside = self._distillation.batches(done=done, windows_per_update=settings.windows_per_update)
+            distilled = self._distillation.batches(done=done, windows_per_update=settings.windows_per_update)
         stream = WindowStream(
             TokenReader.of(self.corpus, self.config),
             num_rows=settings.num_rows,
@@ -217,44 +208,43 @@ class Run:
             reset_at_sentences=settings.reset_state == "sentence",
             position=self.state.position,
         )
-        return read_ahead(lambda: (stream.next_batch(), next(beside)))
+        return read_ahead(lambda: (stream.next_batch(), next(distilled)))
 
     def _after(self, report: StepReport, metrics: MetricsWriter | None, watcher: Watcher) -> None:
         """Write metrics, validate and save, each where it is due after an update."""
         settings, update = self.settings, report.update
         is_last = update == self.num_updates
         validates = bool(self._validation) and (is_last or update % settings.validate_every == 0)
-        validation = None
+        perplexity = None
         if metrics is not None:
             watcher.on_update(report)
             if is_last or update % settings.log_every == 0:
                 metrics.write("train", update, report.describe(sampled=settings.num_samples > 0))
             if validates:
-                validation = self.last_validation = self._validate(update)
-                measured = {name: getattr(validation.evaluation, name) for name in MEASURED}
-                metrics.write("validation", update, {**measured, **validation.auxiliary})
-                watcher.on_validation(validation)
+                values = self._validate()
+                metrics.write("validation", update, values)
+                watcher.on_validation(update, values)
+                perplexity = self.perplexity = values["perplexity"]
         if is_last or validates or update % settings.checkpoint_every == 0:
-            self._save(validation, watcher)
+            self._save(perplexity, watcher)
 
-    def _validate(self, update: int) -> Validation:
+    def _validate(self) -> dict[str, float]:
         carry = self.settings.reset_state == "never"
         model = Elmo(self.checkpoint(), device=str(self._processes.device), state="carry" if carry else "zero")
         evaluation = evaluate_text(model, self._validation)
-        if self._distillation is None:
-            return Validation(update, evaluation, {})
-        if carry:
-            model = Elmo(self.checkpoint(), device=str(self._processes.device))
-        return Validation(update, evaluation, self._distillation.validate(model, self._validation))
+        values = {name: getattr(evaluation, name) for name in MEASURED}
+        if self._distillation is not None:
+            if carry:
+                model = Elmo(self.checkpoint(), device=str(self._processes.device))
+            values |= self._distillation.validate(model, self._validation)
+        return values
 
-    def _save(self, validation: Validation | None, watcher: Watcher) -> None:
+    def _save(self, perplexity: float | None, watcher: Watcher) -> None:
         folder = save_checkpoint(self.folder, self.state, self.checkpoint())
         if not self.is_first:
             return
-        perplexity = math.inf if validation is None else validation.evaluation.perplexity
-        is_better = self._best is None or perplexity < self._best[0]
-        if validation is not None and is_better and self._distillation is None:
-            self._best = (perplexity, folder.name)
+        if perplexity is not None and self._distillation is None:
+            self._best = min(self._best or (math.inf, ""), (perplexity, folder.name))
         self._write_best()
         watcher.on_checkpoint(folder)
 
@@ -379,9 +369,9 @@ def load_checkpoint(state: TrainState, folder: Path) -> None:
         recorded = json.loads((training / PROGRESS_FILE).read_bytes())
         names = ("num_updates", "num_words", "num_processes")
         num_updates, num_words, num_processes = (int(recorded[name]) for name in names)
-    parts = [_load(training / f"rows-{rank}.pt") for rank in range(num_processes)]
-    block = [number for part in parts for number in part["position"]["block"]]
-    offset = [number for part in parts for number in part["position"]["offset"]]
+    row_states = [_load(training / f"rows-{rank}.pt") for rank in range(num_processes)]
+    block = [number for rows in row_states for number in rows["position"]["block"]]
+    offset = [number for rows in row_states for number in rows["position"]["offset"]]
     num_rows = len(state.position.block)
     own = slice(num_rows * own_rank(), num_rows * (own_rank() + 1))
     state.objective.bilm.load_state_dict(to_tensors(weights))
@@ -397,7 +387,7 @@ def load_checkpoint(state: TrainState, folder: Path) -> None:
     fresh = state.optimizer.state_dict()
     state.optimizer.load_state_dict({**fresh, "state": _load(training / OPTIMIZER_FILE)["state"]})
     state.position = Position(tuple(block[own]), tuple(offset[own]))
-    joined = [torch.cat(tensors, dim=1) for tensors in zip(*(part["bilm_state"] for part in parts), strict=True)]
+    joined = [torch.cat(tensors, dim=1) for tensors in zip(*(rows["bilm_state"] for rows in row_states), strict=True)]
     left_to_right, right_to_left = state.bilm_state.left_to_right, state.bilm_state.right_to_left
     middle = len(left_to_right.tensors)
     saved = BiLMState(type(left_to_right)(*joined[:middle]), type(right_to_left)(*joined[middle:]))

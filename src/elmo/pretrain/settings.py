@@ -44,11 +44,11 @@ class OptimizerSettings:
 
     def faults(self) -> list[str]:
         """Return one phrase per invalid setting."""
-        found = list_not_positive(self, "learning_rate", "clip_norm")
-        found += _list_negative(self, "warmup_steps", "cooldown_steps", "weight_decay")
+        faults = list_not_positive(self, "learning_rate", "clip_norm")
+        faults += _list_negative(self, "warmup_steps", "cooldown_steps", "weight_decay")
         if self.weight_decay and self.kind != "adamw":
-            found.append(f"weight_decay is {self.weight_decay}, but {self.kind} has none; use adamw or leave it out")
-        return found
+            faults.append(f"weight_decay is {self.weight_decay}, but {self.kind} has none; use adamw or leave it out")
+        return faults
 
 
 @dataclass(frozen=True)
@@ -73,15 +73,15 @@ class TeacherSettings:
 
     def faults(self) -> list[str]:
         """Return one phrase per invalid setting."""
-        found = list_not_positive(self, "batch_sentences", "every", "max_words")
-        found += _list_negative(self, "words", "sentences", "contrast", "num_sentences")
+        faults = list_not_positive(self, "batch_sentences", "every", "max_words")
+        faults += _list_negative(self, "words", "sentences", "contrast", "num_sentences")
         if not self.words and not self.sentences:
-            found.append("words and sentences are both 0; set the weight of at least one of them")
+            faults.append("words and sentences are both 0; set the weight of at least one of them")
         if not self.model.strip():
-            found.append("model is empty; set the folder or the name of an encoder")
+            faults.append("model is empty; set the folder or the name of an encoder")
         if not 0 <= self.begin < self.end <= 1:
-            found.append(f"begin is {self.begin} and end is {self.end}; 0 <= begin < end <= 1 was expected")
-        return found
+            faults.append(f"begin is {self.begin} and end is {self.end}; 0 <= begin < end <= 1 was expected")
+        return faults
 
 
 @dataclass(frozen=True)
@@ -113,24 +113,24 @@ class TrainSettings:
 
     def faults(self) -> list[str]:
         """Return one phrase per invalid setting."""
-        found = list_not_positive(
+        faults = list_not_positive(
             self, "num_rows", "num_steps", "windows_per_update", "num_epochs", "max_updates",
             "log_every", "validate_every", "checkpoint_every", "keep_checkpoints", "average_every",
         )  # fmt: skip
-        if not found:  # elsewhere processes have different weights, which no checkpoint could hold
-            found += [
+        if not faults:  # elsewhere processes have different weights, which no checkpoint could hold
+            faults += [
                 f"{name} is {value}; it must be a multiple of average_every, which is {self.average_every}"
                 for name in ("validate_every", "checkpoint_every")
                 if (value := getattr(self, name)) % self.average_every
             ]
         if self.num_samples < 0:
-            found.append(f"num_samples is {self.num_samples}; it must be 0 (the whole vocabulary) or more")
+            faults.append(f"num_samples is {self.num_samples}; it must be 0 (the whole vocabulary) or more")
         if not 0 <= self.dropout < 1:
-            found.append(f"dropout is {self.dropout}; it must be at least 0 and below 1")
-        found += _list_negative(self, "seed")
+            faults.append(f"dropout is {self.dropout}; it must be at least 0 and below 1")
+        faults += _list_negative(self, "seed")
         if not math.isfinite(self.num_epochs):
-            found.append(f"num_epochs is {self.num_epochs}; give a number, and max_updates to stop at")
-        return found
+            faults.append(f"num_epochs is {self.num_epochs}; give a number, and max_updates to stop at")
+        return faults
 
     def to_dict(self) -> dict[str, Any]:
         """Return the mapping that read_settings takes."""
@@ -144,23 +144,23 @@ class TrainSettings:
 
 def _list_overwritten(model: ModelConfig) -> list[str]:
     """Return one phrase per setting of a model that training determines by itself."""
-    found = []
+    faults = []
     if model.softmax is not None:
-        found.append("model.softmax follows from the corpus; set share_softmax to share it, and leave it out")
+        faults.append("model.softmax follows from the corpus; set share_softmax to share it, and leave it out")
     if model.words is not None and model.words.num_words != UNKNOWN_SIZE:
-        found.append("model.words.num_words is that of the prepared corpus; leave it out")
+        faults.append("model.words.num_words is that of the prepared corpus; leave it out")
     characters = model.characters
     if characters is not None and characters.alphabet != "utf-8":
-        found.append(f"model.characters.alphabet is {characters.alphabet!r}, but training reads UTF-8; leave it out")
+        faults.append(f"model.characters.alphabet is {characters.alphabet!r}, but training reads UTF-8; leave it out")
     if characters is not None and characters.num_characters < Utf8Alphabet.NUM_IDS:
-        found.append(
+        faults.append(
             f"model.characters.num_characters is {characters.num_characters}; UTF-8 needs {Utf8Alphabet.NUM_IDS}"
         )
     for name in ("begin_word", "end_word", "unknown_word"):
         expected = getattr(ModelConfig(), name)
         if getattr(model, name) != expected:
-            found.append(f"model.{name} is {getattr(model, name)!r}, but a prepared corpus has {expected!r}")
-    return found
+            faults.append(f"model.{name} is {getattr(model, name)!r}, but a prepared corpus has {expected!r}")
+    return faults
 
 
 def _official(cell_dim: int, output_dim: int, num_highways: int) -> TrainSettings:
@@ -225,8 +225,8 @@ def read_settings(
     _merge(values, stated)
     source = f"The settings of {file}" if file else "The training settings"
     settings = parse(TrainSettings, values, source)
-    if found := _list_overwritten(settings.model):
-        raise ConfigError(f"{source} are not valid: {'; '.join(found)}.")
+    if faults := _list_overwritten(settings.model):
+        raise ConfigError(f"{source} are not valid: {'; '.join(faults)}.")
     if settings.precision != "auto":
         return settings
     from elmo.device import supports_bfloat16  # imports torch

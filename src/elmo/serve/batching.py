@@ -35,13 +35,13 @@ class Work:
 class _Job:
     work: Work
     sentences: Sequence[Words]
-    answer: "asyncio.Future[list[Any]]"
+    future: "asyncio.Future[list[Any]]"
     arrived: float
     results: list[Any] = field(default_factory=list)
     num_taken: int = 0  # sentences that have been put into batches
 
 
-class _Part(NamedTuple):
+class _Chunk(NamedTuple):
     job: _Job
     sentences: Sequence[Words]
 
@@ -90,8 +90,8 @@ class Batcher:
             self._waiting[job] = num_words
             self._count(num_words)
             self._changed.notify()
-        job.answer.add_done_callback(lambda _: self._forget(job))
-        return job.answer
+        job.future.add_done_callback(lambda _: self._forget(job))
+        return job.future
 
     async def close(self) -> None:
         """Accept no more work and wait some seconds for the thread, which is a daemon, to end."""
@@ -111,24 +111,24 @@ class Batcher:
         self._metrics.waiting_requests.set(len(self._waiting))
 
     def _run(self) -> None:
-        while parts := self._take():
+        while chunks := self._take():
             start = time.monotonic()
-            num_words = sum(_weigh(sentence) for part in parts for sentence in part.sentences)
-            done = list(self._compute(parts))
-            num_sentences = sum(len(part.sentences) for part in parts)
+            num_words = sum(_weigh(sentence) for chunk in chunks for sentence in chunk.sentences)
+            done = list(self._compute(chunks))
+            num_sentences = sum(len(chunk.sentences) for chunk in chunks)
             self._metrics.observe_batch(num_sentences, num_words, time.monotonic() - start)
             with contextlib.suppress(RuntimeError):  # the loop has ended: nobody needs these results
                 self._loop.call_soon_threadsafe(_deliver, done)
 
-    def _take(self) -> list[_Part]:
+    def _take(self) -> list[_Chunk]:
         """Wait for work and return a batch of it; an empty one when the server stops and the queue is empty."""
         with self._changed:
             while self._wait_for_work():
                 ready = next(iter(self._waiting)).arrived + self._wait_seconds
                 while self._num_words < self._batch_words and (remaining := ready - time.monotonic()) > 0:
                     self._changed.wait(remaining)
-                if parts := list(self._cut()):
-                    return parts
+                if chunks := list(self._cut()):
+                    return chunks
             return []
 
     def _wait_for_work(self) -> bool:
@@ -140,14 +140,14 @@ class Batcher:
             self._changed.wait_for(has_news)
         return bool(self._waiting)
 
-    def _cut(self) -> Iterator[_Part]:
-        """Yield parts of the jobs in their order until the batch is full; the rest of a job goes to the end."""
+    def _cut(self) -> Iterator[_Chunk]:
+        """Yield chunks of the jobs in their order until the batch is full; the rest of a job goes to the end."""
         room = self._batch_words
         share = self._batch_words * (LARGEST_SHARE if len(self._waiting) > 1 else 1.0)
         for job in list(self._waiting):
             if room <= 0:
                 return
-            if job.answer.done():  # cancelled, but the event loop has not called _forget yet
+            if job.future.done():  # cancelled, but the event loop has not called _forget yet
                 self._count(-self._waiting.pop(job))
                 continue
             num_words, start = 0, job.num_taken
@@ -164,20 +164,23 @@ class Batcher:
             if job.num_taken < len(job.sentences):
                 self._waiting[job] = left
             self._count(-num_words)
-            yield _Part(job, job.sentences[start : job.num_taken])
+            yield _Chunk(job, job.sentences[start : job.num_taken])
 
-    def _compute(self, parts: list[_Part]) -> Iterator[tuple[_Part, Sequence[Any] | Exception]]:
-        groups: dict[Hashable, list[_Part]] = {}
-        for part in parts:
-            groups.setdefault(part.job.work.key, []).append(part)
+    def _compute(self, chunks: list[_Chunk]) -> Iterator[tuple[_Chunk, Sequence[Any] | Exception]]:
+        groups: dict[Hashable, list[_Chunk]] = {}
+        for chunk in chunks:
+            groups.setdefault(chunk.job.work.key, []).append(chunk)
         for group in groups.values():
             try:
-                yield from _compute_together(group)
+                compute = group[0].job.work.compute
+                results = iter(compute([sentence for chunk in group for sentence in chunk.sentences]))
+                yield from [(chunk, [next(results) for _ in chunk.sentences]) for chunk in group]
             except Exception as error:
                 if len(group) == 1:
                     yield group[0], error
-                for part in group if len(group) > 1 else ():  # none may fail because of another one's sentences
-                    yield from self._compute([part])
+                else:  # a request must not fail because of the sentences of another one
+                    for chunk in group:
+                        yield from self._compute([chunk])
 
 
 def _weigh(sentence: Words) -> int:
@@ -185,22 +188,16 @@ def _weigh(sentence: Words) -> int:
     return len(sentence) + 2
 
 
-def _compute_together(parts: list[_Part]) -> list[tuple[_Part, Sequence[Any]]]:
-    results = iter(parts[0].job.work.compute([sentence for part in parts for sentence in part.sentences]))
-    return [(part, [next(results) for _ in part.sentences]) for part in parts]
-
-
-def _deliver(done: list[tuple[_Part, Sequence[Any] | Exception]]) -> None:
-    for part, results in done:
-        answer = part.job.answer
-        if answer.done():
+def _deliver(done: list[tuple[_Chunk, Sequence[Any] | Exception]]) -> None:
+    for (job, _), results in done:
+        if job.future.done():
             continue
         if isinstance(results, Exception):
-            answer.set_exception(results)
+            job.future.set_exception(results)
             continue
-        part.job.results.extend(results)
-        if len(part.job.results) == len(part.job.sentences):
-            answer.set_result(part.job.results)
+        job.results.extend(results)
+        if len(job.results) == len(job.sentences):
+            job.future.set_result(job.results)
 
 
 def _refuse(code: str, message: str, seconds: int) -> Problem:
