@@ -1,4 +1,4 @@
-/** What a caller can put right: the message names the value, the rule and the remedy. */
+/** An error of the caller: the message names the value, the rule and the fix. */
 export class ElmoError extends Error {}
 
 /** A word of a text; offsets are in UTF-16 code units, as `String.prototype.slice` counts. */
@@ -40,7 +40,7 @@ export interface Score {
 }
 
 export interface SubstituteOptions {
-  /** The word, if none is in [brackets]; a range for a run of characters. */
+  /** The index of the word, if none is in [brackets], or a range of words. */
   index?: number | Span;
   topK?: number;
   punctuation?: boolean;
@@ -60,7 +60,7 @@ export class Elmo {
   readonly hasContext: boolean;
   readonly predictsWords: boolean;
   tokenize(text: string): Word[];
-  /** With `spans`, half-open ranges of words, the vectors of phrases in place of words. */
+  /** With `spans`, half-open ranges of words, the vectors of phrases instead of words. */
   embed(sentence: string, options?: { layers?: Layers; spans?: Span[] }): Promise<Vectors>;
   embed(sentences: Sentence[], options?: { layers?: Layers; spans?: Span[][] }): Promise<Vectors[]>;
   encode(sentence: string): Promise<Float32Array>;

@@ -50,7 +50,7 @@ class ElmoEmbeddings(TokenEmbeddings):
         if embedding_mode not in _MODES:
             raise InputError(f"embedding_mode is {embedding_mode!r}; choose {', '.join(_MODES)}.")
         if weight_file is not None or options_file is not None:
-            if None in (options_file, weight_file) or Path(weight_file).parent != Path(options_file).parent:
+            if not weight_file or not options_file or Path(weight_file).parent != Path(options_file).parent:
                 raise InputError("options_file and weight_file belong together; give both, in one folder.")
             model = weight_file
         self.model = open_shared(model, precision=precision, device=str(flair.device))

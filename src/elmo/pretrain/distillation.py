@@ -210,7 +210,9 @@ class WordDistillation(AuxiliaryObjective):
 
     def start(self) -> None:
         """Start from the regression."""
-        self._regression.solve(self.maps[0].weight, self.maps[0].bias)
+        (linear,) = self.maps
+        assert isinstance(linear, nn.Linear)
+        self._regression.solve(linear.weight, linear.bias)
         self._regression = Regression()
 
     def forward(self, layers: Tensor, targets: TeacherTargets) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,8 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -115,40 +116,41 @@ def _train(run: Run, *, progress: bool) -> TrainingResult:
     reuse_large_blocks()
     report = TrainingReport(run, shown=progress and run.is_first)
     try:
-        with report, StopRequest() as stop:
+        with report, catch_signals() as received:
             watcher = Watcher(report.on_update, report.on_validation, report.on_checkpoint)
-            is_done = run.train(watcher, should_stop=lambda: stop.signal is not None)
+            is_done = run.train(watcher, should_stop=lambda: bool(received))
     finally:
         run.close()
-    stopped_by = None if is_done else stop.signal or signal.SIGTERM  # another process may have received it
+    # Another process may have received the signal.
+    stopped_by = None if is_done else (received or [signal.SIGTERM])[0]
     state = run.state
     return TrainingResult(run.folder, state.num_updates, state.num_words, run.perplexity, stopped_by, run.is_first)
 
 
-class StopRequest:
-    """Catches SIGTERM and Ctrl-C while entered, so that a run can save first; a second Ctrl-C ends it at once."""
+@contextmanager
+def catch_signals() -> Iterator[list[int]]:
+    """Catch SIGTERM and Ctrl-C, so that a run can save first; yield the list that receives the signal.
 
-    def __init__(self) -> None:
-        self.signal: int | None = None  # the first one received
-        self._received_at = 0.0
-        self._before: dict[int, Any] = {}
+    A second Ctrl-C raises KeyboardInterrupt.
+    """
+    received: list[int] = []
+    received_at = 0.0
 
-    def __enter__(self) -> "StopRequest":
-        if threading.current_thread() is threading.main_thread():  # only there signals can be caught
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, self._receive)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _receive(self, number: int, frame: FrameType | None) -> None:
-        now = time.monotonic()
-        if self.signal is None:
-            self.signal, self._received_at = number, now
-        elif number == signal.SIGINT and now - self._received_at > IMPATIENT_SECONDS:
+    def receive(number: int, frame: FrameType | None) -> None:
+        nonlocal received_at
+        if not received:
+            received.append(number)
+            received_at = time.monotonic()
+        elif number == signal.SIGINT and time.monotonic() - received_at > IMPATIENT_SECONDS:
             raise KeyboardInterrupt
+
+    is_main = threading.current_thread() is threading.main_thread()  # only there signals can be caught
+    handlers = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGINT) if is_main}
+    try:
+        yield received
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def start_run(
@@ -263,7 +265,7 @@ class RunRecord:
 def read_run_file(folder: Path) -> dict[str, Any]:
     """Read the run.json of a folder as it is; CheckpointError if there is none or its format is unknown."""
     if not (folder / RUN_FILE).is_file():
-        raise CheckpointError(f"{folder} holds no training run (there is no {RUN_FILE}).")
+        raise CheckpointError(f"{folder} holds no training run ({RUN_FILE} is missing).")
     record = read_json(folder / RUN_FILE)
     if record.get("format") != FORMAT or record.get("version") != VERSION:
         raise CheckpointError(

@@ -66,7 +66,7 @@ async def embed_sentences(body: schemas.EmbedRequest, call: CallOf) -> JsonRespo
         arrays = await call.compute(work, words)
     sentences = []
     for sentence, array in zip(tokenized, arrays, strict=True):
-        offsets = sentence.offsets or [(None, None)] * len(sentence.words)
+        offsets: Any = sentence.offsets or [(None, None)] * len(sentence.words)
         described = [
             {"text": word, "start": start, "end": end}
             for word, (start, end) in zip(sentence.words, offsets, strict=True)

@@ -65,7 +65,7 @@ LayerChoice = Annotated[
     str | int | tuple[float, ...],
     PlainValidator(
         _check_layers,
-        json_schema_input_type=Literal[_LAYER_NAMES] | int | list[float],  # type: ignore[valid-type]
+        json_schema_input_type=Literal[_LAYER_NAMES] | int | list[float],
     ),
 ]
 ModelName = Annotated[
