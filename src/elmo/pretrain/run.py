@@ -269,7 +269,9 @@ class Run:
         if self._best is not None and read_best(self.folder) != self._best:
             perplexity, name = self._best
             write_json(self.folder / BEST_FILE, {"perplexity": perplexity, "checkpoint": name})
-        remove_old(self.folder, keep=self.settings.keep_checkpoints, best=self._best[1] if self._best else None)
+        for folder in list_checkpoints(self.folder)[: -self.settings.keep_checkpoints]:
+            if self._best is None or folder.name != self._best[1]:
+                shutil.rmtree(folder)
 
 
 def lock_run(folder: Path) -> AbstractContextManager[None]:
@@ -393,13 +395,6 @@ def load_checkpoint(state: TrainState, folder: Path) -> None:
     saved = BiLMState(type(left_to_right)(*joined[:middle]), type(right_to_left)(*joined[middle:]))
     state.bilm_state = saved.rows(own).to(state.parameters[0].device)
     state.num_updates, state.num_words = num_updates, num_words
-
-
-def remove_old(run: Path, *, keep: int, best: str | None) -> None:
-    """Delete all but the last `keep` checkpoints and the best one."""
-    for folder in list_checkpoints(run)[:-keep]:
-        if folder.name != best:
-            shutil.rmtree(folder)
 
 
 def read_model(folder: Path) -> Checkpoint:

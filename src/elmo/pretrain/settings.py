@@ -1,6 +1,6 @@
-"""How a model is trained: frozen, validated settings <-> TOML, and the presets to start from.
+"""The settings of training: frozen, validated dataclasses <-> TOML, and the presets to start from.
 
-What follows from the corpus or from the model of --init (the vocabulary and the softmax over it) is not a setting.
+The vocabulary and the softmax follow from the corpus, or from the model of --init, and are not settings.
 """
 
 import copy
@@ -32,7 +32,7 @@ def _list_negative(settings: object, *names: str) -> list[str]:
 
 @dataclass(frozen=True)
 class OptimizerSettings:
-    """How weights are updated. The gradient is that of the loss per word times num_steps, as in bilm-tf."""
+    """The optimizer. The gradient is that of the loss per word times num_steps, as in bilm-tf."""
 
     kind: Literal["adagrad", "adamw"] = "adagrad"
     learning_rate: float = 0.2
@@ -53,7 +53,7 @@ class OptimizerSettings:
 
 @dataclass(frozen=True)
 class TeacherSettings:
-    """An encoder whose vectors of words and of sentences the model learns, beside the language model."""
+    """Distillation: an encoder whose vectors of words and sentences the model learns besides the language model."""
 
     model: str  # a Hugging Face encoder: a folder, or a name on the hub
     words: float = 10.0  # weight of 1 - cosine with its word vectors, beside the loss per word; 0: not learned
@@ -92,7 +92,7 @@ class TrainSettings:
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     teacher: TeacherSettings | None = None
     num_rows: int = 128  # of the global batch, over all processes
-    num_steps: int = 20  # words that a row reads in a window; gradients are truncated there
+    num_steps: int = 20  # words per row in a window; backpropagation is truncated there
     windows_per_update: int = 1  # windows whose gradients are accumulated before the weights are updated
     # Updates after which several processes average their weights; 1: they average the gradients of each update.
     average_every: int = 1
@@ -143,7 +143,7 @@ class TrainSettings:
 
 
 def _list_overwritten(model: ModelConfig) -> list[str]:
-    """Return one phrase per setting of a model that training determines by itself."""
+    """Return one phrase per setting of a model that follows from the corpus."""
     faults = []
     if model.softmax is not None:
         faults.append("model.softmax follows from the corpus; set share_softmax to share it, and leave it out")

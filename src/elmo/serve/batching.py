@@ -73,7 +73,7 @@ class Batcher:
 
     @property
     def is_full(self) -> bool:
-        """Whether one word more would be refused."""
+        """Whether a request of one word would be rejected."""
         return self._num_words + _weigh(["word"]) > self._queue_words or len(self._waiting) >= self._queue_requests
 
     def submit(self, work: Work, sentences: Sequence[Words]) -> "asyncio.Future[list[Any]]":
@@ -113,32 +113,30 @@ class Batcher:
     def _run(self) -> None:
         while chunks := self._take():
             start = time.monotonic()
-            num_words = sum(_weigh(sentence) for chunk in chunks for sentence in chunk.sentences)
+            sentences = [sentence for chunk in chunks for sentence in chunk.sentences]
             done = list(self._compute(chunks))
-            num_sentences = sum(len(chunk.sentences) for chunk in chunks)
-            self._metrics.observe_batch(num_sentences, num_words, time.monotonic() - start)
+            self._metrics.observe_batch(len(sentences), sum(map(_weigh, sentences)), time.monotonic() - start)
             with contextlib.suppress(RuntimeError):  # the loop has ended: nobody needs these results
                 self._loop.call_soon_threadsafe(_deliver, done)
 
     def _take(self) -> list[_Chunk]:
         """Wait for work and return a batch of it; an empty one when the server stops and the queue is empty."""
+
+        def has_news() -> bool:
+            return bool(self._waiting) or self._is_closing
+
         with self._changed:
-            while self._wait_for_work():
+            while True:
+                if not self._changed.wait_for(has_news, IDLE_SECONDS):
+                    return_free_memory()
+                    self._changed.wait_for(has_news)
+                if not self._waiting:
+                    return []
                 ready = next(iter(self._waiting)).arrived + self._wait_seconds
                 while self._num_words < self._batch_words and (remaining := ready - time.monotonic()) > 0:
                     self._changed.wait(remaining)
                 if chunks := list(self._cut()):
                     return chunks
-            return []
-
-    def _wait_for_work(self) -> bool:
-        def has_news() -> bool:
-            return bool(self._waiting) or self._is_closing
-
-        if not self._changed.wait_for(has_news, IDLE_SECONDS):
-            return_free_memory()
-            self._changed.wait_for(has_news)
-        return bool(self._waiting)
 
     def _cut(self) -> Iterator[_Chunk]:
         """Yield chunks of the jobs in their order until the batch is full; the rest of a job goes to the end."""
