@@ -108,8 +108,8 @@ def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of an index; CheckpointError if the folder holds something else."""
     path, advice = folder / MANIFEST, "build one with elmo neighbors --build INDEX --corpus FILE."
     try:
-        content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"format": None}
-        if content.pop("format") != _FORMAT:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        if content.pop("format", None) != _FORMAT:
             raise CheckpointError(f"{folder} is not an index of occurrences; {advice}")
         if (version := content.pop("version")) != _VERSION:
             raise CheckpointError(f"{folder} is an index of version {version!r}, not {_VERSION}; {advice}")

@@ -53,7 +53,7 @@ def choose_layers(given: Sequence[str | int] | None, model: Elmo) -> tuple[Layer
     """Return the chosen layers without repeats; by default meaning, or every layer above 0."""
     if not given:
         return tuple(range(1, model.num_layers)) if model.context is None else ("meaning",)
-    return tuple(dict.fromkeys(choose_layer(each, model) for each in given))
+    return tuple(dict.fromkeys(choose_layer(layer, model) for layer in given))
 
 
 def embed_layers(
@@ -98,7 +98,7 @@ def embed_occurrences(
     with progress_bar(unit="sentences", num_bytes=None, shown=progress) as advance:
         remaining = iter(places.items())
         while window := list(itertools.islice(remaining, _SENTENCES_AT_ONCE)):
-            spans = [[(occurrences[each].start, occurrences[each].end) for each in numbers] for _, numbers in window]
+            spans = [[(occurrences[row].start, occurrences[row].end) for row in rows] for _, rows in window]
             arrays = model.embed_spans([words for words, _ in window], spans, layers=layer)
             for (_, numbers), array in zip(window, arrays, strict=True):
                 vectors[numbers] = array

@@ -29,8 +29,8 @@ from elmo.analysis.occurrences import (
     TextSettings,
     find_runs,
     is_same_word,
+    read_corpus,
     read_query,
-    reading_corpus,
 )
 from elmo.analysis.segmentation import Cohesion, is_function_word, measure_cohesion
 from elmo.errors import InputError
@@ -147,14 +147,13 @@ def find_neighbors(
         if is_run:
             candidates = _find_candidates(corpus, query, vectors, words, top_k)
     else:
-        scan = {"words": words, "top_k": top_k, "length": 1}
-        scanned = vectors
+        scanned, num_scanned, length = vectors, top_k, 1
         if is_run:
-            scan |= {"top_k": _CANDIDATES * top_k, "length": query.end - query.start}
+            num_scanned, length = _CANDIDATES * top_k, query.end - query.start
             (own,) = embed_layers(model, [query.sentence.words], (0, *keys))
             scanned = {key: normalize(own[key][query.start : query.end].mean(axis=0)) for key in own}
-        with reading_corpus(corpus, settings_for(model, reading), progress=progress) as sentences:
-            neighbors = _scan_texts(model, query, scanned, sentences, **scan)
+        sentences = read_corpus(corpus, settings_for(model, reading), progress=progress)
+        neighbors = _scan_texts(model, query, scanned, sentences, words=words, top_k=num_scanned, length=length)
         candidates = {layer: [occurrence for occurrence, _ in nearest] for layer, nearest in neighbors.layers}
     if not is_run:
         return neighbors

@@ -6,8 +6,7 @@ the XML of the word-sense evaluation framework, or lines of a label, a tab and a
 
 import itertools
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
@@ -74,7 +73,7 @@ class Occurrence:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object; `start` and `end` count words."""
-        found = {
+        values = {
             "word": self.word,
             "text": self.sentence.text,
             "start": self.start,
@@ -82,7 +81,7 @@ class Occurrence:
             "source": self.sentence.source,
             "sentence": self.sentence.number,
         }
-        return found if self.label is None else {**found, "label": self.label}
+        return values if self.label is None else {**values, "label": self.label}
 
     def _characters(self) -> tuple[int, int]:
         offsets = self.sentence.offsets
@@ -145,9 +144,9 @@ def _join_letters(letters: Sequence[str], tokenization: Tokenization) -> CorpusS
     return CorpusSentence(text, tuple(offsets), QUERY_SOURCE, 0)
 
 
-def is_same_word(one: str, other: str) -> bool:
+def is_same_word(first: str, second: str) -> bool:
     """Return whether two words are equal except for upper and lower case."""
-    return one.casefold() == other.casefold()
+    return first.casefold() == second.casefold()
 
 
 def find_corpus(names: Sequence[str]) -> list[Source]:
@@ -157,60 +156,24 @@ def find_corpus(names: Sequence[str]) -> list[Source]:
     return find_sources([str(name) for name in names], Path())
 
 
-def count_bytes(sources: Iterable[Source]) -> int:
-    """Return the size of the files, in the bytes that read_source reports."""
-    return sum(source.path.stat().st_size for source in sources)
-
-
-def read_source(
-    source: Source, settings: TextSettings, advance: Callable[[int], None] = lambda num_bytes: None
-) -> Iterator[CorpusSentence]:
-    """Yield the sentences of a file that have words; `advance` receives the bytes as they are used."""
-    split = Tokenization(settings.tokenization).tokenizer(on_spaces=settings.split_on_spaces)
-    number = 0
-    for chunk in cut_parts([source], settings, _CHUNK_BYTES):
-        reported = 0
-        for text, share in cut_sentences(chunk, settings):
-            words = split(text)
-            if words:
-                offsets = tuple((word.start, word.end) for word in words)
-                yield CorpusSentence(text, offsets, source.name, number)
-                number += 1
-            used = int(share * chunk.input_bytes)
-            if used > reported:
-                advance(used - reported)
-                reported = used
-        advance(chunk.input_bytes - reported)
-
-
 def read_corpus(
-    names: Sequence[str],
-    settings: TextSettings | None = None,
-    advance: Callable[[int], None] = lambda num_bytes: None,
+    names: Sequence[str], settings: TextSettings | None = None, *, progress: bool = False
 ) -> Iterator[CorpusSentence]:
-    """Yield the sentences of all files, in order."""
-    for source in find_corpus(names):
-        yield from read_source(source, settings or TextSettings(), advance)
-
-
-@contextmanager
-def reading_corpus(
-    names: Sequence[str],
-    settings: TextSettings | None,
-    *,
-    progress: bool,
-    prints: bool = True,
-) -> Iterator[Iterator[CorpusSentence]]:
-    """Yield the sentences of all files, with a progress bar."""
-    num_bytes = count_bytes(find_corpus(names))
-    with progress_bar(unit="sentences", num_bytes=num_bytes, prints=prints, shown=progress) as advance:
-
-        def read() -> Iterator[CorpusSentence]:
-            for sentence in read_corpus(names, settings, lambda num_bytes: advance(num_bytes, 0)):
-                yield sentence
-                advance(0, 1)
-
-        yield read()
+    """Yield the sentences of all files that have words, in order."""
+    settings, sources = settings or TextSettings(), find_corpus(names)
+    tokenize_text = Tokenization(settings.tokenization).tokenizer(on_spaces=settings.split_on_spaces)
+    num_bytes = sum(source.path.stat().st_size for source in sources)
+    with progress_bar(unit="sentences", num_bytes=num_bytes, shown=progress) as advance:
+        for source in sources:
+            number = 0
+            for chunk in cut_parts([source], settings, _CHUNK_BYTES):
+                for text, _ in cut_sentences(chunk, settings):
+                    if words := tokenize_text(text):
+                        offsets = tuple((word.start, word.end) for word in words)
+                        yield CorpusSentence(text, offsets, source.name, number)
+                        number += 1
+                        advance(0)
+                advance(chunk.input_bytes, 0)
 
 
 def find_occurrences(
@@ -224,19 +187,19 @@ def find_occurrences(
 ) -> Occurrences:
     """Find a word in an index or in text files, in upper or lower case; InputError if it does not occur.
 
-    What is several words of the text, as a Chinese word is, is found where they stand in a row.
+    A word that is several tokens of the text, as a Chinese word is, is found where they are consecutive.
     Of more than `max_occurrences` a random sample is returned. `reading` is for text files.
     """
     from elmo.analysis.index import CorpusIndex
 
     if isinstance(corpus, CorpusIndex):
-        found = corpus.find_occurrences(word, max_occurrences=max_occurrences, seed=seed)
+        sample = corpus.find_occurrences(word, max_occurrences=max_occurrences, seed=seed)
     else:
-        with reading_corpus(corpus, reading, progress=progress, prints=False) as sentences:
-            found = sample_occurrences(sentences, word, reading=reading, max_occurrences=max_occurrences, seed=seed)
-    if not found.num_found:
+        sentences = read_corpus(corpus, reading, progress=progress)
+        sample = sample_occurrences(sentences, word, reading=reading, max_occurrences=max_occurrences, seed=seed)
+    if not sample.num_found:
         raise InputError(f"{word!r} does not occur in the corpus; choose another word, or more text.")
-    return found
+    return sample
 
 
 def sample_occurrences(
@@ -251,36 +214,34 @@ def sample_occurrences(
 
     `reading` is how the sentences were split.
     """
-    kept: dict[int, tuple[int, Occurrence]] = {}  # by the place in the reservoir
+    reservoir: dict[int, tuple[int, Occurrence]] = {}
     count = 0
     draw = random.Random(seed)
-    wanted = split_word(word, reading or TextSettings())
-    first = wanted[0].casefold()
+    parts = split_word(word, reading or TextSettings())
+    first = parts[0].casefold()
     for sentence in sentences:
         if first not in sentence.text.casefold():
             continue
-        for place in find_runs(sentence.words, wanted):
+        for start in find_runs(sentence.words, parts):
             slot = count if count < max_occurrences else draw.randrange(count + 1)
             if slot < max_occurrences:
-                kept[slot] = (count, Occurrence(sentence, place, place + len(wanted)))
+                reservoir[slot] = (count, Occurrence(sentence, start, start + len(parts)))
             count += 1
-    return Occurrences([occurrence for _, occurrence in sorted(kept.values(), key=lambda each: each[0])], count)
+    in_order = sorted(reservoir.values(), key=lambda entry: entry[0])
+    return Occurrences([occurrence for _, occurrence in in_order], count)
 
 
 def split_word(word: str, reading: TextSettings) -> list[str]:
-    """Return the words of the text that a word to be found consists of: one, or letters of a script alone."""
+    """Return the words that a word consists of in a text: one, or the letters of a script."""
     split = Tokenization(reading.tokenization).tokenizer(on_spaces=reading.split_on_spaces)
-    return [each.text for each in split(word)] or [word]
+    return [part.text for part in split(word)] or [word]
 
 
-def find_runs(words: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """Return where the wanted words stand in a row, in upper or lower case."""
-    folded, sought = [word.casefold() for word in words], [word.casefold() for word in wanted]
-    return [
-        place
-        for place in range(len(folded) - len(sought) + 1)
-        if folded[place] == sought[0] and folded[place : place + len(sought)] == sought
-    ]
+def find_runs(words: Sequence[str], phrase: Sequence[str]) -> list[int]:
+    """Return where the words of a phrase are consecutive, in upper or lower case."""
+    words, phrase = [word.casefold() for word in words], [word.casefold() for word in phrase]
+    starts = (start for start, word in enumerate(words) if word == phrase[0])
+    return [start for start in starts if words[start : start + len(phrase)] == phrase]
 
 
 def read_labelled(
@@ -291,15 +252,15 @@ def read_labelled(
     A `word` without a part of speech stands for all of them. `tokenization` is that of the model.
     """
     lines = Lines(path)
-    found: dict[str, list[Occurrence]] = {}
+    by_word: dict[str, list[Occurrence]] = {}
     is_xml = lines.suffix == ".xml"
     for name, occurrence in _read_xml(str(path)) if is_xml else _read_lines(lines, tokenization or tokenize):
         if word is None or word.casefold() in (name.casefold(), name.split("#")[0].casefold()):
-            found.setdefault(name if word is None else word, []).append(occurrence)
-    if not found:
+            by_word.setdefault(name if word is None else word, []).append(occurrence)
+    if not by_word:
         missing = "no labelled words" if word is None else f"no labelled occurrence of {word!r}"
         raise InputError(f"{path} has {missing}; choose another word or file.")
-    return found
+    return by_word
 
 
 def find_labelled(
@@ -311,13 +272,13 @@ def find_labelled(
     tokenization: Tokenization | None = None,
 ) -> Occurrences:
     """Return the labelled occurrences of one word in a file, or a random sample of them."""
-    found = read_labelled(path, word, tokenization=tokenization)[word]
-    return Occurrences(sample_some(found, max_occurrences, seed), len(found))
+    labelled = read_labelled(path, word, tokenization=tokenization)[word]
+    return Occurrences(sample_some(labelled, max_occurrences, seed), len(labelled))
 
 
-def sample_some(found: Sequence[T], max_number: int, seed: int) -> list[T]:
-    """Return all that was found, or a random sample of it."""
-    return list(found) if len(found) <= max_number else random.Random(seed).sample(list(found), max_number)
+def sample_some(items: Sequence[T], max_items: int, seed: int) -> list[T]:
+    """Return all items, or a random sample of `max_items`."""
+    return list(items) if len(items) <= max_items else random.Random(seed).sample(list(items), max_items)
 
 
 def _read_xml(path: str) -> Iterator[tuple[str, Occurrence]]:

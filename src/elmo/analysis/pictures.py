@@ -133,36 +133,36 @@ class MixingWeights:
 def mixing_weights(task_folder: str | Path) -> tuple[MixingWeights, ...]:
     """Read s_j and γ of a task that `elmo task train` wrote, or of each variant of its --compare."""
     folder = Path(task_folder)
-    found = _read_compared_mixes(folder) if (folder / RESULTS_FILE).is_file() else _read_task_mixes(folder)
-    found = tuple(each for each in found if len(each.weights) > 1)
-    if not found:
+    mixes = _read_compared_mixes(folder) if (folder / RESULTS_FILE).is_file() else _read_task_mixes(folder)
+    mixes = tuple(mix for mix in mixes if len(mix.weights) > 1)
+    if not mixes:
         raise InputError(f"{folder} has learned no mix of layers; train it with --layers learned.")
-    return found
+    return mixes
 
 
 def _read_task_mixes(folder: Path) -> tuple[MixingWeights, ...]:
     description, _, weights = read_task(folder)
     places = _name_places(description.settings.elmo.where)
-    found = []
+    mixes = []
     for name in sorted(weights):
         if match := _MIX.fullmatch(name):
             gamma = weights[name.removesuffix("weights") + "gamma"].item()
             shares = tuple(weights[name].softmax(dim=0).tolist())
-            found.append(MixingWeights(folder.name, places[int(match[1])], shares, gamma))
-    return tuple(found)
+            mixes.append(MixingWeights(folder.name, places[int(match[1])], shares, gamma))
+    return tuple(mixes)
 
 
 def _read_compared_mixes(folder: Path) -> tuple[MixingWeights, ...]:
     rows = read_json(folder / RESULTS_FILE)["rows"]
     largest = max((row["fraction"] for row in rows), default=1.0)
-    found = []
+    mixes = []
     for row in rows:
         where = "both" if len(row["mixes"]) == 2 else "output" if row["variant"] == "output" else "input"
         if row["fraction"] == largest:
             for place, mix in zip(_name_places(where), row["mixes"], strict=False):
                 name = f"{folder.name}, {row['variant']}"
-                found.append(MixingWeights(name, place, tuple(mix["weights"]), mix["gamma"]))
-    return tuple(found)
+                mixes.append(MixingWeights(name, place, tuple(mix["weights"]), mix["gamma"]))
+    return tuple(mixes)
 
 
 def _name_places(where: str) -> Sequence[str]:

@@ -64,7 +64,7 @@ class Sense:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object."""
         fitting = [{"word": word, "probability": round(share, 6)} for word, share in self.substitutes]
-        typical = [each.to_dict() for each in self.typical]
+        typical = [occurrence.to_dict() for occurrence in self.typical]
         return {"num_occurrences": self.num_occurrences, "substitutes": fitting, "typical": typical}
 
 
@@ -127,11 +127,12 @@ def induce_senses(
     vectors = embed_occurrences(model, occurrences, choose_layer(layer, model), progress=progress)
     clusters = find_clusters(vectors, num_clusters=num_senses, seed=seed)
     ranked = [_rank_typical(clusters, occurrences, number) for number in range(clusters.num_clusters)]
-    substitutes = _own_substitutes(model, word, [each[:_ASKED_FOR_SUBSTITUTES] for each in ranked], num_substitutes)
+    typical = [cluster[:_ASKED_FOR_SUBSTITUTES] for cluster in ranked]
+    substitutes = _distinctive_substitutes(model, word, typical, num_substitutes)
     counts = np.bincount(clusters.numbers, minlength=clusters.num_clusters).tolist()
     senses = tuple(
-        Sense(count, tuple(typical[:num_typical]), own)
-        for count, typical, own in zip(counts, ranked, substitutes, strict=True)
+        Sense(count, tuple(cluster[:num_typical]), words)
+        for count, cluster, words in zip(counts, ranked, substitutes, strict=True)
     )
     numbers, scores = clusters.numbers.tolist(), None
     if all(occurrence.label is not None for occurrence in occurrences):
@@ -153,15 +154,15 @@ def find_clusters(vectors: Array, *, num_clusters: int | None = None, seed: int 
     # Equal sentences have equal vectors; repetition does not make a cluster, so each counts once.
     distinct, place = np.unique(normalize(vectors).round(5), axis=0, return_inverse=True)
     points = distinct - distinct.mean(axis=0)
-    centred, one = points[place.reshape(-1)], np.zeros(len(vectors), dtype=np.int64)
+    centred, single = points[place.reshape(-1)], np.zeros(len(vectors), dtype=np.int64)
     if num_clusters is not None and num_clusters > max(1, len(points)):
         raise InputError(f"{len(points)} different context(s) cannot be cut into {num_clusters} senses; ask for fewer.")
     if num_clusters == 1 or (num_clusters is None and len(points) < FEWEST_OCCURRENCES):
-        return Clusters(one, None, centred)
+        return Clusters(single, None, centred)
     sample = points[np.sort(np.random.default_rng(seed).permutation(len(points))[:_ENOUGH_POINTS])]
     numbers, silhouette = _cluster(sample, num_clusters)
     if num_clusters is None and silhouette < least_silhouette(len(sample)):
-        return Clusters(one, None, centred)
+        return Clusters(single, None, centred)
     if len(sample) < len(points):
         numbers = _join_nearest(points, sample, numbers)
     return Clusters(_number_by_size(numbers[place.reshape(-1)]), silhouette, centred)
@@ -228,42 +229,43 @@ def _rank_typical(clusters: Clusters, occurrences: Sequence[Occurrence], number:
     members = np.flatnonzero(clusters.numbers == number)
     points = clusters.centred[members]
     distances = np.linalg.norm(points - points.mean(axis=0), axis=1)
-    found: dict[str, Occurrence] = {}
+    by_text: dict[str, Occurrence] = {}
     for member in members[np.argsort(distances, kind="stable")].tolist():
-        found.setdefault(occurrences[member].sentence.text, occurrences[member])
-    return list(found.values())
+        by_text.setdefault(occurrences[member].sentence.text, occurrences[member])
+    return list(by_text.values())
 
 
-def _own_substitutes(
+def _distinctive_substitutes(
     model: Elmo, word: str, typical: Sequence[Sequence[Occurrence]], num_wanted: int
 ) -> list[tuple[Substitute, ...]]:
     """Return the words that fit each sense better than the others; none from a model that predicts no words."""
     if model.config.softmax is None or model.vocabulary is None:
         return [() for _ in typical]
-    means = [_mean_substitutes(model, each) for each in typical]
-    found = []
-    for own in means:
-        others = [each for each in means if each is not own]
+    means = [_mean_substitutes(model, occurrences) for occurrences in typical]
+    distinctive = []
+    for sense, mean in enumerate(means):
+        others = means[:sense] + means[sense + 1 :]
         margins = {
             substitute: probability - max((other.get(substitute, 0.0) for other in others), default=0.0)
-            for substitute, probability in own.items()
+            for substitute, probability in mean.items()
             if not is_same_word(substitute, word) and any(map(str.isalnum, substitute))
         }
-        best = sorted((each for each in margins if margins[each] > 0), key=lambda each: -margins[each])
-        found.append(tuple(Substitute(each, own[each]) for each in best[:num_wanted]))
-    return found
+        best = sorted((substitute for substitute, margin in margins.items() if margin > 0), key=lambda x: -margins[x])
+        distinctive.append(tuple(Substitute(substitute, mean[substitute]) for substitute in best[:num_wanted]))
+    return distinctive
 
 
 def _mean_substitutes(model: Elmo, occurrences: Sequence[Occurrence]) -> dict[str, float]:
     means: dict[str, float] = {}
     reads_spans = model.tokenization.reads_characters
-    asked = [each for each in occurrences if reads_spans or each.end - each.start == 1]
-    for occurrence in asked:
+    single = [occurrence for occurrence in occurrences if reads_spans or occurrence.end - occurrence.start == 1]
+    for occurrence in single:
         words, start, end = occurrence.sentence.words, occurrence.start, occurrence.end
         if reads_spans:
             first = max(0, start - _UNITS_NEAR)
             words, start, end = words[first : end + _UNITS_NEAR], start - first, end - first
         top_k = _RUNS_EACH if reads_spans else _SUBSTITUTES_EACH
-        for each in model.substitutes(words, (start, end), top_k=top_k):
-            means[each.word] = means.get(each.word, 0.0) + math.exp(each.log_probability) / len(asked)
+        for substitute in model.substitutes(words, (start, end), top_k=top_k):
+            probability = math.exp(substitute.log_probability) / len(single)
+            means[substitute.word] = means.get(substitute.word, 0.0) + probability
     return means

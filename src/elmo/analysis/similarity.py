@@ -44,7 +44,7 @@ class WordSimilarities:
         for a, b in zip(*np.triu_indices(len(self.words), k=1), strict=True):
             values = self.cosines[..., a, b].tolist()
             pairs.append({"a": int(a), "b": int(b), "cosine_by_layer" if self.by_layer else "cosine": values})
-        sentences = [{"words": each.sentence.words, "start": each.start, "end": each.end} for each in self.words]
+        sentences = [{"words": word.sentence.words, "start": word.start, "end": word.end} for word in self.words]
         return {"sentences": sentences, "pairs": pairs}
 
     def _repr_html_(self) -> str:
@@ -52,7 +52,7 @@ class WordSimilarities:
         numbers = [str(number + 1) for number in range(len(self.words))]
         return "\n".join(
             html_table(
-                [(each.mark(), *map(float, row)) for each, row in zip(self.words, table, strict=True)],
+                [(word.mark(), *map(float, row)) for word, row in zip(self.words, table, strict=True)],
                 header=("", *numbers),
                 caption=f"layer {layer}" if self.by_layer else "cosines",
             )
@@ -88,11 +88,11 @@ def compare_words(
             "One sentence was given; give two or more, each with one word in brackets, as in 'I went to the [bank]'."
         )
     read = tuple(
-        each if isinstance(each, Occurrence) else read_query(each, tokenization=model.tokenization) for each in words
+        word if isinstance(word, Occurrence) else read_query(word, tokenization=model.tokenization) for word in words
     )
     chosen = model.meaning_layers if layers is None else layers
     vectors = np.stack(
-        [model.embed_spans(each.sentence.words, [(each.start, each.end)], layers=chosen)[0] for each in read]
+        [model.embed_spans(word.sentence.words, [(word.start, word.end)], layers=chosen)[0] for word in read]
     )  # (N, D) or (N, L+1, D)
     cosines = np.asarray(cosine(vectors[:, None], vectors[None]), dtype=np.float64)  # (N, N) or (N, N, L+1)
     return WordSimilarities(read, cosines if cosines.ndim == 2 else cosines.transpose(2, 0, 1))
@@ -103,11 +103,11 @@ def compare_texts(model: Elmo, texts: Sequence[Sentence]) -> WordSimilarities:
     if len(texts) < 2:
         raise InputError("One sentence was given; give two or more.")
     read = read_sentences(texts, model.tokenization)
-    for text, each in zip(texts, read, strict=True):
-        if not each:
+    for text, words_of_text in zip(texts, read, strict=True):
+        if not words_of_text:
             raise InputError(f"The sentence {text!r} has no words, so there is nothing to compare; give another one.")
     vectors = model.encode(read)
-    words = tuple(Occurrence(join_words(each, QUERY_SOURCE, 0), 0, len(each)) for each in read)
+    words = tuple(Occurrence(join_words(sentence, QUERY_SOURCE, 0), 0, len(sentence)) for sentence in read)
     return WordSimilarities(words, np.asarray(cosine(vectors[:, None], vectors[None]), dtype=np.float64))
 
 
@@ -118,12 +118,12 @@ def compare_sentences(
     wanted: Sequence[str | int | None] = layers or [None]
     keys = list(dict.fromkeys(choose_layer(layer, model, default="average") for layer in wanted))
     words = read_sentences((first, second), model.tokenization)
-    for name, each in zip(("first", "second"), words, strict=True):
-        if not 1 <= len(each) <= MOST_WORDS:
-            raise InputError(f"The {name} sentence has {len(each)} words; 1 to {MOST_WORDS} can be compared.")
-    one, other = embed_layers(model, words, keys)
+    for name, sentence in zip(("first", "second"), words, strict=True):
+        if not 1 <= len(sentence) <= MOST_WORDS:
+            raise InputError(f"The {name} sentence has {len(sentence)} words; 1 to {MOST_WORDS} can be compared.")
+    rows, columns = embed_layers(model, words, keys)
     return [
-        SimilarityMap(tuple(words[0]), tuple(words[1]), key, normalize(one[key]) @ normalize(other[key]).T)
+        SimilarityMap(tuple(words[0]), tuple(words[1]), key, normalize(rows[key]) @ normalize(columns[key]).T)
         for key in keys
     ]
 
@@ -138,28 +138,28 @@ def draw_similarity_map(maps: Sequence[SimilarityMap], output: str | Path) -> No
     is_turned = longest > 5
     width = max(2.6, _INCHES_PER_WORD * len(second)) + 0.1 * max(map(cell_len, first))
     height = max(1.5, _INCHES_PER_WORD * len(first)) + (min(0.085 * longest, 2.5) if is_turned else 0.3) + 0.6
-    lowest = min(0.0, *(float(each.cosines.min()) for each in maps))
-    highest = max(0.5, *(float(each.cosines.max()) for each in maps))
+    lowest = min(0.0, *(float(layer.cosines.min()) for layer in maps))
+    highest = max(0.5, *(float(layer.cosines.max()) for layer in maps))
     with drawing(output, (width * len(maps) + 1.0, height), (*first, *second)) as figure:
-        axes = figure.subplots(1, len(maps), squeeze=False, sharey=True)[0]
-        for each, part in zip(maps, axes, strict=True):
-            image = _draw_map(part, each, (lowest, highest), is_turned=is_turned)
-        axes[0].set_yticks(range(len(first)), first)
-        figure.colorbar(image, ax=list(axes), label="cosine", pad=0.02, aspect=30).outline.set_visible(False)
+        all_axes = figure.subplots(1, len(maps), squeeze=False, sharey=True)[0]
+        for layer, axes in zip(maps, all_axes, strict=True):
+            image = _draw_map(axes, layer, (lowest, highest), is_turned=is_turned)
+        all_axes[0].set_yticks(range(len(first)), first)
+        figure.colorbar(image, ax=list(all_axes), label="cosine", pad=0.02, aspect=30).outline.set_visible(False)
 
 
-def _draw_map(axes: "Axes", found: SimilarityMap, limits: tuple[float, float], *, is_turned: bool) -> "AxesImage":
-    image = axes.imshow(found.cosines, cmap=shades(), vmin=limits[0], vmax=limits[1], aspect="auto")
-    axes.set_xticks(range(len(found.second)), found.second)
+def _draw_map(axes: "Axes", layer: SimilarityMap, limits: tuple[float, float], *, is_turned: bool) -> "AxesImage":
+    image = axes.imshow(layer.cosines, cmap=shades(), vmin=limits[0], vmax=limits[1], aspect="auto")
+    axes.set_xticks(range(len(layer.second)), layer.second)
     if is_turned:
         for label in axes.get_xticklabels():
             label.set(rotation=45, ha="right", rotation_mode="anchor")
-    axes.set_title(name_layer(found.layer))
+    axes.set_title(name_layer(layer.layer))
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    if max(found.cosines.shape) <= _WORDS_WITH_NUMBERS:
-        colours = image.to_rgba(found.cosines)
-        for (row, column), value in np.ndenumerate(found.cosines):
+    if max(layer.cosines.shape) <= _WORDS_WITH_NUMBERS:
+        colours = image.to_rgba(layer.cosines)
+        for (row, column), value in np.ndenumerate(layer.cosines):
             ink = ink_on(colours[row, column])
             axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=8.5, color=ink)
     return image

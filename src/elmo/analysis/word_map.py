@@ -53,8 +53,8 @@ class SenseMap:
                 for number, words in enumerate(self.names)
             ],
             "occurrences": [
-                {"words": each.sentence.words, "start": each.start, "end": each.end, "sense": sense}
-                for each, sense in zip(self.occurrences, self.senses, strict=True)
+                {"words": word.sentence.words, "start": word.start, "end": word.end, "sense": sense}
+                for word, sense in zip(self.occurrences, self.senses, strict=True)
             ],
             "layers": [
                 {"layer": layer, "points": [[round(float(x), 4), round(float(y), 4)] for x, y in points]}
@@ -101,7 +101,7 @@ def map_senses(
     if num_senses is None and all(label is not None for label in labels):
         by_count = [label for label, _ in Counter(labels).most_common()]
         senses = tuple(by_count.index(label) for label in labels)
-        names = [(str(label),) for label in by_count]
+        names: list[tuple[str, ...]] = [(str(label),) for label in by_count]
     else:
         senses = tuple(find_clusters(vectors[keys[-1]], num_clusters=num_senses, seed=seed).numbers.tolist())
         names = name_senses(occurrences, senses, model)
@@ -122,39 +122,38 @@ def name_senses(
     num_senses = max(numbers) + 1
     if num_senses == 1:
         return [()]
-    sentences = [each.sentence.words for each in occurrences]
-    cohesions = measure_cohesion(model, sentences)
-    near = [Counter(dict.fromkeys(_list_near(*each), 1)) for each in zip(occurrences, cohesions, strict=True)]
-    found: list[tuple[str, ...]] = []
+    cohesions = measure_cohesion(model, [occurrence.sentence.words for occurrence in occurrences])
+    near = [Counter(dict.fromkeys(_list_near(*pair), 1)) for pair in zip(occurrences, cohesions, strict=True)]
+    names: list[tuple[str, ...]] = []
     for sense in range(num_senses):
-        own = sum((words for words, each in zip(near, numbers, strict=True) if each == sense), Counter())
-        other = sum((words for words, each in zip(near, numbers, strict=True) if each != sense), Counter())
+        own = sum((words for words, number in zip(near, numbers, strict=True) if number == sense), Counter())
+        others = sum((words for words, number in zip(near, numbers, strict=True) if number != sense), Counter())
         count = list(numbers).count(sense)
         gains = {}
         for word in own:
-            inside, outside = own[word] / count, (other[word] + 0.5) / (len(near) - count + 1)
+            inside, outside = own[word] / count, (others[word] + 0.5) / (len(near) - count + 1)
             gains[word] = inside * math.log(inside / outside)
-        alike = _compare_with_contexts(own, other, model)
+        alike = _compare_with_contexts(own, others, model)
         ranked = sorted(
             [word for word in own if gains[word] > 0] or own,  # of a large sense, no word may stand out
             key=lambda word, own=own, gains=gains, alike=alike: (own[word] < 2, -gains[word], -alike[word]),
         )
-        taken = {word for words in found for word in words}
+        taken = {word for words in names for word in words}
         words: list[str] = []
         for word in ranked:
             # Pairs of Chinese characters overlap: after 存钱, 钱取 says nothing.
-            overlaps = script_of(word[0]) == "Han" and any(set(word) & set(other) for other in words)
+            overlaps = script_of(word[0]) == "Han" and any(set(word) & set(chosen) for chosen in words)
             if len(words) < _TYPICAL_WORDS and word not in taken and not overlaps:
                 words.append(word)
-        found.append(tuple(words) or (f"sense {sense + 1}",))
-    return found
+        names.append(tuple(words) or (f"sense {sense + 1}",))
+    return names
 
 
-def _compare_with_contexts(own: Counter[str], other: Counter[str], model: Elmo | None) -> dict[str, float]:
+def _compare_with_contexts(own: Counter[str], others: Counter[str], model: Elmo | None) -> dict[str, float]:
     """Return how much more like the own words each of them is than like the others, by layer 0."""
-    if model is None or not own or not other:
+    if model is None or not own or not others:
         return dict.fromkeys(own, 0.0)
-    mine, theirs = (normalize(model.word_vectors(list(words))) for words in (own, other))
+    mine, theirs = (normalize(model.word_vectors(list(words))) for words in (own, others))
     margins = mine @ (normalize(mine.mean(axis=0)) - normalize(theirs.mean(axis=0)))
     return dict(zip(own, margins.tolist(), strict=True))
 
@@ -175,7 +174,7 @@ def draw_senses(sense_map: SenseMap, output: str | Path, *, title: str | None = 
     with drawing(output, (side * len(panels) + 0.4, side + 1.1), [title, *names]) as figure:
         from matplotlib.lines import Line2D
 
-        styles = [  # other markers when the colours are used again
+        styles: list[dict[str, Any]] = [  # other markers when the colours are used again
             {"color": COLOURS[sense % len(COLOURS)], "marker": MARKERS[(sense + sense // len(COLOURS)) % len(MARKERS)]}
             for sense in range(len(names))
         ]
@@ -216,7 +215,7 @@ def _list_near(occurrence: Occurrence, cohesion: Cohesion) -> Iterator[str]:
             if len(word) == 1 and script_of(word) == "Han":
                 for length in range(2, min(longest, last - place) + 1):
                     run = words[place : place + length]
-                    if not all(len(each) == 1 and script_of(each) == "Han" for each in run):
+                    if not all(len(letter) == 1 and script_of(letter) == "Han" for letter in run):
                         break
                     if not set(run) & _HAN_STOP and cohesion.is_word(place, place + length):
                         yield "".join(run)
