@@ -28,9 +28,9 @@ def test_a_broken_line_keeps_its_number_and_the_next_is_read(line, reason):
     assert good == Record(2, {"a": 1})
 
 
-def test_a_json_array_gives_each_object_with_its_line():
+def test_a_json_array_gives_each_object_with_its_number():
     text = '\n[{"a": 1},\n\n {"a": [2]}\n]\n'
-    assert list(read_json_array(text, "x.json")) == [Record(2, {"a": 1}), Record(4, {"a": [2]})]
+    assert list(read_json_array(text, "x.json")) == [Record(1, {"a": 1}), Record(2, {"a": [2]})]
     assert list(read_json_array(" [ ] ", "x.json")) == []
 
 
@@ -38,7 +38,7 @@ def test_a_json_array_gives_each_object_with_its_line():
     ("text", "message"),
     [
         ('{"a": 1}', "x.json, line 1: a JSON array of objects was expected."),
-        ("[\n5]", "x.json, line 2, holds 5; a JSON object was expected."),
+        ("[\n5]", "x.json, row 1, holds 5; a JSON object was expected."),
         ('[{"a": 1}\n {"a": 2}]', "x.json, line 2, is not a JSON array ("),
         ('[{"a": 1}]\n{"a": 2}', "x.json, line 2, is not a JSON array ("),
         ("[" * 100_000, "x.json, line 1, is not a JSON array ("),

@@ -18,10 +18,10 @@ from elmo.errors import InputError
 from elmo.files.rows import LONGEST_ROW_BYTES, Record, open_parquet, read_cells, read_json_lines
 from elmo.files.sources import (
     BYTE_ORDER_MARK,
+    CONVERT_ADVICE,
     BrokenRow,
     Source,
     damage_reported,
-    describe_bad_byte,
     open_stream,
     read_lines,
     too_long,
@@ -251,20 +251,8 @@ def _read_separated(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
             _check_columns(source, header, columns)
         elif len(cells) != len(header):
             yield BrokenRow(number, f"has {len(cells)} fields, but the header has {len(header)}")
-        elif (fault := _find_bad_byte(cells)) is not None:
-            yield BrokenRow(number, fault)
         else:
             yield _make_row(Record(number, dict(zip(header, cells, strict=True))), columns)
-
-
-def _find_bad_byte(cells: Sequence[str]) -> str | None:
-    for cell in cells:
-        content = cell.encode("utf-8", "surrogateescape")
-        try:
-            content.decode("utf-8")
-        except UnicodeDecodeError as error:
-            return describe_bad_byte(content, error.start)
-    return None
 
 
 def _make_row(record: Record | BrokenRow, columns: Columns) -> Row | BrokenRow:
@@ -298,6 +286,8 @@ def _read_fields(record: Record, columns: Columns) -> Row:
         "".join([row.id or "", *([content] if isinstance(content, str) else content)]).encode()
     except UnicodeEncodeError as error:
         surrogate = ord(error.object[error.start])
+        if 0xDC80 <= surrogate <= 0xDCFF:  # a byte that could not be decoded
+            raise ValueError(f"is not UTF-8 (byte 0x{surrogate - 0xDC00:02x}); {CONVERT_ADVICE}") from None
         raise ValueError(f"contains a lone surrogate (\\u{surrogate:04x}), which UTF-8 cannot encode") from None
     return row
 

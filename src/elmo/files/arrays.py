@@ -75,38 +75,10 @@ def growing_npy(file: IO[bytes], dtype: str, row_shape: tuple[int, ...]) -> Iter
     write_header(file, dtype, (num_rows, *row_shape))
 
 
-@contextmanager
-def writing_archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Yield an .npz archive to add members to; a failure is reported as itself, not as a half-written member."""
-    with path.open("wb") as file:
-        archive = zipfile.ZipFile(file, "w")
-        try:
-            yield archive
-        except BaseException:
-            archive.fp = None  # closing it would complain about the member that is half written
-            raise
-        archive.close()
-
-
 def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
     """Open an array of an .npz file for writing."""
     # A ZipInfo of its own has a fixed date: the same vectors make the same file.
     return archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True)
-
-
-def add_dataset(group: Any, name: str, array: Array) -> None:
-    """Write an array to an HDF5 file or group, under a name without slashes.
-
-    The file has the same bytes as with h5py's create_dataset, which spends three times as long on small arrays.
-    """
-    from h5py import h5d, h5p, h5s, h5t
-
-    settings = h5p.create(h5p.DATASET_CREATE)
-    settings.set_obj_track_times(False)
-    dtype = h5t.py_create(array.dtype, logical=True)
-    dataset = h5d.create(group.id, name.encode(), dtype, h5s.create_simple(array.shape), settings)
-    if array.size:
-        dataset.write(h5s.ALL, h5s.ALL, np.ascontiguousarray(array))
 
 
 @contextmanager

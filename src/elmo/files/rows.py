@@ -5,7 +5,6 @@ A row that cannot be read becomes a BrokenRow, so that each caller decides wheth
 
 import csv
 import json
-import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +27,6 @@ from elmo.files.sources import (
 LONGEST_ROW_BYTES = 16 << 20  # what is tokenized at once must fit into memory several times over
 QUOTING_ADVICE = "a quote that opens a cell must close it, and a quote inside such a cell is written twice"
 _PARQUET_ROWS_AT_ONCE = 256
-_BETWEEN_OBJECTS = re.compile(r"[\s,]*")
 # Some programs end a line at these too; JSON escapes the control characters itself.
 _LINE_SEPARATORS = {ord(character): f"\\u{ord(character):04x}" for character in "\x85\u2028\u2029"}
 
@@ -70,7 +68,7 @@ def read_json_lines(lines: Iterable[str | BrokenRow]) -> Records:
 
 
 def read_json_array(text: str, name: str) -> Iterator[Record]:
-    """Yield the objects of a JSON array; InputError names the file and the line of a fault."""
+    """Yield the objects of a JSON array, numbered from 1; InputError names the file and the place of a fault."""
     try:
         objects = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -78,16 +76,11 @@ def read_json_array(text: str, name: str) -> Iterator[Record]:
         raise InputError(f"{Place(name, line)}, is not a JSON array ({reason}).") from error
     if not isinstance(objects, list):
         raise InputError(f"{Place(name, 1)}: a JSON array of objects was expected.")
-    decoder = json.JSONDecoder()
-    at, line = text.index("[") + 1, 1 + text.count("\n", 0, text.index("["))
-    for fields in objects:
-        start = _BETWEEN_OBJECTS.match(text, at).end()  # type: ignore[union-attr]
-        line += text.count("\n", at, start)
+    for number, fields in enumerate(objects, start=1):
         if not isinstance(fields, dict):
-            raise InputError(f"{Place(name, line)}, holds {json.dumps(fields):.40}; a JSON object was expected.")
-        yield Record(line, fields)
-        at = decoder.raw_decode(text, start)[1]
-        line += text.count("\n", start, at)
+            place = Place(name, number, "row")
+            raise InputError(f"{place}, holds {json.dumps(fields):.40}; a JSON object was expected.")
+        yield Record(number, fields)
 
 
 # --- CSV and TSV

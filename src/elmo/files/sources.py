@@ -314,16 +314,12 @@ def read_lines(stream: BinaryIO, *, longest: int | None = None) -> Iterator[str 
         try:
             text = content.decode("utf-8")
         except UnicodeDecodeError as error:
-            yield BrokenRow(number, describe_bad_byte(content, error.start))
+            byte = f"byte 0x{content[error.start]:02x} at position {error.start:,}"
+            yield BrokenRow(number, f"is not UTF-8 ({byte}); {CONVERT_ADVICE}")
             continue
         if number == 1:
             text = text.removeprefix(BYTE_ORDER_MARK)
         yield text.removesuffix("\n").removesuffix("\r")
-
-
-def describe_bad_byte(content: bytes, position: int) -> str:
-    """Return the reason why a line or a cell is not text: its byte at `position`."""
-    return f"is not UTF-8 (byte 0x{content[position]:02x} at position {position:,}); {CONVERT_ADVICE}"
 
 
 def too_long(number: int, longest: int) -> BrokenRow:

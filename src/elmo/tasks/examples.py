@@ -128,18 +128,17 @@ class Question(Example):
         answers: Sequence[tuple[str, int | None]],
         tokenizer: Tokenizer,
         place: Place = GIVEN,
-        where: str = "",
         *,
         passage_words: Sequence[Word] | None = None,
         record: Any = None,
     ) -> "Question":
         """Build the example of a question; `answers` are texts with the character each starts at, if known.
 
-        If all texts are empty, the passage has no answer. `where` names the question in messages.
+        If all texts are empty, the passage has no answer.
         """
         answers = answers if any(text for text, _ in answers) else ()
         words = tokenizer(passage) if passage_words is None else passage_words
-        spans = [_find_answer(passage, text, start, f"{place}: {where}") for text, start in answers]
+        spans = [_find_answer(passage, text, start, _name(place)) for text, start in answers]
         return cls(
             tuple(word.text for word in tokenizer(question)),
             passage,

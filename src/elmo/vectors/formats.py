@@ -9,6 +9,7 @@ without their vectors in the dataset `rows`. Single files: the last two, .jsonl,
 import json
 import shutil
 import tempfile
+import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -22,7 +23,7 @@ import numpy.typing as npt
 
 from elmo.errors import InputError
 from elmo.extras import require
-from elmo.files.arrays import add_dataset, growing_npy, open_hdf5_output, open_member, writing_archive
+from elmo.files.arrays import growing_npy, open_hdf5_output, open_member
 from elmo.files.rows import to_json
 from elmo.vectors.settings import DType, FileFormat, Unit
 
@@ -200,9 +201,8 @@ def write_hdf5(path: Path, layout: Layout) -> Iterator[Add]:
                 # The one vector of a sentence needs no axis of its own.
                 vectors = start if layout.unit == "sentences" else slice(start, start + count)
                 for name, array in block.arrays.items():
-                    add_dataset(
-                        file if name == "vectors" else file.require_group(name), str(row["index"]), array[vectors]
-                    )
+                    prefix = "" if name == "vectors" else f"{name}/"
+                    file.create_dataset(f"{prefix}{row['index']}", data=array[vectors])
                 start += count
             rows.resize(len(rows) + len(block.rows), axis=0)
             rows[-len(block.rows) :] = list(map(to_json, block.rows))
@@ -378,7 +378,7 @@ def _write_npz(path: Path, layout: Layout) -> Iterator[Add]:
     """Write one array per row, named by its number, and `words`; or `vectors`, one row per sentence."""
     is_flat, num_rows = layout.unit == "sentences", 0
     rest_type = ("<f4", layout.vector_shape) if is_flat else ("|u1", ())
-    with writing_archive(path) as archive, tempfile.TemporaryFile(dir=path.parent) as rest:
+    with zipfile.ZipFile(path, "w") as archive, tempfile.TemporaryFile(dir=path.parent) as rest:
         with growing_npy(rest, *rest_type) as add_rows:
 
             def add(block: Block) -> None:

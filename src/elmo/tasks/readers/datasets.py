@@ -5,6 +5,7 @@ import json
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -101,14 +102,13 @@ class SquadReader(_DatasetReader):
 
     def __init__(self, lines: Lines, tokenizer: Tokenizer, *, labelled: bool) -> None:
         super().__init__(lines, tokenizer, labelled=labelled)
-        self._text = "\n".join(lines)
         try:
-            self._data = json.loads(self._text)
+            self._data = json.loads("\n".join(lines))
         except json.JSONDecodeError as error:
             raise InputError(f"{lines.name}, line {error.lineno}: not valid JSON ({error.msg}).") from error
         if not isinstance(self._data, dict) or not isinstance(self._data.get("data"), list):
             raise InputError(f"{lines.name}, line 1: no list 'data' at the top; SQuAD's JSON was expected.")
-        self._at, self._line = 0, 1
+        self._place = Place(lines.name, 1, "question")
 
     def __iter__(self) -> Iterator[Question]:
         for article in self._data["data"]:
@@ -116,11 +116,11 @@ class SquadReader(_DatasetReader):
                 passage = self._field(paragraph, "context", str)
                 words = self._tokenizer(passage)
                 for qa in self._field(paragraph, "qas", list):
-                    question = self._field(qa, "question", str)
+                    question, answers = self._field(qa, "question", str), self._answers(qa)
                     yield Question.parse(
-                        question, passage, self._answers(qa), self._tokenizer, self._place(qa),
-                        f"question {qa.get('id', '')}", passage_words=words, record=qa,
-                    )  # fmt: skip
+                        question, passage, answers, self._tokenizer, self._place, passage_words=words, record=qa
+                    )
+                    self._place = replace(self._place, line=self._place.line + 1)
 
     def write(self, example: Question, prediction: Any) -> str:
         """Set the answer of the question; the whole file is written at the end."""
@@ -143,19 +143,8 @@ class SquadReader(_DatasetReader):
     def _field(self, values: Any, name: str, expected: type) -> Any:
         value = values.get(name) if isinstance(values, dict) else None
         if not isinstance(value, expected) or isinstance(value, bool):
-            raise InputError(
-                f"{self._place(values)}: '{name}' is missing or not a {expected.__name__} in {values!r:.80}."
-            )
+            raise InputError(f"{self._place}: '{name}' is missing or not a {expected.__name__} in {values!r:.80}.")
         return value
-
-    def _place(self, qa: Any) -> Place:
-        """Return the line of a question's id; ids come in the order of the file."""
-        identifier = str(qa.get("id", "")) if isinstance(qa, dict) else ""
-        at = self._text.find(json.dumps(identifier), self._at) if identifier else -1
-        if at >= 0:
-            self._line += self._text.count("\n", self._at, at)
-            self._at = at
-        return Place(self._lines.name, self._line)
 
 
 class WsdReader(_DatasetReader):

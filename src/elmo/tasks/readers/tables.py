@@ -36,7 +36,7 @@ class Table:
         self.kind, self.name = kind, source.name
         self.is_json = kind in ("json", "jsonl")
         self.has_header, self._delimiter, self._num_written = header, "\t", 0
-        self._unit = "row" if isinstance(source, Records) else "line"
+        self._unit = "row" if isinstance(source, Records) or kind == "json" else "line"
         rows: Iterator[Record]
         if isinstance(source, Records):
             rows = (Record(number, row) for number, row in enumerate(source.rows, start=1))
