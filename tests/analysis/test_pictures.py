@@ -223,7 +223,7 @@ def test_the_mixes_of_a_comparison_are_those_on_all_the_data(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("x.pdf", "should end in .png or .svg"), ("no/x.png", "There is no folder")]
+    ("name", "message"), [("x.pdf", "should end in .png or .svg"), ("no/x.png", "does not exist; create it first")]
 )
 def test_names_that_are_no_pictures(tmp_path, name, message):
     with pytest.raises(InputError, match=message):

@@ -108,7 +108,7 @@ def test_out_may_not_be_a_file_or_the_model_itself(run: Run, model_folder, hdf5_
 
 
 def test_out_in_no_folder(run: Run, model_folder, tmp_path):
-    message = f"There is no folder {tmp_path / 'no'} to write out to; create it first."
+    message = f"The folder {tmp_path / 'no'} does not exist; create it first to write out there."
     assert run("convert", model_folder, tmp_path / "no" / "out").message() == message
 
 

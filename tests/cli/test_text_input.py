@@ -94,7 +94,7 @@ def test_an_output_that_is_the_input(run: Run, tmp_path):
 
 def test_an_output_in_no_folder(run: Run, model_folder, tmp_path):
     output = tmp_path / "missing" / "vectors.npz"
-    message = f"There is no folder {output.parent} to write vectors.npz to; create it first."
+    message = f"The folder {output.parent} does not exist; create it first to write vectors.npz there."
     assert run("embed", "--text", "I", "-m", model_folder, "-o", output).message() == message
 
 

@@ -300,7 +300,7 @@ def test_a_full_disk_is_one_sentence_and_can_be_continued(tmp_path, monkeypatch)
 
     with monkeypatch.context() as patch:
         patch.setattr(corpus_parts, "write_file", fail)
-        with pytest.raises(InputError, match=r"There is no space left for .*out \(No space left on device\); free"):
+        with pytest.raises(InputError, match=r"No space is left for .*out \(No space left on device\); free"):
             prepare(path, tmp_path / "out")
     assert prepare(path, tmp_path / "out").num_words == 2100
 
@@ -310,7 +310,7 @@ def test_a_corpus_prepared_otherwise_is_not_overwritten(tmp_path):
     prepare(path, tmp_path / "out")
     before = contents(tmp_path / "out")
     assert prepare(path, tmp_path / "out", vocabulary_size=40_000).num_words == 1050  # the same, so it is opened
-    with pytest.raises(InputError, match=r"differently \(vocabulary_size was 40000 and is now 50\); choose"):
+    with pytest.raises(InputError, match=r"settings or inputs \(vocabulary_size was 40000 and is now 50\); choose"):
         prepare(path, tmp_path / "out", vocabulary_size=50)
     path.write_text(make_text(60))
     with pytest.raises(

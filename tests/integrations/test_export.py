@@ -121,7 +121,7 @@ def test_the_vocabulary_is_written_without_its_special_words(model_folders, tmp_
         ),
         (["word2vec", "MODEL", "out", "--words", "nothing"], "There are no words to write"),
         (["word2vec", "MODEL", "there"], "there exists already; give another name, or --force"),
-        (["onnx", "MODEL", "no/folder/x.onnx"], "There is no folder"),
+        (["onnx", "MODEL", "no/folder/x.onnx"], "does not exist; create it first"),
         (["onnx", "nowhere", "x.onnx"], "nowhere"),
     ],
 )

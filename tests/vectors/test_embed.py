@@ -244,7 +244,7 @@ def test_moving_a_folder_changes_nothing(tiny_model, text_file, tmp_path):
         ({"unit": "letters"}, "unit is 'letters'; it must be one of words, sentences, spans"),
         (
             {"dtype": "int4", "part_bytes": 0},
-            "dtype is 'int4'.*part_bytes is 0; it must be a whole number",
+            "dtype is 'int4'.*part_bytes is 0; it must be above 0",
         ),
         ({"unit": "spans"}, "need either only_words or spans"),
         ({"only_words": ("bank",)}, "unit is 'words'; make it 'spans'"),
@@ -270,7 +270,7 @@ def test_a_full_disk_stops_and_goes_on(tiny_model, text_file, tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (5000, limits[1]))  # a full disk that any user can make
     try:
-        with pytest.raises(InputError, match="There is no space left for .*: it resumes where it stopped"):
+        with pytest.raises(InputError, match="No space is left for .*: it resumes where it stopped"):
             embed_files(tiny_model, [text_file], tmp_path / "out", replace(SETTINGS, part_bytes=1500))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -91,7 +91,7 @@ def open_hdf5_output(path: Path) -> Iterator[tuple[Any, Callable[[], None]]]:
             with h5py.File(sink, "w") as file:
                 yield file, sink.check
         except Exception:
-            sink.check()  # the cause, if the library only stumbled over it
+            sink.check()  # raise the cause instead, if there is one
             raise
         sink.check()
 

@@ -1,4 +1,4 @@
-"""Durable writes, checksums and locks: an output is complete or absent, whatever happens to the process.
+"""Durable writes, checksums and locks: an output is complete or absent, even if the process is killed.
 
 Everything is written under a temporary name in the same folder, synced, then renamed. There are two kinds of
 stores: a folder that is swapped whole (`replacing_folder`: models, tasks), and a folder of parts that grows
@@ -157,7 +157,7 @@ def link_or_copy(source: Path, target: Path) -> None:
 def output_file(path: Path) -> Iterator[Path]:
     """Yield the temporary name to write a command's output file under; it is renamed to `path` at the end.
 
-    Removes what killed runs left beside `path`. Raises InputError if no file can be written there.
+    Removes temporary files of killed processes. Raises InputError if no file can be written at `path`.
     """
     if path.exists() and not path.is_file():
         raise InputError(f"{path} is not a regular file; give the name of a file to write.")
@@ -172,7 +172,7 @@ def check_parent(path: Path) -> None:
     """Raise InputError unless the folder that an output goes to exists and is writable."""
     parent = path.resolve().parent
     if not parent.is_dir():
-        raise InputError(f"There is no folder {parent} to write {path.name} to; create it first.")
+        raise InputError(f"The folder {parent} does not exist; create it first to write {path.name} there.")
     if not os.access(parent, os.W_OK):
         raise InputError(f"The folder {parent} is not writable; choose another one.")
 
@@ -233,12 +233,12 @@ def _locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
 
 
 def is_leftover(name: str) -> bool:
-    """Return whether a file or folder of this name is unfinished work that nobody needs after a kill."""
+    """Return whether a name is that of a temporary file or folder, which a killed process may leave."""
     return bool(_LEFTOVER.fullmatch(name))
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes left in a folder; the caller holds its lock, so nobody else writes there."""
+    """Remove temporary files of killed processes from a folder; the caller must hold its lock."""
     for entry in folder.iterdir() if folder.is_dir() else ():
         if is_leftover(entry.name):
             remove(entry)
@@ -315,6 +315,6 @@ def disk_full_reported(output: Path) -> Iterator[None]:
         if error.errno not in _NO_SPACE:
             raise
         raise InputError(
-            f"There is no space left for {output} ({error.strerror}); free some space and run the same command "
-            "again: it resumes where it stopped."
+            f"No space is left for {output} ({error.strerror}); free some space and run the same command again: it "
+            "resumes where it stopped."
         ) from error

@@ -1,9 +1,9 @@
-"""A folder of parts that grows: whose it is, its lock, the parts finished so far, its manifest.
+"""Folders that are written part by part and can be resumed: corpora and folders of vectors.
 
-A sink (a corpus, a folder of vectors) describes everything that decides its content: settings, versions, inputs.
-While it works, there is a hidden folder inside the output, with the description (plan.json) and a record of each
-finished part, named part-*; the manifest is written last and makes the output complete. The same call resumes
-after a kill, because finished parts are recognized by the description's hash.
+A description states everything that decides the content: settings, versions, inputs. While the folder is written, a
+hidden subfolder holds the description (plan.json) and a record of each finished part (part-*). Finished parts are
+recognized by the hash of the description, so the same call resumes after a kill. The manifest is written last and
+makes the folder complete.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ class FolderKind:
     version: int
     work: str  # the hidden folder of the work in progress; removed at the end
     repair: str  # what to do about a damaged folder
-    own: re.Pattern[str]  # names that the sink gives to its files in the folder
+    own: re.Pattern[str]  # names of the files that belong to such a folder
     is_valid: Callable[[dict[str, Any]], bool]  # whether a manifest states everything that is read of it
     list_files: Callable[[dict[str, Any]], FileRecords]  # all files of a manifest
 
@@ -49,8 +49,7 @@ class FolderKind:
         if output.exists() and not output.is_dir():
             raise InputError(f"{output} is a file; name a folder to write {self.noun} to.")
         if foreign := self._list_foreign(output):
-            listed = ", ".join(foreign[:3])
-            raise InputError(f"{output} holds other files ({listed}); choose a new or empty folder.")
+            raise InputError(f"{output} holds other files ({', '.join(foreign[:3])}); choose a new or empty folder.")
         is_new = not output.exists()
         work = output / self.work
         work.mkdir(parents=True, exist_ok=True)
@@ -71,17 +70,17 @@ class FolderKind:
         return sorted(entry for entry in output.iterdir() if self.own.fullmatch(entry.name))
 
     def _list_foreign(self, output: Path) -> list[str]:
-        """Return the names of files that are not ours: only a manifest or unfinished work make a name ours."""
+        """Return the names of files that no run wrote; a valid manifest lists the files of a finished folder."""
         if not output.is_dir():
             return []
-        others = {entry.name for entry in output.iterdir() if not is_leftover(entry.name)} - {self.work}
-        if self.is_described(output):
-            others -= {MANIFEST, *(entry.name for entry in self._list_own(output))}
-            manifest = read_json(output / MANIFEST) or {}
-            if not self._is_begun(output) and self._is_valid(manifest):
-                files = {Path(name).parts[0] for name in self.list_files(manifest)}
-                others |= {entry.name for entry in self._list_own(output)} - files
-        return sorted(others)
+        names = {entry.name for entry in output.iterdir() if not is_leftover(entry.name)} - {self.work}
+        if not self.is_described(output):
+            return sorted(names)
+        own = {entry.name for entry in self._list_own(output)}
+        manifest = read_json(output / MANIFEST) or {}
+        if not self._is_begun(output) and self._is_valid(manifest):
+            own = {Path(name).parts[0] for name in self.list_files(manifest)}
+        return sorted(names - own - {MANIFEST})
 
     def _is_begun(self, folder: Path) -> bool:
         return (folder / self.work / _PLAN).is_file()
@@ -110,10 +109,7 @@ class FolderKind:
                 f"{self.version}; use another version of modern-elmo, or {self.repair}."
             )
         if not self._is_valid(manifest):
-            raise InputError(
-                f"{path} is damaged: something that every manifest states is missing or has another type; "
-                f"{self.repair}."
-            )
+            raise InputError(f"{path} is damaged: an entry is missing or has the wrong type; {self.repair}.")
         return manifest
 
     def verify(
@@ -131,11 +127,10 @@ class FolderKind:
             raise InputError(f"{folder} is damaged: {'; '.join(faults[:3])}{more}; {self.repair}.")
 
     def begin(self, output: Path, description: Description, *, force: bool) -> bool:
-        """Return whether there is work to do; if so, write the plan, and remove what nobody needs.
+        """Return whether there is work to do; if so, write the plan and remove files that are no longer needed.
 
-        Raises InputError if the folder was begun with another description, unless `force` is true or only the
-        inputs of unfinished work changed. A finished folder whose files are missing or have another size is made
-        again.
+        Raises InputError if the folder has another description, unless `force` is true or only the inputs of
+        unfinished work changed. A finished folder is written again if a file is missing or has another size.
         """
         work, manifest = output / self.work, None
         if not force:
@@ -144,8 +139,8 @@ class FolderKind:
             differences = [] if begun is None else _find_differences(begun, description)
             if differences and (manifest is not None or differences != [_OTHER_INPUTS]):
                 raise InputError(
-                    f"{output} holds {self.noun} made differently ({'; '.join(differences)}); choose another "
-                    "folder, or use --force to replace it."
+                    f"{output} holds {self.noun} with other settings or inputs ({'; '.join(differences)}); choose "
+                    "another folder, or use --force to replace it."
                 )
         if manifest is not None:
             faults = find_damage(output, self.list_files(manifest))
@@ -165,7 +160,7 @@ class FolderKind:
         return True
 
     def clear(self, output: Path, keep: Iterable[str] = ()) -> None:
-        """Remove the sink's files except some."""
+        """Remove the files of the folder, except those named `keep`."""
         for entry in self._list_own(output):
             if entry.name not in keep:
                 remove(entry)
@@ -178,7 +173,7 @@ class FolderKind:
 
 
 def identify(description: Description) -> str:
-    """Return the hash of what decides the content, the inputs by what they hold, not by their names."""
+    """Return the hash of a description; inputs are identified by their checksums, not by their names."""
     return hashlib.sha256(json.dumps(_normalize(description), sort_keys=True).encode()).hexdigest()
 
 
@@ -190,15 +185,15 @@ def _normalize(description: Description) -> dict[str, Any]:
     return {**description, "made_with": made_with, "inputs": inputs}
 
 
-def _find_differences(begun: Description, wanted: Description) -> list[str]:
-    begun, wanted, differences = _normalize(begun), _normalize(wanted), []
+def _find_differences(old: Description, new: Description) -> list[str]:
+    old, new, differences = _normalize(old), _normalize(new), []
     for group, prefix in (("settings", ""), ("made_with", ""), ("model", "the model's ")):
-        old, new = begun.get(group, {}), wanted.get(group, {})
-        for name in sorted(old.keys() | new.keys()):
-            if old.get(name) != new.get(name):
-                was, now = json.dumps(old.get(name)), json.dumps(new.get(name))
+        before, after = old.get(group, {}), new.get(group, {})
+        for name in sorted(before.keys() | after.keys()):
+            if before.get(name) != after.get(name):
+                was, now = json.dumps(before.get(name)), json.dumps(after.get(name))
                 differences.append(f"{prefix}{name} was {was} and is now {now}")
-    return differences if begun["inputs"] == wanted["inputs"] else [*differences, _OTHER_INPUTS]
+    return differences if old["inputs"] == new["inputs"] else [*differences, _OTHER_INPUTS]
 
 
 class PartRecord(Protocol):
@@ -221,7 +216,7 @@ def run_parts(
     inputs: Sequence[InputFile],
     work: Path,
 ) -> list[_Record]:
-    """Compute the parts that no earlier run finished, and return the records of all in order.
+    """Compute the parts that are not finished, and return the records of all parts in order.
 
     `compute` returns records in any order. If an input changed in the meantime, the finished parts are removed
     from the folder `work`, and InputError is raised.
@@ -246,7 +241,7 @@ def run_parts(
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Return the JSON object in a file, or None if there is none."""
+    """Return the JSON object in a file, or None if it does not contain one."""
     try:
         values = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -113,7 +113,7 @@ class Workers:
                 return worker
 
     def close(self) -> None:
-        """End all processes, whatever they are doing."""
+        """Kill all processes."""
         with self._lock:
             self._is_closed = True
         for worker in self._started:
@@ -194,7 +194,7 @@ def serve() -> None:
         try:
             result = function(*arguments, lambda *done: send("report", done))
         except BrokenPipeError:
-            return  # nobody waits for the result
+            return  # the calling process is gone
         except (ElmoError, OSError) as error:
             send("error", error)
         except Exception:

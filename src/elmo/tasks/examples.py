@@ -30,7 +30,7 @@ class Example:
 
 
 class Reader(ABC):
-    """One open input of examples; `columns` says which part of it has which role, to read other files alike."""
+    """An open input of examples; `columns` has the column of each role, to read other files in the same way."""
 
     columns: dict[str, str]
 
@@ -38,7 +38,7 @@ class Reader(ABC):
     def __iter__(self) -> Iterator[Any]: ...
 
     def begin(self) -> str:
-        """Return what stands before the first example of an output in this format."""
+        """Return the text before the first example of an output in this format."""
         return ""
 
     @abstractmethod
@@ -46,7 +46,7 @@ class Reader(ABC):
         """Return an example that this reader read as text, with the prediction in place of its target."""
 
     def end(self) -> str:
-        """Return what stands after the last example."""
+        """Return the text after the last example."""
         return ""
 
 
@@ -153,7 +153,7 @@ class Question(Example):
 
 @dataclass(frozen=True)
 class SenseTarget:
-    """A word or phrase of a sentence whose sense is wanted; `keys` are its correct senses."""
+    """A word or phrase to disambiguate; `keys` are its correct senses."""
 
     id: str
     span: Span
@@ -164,7 +164,7 @@ class SenseTarget:
 
 @dataclass(frozen=True)
 class SenseSentence(Example):
-    """A sentence with the words whose senses are wanted."""
+    """A sentence with the words to disambiguate."""
 
     words: Words
     targets: tuple[SenseTarget, ...]
@@ -225,7 +225,7 @@ def locate_words(words: Sequence[str], text: str) -> list[Span]:
 
 
 def describe_tags(prediction: TagPrediction, text: str | None) -> dict[str, Any]:
-    """Return tags as a JSON object; spans of a text have their characters, half-open, beside words."""
+    """Return tags as a JSON object; spans have ranges of words and, for a text, of characters (half-open)."""
     offsets = None if text is None else locate_words(prediction.words, text)
     spans = []
     for name, start, end in prediction.spans:

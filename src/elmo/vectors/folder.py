@@ -106,7 +106,7 @@ def read_part_record(output: Path, identity: str, part: Part) -> PartRecord | No
 
 
 def read_part_records(output: Path) -> Iterator[PartRecord]:
-    """Yield all records of an unfinished job, whatever job it is."""
+    """Yield the records of all finished parts of an unfinished job."""
     return filter(None, map(_parse, (output / WORK).glob("part-*.json")))
 
 

@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from elmo.config import list_not_positive
 from elmo.corpus.settings import Split
 from elmo.errors import ConfigError
 
@@ -47,10 +48,7 @@ class VectorSettings:
             for name, choice in choices.items()
             if getattr(self, name) not in get_args(choice)
         ]
-        for name in ("part_bytes", "max_words"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                faults.append(f"{name} is {value!r}; it must be a whole number of at least 1")
+        faults += list_not_positive(self, "part_bytes", "max_words")
         chosen = [bool(self.only_words), self.spans is not None]
         if self.unit == "spans" and sum(chosen) != 1:
             faults.append("vectors of spans need either only_words or spans")

@@ -115,7 +115,7 @@ class Engine:
 
 @dataclass(frozen=True)
 class ModelPlace:
-    """Where a worker opens the model, and how: a copy that nobody changes."""
+    """The copy of the model that a worker opens, and the options to open it with."""
 
     folder: Path
     precision: str
@@ -172,7 +172,7 @@ def _open_once(place: ModelPlace) -> Elmo:
 def share_threads(
     workers: int | None, threads: int | None, *, num_cores: int | None = None, on_cpu: bool = True
 ) -> tuple[int, int]:
-    """Return the number of workers and the threads of each, from what was asked for and the available cores."""
+    """Return the number of workers and of threads per worker, from the requested numbers and the cores."""
     num_cores = num_cores or count_cores()
     for name, value in (("--workers", workers), ("--threads", threads)):
         if value is not None and value < 1:

@@ -85,35 +85,35 @@ def open_reader(
     return OpenedReader(reader, replace(settings, columns=reader.columns))
 
 
-def open_labelled(source: Source, family: str, trained: ReadSettings, asked: ReadSettings) -> OpenedReader:
-    """Open labelled examples for a trained task: as in training if they have the same format, else as `asked`."""
-    format = asked.format or _find_format(source, family) or trained.format
-    return open_reader(source, family, _adapt(trained, format, asked.with_columns(family)))
+def open_labelled(source: Source, family: str, trained: ReadSettings, options: ReadSettings) -> OpenedReader:
+    """Open labelled examples for a trained task: as in training if they have the same format, else as `options`."""
+    format = options.format or _find_format(source, family) or trained.format
+    return open_reader(source, family, _adapt(trained, format, options.with_columns(family)))
 
 
 def open_input(
-    source: str | Lines, family: str, trained: ReadSettings, asked: ReadSettings, *, sense_entries: Collection[str]
+    source: str | Lines, family: str, trained: ReadSettings, options: ReadSettings, *, sense_entries: Collection[str]
 ) -> OpenedReader:
-    """Open an input to predict: in the format of `asked`, of its ending, or plain text.
+    """Open an input to predict: in the format of `options`, of its ending, or plain text.
 
     With columns or a header, an input without an ending has the format of training. `sense_entries` are the lemmas
     that a sense task knows.
     """
-    asked = asked.with_columns(family)
-    is_table = bool(asked.columns) or asked.header is not None
-    format = asked.format or _find_format(source, family, labelled=False)
-    if format == "text" and is_table and asked.format is None:
+    options = options.with_columns(family)
+    is_table = bool(options.columns) or options.header is not None
+    format = options.format or _find_format(source, family, labelled=False)
+    if format == "text" and is_table and options.format is None:
         format = trained.format
-    settings = _adapt(trained, format, asked)
+    settings = _adapt(trained, format, options)
     return open_reader(source, family, settings, labelled=False, sense_entries=sense_entries)
 
 
-def _adapt(trained: ReadSettings, format: str | None, asked: ReadSettings) -> ReadSettings:
-    columns, header = asked.columns, asked.header
+def _adapt(trained: ReadSettings, format: str | None, options: ReadSettings) -> ReadSettings:
+    columns, header = options.columns, options.header
     if format == trained.format:
         columns = {role: name for role, name in trained.columns.items() if name not in columns.values()} | {**columns}
         header = trained.header if header is None else header
-    return replace(trained, format=format, columns=columns, header=header, encoding=asked.encoding)
+    return replace(trained, format=format, columns=columns, header=header, encoding=options.encoding)
 
 
 def _find_format(source: Source | Lines, family: str, labelled: bool = True) -> str | None:
