@@ -142,13 +142,14 @@ def compare(
     model: str | Path | None = None,
     settings: Settings | None = None,
     options: TaskOptions | None = None,
+    num_threads: int | None = None,
 ) -> list[Row]:
     """Train variants of a task on the same seeds and fractions of the data; return a row per variant and fraction.
 
     The other arguments are those of `train`. The folder `output` keeps the scores of every run, and with
     `keep_runs` each run as a task to load; the same call resumes a comparison that was stopped.
     """
-    inputs, chosen = resolve_inputs(train, kind, dev, test, model, settings, options)
+    inputs, chosen = resolve_inputs(train, kind, dev, test, model, settings, options, num_threads)
     with TaskReport(chosen.fit.num_epochs, shown=progress) as report:
         return run_comparison(
             report.open(inputs), chosen, Path(output), comparison or ComparisonSettings(), keep=keep_runs,
@@ -166,7 +167,8 @@ def run_comparison(
     on_run: Callable[[str], Watcher] = lambda name: Watcher(),
 ) -> list[Row]:
     """Do every run that is not done yet and write results.json; `on_run` gets the name of each run that begins."""
-    _check_folder(folder)
+    if not (folder / REQUEST_FILE).is_file() and not is_vacant(folder):
+        raise InputError(f"{folder} is not empty and holds no comparison; choose a new folder.")
     folder.mkdir(parents=True, exist_ok=True)
     variants = comparison.choose_variants(shared.inputs.family)
     wanted = list(product(sorted(comparison.fractions), variants, comparison.seeds))
@@ -208,18 +210,11 @@ def summarize(results: Sequence[dict[str, Any]]) -> list[Row]:
     for (fraction, variant), group in groups.items():
         baseline = means.get((fraction, BASELINE)) if variant != BASELINE else None
         mean = means[fraction, variant]
-        row = Row(
-            variant,
-            fraction,
-            group[0]["metric"],
-            mean,
-            statistics.stdev(map(_score, group)) if len(group) > 1 else None,
-            len(group),
-            group[0]["num_train"],
-            None if baseline is None or baseline >= 100 else 100 * (mean - baseline) / (100 - baseline),
-            _mean_mixes([result["mixes"] for result in group]),
-        )
-        rows.append(row)
+        spread = statistics.stdev(map(_score, group)) if len(group) > 1 else None
+        reduction = None if baseline is None or baseline >= 100 else 100 * (mean - baseline) / (100 - baseline)
+        mixes = _mean_mixes([result["mixes"] for result in group])
+        metric, num_train = group[0]["metric"], group[0]["num_train"]
+        rows.append(Row(variant, fraction, metric, mean, spread, len(group), num_train, reduction, mixes))
     return rows
 
 
@@ -252,12 +247,6 @@ def _mean_mixes(runs: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
         }
         for mixes in zip(*filter(None, runs), strict=True)  # a pooled classifier has no mix
     ]
-
-
-def _check_folder(folder: Path) -> None:
-    """Raise InputError if a folder holds something other than a comparison."""
-    if not (folder / REQUEST_FILE).is_file() and not is_vacant(folder):
-        raise InputError(f"{folder} is not empty and holds no comparison; choose a new folder.")
 
 
 def _check_same(shared: SharedInputs, settings: TaskSettings, folder: Path) -> None:

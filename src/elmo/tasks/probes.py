@@ -25,6 +25,7 @@ from elmo.extras import require
 from elmo.model import Elmo
 from elmo.progress import progress_bar
 from elmo.tasks.examples import SenseSentence, SenseTarget, SentencePair, entry_of
+from elmo.tasks.fit import limit_threads
 from elmo.tasks.metrics import score_numbers
 from elmo.tasks.readers import open_reader
 from elmo.tasks.readers.datasets import read_first_senses
@@ -433,7 +434,8 @@ def probe_linear(
             )
             ((frequent, _),) = Counter(train_set[1]).most_common(1)
             majority.setdefault(question, 100 * test_set[1].count(frequent) / len(test_set[1]))
-            scores.setdefault(question, []).append(train_linear_probe(train_set, test_set, seed))
+            with limit_threads(1):  # as for task networks
+                scores.setdefault(question, []).append(train_linear_probe(train_set, test_set, seed))
     rows = [ProbeRow("most frequent", _name_scores({name: [share] for name, share in majority.items()}))]
     for number, name in enumerate(name_rows(model.num_layers)):
         by_question = {question: [float(run.accuracy[number]) for run in runs] for question, runs in scores.items()}

@@ -7,7 +7,7 @@ import dataclasses
 import json
 import shutil
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -200,12 +200,12 @@ class Task:
         self,
         description: TaskDescription,
         predictor: Predictor,
-        layers: "RecentLayers | None",
+        encode: Callable[[list[Words]], None] | None,
         *,
         num_threads: int = 1,
     ) -> None:
         self.description = description
-        self._predictor, self._layers, self._num_threads = predictor, layers, num_threads
+        self._predictor, self._encode, self._num_threads = predictor, encode, num_threads
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -291,8 +291,8 @@ class Task:
         remaining = iter(examples)
         while chunk := list(islice(remaining, EXAMPLES_AT_ONCE)):
             with self._lock:
-                if self._layers is not None:
-                    self._layers.read(text for example in chunk for text in self.texts(example))
+                if self._encode is not None:
+                    self._encode(list(dict.fromkeys(text for example in chunk for text in self.texts(example))))
                 with limit_threads(self._num_threads):
                     predictions = self._predictor.predict(chunk)
             yield from predictions
@@ -326,24 +326,6 @@ def describe(folder: str | Path) -> dict[str, Any]:
         "columns": dict(description.read.columns),
         **{name: scores[name] for name in named if name in scores},
     }
-
-
-class RecentLayers:
-    """The layers of the sentences read last, rounded like those on disk, so that both give the same scores."""
-
-    def __init__(self, model: Elmo, *, with_context: bool, pooled: bool) -> None:
-        self._model, self._with_context, self._pooled = model, with_context, pooled
-        self._layers: dict[Words, Values] = {}
-
-    def read(self, sentences: Iterable[Words]) -> None:
-        """Compute the layers of these sentences and forget the others."""
-        wanted = list(dict.fromkeys(sentences))
-        arrays = compute_layers(self._model, wanted, with_context=self._with_context, pooled=self._pooled)
-        self._layers = dict(zip(wanted, arrays, strict=True))
-
-    def __call__(self, words: Words) -> Values:
-        """Return the values of one of them."""
-        return self._layers[words]
 
 
 def load_task(
@@ -381,14 +363,20 @@ def load_task(
             f"{folder} is damaged: its weights do not fit ({', '.join([*missing, *unexpected][:5])})."
         )
     network.eval().requires_grad_(False)
-    layers = None
-    if model is not None and shape is not None and not settings.elmo.tune:
-        is_pooled = settings.network.kind == "pooled"
-        layers = RecentLayers(model, with_context=shape.context_dim > 0, pooled=is_pooled)
-    predictor = Predictor(
-        network, choose_family(description.family), description.labels, Batcher(settings, words, shape, layers)
-    )
-    return Task(description, predictor, layers, num_threads=num_threads or 1)
+    layers: dict[Words, Values] = {}  # of the sentences read last
+
+    def encode(sentences: list[Words]) -> None:
+        """Compute layers rounded like those on disk, so that both give the same scores."""
+        assert model is not None and shape is not None
+        with_context, pooled = shape.context_dim > 0, settings.network.kind == "pooled"
+        arrays = compute_layers(model, sentences, with_context=with_context, pooled=pooled)
+        layers.clear()
+        layers.update(zip(sentences, arrays, strict=True))
+
+    is_frozen = model is not None and not settings.elmo.tune
+    batcher = Batcher(settings, words, shape, layers.__getitem__ if is_frozen else None)
+    predictor = Predictor(network, choose_family(description.family), description.labels, batcher)
+    return Task(description, predictor, encode if is_frozen else None, num_threads=num_threads or 1)
 
 
 def _open_bilm(

@@ -28,6 +28,7 @@ from elmo.checkpoint.location import read_json
 from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.source import DEFAULT_MODEL
 from elmo.errors import CheckpointError, ConfigError, InputError, first_line
+from elmo.extras import require
 from elmo.files.durable import holding, is_vacant, remove, replace_file, sha256_of
 from elmo.layer import ElmoLayer, LayerMixes
 from elmo.model import Elmo
@@ -113,9 +114,7 @@ def train(
     {"elmo.where": "both"}. `num_threads` is 1 if not given, which is best for small networks. A run that was
     stopped is continued by `resume`.
     """
-    if num_threads is not None:
-        options = dataclasses.replace(options or TaskOptions(), num_threads=num_threads)
-    inputs, chosen = resolve_inputs(train, kind, dev, test, model, settings, options)
+    inputs, chosen = resolve_inputs(train, kind, dev, test, model, settings, options, num_threads)
     check_new(Path(output))
     with TaskReport(chosen.fit.num_epochs, shown=progress) as report:
         return train_task(report.open(inputs), chosen, Path(output), watcher=report, is_new=True)
@@ -139,9 +138,12 @@ def resolve_inputs(
     model: str | Path | None,
     settings: Settings | None,
     options: TaskOptions | None,
+    num_threads: int | None = None,
 ) -> tuple[TaskInputs, TaskSettings]:
     """Return the inputs and settings of a run, with what the kind and the options imply."""
     options = options or TaskOptions()
+    if num_threads is not None:
+        options = dataclasses.replace(options, num_threads=num_threads)
     family, target = find_family(kind)
     if options.num_threads < 1:
         raise InputError(f"num_threads is {options.num_threads}; it must be 1 or more.")
@@ -190,19 +192,18 @@ def train_task(
     if is_new:  # not before: a mistake in the inputs leaves no folder
         start(shared.inputs, settings, folder)
     with holding_run(folder), limit_threads(shared.inputs.options.num_threads):
-        states = []
-        for run in runs:
-            states.append(run.fit(folder, watcher))
-            if len(runs) > 1:
-                watcher.say(f"{run.network_kind}: dev {run.metric} {states[-1].best_score:.2f}")
+        states = [run.fit(folder, watcher) for run in runs]
         run, state = runs[0], states[0]
-        # Few dev examples cannot tell networks apart: the other must be better by half a standard error.
-        if len(runs) > 1 and states[1].best_score > state.best_score + 25 / math.sqrt(runs[1].num_dev):
-            run, state = runs[1], states[1]
-        if len(runs) > 1 and run.network_kind == "pooled" and not shared.splits.dev:
-            # It needs no dev examples of its own, so those that compared the networks are learned from too.
-            run = _Run(shared, _with_network(settings, "pooled"), is_alone=True)
-            state = run.fit(folder, watcher)
+        if len(runs) > 1:
+            for each, reached in zip(runs, states, strict=True):
+                watcher.say(f"{each.network_kind}: dev {each.predictor.metric} {reached.best_score:.2f}")
+            # Few dev examples cannot tell networks apart: the other must be better by half a standard error.
+            if states[1].best_score > state.best_score + 25 / math.sqrt(len(runs[1].dev)):
+                run, state = runs[1], states[1]
+            elif not shared.splits.dev:
+                # It needs no dev examples of its own, so those that compared the networks are learned from too.
+                run = _Run(shared, _with_network(settings, "pooled"), is_alone=True)
+                state = run.fit(folder, watcher)
         result = run.measure(folder, state, started)
         if keep:
             run.write(folder, state)
@@ -239,7 +240,7 @@ class _Run:
         self._shared, self._settings = shared, settings
         self.network_kind = settings.network.kind
         is_pooled = self.network_kind == "pooled"
-        self._train, self._dev = shared.splits.draw(settings.fit, needs_dev=not (is_pooled and is_alone))
+        self._train, self.dev = shared.splits.draw(settings.fit, needs_dev=not (is_pooled and is_alone))
         labels = family.learn_labels(self._train, settings)
         check_labels(shared, labels)
         if shared.first_senses:
@@ -253,7 +254,7 @@ class _Run:
             self._shape = BilmShape(self._model.num_layers, self._model.dim, context.dim if context else 0)
             self._fingerprint = fingerprint(self._model) if elmo.tune else shared.frozen_fingerprint
             if not elmo.tune:
-                examples = [*self._train, *self._dev, *shared.splits.test]
+                examples = [*self._train, *self.dev, *shared.splits.test]
                 store = shared.embed_texts(examples, with_context=context is not None, pooled=is_pooled)
                 layers_of = store.__getitem__
         with torch.random.fork_rng(devices=[]):
@@ -266,19 +267,9 @@ class _Run:
             texts = [text for example in self._train[:NUM_SPREAD_EXAMPLES] for text in family.texts(example) if text]
             if texts:
                 _start_gamma(network.mixes, self._shape, [layers_of(text) for text in texts])
-        self._predictor = Predictor(network, family, labels, Batcher(settings, self._words, self._shape, layers_of))
-        for split, what in ((self._dev, "dev"), (shared.splits.test, "test")):
-            self._predictor.warn_of_unknown(split, what)
-
-    @property
-    def metric(self) -> str:
-        """The name of the score that decides."""
-        return self._predictor.metric
-
-    @property
-    def num_dev(self) -> int:
-        """The number of dev examples."""
-        return len(self._dev)
+        self.predictor = Predictor(network, family, labels, Batcher(settings, self._words, self._shape, layers_of))
+        for split, what in ((self.dev, "dev"), (shared.splits.test, "test")):
+            self.predictor.warn_of_unknown(split, what)
 
     def _choose_words(self, is_pooled: bool) -> tuple[Vocabularies, npt.NDArray[np.float32] | None]:
         learned, pretrained, vectors = WordList(), WordList(), None
@@ -310,8 +301,8 @@ class _Run:
         """Train from the state that the folder holds, if any."""
         path = folder / TRAINING / STATE_FILE
         new = FitState(bilm_hash=self._fingerprint)
-        if self._predictor.network.fits_directly:
-            return fit(self._predictor, self._settings, self._train, self._dev, state=new)
+        if self.predictor.network.fits_directly:
+            return fit(self.predictor, self._settings, self._train, self.dev, state=new)
         state = load_state(path) or new
         if state.bilm_hash != self._fingerprint:
             raise InputError(
@@ -319,16 +310,16 @@ class _Run:
                 "began with; put that one back, or start a new run."
             )
         return fit(
-            self._predictor, self._settings, self._train, self._dev, state=state, watcher=watcher,
+            self.predictor, self._settings, self._train, self.dev, state=state, watcher=watcher,
             save=lambda state: save_state(path, state),
         )  # fmt: skip
 
     def measure(self, folder: Path, state: FitState, started: float) -> TaskResult:
         """Return the scores of the trained network."""
-        predictor, test = self._predictor, self._shared.splits.test
+        predictor, test = self.predictor, self._shared.splits.test
         mixes = cast(Sequence[ScalarMix], predictor.network.mixes or ())
-        dev = predictor.evaluate(self._dev) if self._dev else state.history[-1]["dev"]
-        _warn_of_uncertainty(dev[self.metric], self.metric, len(self._dev), len(self._train))
+        dev = predictor.evaluate(self.dev) if self.dev else state.history[-1]["dev"]
+        _warn_of_uncertainty(dev[predictor.metric], predictor.metric, len(self.dev), len(self._train))
         return TaskResult(
             folder,
             predictor.family.name,
@@ -342,7 +333,7 @@ class _Run:
             self._settings.to_dict(),
             self._fingerprint,
             round(time.monotonic() - started, 1),
-            len(self._dev),
+            len(self.dev),
         )
 
     def write(self, folder: Path, state: FitState) -> None:
@@ -350,7 +341,7 @@ class _Run:
         inputs, is_tuned = self._shared.inputs, self._settings.elmo.tune
         reference = None
         model = self._model
-        elmo = getattr(self._predictor.network, "encoder", None) and self._predictor.network.encoder.elmo
+        elmo = getattr(self.predictor.network, "encoder", None) and self.predictor.network.encoder.elmo
         if isinstance(elmo, ElmoLayer):
             model = elmo.to_elmo()  # with the weights that were tuned
         if model is not None and self._shape is not None and self._fingerprint is not None:
@@ -367,7 +358,7 @@ class _Run:
             if reference.is_carried:
                 model.save_pretrained(folder / BILM_FOLDER)
         description = TaskDescription(
-            inputs.family, self._settings, self._predictor.labels, self._shared.splits.read, reference,
+            inputs.family, self._settings, self.predictor.labels, self._shared.splits.read, reference,
             inputs.options.label_map,
         )  # fmt: skip
         # A tuned biLM has a folder of its own.
@@ -401,14 +392,14 @@ def _warn_of_uncertainty(score: float, metric: str, num_dev: int, num_train: int
     num = num_dev or num_train
     if num >= FEW_TO_MEASURE or metric == "pearson":  # which is no share of examples
         return
-    share, z = min(1.0, max(0.0, score / 100)), 1.96
-    center = (share + z * z / (2 * num)) / (1 + z * z / num)
-    half = z * math.sqrt(share * (1 - share) / num + z * z / (4 * num * num)) / (1 + z * z / num)
-    by = f"{num} dev examples" if num_dev else f"cross-validation on {num} examples"
+    num_correct = round(num * min(1.0, max(0.0, score / 100)))
+    counted = require("scipy.stats", "tasks", "This score").binomtest(num_correct, num)
+    low, high = counted.proportion_ci(method="wilson")
     logger.warning(
         "The dev score, %s %.1f, is measured by %s: with 95%% probability the true one is between about %.0f and "
         "%.0f. More labelled examples would make it more certain.",
-        metric, score, by, 100 * (center - half), 100 * (center + half),
+        metric, score, f"{num} dev examples" if num_dev else f"cross-validation on {num} examples",
+        100 * low, 100 * high,
     )  # fmt: skip
 
 
@@ -449,13 +440,13 @@ def start(inputs: TaskInputs, settings: TaskSettings, folder: Path) -> None:
 def describe_inputs(inputs: TaskInputs, settings: TaskSettings) -> dict[str, Any]:
     """Return the record of what a run is started with: absolute paths, settings, and the checksums of files."""
     values = inputs.to_dict()
-    for name in ("train", "dev", "test", "model", "word_vectors", "sense_index"):
+    files: list[str] = []
+    for name in ("train", "dev", "test", "word_vectors", "sense_index", "model"):
         if isinstance(values[name], str):
             values[name] = absolute_path(values[name])  # a run may be resumed from anywhere
+            files += [] if name == "model" else list_files(values[name])
     if values["cache_folder"] is not None:
         values["cache_folder"] = str(Path(values["cache_folder"]).expanduser().resolve())
-    named = [values[name] for name in ("train", "dev", "test", "word_vectors", "sense_index")]
-    files = [path for name in named if isinstance(name, str) for path in list_files(name)]
     return {"inputs": values, "settings": settings.to_dict(), "data": {path: _hash_file(path) for path in files}}
 
 
