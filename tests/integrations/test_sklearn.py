@@ -23,9 +23,11 @@ def vectorizer(model_folder):
     return ElmoVectorizer(str(model_folder))
 
 
-def test_texts_become_the_vectors_of_encode(vectorizer, model):
-    np.testing.assert_array_equal(vectorizer.fit_transform(TEXTS), model.encode(TEXTS))
-    assert vectorizer.transform([["the", "bank"]]).shape == (1, model.dim)
+def test_texts_become_the_vectors_of_encode_by_default_all_layers_without_a_head(vectorizer, model):
+    np.testing.assert_array_equal(vectorizer.fit_transform(TEXTS), model.encode(TEXTS, layers="concat"))
+    assert vectorizer.transform([["the", "bank"]]).shape == (1, model.num_layers * model.dim)
+    vectorizer.set_params(pooling="mean")
+    np.testing.assert_array_equal(vectorizer.transform(TEXTS), model.encode(TEXTS, pooling="mean"))
     assert vectorizer.transform([]).shape == (0, model.dim)
 
 
@@ -107,7 +109,7 @@ def test_a_pickle_works_in_another_process(vectorizer, tmp_path):
 def test_set_output_makes_a_data_frame(vectorizer, model):
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     frame = vectorizer.set_output(transform="pandas").fit_transform(pandas.Series(TEXTS[:4], index=list("abcd")))
-    assert list(frame.columns) == [f"elmovectorizer{number}" for number in range(model.dim)]
+    assert list(frame.columns) == [f"elmovectorizer{number}" for number in range(model.num_layers * model.dim)]
     assert list(frame.index) == list("abcd")
 
 
@@ -119,7 +121,7 @@ def test_a_folder_that_was_written_again_is_opened_again(model, own_model, tmp_p
     (tmp_path / "model").rename(tmp_path / "old")
     own_model.save_pretrained(tmp_path / "model")
     second = ElmoVectorizer(str(tmp_path / "model")).fit(TEXTS)
-    assert first.transform(TEXTS[:1]).shape[1] == model.dim != second.transform(TEXTS[:1]).shape[1]
+    assert first.transform(TEXTS[:1]).shape[1] == model.num_layers * model.dim != second.transform(TEXTS[:1]).shape[1]
 
 
 def test_words_in_sentences_are_tagged(model_folder):

@@ -65,7 +65,8 @@ class ElmoVectorizer(_Transformer):
     """Texts, or lists of words, become one vector each, as `Elmo.encode` returns them.
 
     `model` is anything Elmo.from_pretrained opens, None for the default model, or an Elmo itself; clones and
-    pickles refer to a named model by its name. `pooling` and `layers` can be searched by GridSearchCV.
+    pickles refer to a named model by its name. `pooling` and `layers` can be searched by GridSearchCV. "auto" is
+    what is best for classifiers: the model's sentence head, else the mean of all layers side by side.
     """
 
     def __init__(
@@ -89,18 +90,25 @@ class ElmoVectorizer(_Transformer):
 
     def transform(self, texts: Iterable[str | Sequence[str]]) -> Array:
         """Return the vectors (N, dimensions) of texts or lists of words."""
-        return self._open().encode(
+        model = self._open()
+        pooling, layers = self._choose_pooling(model)
+        return model.encode(
             _check_column(texts),
-            pooling=self.pooling,
-            layers=self.layers,
+            pooling=pooling,
+            layers=layers,
             normalize_embeddings=self.normalize,
             batch_size=self.batch_size,
         )
 
+    def _choose_pooling(self, model: Elmo) -> tuple[Pooling, Layers | None]:
+        if self.pooling == "auto" and self.layers is None and model.choose_pooling("auto", None) != "head":
+            return "mean", "concat"
+        return self.pooling, self.layers
+
     def _count_features(self, model: Elmo) -> int:
         if self.layers is not None:
             vector_length(model, self.layers)
-        return model.sentence_shape(self.pooling, self.layers)[0]
+        return model.sentence_shape(*self._choose_pooling(model))[0]
 
 
 class ElmoFeaturizer(_Transformer):

@@ -36,8 +36,9 @@ from elmo.tasks.training import (
 )
 
 BASELINE = "baseline"
+_FROZEN = {"elmo.tune": False, "elmo.context": "none"}
 VARIANTS: dict[str, dict[str, Any]] = {
-    BASELINE: {"elmo.where": "none", "elmo.tune": False, "elmo.context": "none"},
+    BASELINE: {**_FROZEN, "elmo.where": "none"},
     "top": {"elmo.layers": "top", "elmo.tune": False},
     "learned": {"elmo.layers": "learned", "elmo.tune": False},
     "concat": {"elmo.layers": "concat", "elmo.tune": False},
@@ -45,15 +46,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "both": {"elmo.where": "both", "elmo.tune": False},
     "context_concat": {"elmo.layers": "learned", "elmo.tune": False, "elmo.context": "concat"},
     # Classification: a linear classifier on TF-IDF alone, and on pooled vectors beside it.
-    "tfidf": {"elmo.where": "none", "elmo.tune": False, "elmo.context": "none", "network.kind": "pooled"},
-    "pooled": {"elmo.tune": False, "elmo.context": "none", "network.kind": "pooled"},
+    "tfidf": {**_FROZEN, "elmo.where": "none", "network.kind": "pooled"},
+    "pooled": {**_FROZEN, "network.kind": "pooled"},
     "tuned": {"elmo.layers": "learned", "elmo.tune": True, "elmo.context": "none"},
     # A linear classifier on the vectors of a Hugging Face encoder instead of ELMo's.
-    "encoder": {
-        "elmo.where": "input", "elmo.layers": "top", "elmo.tune": False, "elmo.context": "none", "words.kinds": (),
-        "network.kind": "linear",
-    },
-}  # fmt: skip
+    "encoder": {**_FROZEN, "elmo.where": "input", "elmo.layers": "top", "words.kinds": (), "network.kind": "linear"},
+}
 ENCODER = "encoder"
 REQUEST_FILE, RESULTS_FILE, RUNS = "compare.json", "results.json", "runs"
 

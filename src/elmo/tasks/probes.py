@@ -328,11 +328,12 @@ class LinearProbe(nn.Module):
         """Build a probe for the scale of the training vectors (N, L+1, D)."""
         super().__init__()
         num_layers, dim = vectors.shape[1:]
-        averages = vectors.float().mean(dim=1, keepdim=True)
-        mean = torch.cat([part.mean(dim=0, dtype=torch.float32) for part in (vectors, averages)])
-        deviation = torch.cat([vectors.float().std(dim=0, correction=0), averages.std(dim=0, correction=0)])
-        self.register_buffer("mean", mean)
-        self.register_buffer("scale", 1 / deviation.clamp_min(1e-6))
+        # One layer at a time, as all in float32 would take twice the memory of the vectors.
+        layers = (vectors[:, layer].float() for layer in range(num_layers))
+        kinds = itertools.chain(layers, [vectors.mean(dim=1, dtype=torch.float32)])
+        deviations, means = zip(*(torch.std_mean(kind, dim=0, correction=0) for kind in kinds), strict=True)
+        self.register_buffer("mean", torch.stack(means))
+        self.register_buffer("scale", 1 / torch.stack(deviations).clamp_min(1e-6))
         self.mix = nn.Parameter(torch.zeros(num_layers))
         self.weight = nn.Parameter(torch.zeros(num_layers + 2, dim, num_classes))
         self.bias = nn.Parameter(torch.zeros(num_layers + 2, num_classes))
@@ -364,7 +365,7 @@ def train_linear_probe(train: Labelled, test: Labelled, seed: int) -> LinearScor
             num_kinds = scores.shape[1]
             loss = num_kinds * F.cross_entropy(scores.flatten(0, 1), labels[rows].repeat_interleave(num_kinds))
             optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             optimizer.step()
             schedule.step()
     # A label that training did not have counts, and cannot be predicted.
@@ -425,7 +426,7 @@ def probe_linear(
     vectors = dict(zip(wanted, _embed(model, [train[number] for number in wanted], advance), strict=True))
     test_vectors = list(_embed(model, tested, advance))
     scores: dict[str, list[LinearScores]] = {}
-    majority = {}
+    majority: dict[str, float] = {}
     for question in questions:
         test_set = _select(question, tested, test_vectors)
         for seed, numbers in zip(seeds, drawn, strict=True):

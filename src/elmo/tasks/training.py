@@ -558,27 +558,22 @@ class TaskReport(Watcher):
 
     def on_words(self, done: int, total: int) -> None:
         """Show how many words the biLM has encoded."""
-        self._show(-1, done, total, f"biLM layers: {done:,} of {total:,} words", "left")
+        self._show(-1, done, total, f"biLM layers: {done:,} of {total:,} words")
 
     def on_batch(self, epoch: int, done: int, total: int) -> None:
         """Show how far an epoch is."""
         name = f"{self._name}epoch {epoch} of at most {self._num_epochs}"
-        self._show(epoch, done, total, f"{name}: batch {done:,} of {total:,}", "left in this epoch")
+        self._show(epoch, done, total, f"{name}: batch {done:,} of {total:,}")
 
     def on_epoch(self, record: dict[str, Any]) -> None:
         """Print the scores of an epoch."""
-        listed = ", ".join(f"{name} {value:.2f}" for name, value in record["dev"].items())
+        scores = ", ".join(f"{name} {value:.2f}" for name, value in record["dev"].items())
         best = ", the best so far" if record["best"] else ""
         seconds = time.monotonic() - self._started
-        at_most = timedelta(seconds=round(seconds * (self._num_epochs - record["epoch"])))
-        self.say(
-            f"epoch {record['epoch']}: loss {record['loss']:.4f}, dev {listed}{best} ({seconds:.1f} s; at most "
-            f"{at_most} more)"
-        )
+        self.say(f"epoch {record['epoch']}: loss {record['loss']:.4f}, dev {scores}{best} ({seconds:.1f} s)")
 
-    def _show(self, phase: int, done: int, total: int, text: str, of_what: str) -> None:
+    def _show(self, phase: int, done: int, total: int, text: str) -> None:
         if phase != self._phase:
             self._phase, self._started = phase, time.monotonic()
-        elapsed_seconds = time.monotonic() - self._started
-        left = timedelta(seconds=round(elapsed_seconds / max(1, done) * (total - done)))
-        self._bar.show(done / max(1, total), f"{text}, {left} {of_what}")
+        seconds = (time.monotonic() - self._started) / max(1, done) * (total - done)
+        self._bar.show(done / max(1, total), f"{text}, {timedelta(seconds=round(seconds))} left")

@@ -74,7 +74,7 @@ class _SenseNetwork(TaskNetwork):
         width = max(map(len, candidates))
         rows = torch.tensor([row + [0] * (width - len(row)) for row in candidates])
         real = torch.tensor([[number < len(row) for number in range(width)] for row in candidates])
-        scores = (self.vectors(rows) @ vectors[..., None])[..., 0] + self.bias(rows)[..., 0]
+        scores: Tensor = (self.vectors(rows) @ vectors[..., None])[..., 0] + self.bias(rows)[..., 0]
         return scores.masked_fill(~real, VERY_LOW)
 
 
