@@ -24,7 +24,7 @@ from elmo.inference.runtime import (
     pad_rows,
 )
 from elmo.inference.words import DEFAULT_BYTES, WordCache
-from elmo.nn.batch import WORDS_AT_ONCE, run_bilm
+from elmo.nn.batch import encode_tokens, run_bilm
 from elmo.nn.bilm import BiLM, BiLMState, LayerStates, TokenEncoder
 from elmo.nn.build import build_with_weights, weights_of
 from elmo.text.batch import CharBatch
@@ -87,14 +87,10 @@ class TorchRuntime(Runtime):
         return torch.autocast(torch.device(self.device).type, torch.bfloat16)
 
     def _encode(self, batch: CharBatch, missing: list[int]) -> Array:
-        ids = batch.source.look_up([batch.keys[position] for position in missing])
-        vectors = []
-        for start in range(0, len(missing), WORDS_AT_ONCE):
-            window = slice(start, start + WORDS_AT_ONCE)
-            some = (None if part is None else torch.from_numpy(part[window]).to(self.device) for part in ids)
-            with self._narrow():
-                vectors.append(self.bilm.tokens(*some).float().cpu().numpy())
-        return np.concatenate(vectors)
+        with self._narrow():
+            ids = batch.source.look_up([batch.keys[position] for position in missing])
+            vectors: Array = encode_tokens(self.bilm, ids).float().cpu().numpy()
+        return vectors
 
     @torch.inference_mode()
     def _forward(self, batch: CharBatch, choice: LayerChoice, num_read: Ids | None) -> Array:

@@ -9,7 +9,7 @@ import torch
 from elmo import Elmo, InputError
 from elmo.inference import scoring as softmax_module
 from elmo.inference.scoring import Softmax, to_perplexity
-from elmo.nn.batch import encode_words
+from elmo.nn.batch import encode_tokens
 from elmo.nn.build import load_bilm
 from tests.language_models import (
     VOCABULARY,
@@ -138,7 +138,7 @@ def test_carried_state_reads_on_row_by_row_without_the_last_boundary():
     batch = fresh.indexer.batch([words])
     bilm = load_bilm(fresh.checkpoint())
     with torch.inference_mode():
-        vectors = encode_words(bilm, batch)[torch.from_numpy(batch.word_index)]
+        vectors = encode_tokens(bilm, batch.source.look_up(batch.keys))[torch.from_numpy(batch.word_index)]
         twice = torch.cat([vectors[:, :-1], vectors[:, :-1]], dim=1)
         stack = bilm.left_to_right
         outputs, _ = stack(twice, [twice.shape[1]], stack.zero_state(1))

@@ -26,17 +26,12 @@ def read_tensors(path: Location) -> tuple[dict[str, Array], dict[str, str]]:
     """Return the read-only arrays of a file by name, and its metadata; CheckpointError for any damage."""
     check_file(path)
     try:
-        content = memoryview(_map(path) if isinstance(path, Path) else read_file(path))
-        return _parse(content)
+        if not isinstance(path, Path):
+            return _parse(memoryview(read_file(path)))
+        with path.open("rb") as file:
+            return _parse(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path} is not a complete safetensors file: {error}.") from error
-
-
-def _map(path: Path) -> "mmap.mmap | bytes":
-    with path.open("rb") as file:
-        if path.stat().st_size == 0:  # which cannot be mapped
-            return b""
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def _parse(content: memoryview) -> tuple[dict[str, Array], dict[str, str]]:

@@ -1,34 +1,38 @@
 """Batches of text for torch modules: a biLM over a batch, and padded ids as other libraries pass them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from elmo.errors import InputError
 from elmo.nn.bilm import BiLM, BiLMState, LayerStates
-from elmo.text.batch import BEGIN_ROW, END_ROW, FIRST_WORD_ROW, CharBatch, GivenIds, Indexer, WordGroups
+from elmo.text.batch import BEGIN_ROW, END_ROW, FIRST_WORD_ROW, CharBatch, GivenIds, Indexer, TokenIds, WordGroups
 
 # The convolutions of this many words at once take about 200 MB in the largest official model.
 WORDS_AT_ONCE = 1024
 
 
-def encode_words(bilm: BiLM, batch: CharBatch) -> Tensor:
-    """Return the context-free vectors (U, D) of a batch's distinct tokens."""
+def encode_tokens(bilm: BiLM, ids: TokenIds) -> Tensor:
+    """Return the context-free vectors (U, D) of tokens."""
     device = next(bilm.parameters()).device
-    ids = [None if part is None else torch.from_numpy(part).to(device) for part in batch.source.look_up(batch.keys)]
-    vectors = []
-    for start in range(0, len(batch.keys), WORDS_AT_ONCE):
-        window = slice(start, start + WORDS_AT_ONCE)
-        vectors.append(bilm.tokens(*(None if part is None else part[window] for part in ids)))
-    return torch.cat(vectors)
+    characters, words = (None if array is None else torch.from_numpy(array).to(device) for array in ids)
+    num_tokens = len(next(array for array in ids if array is not None))
+    windows = [slice(start, start + WORDS_AT_ONCE) for start in range(0, num_tokens, WORDS_AT_ONCE)]
+    return torch.cat(
+        [
+            bilm.tokens(None if characters is None else characters[rows], None if words is None else words[rows])
+            for rows in windows
+        ]
+    )
 
 
 def run_bilm(bilm: BiLM, batch: CharBatch, state: BiLMState | None = None) -> tuple[LayerStates, BiLMState]:
-    """Return all layers of a batch, boundaries included, from `state` or from zero; and where it ended."""
-    words = encode_words(bilm, batch)
+    """Return all layers of a batch, boundaries included, and the state after it; it starts from `state` or zero."""
+    words = encode_tokens(bilm, batch.source.look_up(batch.keys))
     index = torch.from_numpy(batch.word_index).to(words.device)
     layers, end = bilm(words[index], torch.from_numpy(batch.lengths), state)
     if batch.groups is not None:
@@ -43,8 +47,8 @@ def run_bilm(bilm: BiLM, batch: CharBatch, state: BiLMState | None = None) -> tu
 def _average(groups: WordGroups, rows: Tensor) -> Tensor:
     """Return the mean of each word's rows, with gradients: (tokens, ...) -> (N, ...)."""
     counts = torch.from_numpy(groups.num_tokens).to(rows.device)
-    places = torch.repeat_interleave(torch.arange(len(counts), device=rows.device), counts)
-    sums = rows.new_zeros(len(counts), *rows.shape[1:]).index_add(0, places, rows)
+    owners = torch.repeat_interleave(torch.arange(len(counts), device=rows.device), counts)
+    sums = rows.new_zeros(len(counts), *rows.shape[1:]).index_add(0, owners, rows)
     return sums / counts.view(-1, *[1] * (rows.ndim - 1)).to(rows.dtype)
 
 
@@ -72,13 +76,13 @@ def pad_sentences(indexer: Indexer, sentences: Sequence[Sequence[str]]) -> dict[
     both has its words in `word_input_ids`.
     """
     batch = indexer.batch(sentences)
-    mask, places = batch.mask[:, 2:], batch.word_index[:, 1:-1]
+    mask, word_index = batch.mask[:, 2:], batch.word_index[:, 1:-1]
     characters, words = indexer.look_up(batch.keys)
     arrays = {"attention_mask": mask.astype(np.int64)}
     if words is not None:
-        arrays["word_input_ids" if characters is not None else "input_ids"] = words[places] * mask
+        arrays["word_input_ids" if characters is not None else "input_ids"] = words[word_index] * mask
     if characters is not None:
-        arrays["input_ids"] = characters[places] * mask[..., None]
+        arrays["input_ids"] = characters[word_index] * mask[..., None]
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
@@ -91,17 +95,17 @@ def unpad_sentences(
     lengths = mask.sum(axis=1)
     if not np.array_equal(mask, np.arange(num_steps) < lengths[:, None]):
         raise InputError("A sentence has padding before a word; pad sentences on the right, as the tokenizer does.")
-    columns = [ids.cpu().numpy()[mask] for ids in (input_ids, word_input_ids) if ids is not None]
-    ends = [ids.cpu().numpy() for ids in (boundaries.characters, boundaries.words) if ids is not None]
-    rows, own = (
-        np.concatenate([part if part.ndim == 2 else part[:, None] for part in parts], axis=1)
-        for parts in (columns, ends)
-    )
-    distinct, places = np.unique(rows, axis=0, return_inverse=True) if len(rows) else (rows, np.zeros(0, dtype=int))
+    rows = _join_columns(ids.cpu().numpy()[mask] for ids in (input_ids, word_input_ids) if ids is not None)
+    ends = _join_columns(ids.cpu().numpy() for ids in (boundaries.characters, boundaries.words) if ids is not None)
+    distinct, inverse = np.unique(rows, axis=0, return_inverse=True) if len(rows) else (rows, np.zeros(0, dtype=int))
     word_index = np.full((num_sentences, num_steps + 2), BEGIN_ROW, dtype=np.int64)
-    word_index[:, 1:-1][mask] = places.reshape(-1) + FIRST_WORD_ROW
+    word_index[:, 1:-1][mask] = inverse.reshape(-1) + FIRST_WORD_ROW
     word_index[np.arange(num_sentences), lengths + 1] = END_ROW
     num_characters = None if boundaries.characters is None else boundaries.characters.shape[1]
     source = GivenIds(num_characters, has_words=boundaries.words is not None)
-    keys = source.make_keys(np.concatenate([own, distinct]))
+    keys = source.make_keys(np.concatenate([ends, distinct]))
     return CharBatch(keys, source, word_index, lengths.astype(np.int64) + 2, tuple(range(num_sentences)))
+
+
+def _join_columns(arrays: Iterable[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    return np.concatenate([array if array.ndim == 2 else array[:, None] for array in arrays], axis=1)

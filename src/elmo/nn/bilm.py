@@ -1,5 +1,6 @@
 """Both directions over word vectors -> all layers of contextual vectors. They never see each other."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -19,7 +20,7 @@ Encoder: TypeAlias = LstmStack | TransformerStack
 
 @dataclass(frozen=True)
 class LayerStates:
-    """What a biLM says of a batch: every layer at every position, zero where padded."""
+    """The layers of a batch at every position, zero where padded."""
 
     layers: Tensor  # (L+1, B, T, 2D): layer 0 is the word vector twice
     mask: Tensor  # (B, T)
@@ -31,40 +32,20 @@ class LayerStates:
         return LayerStates(layers, mask)
 
 
-@dataclass(frozen=True)
-class BiLMState:
-    """Where both directions stand, row by row."""
+class BiLMState(EncoderState):
+    """The states of both directions, row by row."""
 
-    left_to_right: EncoderState
-    right_to_left: EncoderState
-
-    @property
-    def num_rows(self) -> int:
-        """How many rows there are."""
-        return self.left_to_right.num_rows
-
-    def rows(self, which: Tensor | slice) -> "BiLMState":
-        """Return some rows, in the order asked for."""
-        return self._map(lambda side: side.rows(which))
+    def __init__(self, left_to_right: EncoderState, right_to_left: EncoderState) -> None:
+        super().__init__(*left_to_right.tensors, *right_to_left.tensors)
+        self.left_to_right, self.right_to_left = left_to_right, right_to_left
 
     def join(self, other: "BiLMState") -> "BiLMState":
         """Return the rows of both, these first."""
         return BiLMState(self.left_to_right.join(other.left_to_right), self.right_to_left.join(other.right_to_left))
 
-    def detach(self) -> "BiLMState":
-        """Return the same state, through which no gradient flows."""
-        return self._map(lambda side: side.detach())
-
-    def clone(self) -> "BiLMState":
-        """Return a copy."""
-        return self._map(lambda side: side.clone())
-
-    def to(self, device: torch.device | str) -> "BiLMState":
-        """Return the same state on another device."""
-        return self._map(lambda side: side.to(device))
-
-    def _map(self, change: Callable[[EncoderState], EncoderState]) -> "BiLMState":
-        return BiLMState(change(self.left_to_right), change(self.right_to_left))
+    def map(self, change: Callable[[Tensor], Tensor]) -> "BiLMState":
+        """Return the states with each tensor changed."""
+        return BiLMState(self.left_to_right.map(change), self.right_to_left.map(change))
 
 
 class TokenEncoder(nn.Module):
@@ -117,11 +98,11 @@ class BiLM(nn.Module):
         return None if self.softmax is None else (self.softmax, self.right_to_left_softmax or self.softmax)
 
     def zero_state(self, num_rows: int) -> BiLMState:
-        """Return the state before anything was read."""
+        """Return the state at the start of a text."""
         return BiLMState(self.left_to_right.zero_state(num_rows), self.right_to_left.zero_state(num_rows))
 
     def forward(self, words: Tensor, lengths: Tensor, state: BiLMState | None = None) -> tuple[LayerStates, BiLMState]:
-        """Read word vectors (B, T, D) of sentences of the given lengths (B,), from `state` or from zero."""
+        """Run over word vectors (B, T, D) of sentences of the given lengths (B,), from `state` or from zero."""
         mask = torch.arange(words.shape[1], device=words.device) < lengths.to(words.device)[:, None]
         words = words * mask[..., None]
         state = self.zero_state(words.shape[0]) if state is None else state
@@ -131,8 +112,8 @@ class BiLM(nn.Module):
         reversed_back, back_state = self.right_to_left(_reverse(words, reverse), steps, state.right_to_left)
         back = [_reverse(layer, reverse) for layer in reversed_back]
         # One tensor for everything, without a copy: (B, T, (L+1)·2D) seen as (L+1, B, T, 2D).
-        parts = [words, words, *(part for pair in zip(ahead, back, strict=True) for part in pair)]
-        joined = torch.cat(parts, dim=2).view(*words.shape[:2], self.num_layers, 2 * words.shape[2])
+        sides = [words, words, *itertools.chain.from_iterable(zip(ahead, back, strict=True))]
+        joined = torch.cat(sides, dim=2).view(*words.shape[:2], self.num_layers, 2 * words.shape[2])
         return LayerStates(joined.permute(2, 0, 1, 3), mask), BiLMState(ahead_state, back_state)
 
 

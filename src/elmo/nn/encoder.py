@@ -24,8 +24,8 @@ class EncoderState:
         """Return some rows, in the order asked for."""
         if isinstance(which, Tensor):
             index = which.to(self.tensors[0].device)
-            return self._each(lambda tensor: tensor.index_select(1, index))
-        return self._each(lambda tensor: tensor[:, which])
+            return self.map(lambda tensor: tensor.index_select(1, index))
+        return self.map(lambda tensor: tensor[:, which])
 
     def join(self: StateT, other: StateT) -> StateT:
         """Return the rows of both, these first."""
@@ -34,17 +34,18 @@ class EncoderState:
 
     def detach(self: StateT) -> StateT:
         """Return the same state, through which no gradient flows."""
-        return self._each(Tensor.detach)
+        return self.map(Tensor.detach)
 
     def clone(self: StateT) -> StateT:
         """Return a copy."""
-        return self._each(Tensor.clone)
+        return self.map(Tensor.clone)
 
     def to(self: StateT, device: torch.device | str) -> StateT:
         """Return the same state on another device."""
-        return self._each(lambda tensor: tensor.to(device))
+        return self.map(lambda tensor: tensor.to(device))
 
-    def _each(self: StateT, change: Callable[[Tensor], Tensor]) -> StateT:
+    def map(self: StateT, change: Callable[[Tensor], Tensor]) -> StateT:
+        """Return the state with each tensor changed."""
         return type(self)(*map(change, self.tensors))
 
 

@@ -88,7 +88,7 @@ class LstmStack(nn.Module):
         self.residual = residual
 
     def zero_state(self, num_rows: int) -> LstmState:
-        """Return the state before anything was read."""
+        """Return the state at the start of a text."""
         first = self.layers[0]
         assert isinstance(first, ProjectedLstm)
         shape, zeros = (self.num_layers, num_rows), first.bias.new_zeros

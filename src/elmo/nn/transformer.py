@@ -98,7 +98,7 @@ class TransformerStack(nn.Module):
         self.dim, self.context = dim, context
 
     def zero_state(self, num_rows: int) -> TransformerState:
-        """Return the state before anything was read."""
+        """Return the state at the start of a text."""
         nothing = self.norm.weight.new_zeros(self.num_layers, num_rows, 0, self.dim)
         return TransformerState(nothing, nothing, nothing.new_zeros(1, num_rows, dtype=torch.long))
 

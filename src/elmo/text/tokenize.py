@@ -179,6 +179,6 @@ def _split_paragraph(paragraph: str, language: str) -> Iterator[str]:
     for sentence in segment(language, safe):
         # A quotation is one sentence to sentencex, so a quote never closed would swallow all the rest.
         is_long = len(sentence) > _LONGEST_QUOTATION
-        for part in segment(language, _QUOTES_AND_BRACKETS.sub(" ", sentence)) if is_long else [sentence]:
-            yield paragraph[start : start + len(part)]
-            start += len(part)
+        for piece in segment(language, _QUOTES_AND_BRACKETS.sub(" ", sentence)) if is_long else [sentence]:
+            yield paragraph[start : start + len(piece)]
+            start += len(piece)
