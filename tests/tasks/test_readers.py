@@ -293,7 +293,7 @@ def test_senses_have_their_keys_from_the_file_beside_compressed_or_not(tmp_path)
         ("classification", "a.jsonl", '{"text": "a", "label": 1}\n{"label": 1}', "line 2: the text ('text')"),
         ("classification", "a.json", '[{"text": "a", "label": 1},\n', "line 1, is not a JSON array"),
         ("classification", "a.ptb", "(3 (2 It) (4 's)\n", "line 1: the tree has an opening bracket too many"),
-        ("classification", "a.txt", "(3 It)", "has no ending that names its format, but classification reads csv"),
+        ("classification", "a.txt", "(3 It)", "has no extension that determines its format, but classification"),
         ("classification", "a.csv", "", "is empty"),
         ("pairs", "a.csv", "sentence1,sentence2\na b c,d e f\n", "no column has a usual name of the label"),
         ("pairs", "a.csv", "s1,s2,score\nmore of it,and this,high\n", "line 2: the score is 'high'"),

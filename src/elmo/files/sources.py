@@ -66,7 +66,7 @@ class BrokenRow:
 
 @dataclass(frozen=True)
 class Source:
-    """A file to read: its name as the user wrote it, its path, and its format by its ending."""
+    """A file to read: its name as the user wrote it, its path, and its format by its extension."""
 
     name: str
     path: Path
@@ -164,16 +164,16 @@ def describe_file(name: str, kind: Kind | None = None, *, advice: str = "") -> S
         with path.open("rb") as file:
             if file.read(max(map(len, _SIGNATURES))).startswith(_SIGNATURES):
                 raise InputError(f"{name} is not a text file; convert it to plain text first.")
-    ending, compression = split_endings(path)
-    return Source(name, path, kind or (cast(Kind, ending) if ending in get_args(Kind) else "txt"), compression)
+    extension, compression = split_extensions(path)
+    return Source(name, path, kind or (cast(Kind, extension) if extension in get_args(Kind) else "txt"), compression)
 
 
-def split_endings(path: Path) -> tuple[str, Compression | None]:
+def split_extensions(path: Path) -> tuple[str, Compression | None]:
     """Return the extension of a file name in lower case, without a compression suffix, and the compression."""
-    ending = path.suffix.lower()[1:]
-    if ending in get_args(Compression):
-        return Path(path.stem).suffix.lower()[1:], cast(Compression, ending)
-    return ending, None
+    extension = path.suffix.lower()[1:]
+    if extension in get_args(Compression):
+        return Path(path.stem).suffix.lower()[1:], cast(Compression, extension)
+    return extension, None
 
 
 def check_outside(paths: Iterable[Path], output: Path) -> None:
@@ -351,9 +351,9 @@ class Lines:
 
     @property
     def suffix(self) -> str:
-        """The ending of the name that says the format, such as ".csv", without that of a compression."""
-        ending, _ = split_endings(Path(self.path))
-        return f".{ending}" if ending else ""
+        """The extension of the name that says the format, such as ".csv", without that of a compression."""
+        extension, _ = split_extensions(Path(self.path))
+        return f".{extension}" if extension else ""
 
     def place(self) -> Place:
         """Return the place of the line read last."""

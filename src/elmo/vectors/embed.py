@@ -174,7 +174,7 @@ def write_file(
     settings: VectorSettings,
     advance: Callable[[int], None] = lambda num_rows: None,
 ) -> tuple[int, int]:
-    """Write the vectors of rows to one file, whose ending says its format, or as JSON lines to standard output.
+    """Write the vectors of rows to one file, whose extension says its format, or as JSON lines to standard output.
 
     Return the numbers of rows and words. Raises InputError for a row that cannot be read. `advance` is called with
     the number of rows of each block.

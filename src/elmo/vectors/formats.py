@@ -121,7 +121,7 @@ def _restore(stored: Arrays, layout: Layout) -> Array:
 
 
 class PartFormat(NamedTuple):
-    """One way to store a part; both take the path of its files without their endings."""
+    """One way to store a part; both take the path of its files without their extensions."""
 
     write: Callable[[Path, Layout], AbstractContextManager[Add]]
     read: Callable[[Path, Layout], PartReader]
@@ -132,8 +132,8 @@ def part_stem(number: int) -> str:
     return f"part-{number:05d}"
 
 
-def _file_at(stem: Path, ending: str) -> Path:
-    return stem.with_name(f"{stem.name}{ending}")
+def _file_at(stem: Path, extension: str) -> Path:
+    return stem.with_name(f"{stem.name}{extension}")
 
 
 # --- npy

@@ -140,7 +140,9 @@ def probe(
     test: str = option("FILE", "Test examples."),
     train: str | None = option("FILE", "Training examples; not for similarity.", None),
     column: list[str] | None = option("ROLE=NAME", "As in tag=xpos or text=review; repeatable.", None, shown=False),
-    file_format: str | None = option("--format FORMAT", "Format of the files if it cannot be detected.", None),
+    file_format: str | None = option(
+        "--format FORMAT", "Format of the files if the extension does not determine it.", None
+    ),
     sense_index: str | None = option("FILE", "For senses: WordNet's index.sense.", None),
     seeds: int = option("", "Number of random seeds, counted from 0.", 3, min=1),
     max_train_words: int | None = option("", "Maximum number of training words.", None, shown="by KIND", min=1),

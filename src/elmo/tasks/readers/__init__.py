@@ -1,6 +1,6 @@
-"""Files of examples -> the reader of their format: the one of --format, or of the ending of the file's name.
+"""Files of examples -> the reader of their format: the one of --format, or of the extension of the file's name.
 
-Inputs to predict without a known ending are plain text.
+Inputs to predict without a known extension are plain text.
 """
 
 from collections.abc import Collection
@@ -29,12 +29,12 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "question_answering": ("squad", *_TABLES),
     "senses": ("wsd",),
 }
-_ENDINGS = {
+_EXTENSIONS = {
     ".conllu": "conllu", ".conll": "conll", ".iob": "conll", ".iob2": "conll", ".bio": "conll", ".csv": "csv",
     ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".xml": "wsd", ".ptb": "trees",
     ".parquet": "parquet",
 }  # fmt: skip
-_UNNAMED = {"tagging": "conll", "relations": "semeval"}  # of labelled files with another ending
+_UNNAMED = {"tagging": "conll", "relations": "semeval"}  # of labelled files with another extension
 
 
 class OpenedReader(NamedTuple):
@@ -62,7 +62,7 @@ def open_reader(
     name = source if isinstance(source, str) else source.name
     format = "json" if isinstance(source, Records) else settings.format or _find_format(source, family, labelled)
     if format not in choices:
-        reason = "has no ending that names its format" if format is None else f"is {format}"
+        reason = "has no extension that determines its format" if format is None else f"is {format}"
         raise InputError(f"{name} {reason}, but {family} reads {', '.join(choices)}; set --format.")
     if settings.columns and (format in _DATASETS or format == "text"):
         raise InputError(f"--column was given, but {name} is {format}, which has no columns.")
@@ -94,9 +94,9 @@ def open_labelled(source: Source, family: str, trained: ReadSettings, options: R
 def open_input(
     source: str | Lines, family: str, trained: ReadSettings, options: ReadSettings, *, sense_entries: Collection[str]
 ) -> OpenedReader:
-    """Open an input to predict: in the format of `options`, of its ending, or plain text.
+    """Open an input to predict: in the format of `options`, of its extension, or plain text.
 
-    With columns or a header, an input without an ending has the format of training. `sense_entries` are the lemmas
+    With columns or a header, an input without an extension has the format of training. `sense_entries` are the lemmas
     that a sense task knows.
     """
     options = options.with_columns(family)
@@ -117,15 +117,15 @@ def _adapt(trained: ReadSettings, format: str | None, options: ReadSettings) -> 
 
 
 def _find_format(source: Source | Lines, family: str, labelled: bool = True) -> str | None:
-    """Return the format of an input by the ending of its name, or None."""
+    """Return the format of an input by the extension of its name, or None."""
     if isinstance(source, Records):
         return "json"
     if isinstance(source, str) and source != STDIN and Path(source).is_dir():
         return "folders"
-    ending = Lines(source).suffix if isinstance(source, str) else source.suffix
-    if ending == ".json" and family == "question_answering":
+    extension = Lines(source).suffix if isinstance(source, str) else source.suffix
+    if extension == ".json" and family == "question_answering":
         return "squad"
-    if format := _ENDINGS.get(ending):
+    if format := _EXTENSIONS.get(extension):
         return format
     if not labelled:
         return "text"
