@@ -1,6 +1,7 @@
 """`elmo similarity`, `neighbors` and `senses`: what a model knows of words and texts."""
 
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -133,13 +134,13 @@ def neighbors(
     from elmo.analysis import find_neighbors
 
     opened = corpus.open()
-    found = find_neighbors(
+    result = find_neighbors(
         model.open(opened, texts=[sentence]), sentence, opened, layers=layers, words=match,
         top_k=top_k, reading=corpus.reading, progress=True,
     )  # fmt: skip
-    if not found.num_occurrences:
+    if not result.num_occurrences:
         raise InputError("The corpus has no words; choose one that has some.")
-    print(to_json(found.to_dict()) if json else "\n".join(_describe_neighbors(found, match)))
+    print(to_json(result.to_dict()) if json else "\n".join(_describe_neighbors(result, match)))
 
 
 def _build(folder: Path, corpus: CorpusOptions, layers: list[str] | None, model: ModelOptions, as_json: bool) -> None:
@@ -162,29 +163,28 @@ def _build(folder: Path, corpus: CorpusOptions, layers: list[str] | None, model:
     )
 
 
-def _describe_neighbors(found: "Neighbors", match: str) -> Iterator[str]:
-    yield found.query.mark()
-    yield translate(f"Searched {found.num_occurrences:,} occurrences.")
-    for layer in found.layers:
+def _describe_neighbors(result: "Neighbors", match: str) -> Iterator[str]:
+    yield result.query.mark()
+    yield translate(f"Searched {result.num_occurrences:,} occurrences.")
+    for layer in result.layers:
         yield ""
-        yield from _tabulate_neighbors(layer, found, match)
+        yield from _tabulate_neighbors(layer, result, match)
 
 
-def _tabulate_neighbors(layer: "LayerNeighbors", found: "Neighbors", match: str) -> Iterator[str]:
+def _tabulate_neighbors(layer: "LayerNeighbors", result: "Neighbors", match: str) -> Iterator[str]:
     from elmo.analysis.layers import name_layer
 
     contexts = [
-        f"{each.cosine:.3f}  {fit(each.occurrence.mark(_CONTEXT_WORDS), _CONTEXT_COLUMNS)}" for each in layer.neighbors
+        f"{cosine:.3f}  {fit(occurrence.mark(_CONTEXT_WORDS), _CONTEXT_COLUMNS)}"
+        for occurrence, cosine in layer.neighbors
     ]
     if not contexts:
-        word = found.query.word
+        word = result.query.word
         nothing = f"{word!r} does not occur there, except in the query." if match == "same" else "No results."
         contexts = [f"       {translate(nothing)}"]
-    static = [f"{each.cosine:.3f}  {each.word}" for each in found.static]
+    static = [f"{cosine:.3f}  {word}" for word, cosine in result.static]
     yield f"{pad(translate(name_layer(layer.layer)), _CONTEXT_COLUMNS + 7)}  {translate('layer 0, no sentence')}"
-    for number in range(max(len(contexts), len(static))):
-        left = contexts[number] if number < len(contexts) else ""
-        right = static[number] if number < len(static) else ""
+    for left, right in zip_longest(contexts, static, fillvalue=""):
         yield f"{pad(left, _CONTEXT_COLUMNS + 7)}  {right}".rstrip()
 
 
@@ -216,11 +216,11 @@ def senses(
     from elmo.analysis import induce_senses
 
     (occurrences, num_found), elmo = corpus.find(word, labelled, model, max_occurrences, seed)
-    found = induce_senses(
+    result = induce_senses(
         elmo, word, occurrences, num_found=num_found, layer=layer, num_senses=num_senses, num_typical=contexts,
         seed=seed, progress=True,
     )  # fmt: skip
-    print(to_json(found.to_dict()) if json else "\n".join(_describe_senses(found, detected=num_senses is None)))
+    print(to_json(result.to_dict()) if json else "\n".join(_describe_senses(result, detected=num_senses is None)))
 
 
 def _describe_senses(result: "WordSenses", *, detected: bool) -> Iterator[str]:
