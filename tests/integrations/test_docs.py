@@ -34,7 +34,7 @@ def test_the_example_of_the_page_runs(page, tmp_path, monkeypatch):
         assert list(names["answers"]) == ["finance", "nature"]
         assert list(names["places"]) == ["O", "O", "PLACE"]
     elif page == "spacy":
-        assert names["river"][4].text == names["money"][6].text == "bank" and names["likeness"] < 0.8
+        assert names["river"][4].text == names["money"][6].text == "bank" and names["similarity"] < 0.8
     elif page == "transformers":
         assert (tmp_path / "tagger" / "model.safetensors").is_file()
     elif page == "sentence-transformers":
