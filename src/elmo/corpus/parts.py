@@ -1,10 +1,10 @@
 """The text of a part -> its word ids, distinct words and counts -> the word table and the shards of a corpus.
 
-Ids of a part count its own words from 1, those of a shard the words of the whole corpus; 0 is the BOS id, before
-each sentence. Sorted word lists are merged from disk in bounded memory, many of them in several rounds, so few
-files are open at a time; each merged list has a map from its ranks to those of the result. A row of the word table
-is a word id: row 0 is the BOS id and has no bytes, words follow by code point. A shard is divided into blocks,
-which a trainer shuffles: whole sentences of about BLOCK_TOKENS tokens. Runs in worker processes.
+Word ids of a part number its own words from 1, those of a shard the words of the whole corpus; id 0, BOS, precedes
+each sentence. Sorted word lists are merged from disk in bounded memory, in several rounds if necessary to limit the
+number of open files; each merged list has a map from its ranks to those of the result. Rows of the word table are
+word ids: row 0 is BOS and has no bytes, words follow in code point order. A shard consists of blocks, the units that
+a trainer shuffles: whole sentences, about BLOCK_TOKENS tokens. Runs in worker processes.
 """
 
 import heapq
@@ -31,9 +31,9 @@ from elmo.files.durable import FileRecord, atomic_write, write_file
 from elmo.files.work_folder import read_json
 from elmo.files.workers import Report, Workers
 
-# Of a part, and of a merged list.
+# Files of a part or a merged list.
 IDS, WORDS, COUNTS, RECORD = "ids.bin", "words.txt", "counts.bin", "record.json"
-# Of a corpus: words in UTF-8 without separators, where each begins, how often it occurs, its id in the vocabulary.
+# Files of a corpus: UTF-8 words without separators, their offsets, their counts, their vocabulary ids.
 BYTES, OFFSETS, TOTALS, TARGETS = "words.bin", "word_offsets.npy", "word_counts.npy", "word_targets.npy"
 SHARDS = "shards"
 BLOCK_TOKENS = 2048
@@ -49,7 +49,7 @@ Ranks = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True)
 class PartRecord:
-    """What a finished part holds; `identity` is the hash of the text and settings it was made of."""
+    """Sizes of a finished part; `identity` is a hash of its text and settings."""
 
     identity: str
     number: int
@@ -76,7 +76,7 @@ def part_folder(parts: Path, number: int) -> Path:
 
 
 def read_part_record(folder: Path, identity: str) -> PartRecord | None:
-    """Return the record of a finished part, or None if there is none, or one made of something else."""
+    """Return the record of a finished part; None if it is missing or has another identity."""
     try:
         record = PartRecord(**(read_json(folder / RECORD) or {}))
     except TypeError:
@@ -85,7 +85,7 @@ def read_part_record(folder: Path, identity: str) -> PartRecord | None:
 
 
 def write_part(text: PartText, settings: TextSettings, parts: Path, identity: str, report: Report) -> PartRecord:
-    """Tokenize a part and write its folder, complete or not at all; InputError names the line that is broken."""
+    """Tokenize a part and write its folder, complete or not at all; InputError names the invalid line."""
     # Numbers are assigned in the order of appearance, at the speed of C.
     numbers: defaultdict[str, int] = defaultdict(count(1).__next__)
     ids = array("I")
@@ -126,7 +126,7 @@ def write_part(text: PartText, settings: TextSettings, parts: Path, identity: st
         write_file(new / WORDS, ("".join(f"{word}\n" for word in block).encode("utf-8") for block in blocks))
         write_file(new / COUNTS, [to_bytes(counts, "<i8")])
         write_file(new / RECORD, [json.dumps(asdict(record)).encode()])
-        # This also fails if the process that wants the part is gone: then nothing is left behind.
+        # This also fails if the parent process is gone; then nothing is left behind.
         report_progress(1.0)
         shutil.rmtree(folder, ignore_errors=True)
     return record
@@ -230,7 +230,7 @@ def starts_name(number: int) -> str:
 
 
 def find_starts(tokens: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
-    """Return where blocks begin: at the first BOS id from each multiple of BLOCK_TOKENS on."""
+    """Return the starts of blocks: the first BOS at or after each multiple of BLOCK_TOKENS."""
     sentences = np.flatnonzero(tokens == 0)
     following = np.searchsorted(sentences, np.arange(0, len(tokens), BLOCK_TOKENS))
     return np.unique(sentences[following[following < len(sentences)]])
@@ -249,9 +249,9 @@ def write_words(merged: Path, folder: Path, num_sentences: int) -> dict[str, Fil
 
 
 def write_targets(merged: Path, folder: Path, vocabulary: Sequence[str]) -> tuple[FileRecord, int]:
-    """Write the vocabulary id of each row; return also how often unknown words occur in the corpus.
+    """Write the vocabulary id of each row; also return the number of unknown words in the corpus.
 
-    The BOS id becomes that of <S>. Words spelled like the special ones are unknown.
+    BOS gets the id of <S>. Words spelled like special tokens are unknown.
     """
     counts = np.memmap(merged / COUNTS, dtype="<i8", mode="r")
     begin, unknown = vocabulary.index("<S>"), vocabulary.index("<UNK>")
@@ -281,11 +281,11 @@ def _blocks(path: Path) -> Iterator[npt.NDArray[np.uint8]]:
 
 
 def _offsets(words: Path) -> Iterator[npt.NDArray[Any]]:
-    yield np.zeros(2, dtype=np.int64)  # where the BOS id begins, and where it ends and the first word begins
+    yield np.zeros(2, dtype=np.int64)  # start of BOS, and its end, which is the start of the first word
     num_bytes = num_words = 0
     for block in _blocks(words):
         ends = np.flatnonzero(block == _LINE_FEED)
-        # words.bin lacks one byte, the line feed, for each word before.
+        # words.bin omits the line feed of each preceding word.
         yield num_bytes + ends - np.arange(num_words, num_words + len(ends))
         num_bytes += len(block)
         num_words += len(ends)
