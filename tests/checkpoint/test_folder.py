@@ -215,3 +215,17 @@ def test_numbers_that_no_model_has_are_refused(saved, name, value, message):
 
 def test_whoever_may_read_the_settings_may_read_the_weights(saved):
     assert (saved / "weights.safetensors").stat().st_mode == (saved / "config.json").stat().st_mode
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_folders_without_hashes_of_their_lists_open(saved, version):
+    expected = open_checkpoint(saved)
+    header = json.loads((saved / "config.json").read_text())
+    del header["lists"]
+    (saved / "config.json").write_text(json.dumps({**header, "version": version}))
+    opened = open_checkpoint(saved)
+    assert (opened.vocabulary, opened.characters, opened.config) == (
+        expected.vocabulary,
+        expected.characters,
+        expected.config,
+    )
