@@ -16,6 +16,7 @@ from elmo.tasks.families.networks import (
     build_sequence_encoder,
     pool_max,
     pool_mean,
+    pool_ranges,
     span_mask,
 )
 from elmo.tasks.settings import NetworkSettings
@@ -99,6 +100,24 @@ def test_a_new_mix_is_the_average_of_the_layers(tiny_model):
 def test_words_are_found_in_lower_case_too():
     words = WordList(["paris", "The"])
     assert words.ids(["Paris", "The", "the", "paris"]) == [2, 3, 1, 2]
+
+
+def test_ranges_are_pooled_as_by_their_masks():
+    torch.manual_seed(0)
+    states = torch.randn(3, 7, 4, requires_grad=True)
+    chosen = [(row, (start, end)) for row in range(3) for start in range(7) for end in range(start + 1, 8)]
+    rows, spans = torch.tensor([row for row, _ in chosen]), [span for _, span in chosen]
+    inside = span_mask(spans, 7)
+    expected = torch.cat([pool_max(states[rows], inside), pool_mean(states[rows], inside)], dim=-1)
+    found = pool_ranges(states, rows, spans)
+    torch.testing.assert_close(found, expected)
+    weights = torch.randn_like(found)
+    gradients = [torch.autograd.grad((pooled * weights).sum(), states)[0] for pooled in (found, expected)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_an_empty_range_is_pooled_to_zeros():
+    assert not pool_ranges(torch.zeros(1, 1, 4), torch.tensor([0]), [(0, 0)]).any()
 
 
 def test_pooling_sees_real_positions_alone():

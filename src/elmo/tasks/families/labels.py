@@ -29,6 +29,7 @@ from elmo.tasks.families.networks import (
     pool_max,
     pool_max_mean,
     pool_mean,
+    pool_ranges,
     span_mask,
 )
 from elmo.tasks.metrics import score_labels, score_numbers, score_relations
@@ -97,7 +98,12 @@ class _Classifier(_LabelNetwork):
         ]
         if self.phrase_scores is not None and phrases:
             rows, spans, labels = zip(*phrases, strict=True)
-            loss = loss + self._label_loss(self.phrase_scores(self._pool(states[torch.tensor(rows)], spans)), labels)
+            numbers = torch.tensor(rows)
+            if self.attention is not None:
+                pooled = self.attention(states[numbers], span_mask(spans, states.shape[1]))
+            else:
+                pooled = pool_ranges(states, numbers, spans)
+            loss = loss + self._label_loss(self.phrase_scores(self._hide(pooled)), labels)
         return loss
 
     def _encode(self, examples: Sequence[LabelledText], batcher: Batcher) -> Tensor:
@@ -107,13 +113,13 @@ class _Classifier(_LabelNetwork):
         return self._score_texts(self._encode(examples, batcher), examples)
 
     def _score_texts(self, states: Tensor, examples: Sequence[LabelledText]) -> Tensor:
-        scores: Tensor = self.scores(self._pool(states, [(0, len(example.words)) for example in examples]))
+        pool = self.attention or pool_max_mean
+        mask = span_mask([(0, len(example.words)) for example in examples], states.shape[1])
+        scores: Tensor = self.scores(self._hide(pool(states, mask)))
         return scores
 
-    def _pool(self, states: Tensor, spans: Sequence[Span]) -> Tensor:
-        """Return the features (N, dim) of one span in each of the states (N, T, D)."""
-        pool, mask = self.attention or pool_max_mean, span_mask(spans, states.shape[1])
-        hidden: Tensor = self.dropout(F.relu(self.hidden(pool(states, mask))))
+    def _hide(self, pooled: Tensor) -> Tensor:
+        hidden: Tensor = self.dropout(F.relu(self.hidden(pooled)))
         return hidden
 
 

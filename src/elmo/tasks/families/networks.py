@@ -394,6 +394,27 @@ def pool_max_mean(states: Tensor, mask: Tensor) -> Tensor:
     return torch.cat([pool_max(states, mask), pool_mean(states, mask)], dim=-1)
 
 
+def pool_ranges(states: Tensor, rows: Tensor, spans: Sequence[tuple[int, int]]) -> Tensor:
+    """Return max and mean (N, 2D) of N half-open ranges in rows of (B, T, D); long ones cost no more."""
+    starts, ends = torch.tensor(spans, dtype=torch.int64).view(-1, 2).unbind(dim=1)
+    lengths = (ends - starts).clamp(min=1)
+    # One table holds the maximum of 1, 2, 4, … words from each word on; any range is two of these that overlap.
+    tables, width = [states], 1
+    while 2 * width <= int(lengths.max()):
+        wider = torch.maximum(tables[-1][:, :-width], tables[-1][:, width:])
+        tables.append(torch.cat([wider, tables[-1][:, -width:]], dim=1))
+        width *= 2
+    level = lengths.log2().floor().to(torch.int64)
+    flat, (num_rows, num_words, dim) = torch.stack(tables).view(-1, states.shape[-1]), states.shape
+    at = (level * num_rows + rows) * num_words
+    last = starts + lengths - 2**level
+    best = torch.maximum(flat.index_select(0, at + starts), flat.index_select(0, at + last))
+    sums = F.pad(states.cumsum(dim=1), (0, 0, 1, 0)).reshape(-1, dim)
+    at = rows * (num_words + 1)
+    total = sums.index_select(0, at + ends) - sums.index_select(0, at + starts)
+    return torch.cat([best, total / lengths[:, None]], dim=-1)
+
+
 def span_mask(spans: Sequence[tuple[int, int]], length: int) -> Tensor:
     """Return (N, length): True inside each half-open range."""
     positions, bounds = torch.arange(length), torch.tensor(spans).view(-1, 2)

@@ -6,6 +6,7 @@ every example, so it suits long texts and few labels, where a recurrent network 
 """
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -83,7 +84,9 @@ class PooledClassifier(TaskNetwork):
         targets = np.array([ids[str(example.label)] for example in examples])
         folds = _cut_folds(targets, seed)
         threads = require("threadpoolctl", "tasks", "This classifier")
-        with threads.threadpool_limits(torch.get_num_threads(), user_api="blas"):
+        limits = threads.threadpool_limits(torch.get_num_threads(), user_api="blas")
+        with limits, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a fit that reaches _MAX_STEPS is good enough
             blocks = [self._standardize(vectors), self._weigh(counts)]
             fitted = [_fit_block(block, targets, len(ids), folds) for block in blocks]
         factors, probabilities = _weigh_blocks([held_out for _, _, held_out in fitted], targets)
