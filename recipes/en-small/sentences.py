@@ -6,8 +6,8 @@ CORPUS is a prepared corpus. A group contains adjacent sentences or clauses of a
 with the noun phrases around its verb swapped, or a negation inserted or removed; or a sentence and variants, in which
 words are replaced by related ones according to the static vectors. With --tasks, raw text of training sets whose
 license permits it (SNLI, SQuAD, UD English EWT, WNUT 2017, SemEval-2010 task 8) is added, with --variants groups of
-variants per sentence. No labels are read. The output is for `elmo prepare
---split lines --split-on-spaces`.
+variants per sentence. --wordnet adds the definitions and examples of WordNet (Debian's package wordnet-base). No labels
+are read. The output is for `elmo prepare --split lines --split-on-spaces`.
 """
 
 import argparse
@@ -43,6 +43,7 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("--groups", type=int, default=100_000)
     parser.add_argument("--tasks", type=Path)
+    parser.add_argument("--wordnet", type=Path)
     parser.add_argument("--variants", type=int, default=2)
     parser.add_argument("--seed", type=int, default=31)
     options = parser.parse_args()
@@ -51,6 +52,8 @@ def main() -> None:
     groups = list(from_corpus(PreparedCorpus.open(options.corpus), options.groups, rng, related))
     if options.tasks is not None:
         groups += from_tasks(options.tasks, rng, related, options.variants)
+    if options.wordnet is not None:
+        groups += from_wordnet(options.wordnet, rng)
     rng.shuffle(groups)
     with options.output.open("w", encoding="utf-8") as file:
         for group in groups:
@@ -152,6 +155,36 @@ def from_tasks(folder: Path, rng: random.Random, related: Related, num_variants:
                 groups.append(group)
         for words in tokenized:
             groups += [with_variants(words[:LONGEST], related, rng) for _ in range(num_variants)]
+    return groups
+
+
+def from_wordnet(folder: Path, rng: random.Random) -> list[list[list[str]]]:
+    """Return groups of the definitions and examples of a WordNet synset and of synsets with the same hypernym."""
+    tokenize = Elmo.from_pretrained().tokenize
+    texts: dict[str, list[str]] = {}
+    siblings: dict[str, list[str]] = {}
+    for name in ("noun", "verb", "adj", "adv"):
+        for line in (folder / f"data.{name}").read_text(encoding="utf-8").splitlines():
+            if line.startswith(" "):
+                continue
+            fields, _, gloss = line.partition(" | ")
+            columns = fields.split()
+            synset = name + columns[0]
+            definition, *_ = gloss.split('; "')
+            texts[synset] = [definition.split(";")[0].strip(" ()"), *re.findall('"([^"]+)"', gloss)]
+            first_pointer = 5 + 2 * int(columns[3], 16)  # columns[3] is the number of words
+            pointers = range(first_pointer, first_pointer + 4 * int(columns[first_pointer - 1]), 4)
+            hypernyms = [columns[index + 1] for index in pointers if columns[index] in {"@", "@i", "&"}]
+            siblings.setdefault(name + (hypernyms[0] if hypernyms else columns[1]), []).append(synset)
+    groups = []
+    for synsets in siblings.values():
+        rng.shuffle(synsets)
+        lines = [line for synset in synsets for line in texts[synset] if len(line.split()) >= 3]
+        tokenized = [_words(tokenize(line))[:LONGEST] for line in lines]
+        for start in range(0, len(tokenized), GROUP):
+            group = complete(tokenized[start : start + GROUP], rng, contrasts=0.2)
+            if group is not None:
+                groups.append(group)
     return groups
 
 
