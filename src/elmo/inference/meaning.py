@@ -4,7 +4,7 @@ Which words could stand in place of one is found once per distinct word: those w
 """
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -37,6 +37,7 @@ NUM_CANDIDATE_WORDS = 20_000  # the most frequent ones of the table
 NUM_WORDS = 16_384  # rows of the table whose words have substitutes: the others are rare, with few meanings
 LEAST_WEIGHT = 0.07  # of a word with substitutes: those below, such as "the", have no meaning of their own
 _MOST_LISTS = 20_000
+WORDS_AT_ONCE = 1024  # whose vectors are computed by one call
 _NO_LISTS = Lists(np.zeros((0, 1), np.uint16), np.zeros((0, 1), np.int16), np.zeros((0, 1), np.float32))
 
 
@@ -121,11 +122,21 @@ class Meaning:
             with self._lock:
                 by_token, known = lists.find(keys, tokens)
             numbers = by_token[queries]
-        meanings = find_meanings(
-            find_library(), settings, None if lists is None else lists.words, np.ascontiguousarray(top), positions,
-            tokens, np.column_stack([places, queries, numbers]), known, single_threaded=self._single_threaded,
-        )  # fmt: skip
-        return np.split(meanings, np.cumsum(counts)[:-1])
+        candidates = None if lists is None else lists.words
+        located = np.column_stack([places, queries, numbers])
+        arrays: list[Array] = []
+        start = 0
+        for sizes in _cut(counts):
+            stop = start + sum(sizes)
+            meanings = find_meanings(
+                find_library(), settings, candidates, np.ascontiguousarray(top), positions, tokens,
+                located[start:stop], known, single_threaded=self._single_threaded,
+            )  # fmt: skip
+            # Small arrays take memory that was used before, which is faster than new pages of the system.
+            vectors = np.split(meanings, np.cumsum(sizes)[:-1])
+            arrays += vectors if len(vectors) == 1 else [array.copy() for array in vectors]
+            start = stop
+        return arrays
 
     def _prepare(self) -> tuple[MeaningSettings, "_CandidateLists | None"]:
         """Gather what the formula needs, once."""
@@ -194,6 +205,17 @@ class _CandidateLists:
             shares = shares / shares.sum() * self.words.scales[row]
             self._lists.priors[place] = shares @ self.words.vectors[row].astype(np.float32)
         self._numbers.update(zip(missing, range(first, last), strict=True))
+
+
+def _cut(counts: Sequence[int]) -> Iterator[list[int]]:
+    """Cut the sizes of sentences into runs of about WORDS_AT_ONCE words."""
+    sizes: list[int] = []
+    for count in counts:
+        if sizes and sum(sizes) + count > WORDS_AT_ONCE:
+            yield sizes
+            sizes = []
+        sizes.append(count)
+    yield sizes
 
 
 def _locate(batch: CharBatch, spans: Sequence[Sequence[Span]] | None) -> tuple[Ids, list[int]]:

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 VARIABLE = "ELMO_KERNELS"
 VARIANTS = ("avx512vnni", "avx512", "avx2", "neoni8mm", "neondot", "neon", "portable")
-_ABI = 4  # as in csrc/kernels.h
+_ABI = 5  # as in csrc/kernels.h
 MAX_HIGHWAYS = 4  # ELMO_MAX_HIGHWAYS
 _FOLDER = Path(__file__).parent
 _PATH = _FOLDER / f"_native.{'dll' if sys.platform == 'win32' else 'so'}"

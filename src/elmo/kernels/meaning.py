@@ -19,7 +19,6 @@ Array = npt.NDArray[np.float32]
 Bytes = npt.NDArray[np.int8]
 Ids = npt.NDArray[np.int64]
 COSINE_LEVELS = 32767  # cosines of candidates are stored as whole numbers
-_LARGEST_PRODUCT = 2**31 - 1
 _TINY = np.finfo(np.float32).tiny
 _pointer, _int, _float = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 
@@ -85,7 +84,7 @@ class _ModelStruct(ctypes.Structure):
         *((name, _int) for name in ("dim", "top_dim", "state_dim", "num_candidates", "window")),
         *((name, _pointer) for name in ("vectors", "scales", "softmax", "softmax_scales", "offsets")),
         *((name, _float) for name in ("focus", "decay", "shrinkage", "likelihood", "relatedness", "topic")),
-        *((name, _float) for name in ("cutoff", "substitute_shrinkage", "state_levels")),
+        *((name, _float) for name in ("cutoff", "substitute_shrinkage")),
         *((name, _float) for name in ("top_share", "context_share", "substitute_share", "word_share")),
     )
 
@@ -136,7 +135,7 @@ def find_meanings(
         setattr(model, name, share)
     if candidates is not None:
         num_words, state_dim = candidates.softmax.shape
-        model.state_dim, model.state_levels = state_dim, state_levels(state_dim)
+        model.state_dim = state_dim
         model.vectors = address_of(candidates.vectors, "vectors", np.int8, (num_words, dim))
         model.scales = address_of(candidates.scales, "scales", np.float32, (num_words,))
         model.softmax = address_of(candidates.softmax, "softmax", np.int8, (num_words, state_dim))
@@ -158,11 +157,6 @@ def find_meanings(
     )
     library.run_with_scratch(library.meanings, ctypes.addressof(model), ctypes.addressof(batch), int(single_threaded))
     return meanings
-
-
-def state_levels(state_dim: int) -> int:
-    """Return to how many levels states are rounded, so that sums of their products with 8 bits fit in 32."""
-    return int(min(32767, _LARGEST_PRODUCT // (128 * state_dim)))
 
 
 def find_nearest(
@@ -257,7 +251,9 @@ def _find_substitutes(
     chosen = lists.candidates[number]
     is_shared = words.softmax.shape[1] == len(states[0])
     state = states[0] + states[1] if is_shared else np.concatenate(states)
-    logits = (words.softmax[chosen] @ state.astype(np.float64)) * words.softmax_scales[chosen] + words.offsets[chosen]
+    rounded, scale = quantize_rows(state[None])
+    dots = words.softmax[chosen] @ rounded[0].astype(np.float64)
+    logits = dots * (scale * words.softmax_scales[chosen]) + words.offsets[chosen]
     scores = settings.likelihood * logits + settings.relatedness / COSINE_LEVELS * lists.cosines[number]
     kept = np.flatnonzero(~(scores < scores.max() - settings.cutoff))
     vectors = words.vectors[chosen[kept]] * words.scales[chosen[kept], None]

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* Changes with every signature and structure below; Python refuses a library built from other sources. */
-#define ELMO_ABI 4
+#define ELMO_ABI 5
 
 /* A weight matrix (num_outputs x num_inputs) in panels of elmo_panel() outputs: for each panel, for each input (8 bits:
  * for each four inputs), the weights of its outputs side by side. Weights of 8 bits lie between -127 and 127. Outputs
@@ -99,7 +99,6 @@ typedef struct { /* what meanings are made of, see meaning.inc */
     const float *offsets;        /* (words,): bias, less what the frequency of a word adds to its probability */
     float focus, decay, shrinkage;
     float likelihood, relatedness, topic, cutoff, substitute_shrinkage;
-    float state_levels;          /* to which states are rounded: products with softmax rows fit in 32 bits */
     float top_share, context_share, substitute_share, word_share; /* square roots */
 } elmo_meaning;
 

@@ -152,6 +152,28 @@ void ELMO_EXPORT(elmo_find_nearest)(const int8_t *vectors, const float *scales, 
                           nearest_cosines);
 }
 
+static int32_t elmo_dot_shorts(const int16_t *restrict a, const int8_t *restrict b, int64_t num) {
+    v128_t sums = wasm_i32x4_const_splat(0);
+    int64_t at = 0;
+    for (; at + 8 <= num; at += 8)
+        sums = wasm_i32x4_add(sums, wasm_i32x4_dot_i16x8(wasm_v128_load(a + at), wasm_i16x8_load8x8(b + at)));
+    int32_t sum = elmo_sum_lanes(sums);
+    for (; at < num; at++)
+        sum += (int32_t)a[at] * (int32_t)b[at];
+    return sum;
+}
+
+/* Whole numbers from -levels to levels; returns what they are to be multiplied by. */
+static float elmo_to_shorts(const float *values, int64_t num, float levels, int16_t *rounded) {
+    float peak = 0.0f;
+    for (int64_t at = 0; at < num; at++)
+        peak = fabsf(values[at]) > peak ? fabsf(values[at]) : peak;
+    float factor = peak > 0.0f ? levels / peak : 0.0f;
+    for (int64_t at = 0; at < num; at++)
+        rounded[at] = (int16_t)((values[at] * factor + 12582912.0f) - 12582912.0f);
+    return peak / levels;
+}
+
 /* (num_states, dim) and the 8-bit rows of all words -> logits (num_states, num_words). States are rounded to 16 bits;
  * `rounded` (dim,) is scratch memory. */
 void ELMO_EXPORT(elmo_predict)(const float *states, int32_t num_states, int32_t dim, const int8_t *softmax,

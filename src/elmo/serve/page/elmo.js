@@ -745,7 +745,7 @@ class Meaning {
     const stateDim = this.words?.stateDim ?? network.dim;
     const numbers = Float32Array.from([
       settings.focus, settings.decay, settings.shrinkage, LIKELIHOOD, settings.relatedness, TOPIC, CUTOFF,
-      SUBSTITUTE_SHRINKAGE, stateLevels(stateDim), ...values.map((value) => Math.sqrt(value / total)),
+      SUBSTITUTE_SHRINKAGE, ...values.map((value) => Math.sqrt(value / total)),
     ]);
     const { vectors = 0, scales = 0, softmax = 0, softmaxScales = 0, offsets = 0 } = this.words ?? {};
     network.kernels.elmo_set_meaning(
