@@ -116,8 +116,10 @@ def test_tokenize_gives_words_and_offsets(tiny_model):
     words = tiny_model.tokenize(text)
     assert [word.text for word in words] == ["Don", "'t", "go", "."]
     assert all(text[word.start : word.end] == word.text for word in words)
-    with refused("The text is of type bytes; a string was expected."):
-        tiny_model.tokenize(b"a")
+    assert tiny_model.tokenize([text, "go"]) == [words, tiny_model.tokenize("go")]
+    assert tiny_model.tokenize([]) == []
+    with refused("text is 5; give a string or a list of strings."):
+        tiny_model.tokenize(5)
 
 
 def test_alone_in_a_batch_shuffled_or_beside_a_long_neighbour_gives_the_same_vectors(any_model):

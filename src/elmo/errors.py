@@ -41,6 +41,7 @@ _FOREIGN = {
     "torch_dtype": _PRECISION,
     "dtype": _PRECISION,
     "quantization_config": _PRECISION,
+    **{name: f"Elmo.from_pretrained(…, {name}=…)" for name in ("precision", "device", "num_threads", "state")},
     "load_in_8bit": "precision='int8'",
     "cache_dir": _CACHE,
     "cache_folder": _CACHE,

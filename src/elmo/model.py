@@ -214,14 +214,6 @@ class Elmo:
         self._open()
         return self
 
-    def cpu(self) -> Elmo:
-        """Move the model to the CPU and return it, as torch modules do."""
-        return self.to("cpu")
-
-    def eval(self) -> Elmo:
-        """Return the model unchanged: it has no dropout, and this method is for programs that call it."""
-        return self
-
     @property
     def dim(self) -> int:
         """2·D: the length of a word's vector in one layer."""
@@ -289,11 +281,18 @@ class Elmo:
         rows += [("precision", self.precision), ("device", self.device), ("state", self.state)]
         return html_table(rows, caption=f"Elmo {self._checkpoint.origin.get('source', 'new')}")
 
-    def tokenize(self, text: str, *, split_on_spaces: bool = False) -> list[Word]:
-        """Return the words of a text with their character offsets."""
-        if not isinstance(text, str):
-            raise InputError(f"The text is of type {type(text).__name__}; a string was expected.")
-        return self._tokenizer(split_on_spaces)(text)
+    @overload
+    def tokenize(self, text: str, *, split_on_spaces: bool = ...) -> list[Word]: ...
+    @overload
+    def tokenize(self, text: Sequence[str], *, split_on_spaces: bool = ...) -> list[list[Word]]: ...
+    def tokenize(self, text: str | Sequence[str], *, split_on_spaces: bool = False) -> Any:
+        """Return the words of a text with their character offsets; for a list of texts, a list for each."""
+        tokenizer = self._tokenizer(split_on_spaces)
+        if isinstance(text, str):
+            return tokenizer(text)
+        if not isinstance(text, Sequence) or not all(isinstance(sentence, str) for sentence in text):
+            raise InputError(f"text is {text!r:.60}; give a string or a list of strings.")
+        return [tokenizer(sentence) for sentence in text]
 
     @overload
     def embed(  # type: ignore[overload-overlap]  # a str is an iterable of strings too; the first match wins
@@ -329,6 +328,7 @@ class Elmo:
         """Return one array per sentence, one row per word, in the order given.
 
         A string is one sentence and returns one array; a list of strings, or of lists of words, returns a list.
+        Brackets are words like others; only `similarity` and `substitutes` take them as marks.
         `layers`: "average", "top", a number or L+1 weights: (T, 2D); "concat" (T, (L+1)·2D); "all"
         (L+1, T, 2D). "meaning", for models with a context layer of d dimensions: (T, 2D + d), the top layer
         beside the context vector. "auto": "meaning" if the model has a context layer, else "average". The arrays
@@ -350,16 +350,7 @@ class Elmo:
 
     __call__ = embed
 
-    @overload
-    def embed_iter(
-        self, sentences: Iterable[Sentence], *, layers: Layers = ..., split_on_spaces: bool = ...,
-        read_ahead: int = ..., with_words: Literal[False] = ...,
-    ) -> Iterator[Array]: ...  # fmt: skip
-    @overload
-    def embed_iter(
-        self, sentences: Iterable[Sentence], *, layers: Layers = ..., split_on_spaces: bool = ...,
-        read_ahead: int = ..., with_words: Literal[True],
-    ) -> Iterator[tuple[list[str], Array]]: ...  # fmt: skip
+    @explain_keywords
     def embed_iter(
         self,
         sentences: Iterable[Sentence],
@@ -368,7 +359,7 @@ class Elmo:
         split_on_spaces: bool = False,
         read_ahead: int = SENTENCES_READ_AHEAD,
         with_words: bool = False,
-    ) -> Iterator[Array] | Iterator[tuple[list[str], Array]]:
+    ) -> Iterator[Any]:
         """Return the arrays of embed one by one, in the order given, for an iterable of any length.
 
         Memory is bounded: at most `read_ahead` sentences are read and embedded at a time, and fewer where they
@@ -440,15 +431,7 @@ class Elmo:
         """Return the vectors (n, D) that words have without a sentence: layer 0, which both directions share."""
         return self._embedder.word_vectors(words)
 
-    @overload
-    def context_vectors(  # type: ignore[overload-overlap]
-        self, sentences: str, *, split_on_spaces: bool = ...
-    ) -> Array: ...
-    @overload
-    def context_vectors(self, sentences: Iterable[Sentence], *, split_on_spaces: bool = ...) -> list[Array]: ...
-    def context_vectors(
-        self, sentences: str | Iterable[Sentence], *, split_on_spaces: bool = False
-    ) -> Array | list[Array]:
+    def context_vectors(self, sentences: str | Iterable[Sentence], *, split_on_spaces: bool = False) -> Any:
         """Return the context layer alone, (T, d) per sentence: what the words around each word are about.
 
         A row has the length 1 or less, 0 for a word without neighbours. The model needs a context layer.
@@ -457,15 +440,6 @@ class Elmo:
         arrays = self._embedder.contexts(words)
         return arrays[0] if single else arrays
 
-    @overload
-    def embed_spans(
-        self, sentence: Sentence, spans: Sequence[Span], *, layers: Layers = ..., split_on_spaces: bool = ...
-    ) -> Array: ...
-    @overload
-    def embed_spans(
-        self, sentence: Sequence[Sentence], spans: Sequence[Sequence[Span]], *, layers: Layers = ...,
-        split_on_spaces: bool = ...,
-    ) -> list[Array]: ...  # fmt: skip
     @explain_keywords
     def embed_spans(
         self,
@@ -474,7 +448,7 @@ class Elmo:
         *,
         layers: Layers = "auto",
         split_on_spaces: bool = False,
-    ) -> Array | list[Array]:
+    ) -> Any:
         """Return one vector for each phrase of a sentence: the mean over a half-open range of words.
 
         (N, 2D), or (N, L+1, 2D) for layers="all". In "meaning", the context of a phrase is what surrounds it: its
@@ -495,25 +469,6 @@ class Elmo:
         arrays = self._embedder.embed_spans(words, own, choice)
         return arrays if several else arrays[0]
 
-    @overload
-    def similarity(
-        self, a: str, b: str, *, index_a: WordIndex | None = ..., index_b: WordIndex | None = ...,
-        layers: Layers | None = ..., split_on_spaces: bool = ...,
-    ) -> float: ...  # fmt: skip
-    @overload
-    def similarity(
-        self, a: Sentence, b: Sentence, *, index_a: WordIndex, index_b: WordIndex | None = ...,
-        layers: Layers | None = ..., split_on_spaces: bool = ...,
-    ) -> float: ...  # fmt: skip
-    @overload
-    def similarity(
-        self, a: Sentence, b: Sentence, *, index_a: None = ..., index_b: WordIndex, layers: Layers | None = ...,
-        split_on_spaces: bool = ...,
-    ) -> float: ...  # fmt: skip
-    @overload
-    def similarity(
-        self, a: Any, b: Any = ..., *, layers: Layers | None = ..., split_on_spaces: bool = ...
-    ) -> Array: ...
     @explain_keywords
     def similarity(
         self,
@@ -524,7 +479,7 @@ class Elmo:
         index_b: WordIndex | None = None,
         layers: Layers | None = None,
         split_on_spaces: bool = False,
-    ) -> float | Array:
+    ) -> Any:
         """Return the cosine of two words in their sentences, of two sentences, or a matrix of cosines.
 
         Two strings: mark a word (or phrase) of each with brackets, "I went to the [bank]", or name it by

@@ -28,20 +28,24 @@ def use_the_facade() -> None:
     assert_type(model.embed("I went"), Array)
     assert_type(model.embed(["I went", "Hello"], layers="all"), list[Array])
     assert_type(model.embed(WORDS, layers=[0.2, 0.3, 0.5]), list[Array])
-    assert_type(model.embed_iter(WORDS, layers=-1), Iterator[Array])
-    assert_type(model.embed_iter(["I went"], with_words=True), Iterator[tuple[list[str], Array]])
+    vectors: Iterator[Array] = model.embed_iter(WORDS, layers=-1)
+    pairs: Iterator[tuple[list[str], Array]] = model.embed_iter(["I went"], with_words=True)
+    assert next(vectors).shape == next(pairs)[1].shape
     assert_type(model.encode(["I went", ["or", "words"]], pooling="max", normalize_embeddings=True), Array)
     assert_type(model.encode(WORDS, batch_size=8, show_progress_bar=True), Array)
     tensor: Tensor = model.encode("I went", convert_to_tensor=True)  # Any: the facade does not import torch
     tensors: list[Tensor] = model.embed(WORDS, convert_to_numpy=False)
     assert len(tensors) == len(tensor)
     assert_type(model.to("auto").get_sentence_embedding_dimension(), int)
-    assert_type(model.embed_spans("I went home", [(0, 2)]), Array)
-    assert_type(model.similarity("the [bank]", ["a", "bank"], index_b=1), float)
+    spans: Array = model.embed_spans("I went home", [(0, 2)])
+    assert len(spans)
+    cosine: float = model.similarity("the [bank]", ["a", "bank"], index_b=1)
+    assert cosine < 1
     assert_type(model.score("I went"), SentenceScore)
     assert_type(model.score(["I went"], split_on_spaces=True), list[SentenceScore])
     assert_type(model.substitutes("the [bank]", top_k=3), list[Substitute])
     assert_type(model.tokenize("I went"), list[Word])
+    assert_type(model.tokenize(["I went"]), list[list[Word]])
     assert_type(model.dim + model.num_layers, int)
     model.reset_state()
     try:
