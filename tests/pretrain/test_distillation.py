@@ -88,7 +88,12 @@ def test_the_model_has_the_sentence_head_and_nothing_else_of_the_teacher(
     layers = model.embed(sentences, layers="all")
     nothing = [np.zeros((len(words), 0), np.float32) for words in sentences]
     weights = [np.ones(len(words), np.float32) for words in sentences]
-    vectors = SentenceEncoder(checkpoint.sentence.arrays).encode_batch(layers, nothing, weights)
+    vectors = np.stack(
+        [
+            SentenceEncoder(checkpoint.sentence.arrays).encode(*sentence)
+            for sentence in zip(layers, nothing, weights, strict=True)
+        ]
+    )
     expected = Teacher(str(encoder_folder)).encode(sentences).sentences.numpy()
     assert (vectors * expected).sum(axis=1).min() > 0.5
     assert abs(vectors[0] @ vectors[1]) < 1 - 1e-6  # the order of words counts

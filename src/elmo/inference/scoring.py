@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from elmo.text.batch import CharBatch
 from elmo.text.sentence_input import Sentence, read_sentence
 from elmo.text.units import Tokenization
 from elmo.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from elmo.inference.runtime import Runtime  # which imports this module
 
 Array = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
@@ -212,19 +215,6 @@ def to_perplexity(loss: float) -> float:
     return math.exp(loss) if loss < _LARGEST_LOSS else math.inf
 
 
-class Predictor(Protocol):
-    """What runs the language model: a Runtime, which uses the softmaxes of this module."""
-
-    @property
-    def softmaxes(self) -> Softmaxes | None:
-        """What predicts words, if the model has it."""
-        ...
-
-    def predict(self, batch: CharBatch) -> tuple[Array, Array]:
-        """Return the states (B, T-1, D) that predict the tokens of a batch, of each direction."""
-        ...
-
-
 def require_softmax(softmaxes: Softmaxes | None, vocabulary: Vocabulary | None) -> tuple[Softmaxes, Vocabulary]:
     """Return what predicts words, left to right and right to left, or say what the model lacks."""
     if softmaxes is None:
@@ -246,7 +236,7 @@ def require_softmax(softmaxes: Softmaxes | None, vocabulary: Vocabulary | None) 
 
 
 def score_batches(
-    runtime: Predictor,
+    runtime: "Runtime",
     vocabulary: Vocabulary | None,
     sentences: Sequence[Sequence[str]],
     batches: Iterable[CharBatch],

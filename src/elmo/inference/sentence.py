@@ -4,7 +4,7 @@ The arrays are those of elmo.nn.sentence_head.SentenceHead, under the same names
 so its vector has the same bits in any batch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -52,10 +52,3 @@ class SentenceEncoder:
         vector = self._project(features[None])[0]
         unit: Array = vector / np.maximum(np.sqrt(np.einsum("d,d->", vector, vector)), _TINY)
         return unit
-
-    def encode_batch(
-        self, layers: Sequence[npt.NDArray[Any]], static: Sequence[Array], weights: Sequence[Array]
-    ) -> Array:
-        """Return one vector (S, dim) per sentence."""
-        rows = [self.encode(*sentence) for sentence in zip(layers, static, weights, strict=True)]
-        return np.stack(rows) if rows else np.zeros((0, self.dim), dtype=np.float32)

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from elmo.errors import InputError
 from elmo.inference.context import NO_ROW, StaticTable
-from elmo.inference.scoring import Predictor, Softmaxes, require_softmax
+from elmo.inference.runtime import Runtime
+from elmo.inference.scoring import Softmaxes, require_softmax
 from elmo.text.batch import Indexer
 from elmo.text.vocabulary import Vocabulary, is_clitic, is_punctuation
 
@@ -38,7 +39,7 @@ class Substitute:
 
 
 def find_substitutes(
-    runtime: Predictor,
+    runtime: Runtime,
     indexer: Indexer,
     vocabulary: Vocabulary | None,
     words: Sequence[str],
@@ -147,7 +148,7 @@ def _list_excluded(vocabulary: Vocabulary, here: Sequence[str], punctuation: boo
 
 
 def find_run_substitutes(
-    runtime: Predictor,
+    runtime: Runtime,
     indexer: Indexer,
     vocabulary: Vocabulary | None,
     tokens: Sequence[str],
@@ -218,7 +219,7 @@ class _Filler:
 
     def __init__(
         self,
-        runtime: Predictor,
+        runtime: Runtime,
         indexer: Indexer,
         vocabulary: Vocabulary,
         tokens: Sequence[str],
