@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,27 +9,20 @@ from tests.language_models import make_language_model
 MARKED = "I went to the [bank]"
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("models") / "lm"
-    make_language_model().save_pretrained(folder)
-    return folder
-
-
-def test_a_line_for_each_word(run: Run, folder):
-    answer = run("substitutes", MARKED, "-m", folder)
+def test_a_line_for_each_word(run: Run, lm_folder):
+    answer = run("substitutes", MARKED, "-m", lm_folder)
     expected = make_language_model().substitutes(MARKED)
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.splitlines() == [f"{np.exp(each.log_probability):.4f}  {each.word}" for each in expected]
 
 
-def test_top_k(run: Run, folder):
-    whole = run("substitutes", MARKED, "-m", folder).out.splitlines()
-    assert run("substitutes", MARKED, "--top-k", "2", "-m", folder).out.splitlines() == whole[:2]
+def test_top_k(run: Run, lm_folder):
+    whole = run("substitutes", MARKED, "-m", lm_folder).out.splitlines()
+    assert run("substitutes", MARKED, "--top-k", "2", "-m", lm_folder).out.splitlines() == whole[:2]
 
 
-def test_json(run: Run, folder):
-    found = json.loads(run("substitutes", MARKED, "--json", "--top-k", "3", "-m", folder).out)
+def test_json(run: Run, lm_folder):
+    found = json.loads(run("substitutes", MARKED, "--json", "--top-k", "3", "-m", lm_folder).out)
     expected = make_language_model().substitutes(MARKED, top_k=3)
     assert found["sentence"] == MARKED
     assert found["substitutes"] == [
@@ -50,8 +42,8 @@ def test_json(run: Run, folder):
         ([], "Missing argument 'SENTENCE'. See elmo substitutes --help."),
     ],
 )  # fmt: skip
-def test_mistakes(run: Run, folder, arguments, message):
-    assert run("substitutes", *arguments, "-m", folder).message() == message
+def test_mistakes(run: Run, lm_folder, arguments, message):
+    assert run("substitutes", *arguments, "-m", lm_folder).message() == message
 
 
 def test_a_model_that_predicts_no_words(run: Run, model_folder):

@@ -1,5 +1,7 @@
 """A tiny random model in the files of the original programs, and words to read with it."""
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,3 +24,19 @@ def tiny_folder(tiny_model: Elmo, tmp_path_factory: pytest.TempPathFactory) -> P
 def tiny_files(tiny_folder: Path) -> tuple[str, str]:
     """The paths that AllenNLP's classes take."""
     return str(tiny_folder / "options.json"), str(tiny_folder / "weights.hdf5")
+
+
+@pytest.fixture
+def cache_official(
+    tiny_files: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str, str], None]:
+    """Put the tiny model where the cache has an official model of a name, with the stem of its files."""
+
+    def cache(model: str, stem: str) -> None:
+        folder = tmp_path / "official" / model
+        folder.mkdir(parents=True)
+        for source, name in zip(tiny_files, ("options.json", "weights.hdf5"), strict=True):
+            shutil.copy(source, folder / f"elmo_{stem}_{name}")
+        monkeypatch.setenv("ELMO_CACHE", str(tmp_path))
+
+    return cache

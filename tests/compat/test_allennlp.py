@@ -230,13 +230,9 @@ def test_options_and_weights_may_lie_in_different_folders(tiny_files, tmp_path: 
     assert Elmo(tmp_path / "my_options.json", tiny_files[1], 1).get_output_dim() == 12
 
 
-def test_official_addresses_mean_the_cached_model(tiny_files, tmp_path: Path, monkeypatch):
+def test_official_addresses_mean_the_cached_model(cache_official):
     stem = "2x1024_128_2048cnn_1xhighway"
-    cached = tmp_path / "official" / "small"
-    cached.mkdir(parents=True)
-    for source, name in zip(tiny_files, ("options.json", "weights.hdf5"), strict=True):
-        shutil.copy(source, cached / f"elmo_{stem}_{name}")
-    monkeypatch.setenv("ELMO_CACHE", str(tmp_path))
+    cache_official("small", stem)
     base = f"https://s3-us-west-2.amazonaws.com/allennlp/models/elmo/{stem}/elmo_{stem}_"
     assert Elmo(base + "options.json", base + "weights.hdf5", 1).get_output_dim() == 12
 

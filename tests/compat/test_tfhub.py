@@ -1,7 +1,6 @@
 """TensorFlow Hub's google/elmo module."""
 
 import copy
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -125,13 +124,8 @@ def test_a_model_of_three_layers_has_as_many_outputs(tmp_path: Path, tiny_model:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_public_addresses_mean_the_original_model(tiny_files, tmp_path: Path, monkeypatch, version):
-    stem = "2x4096_512_2048cnn_2xhighway"
-    cached = tmp_path / "official" / "original"
-    cached.mkdir(parents=True)
-    for source, name in zip(tiny_files, ("options.json", "weights.hdf5"), strict=True):
-        shutil.copy(source, cached / f"elmo_{stem}_{name}")
-    monkeypatch.setenv("ELMO_CACHE", str(tmp_path))
+def test_public_addresses_mean_the_original_model(cache_official, version):
+    cache_official("original", "2x4096_512_2048cnn_2xhighway")
     assert Module(f"https://tfhub.dev/google/elmo/{version}")(["a"]).shape == (1, 12)
 
 

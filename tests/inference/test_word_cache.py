@@ -35,6 +35,15 @@ def look_up(cache, *keys):
     return asked
 
 
+def run_in_threads(run):
+    """Call `run` in four threads, each with its seed."""
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 def test_a_word_is_encoded_once():
     cache = WordCache(DIM)
     assert look_up(cache, "a", "b", "c") == ["a", "b", "c"]
@@ -86,11 +95,7 @@ def test_threads_share_a_cache_that_is_too_small_for_them():
         except AssertionError as error:
             failed.append(error)
 
-    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(run)
     assert not failed
 
 
@@ -168,11 +173,7 @@ def test_threads_and_evictions_change_no_bit(name):
             if not np.array_equal(model.embed([MIXED[number]], layers="all")[0], expected[number]):
                 failed.append(number)
 
-    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(run)
     assert not failed
 
 

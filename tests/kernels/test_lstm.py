@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo.kernels.library import KernelError, find_library
+from elmo.kernels.library import KernelError
 from elmo.kernels.lstm import CompiledStack, LayerWeights, LstmState, NumpyStack, Window
 from elmo.nn.projected_lstm import LstmStack, ProjectedLstm
 
@@ -18,14 +18,6 @@ SHAPES = [
     (2, 48, 31, (0.5, 0.5), [4] * 25 + [2] * 12),
     (2, 130, 96, (None, None), [3] * 97),
 ]
-
-
-@pytest.fixture
-def library(kernels):
-    library = find_library()
-    if library is None:
-        pytest.skip("NumPy is what the kernels are compared with")
-    return library
 
 
 @pytest.fixture

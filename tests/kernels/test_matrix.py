@@ -3,16 +3,8 @@
 import numpy as np
 import pytest
 
-from elmo.kernels.library import KernelError, find_library
+from elmo.kernels.library import KernelError
 from elmo.kernels.matrix import NumpyMatrix, PackedMatrix, pack_matrix
-
-
-@pytest.fixture
-def library(kernels):
-    library = find_library()
-    if library is None:
-        pytest.skip("NumPy is what the kernels are compared with")
-    return library
 
 
 @pytest.fixture

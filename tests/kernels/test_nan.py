@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from elmo.kernels.characters import CharNetwork, CharWeights, CompiledCharNetwork
-from elmo.kernels.library import find_library
 from elmo.kernels.lstm import (
     CompiledStack,
     LayerWeights,
@@ -17,14 +16,6 @@ from elmo.kernels.matrix import NumpyMatrix, PackedMatrix
 
 STRANGE = [np.nan, np.inf, -np.inf]
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-
-
-@pytest.fixture
-def library(kernels):
-    opened = find_library()
-    if opened is None:
-        pytest.skip("NumPy is what the kernels are compared with")
-    return opened
 
 
 @pytest.fixture

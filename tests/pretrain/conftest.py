@@ -6,6 +6,7 @@ import pytest
 
 from elmo.corpus.prepare import prepare_corpus
 from elmo.corpus.settings import PrepareSettings
+from elmo.pretrain.run import Watcher
 from elmo.pretrain.settings import read_settings
 
 NOUNS = ["bank", "river", "cat", "market", "king", "tree"]
@@ -22,6 +23,21 @@ def make_text(seed: int, num_sentences: int, *, nouns: list[str] = NOUNS) -> str
             words += ["and", rng.choice(VERBS), "a", rng.choice(nouns)]
         lines.append(" ".join([*words, "."]))
     return "".join(f"{line}\n" for line in lines)
+
+
+class StopError(Exception):
+    """Ends a run in the middle."""
+
+
+def interrupt(run, update: int) -> None:
+    """Train until an update, and stop there as an error would."""
+
+    def stop(report):
+        if report.update == update:
+            raise StopError
+
+    with pytest.raises(StopError):
+        run.train(Watcher(on_update=stop))
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from elmo.pretrain.objectives import pack_rows
 from elmo.pretrain.run import Watcher
 from elmo.pretrain.settings import read_settings
 from elmo.pretrain.teacher import Teacher
+from tests.pretrain.conftest import interrupt
 
 from .tiny_encoder import save_encoder
 
@@ -164,16 +165,7 @@ def test_a_run_resumes_exactly(corpus_folder, tmp_path, distilled_settings):
     settings = distilled_settings(max_updates=24, dropout=0.3, teacher={"begin": 0.2, "end": 0.9, "sentences": 5.0})
     whole = train(tmp_path / "whole", corpus_folder, settings)
     run = start_run(tmp_path / "cut", corpus_folder, settings)
-
-    class StopError(Exception):
-        pass
-
-    def stop(report):
-        if report.update == 17:
-            raise StopError
-
-    with pytest.raises(StopError):
-        run.train(Watcher(on_update=stop))
+    interrupt(run, 17)
     resumed = resume_run(tmp_path / "cut")
     assert resumed.state.num_updates == 10
     resumed.train(Watcher())

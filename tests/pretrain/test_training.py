@@ -17,6 +17,7 @@ from elmo.pretrain.launch import resume_run, start_run
 from elmo.pretrain.loop import DivergedError
 from elmo.pretrain.metrics import read_metrics
 from elmo.pretrain.run import Watcher
+from tests.pretrain.conftest import interrupt
 
 from .conftest import make_text
 
@@ -142,16 +143,7 @@ def test_a_run_resumes_exactly_in_the_same_process_too(corpus_folder, tmp_path, 
     settings = tiny_settings(max_updates=24, dropout=0.3)
     train(tmp_path / "whole", corpus_folder, settings)
     run = start_run(tmp_path / "cut", corpus_folder, settings)
-
-    class StopError(Exception):
-        pass
-
-    def stop(report):
-        if report.update == 17:
-            raise StopError
-
-    with pytest.raises(StopError):
-        run.train(Watcher(on_update=stop))
+    interrupt(run, 17)
     resumed = resume_run(tmp_path / "cut")
     assert resumed.state.num_updates == 10
     resumed.train(Watcher())

@@ -224,6 +224,22 @@ def blocked_app(language_model, **settings):
     return model, create_app(Settings(**settings), Served({"tiny": ServedModel("tiny", model)}))
 
 
+async def start_computing(model, app):
+    """Return a request that the model is computing."""
+    request = asyncio.ensure_future(call(app, BODY))
+    while not model.num_calls:
+        await asyncio.sleep(0.01)
+    return request
+
+
+async def fill_queue(model, app):
+    """Return a request that the model is computing and one that fills the queue."""
+    computing, waiting = await start_computing(model, app), asyncio.ensure_future(call(app, BODY))
+    while (await call(app, path="/readyz", method="GET"))[0] != 503:
+        await asyncio.sleep(0.01)
+    return computing, waiting
+
+
 def test_a_body_without_a_length_is_counted_while_it_comes(language_model):
     app = blocked_app(language_model, max_body_bytes=5000)[1]
     parts = iter([{"type": "http.request", "body": b" " * 1000, "more_body": True}] * 100)
@@ -244,9 +260,7 @@ def test_who_leaves_is_not_computed_for(language_model):
 
     async def run():
         async with app.router.lifespan_context(app):
-            first = asyncio.ensure_future(call(app, BODY))
-            while not model.num_calls:
-                await asyncio.sleep(0.01)
+            first = await start_computing(model, app)
             gone = await call(app, BODY, {"type": "http.disconnect"})
             model.may_compute.set()
             return gone, await first
@@ -273,12 +287,7 @@ def test_a_full_queue_refuses_and_then_takes_again(language_model, limit):
 
     async def run():
         async with app.router.lifespan_context(app):
-            computing = asyncio.ensure_future(call(app, BODY))
-            while not model.num_calls:
-                await asyncio.sleep(0.01)
-            waiting = asyncio.ensure_future(call(app, BODY))
-            while (await call(app, path="/readyz", method="GET"))[0] != 503:
-                await asyncio.sleep(0.01)
+            computing, waiting = await fill_queue(model, app)
             refused = await call(app, BODY)
             model.may_compute.set()
             return refused, await computing, await waiting, await call(app, BODY)
@@ -291,9 +300,7 @@ def test_more_requests_than_connections_are_refused(language_model):
 
     async def run():
         async with app.router.lifespan_context(app):
-            first = asyncio.ensure_future(call(app, BODY))
-            while not model.num_calls:
-                await asyncio.sleep(0.01)
+            first = await start_computing(model, app)
             refused = await call(app, BODY)
             model.may_compute.set()
             return refused, await first, await call(app, BODY)
@@ -339,12 +346,7 @@ def test_readiness_ends_while_the_queue_is_full_and_health_with_the_batcher(lang
 
     async def run():
         async with app.router.lifespan_context(app):
-            computing = asyncio.ensure_future(call(app, BODY))
-            while not model.num_calls:
-                await asyncio.sleep(0.01)
-            waiting = asyncio.ensure_future(call(app, BODY))
-            while (await call(app, path="/readyz", method="GET"))[0] != 503:
-                await asyncio.sleep(0.01)
+            computing, waiting = await fill_queue(model, app)
             states = [await ask("/readyz"), await ask("/healthz")]
             model.may_compute.set()
             await computing

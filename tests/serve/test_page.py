@@ -490,9 +490,7 @@ def fused_address(language_model, topics_corpus) -> Iterator[str]:
 
 
 def test_a_model_with_a_context_layer_is_shown_by_meaning(browser, fused_address):
-    context = browser.new_context(locale="en-US")
-    page = context.new_page()
-    page.goto(fused_address)
+    page, faults = open_page(browser, fused_address)
     page.wait_for_selector("#pair-cosine")
     by_meaning = ask(fused_address, "similarity", **BANKS)["cosine"]
     by_average = ask(fused_address, "similarity", **BANKS, layers="average")["cosine"]
@@ -507,7 +505,8 @@ def test_a_model_with_a_context_layer_is_shown_by_meaning(browser, fused_address
     assert shown_cosine(page) == pytest.approx(by_average, abs=6e-4)
     page.click("#by-meaning")
     assert shown_cosine(page) == pytest.approx(by_meaning, abs=6e-4)
-    context.close()
+    assert not faults
+    page.context.close()
 
 
 @pytest.fixture(scope="module")
@@ -517,9 +516,7 @@ def chinese_address() -> Iterator[str]:
 
 
 def test_a_chinese_model_is_shown_in_chinese_words(browser, chinese_address):
-    context = browser.new_context(locale="zh-CN")
-    page = context.new_page()
-    page.goto(chinese_address)
+    page, faults = open_page(browser, chinese_address, locale="zh-CN")
     page.wait_for_selector("#pair-cosine")
     assert "语言模型" in page.inner_text("#about")
     examples = json.loads((files("elmo.serve") / "page" / "examples.json").read_text(encoding="utf-8"))
@@ -532,13 +529,12 @@ def test_a_chinese_model_is_shown_in_chinese_words(browser, chinese_address):
     expect(words).to_have_text([each["word"] for each in found])
     page.get_by_role("button", name="English").click()
     expect(page.locator("#about")).to_contain_text("language model of Chinese")
-    context.close()
+    assert not faults
+    page.context.close()
 
 
 def test_a_phrase_has_the_vector_by_meaning_that_the_server_gives_it(browser, fused_address):
-    context = browser.new_context(locale="en-US")
-    page = context.new_page()
-    page.goto(fused_address)
+    page, faults = open_page(browser, fused_address)
     page.wait_for_selector("#pair-cosine")
     page.fill("#sentence-0", "I sat by the river bank today")
     page.fill("#sentence-1", "the bank lent me money")
@@ -553,7 +549,8 @@ def test_a_phrase_has_the_vector_by_meaning_that_the_server_gives_it(browser, fu
     marked = {"sentence_a": "I sat by the [river bank] today", "sentence_b": "the [bank] lent me money"}
     expected = ask(fused_address, "similarity", **marked)["cosine"]
     expect(page.locator("#pair-cosine")).to_have_text(f"{expected:.3f}".replace("-", "\N{MINUS SIGN}"))
-    context.close()
+    assert not faults
+    page.context.close()
 
 
 class HostileTagger(Tagger):
@@ -566,9 +563,9 @@ class HostileTagger(Tagger):
             yield TagPrediction(words, tuple(f"B-{HOSTILE}" for _ in words))
 
 
-def open_page(browser, address, **options):
+def open_page(browser, address, *, locale="en-US", **options):
     """A page, and the errors and dialogs that it shows."""
-    page = browser.new_context(locale="en-US", **options).new_page()
+    page = browser.new_context(locale=locale, **options).new_page()
     faults: list[str] = []
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
