@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
-from answering import Sentences, serve
+from answering import serve
 from word_pieces import Batch, WordPieces
 
 
@@ -22,14 +22,7 @@ def open_model(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
         vectors: npt.NDArray[np.float32] = session.run(["vectors"], batch)[0]
         return vectors
 
-    def embed(sentences: Sentences, batch_size: int) -> None:
-        for batch in pieces.batches(sentences, batch_size):
-            run(batch)
-
-    def save_layers(sentences: Sentences, path: str) -> None:
-        np.savez(path, *map(run, pieces.batches(sentences, 1)))
-
-    return {"embed": embed, "save_layers": save_layers, "describe": lambda: {"version": onnxruntime.__version__}}
+    return {**pieces.methods(run), "describe": lambda: {"version": onnxruntime.__version__}}
 
 
 if __name__ == "__main__":

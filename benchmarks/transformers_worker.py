@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from answering import Sentences, serve
+from answering import serve
 from transformers import AutoModel, BertConfig, BertModel
 from word_pieces import Batch, WordPieces
 
@@ -23,14 +23,7 @@ def open_model(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
         array: npt.NDArray[np.float32] = vectors.float().numpy()
         return array
 
-    def embed(sentences: Sentences, batch_size: int) -> None:
-        for batch in pieces.batches(sentences, batch_size):
-            run(batch)
-
-    def save_layers(sentences: Sentences, path: str) -> None:
-        np.savez(path, *map(run, pieces.batches(sentences, 1)))
-
-    return {"embed": embed, "save_layers": save_layers}
+    return pieces.methods(run)
 
 
 if __name__ == "__main__":

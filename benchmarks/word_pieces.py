@@ -1,7 +1,7 @@
 """Convert words to batches of word-piece ids for the Transformers of inference.py, with little padding."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,18 @@ class WordPieces:
         encodings = sorted(self._tokenizer.encode_batch(sentences, is_pretokenized=True), key=len)
         for start in range(0, len(encodings), batch_size):
             yield _pad(encodings[start : start + batch_size])
+
+    def methods(self, run: Callable[[Batch], npt.NDArray[np.float32]]) -> dict[str, Callable[..., None]]:
+        """Return the methods of a worker whose model returns the vectors of a batch."""
+
+        def embed(sentences: Sentences, batch_size: int) -> None:
+            for batch in self.batches(sentences, batch_size):
+                run(batch)
+
+        def save_layers(sentences: Sentences, path: str) -> None:
+            np.savez(path, *map(run, self.batches(sentences, 1)))
+
+        return {"embed": embed, "save_layers": save_layers}
 
 
 def _pad(encodings: list[Encoding]) -> Batch:

@@ -4,14 +4,14 @@ import base64
 import hashlib
 import json
 import re
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from tests.checkpoint.local_server import LocalServer
 
-class FakeHub:
+
+class FakeHub(LocalServer):
     """`repos` maps a repository name to its files; every repository has one commit on `main`."""
 
     def __init__(self) -> None:
@@ -24,26 +24,10 @@ class FakeHub:
         self.visibility: dict[str, Any] = {}
         self.needs_token = False
         self.requests: list[tuple[str, str]] = []
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _make_handler(self))
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_port}"
+        super().__init__(_make_handler(self))
 
     def commit_of(self, repo_id: str) -> str:
         return hashlib.sha1(repr(sorted(self.repos[repo_id].items())).encode()).hexdigest()
-
-    def __enter__(self) -> "FakeHub":
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
 
 
 def _make_handler(hub: FakeHub) -> type[BaseHTTPRequestHandler]:

@@ -3,11 +3,12 @@
 import contextlib
 import hashlib
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
+
+from tests.checkpoint.local_server import LocalServer
 
 
-class FileServer:
+class FileServer(LocalServer):
     """`files` maps paths to contents; the other attributes say how to misbehave from now on."""
 
     def __init__(self) -> None:
@@ -21,28 +22,15 @@ class FileServer:
         self.sends_etag = True
         self.sends_length = True
         self.requests: list[tuple[str, str | None]] = []  # path and Range header
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _make_handler(self))
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_port}"
+        super().__init__(_make_handler(self))
 
     @property
     def ranges(self) -> list[str | None]:
         return [value for _, value in self.requests]
 
-    def __enter__(self) -> "FileServer":
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.released.set()
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
+        super().__exit__(*error)
 
 
 def _make_handler(server: FileServer) -> type[BaseHTTPRequestHandler]:

@@ -1,6 +1,9 @@
 """A text of several parts, and what a folder holds to the last byte."""
 
 import hashlib
+import os
+import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,19 @@ def text_file(tmp_path: Path) -> Path:
     path = tmp_path / "text.txt"
     path.write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
     return path
+
+
+class WorkerKiller:
+    """Kills a worker process when the first words are done; for `progress` of embed_files."""
+
+    def __init__(self, list_processes: Callable[[], list[int]]) -> None:
+        self.list_processes = list_processes
+        self.killed: int | None = None
+
+    def __call__(self, num_words: int, num_bytes: int) -> None:
+        if num_words and self.killed is None:
+            self.killed = self.list_processes()[0]
+            os.kill(self.killed, signal.SIGKILL)
 
 
 def read_all(folder: Path) -> dict[str, str]:

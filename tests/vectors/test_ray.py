@@ -1,7 +1,5 @@
 """A real Ray cluster on this machine; one of its workers killed midway."""
 
-import os
-import signal
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,7 +7,7 @@ import pytest
 
 from elmo.errors import InputError
 from elmo.vectors import VectorSettings, embed_files
-from tests.vectors.conftest import PART_BYTES, read_all
+from tests.vectors.conftest import PART_BYTES, WorkerKiller, read_all
 
 ray = pytest.importorskip("ray")
 pytestmark = [
@@ -65,17 +63,11 @@ def test_two_ray_workers_write_the_same_folder(tiny_model, text_file, tmp_path, 
 @pytest.mark.needs("SIGKILL")
 def test_a_ray_worker_killed_midway_is_replaced(tiny_model, text_file, tmp_path, cluster):
     embed_files(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
-    killed = []
-
-    def kill_one(num_words, num_bytes):
-        if num_words and not killed:
-            killed.append(worker_processes()[0])
-            os.kill(killed[0], signal.SIGKILL)
-
+    kill_one = WorkerKiller(worker_processes)
     embed_files(
         tiny_model, [text_file], tmp_path / "out", SETTINGS, engine="ray", workers=2, threads=2, progress=kill_one
     )
-    assert len(killed) == 1
+    assert kill_one.killed is not None
     assert read_all(tmp_path / "out") == read_all(tmp_path / "whole")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from elmo.errors import ElmoError
 from elmo.vectors import VectorSettings, embed_files, writing
-from tests.vectors.conftest import PART_BYTES, read_all
+from tests.vectors.conftest import PART_BYTES, WorkerKiller, read_all
 
 SETTINGS = VectorSettings(part_bytes=PART_BYTES)
 
@@ -34,13 +34,7 @@ def workers(monkeypatch):
 @pytest.mark.needs("SIGKILL")
 def test_two_processes_and_a_killed_one_write_the_same_folder(tiny_model, text_file, tmp_path, workers, caplog):
     embed_files(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
-    killed = []
-
-    def kill_one(num_words, num_bytes):
-        if num_words and not killed:
-            killed.append(workers()[0])
-            os.kill(killed[0], signal.SIGKILL)
-
+    kill_one = WorkerKiller(workers)
     embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, workers=2, threads=2, progress=kill_one)
     assert len(workers()) == 3
     assert "A worker process died (killed by SIGKILL" in caplog.text

@@ -34,13 +34,29 @@ _COMPARE_FLAGS = ("--variants", "--encoder", "--seeds", "--fractions", "--keep-r
 _SHOWN = {name: "depends on the family" for changes in DEFAULTS.values() for name in changes}
 
 TaskFolder = Annotated[str, argument("TASK", "A folder that `elmo task train` wrote, or a name such as en-pos.")]
-Bilm = Annotated[str | None, option("--bilm MODEL", "Location of the biLM, if it has moved since training.")]
-Precision = Annotated[
-    str | None, option("--precision PRECISION", "Precision of the frozen biLM.", shown="as in training")
-]
 Threads = Annotated[int | None, option("--threads N", "One is best for small networks.", shown="1", min=1)]
 # How a file of examples is read; pairs and words are those of training.
 Read = Annotated[dict[str, Any], ReadSettings, {"pair_target": None, "split_on_spaces": None}]
+
+
+@dataclasses.dataclass(frozen=True)
+class ComputingOptions:
+    """How the biLM of a trained task is opened."""
+
+    bilm: Annotated[str | None, option("--bilm MODEL", "Location of the biLM, if it has moved since training.")] = None
+    precision: Annotated[
+        str | None, option("--precision PRECISION", "Precision of the frozen biLM.", shown="as in training")
+    ] = None
+    device: options.Device = "cpu"
+    threads: Threads = None
+
+    def open(self, task: str, command: str) -> "Task | Tagger":
+        """Open a task; a ready-made tagger needs no torch."""
+        from elmo.tasks.taggers import list_taggers, load
+
+        if task not in list_taggers():
+            require("torch", "tasks", f"elmo task {command}")
+        return load(task, bilm=self.bilm, precision=self.precision, device=self.device, num_threads=self.threads)
 
 
 def tag(
@@ -232,24 +248,12 @@ def _format_scores(scores: dict[str, float]) -> str:
     return ", ".join(f"{name} {value:.2f}" for name, value in scores.items())
 
 
-def _open(task: str, command: str, **options: Any) -> "Task | Tagger":
-    """Open a task; a ready-made tagger needs no torch."""
-    from elmo.tasks.taggers import list_taggers, load
-
-    if task not in list_taggers():
-        require("torch", "tasks", f"elmo task {command}")
-    return load(task, **options)
-
-
 def evaluate(
     task: TaskFolder,
     file: Annotated[str, argument("FILE", "Labelled examples; - is standard input.")],
     *,
     read: Read,
-    bilm: Bilm = None,
-    precision: Precision = None,
-    device: options.Device = "cpu",
-    threads: Threads = None,
+    computing: ComputingOptions,
     as_json: options.AsJson = False,
 ) -> None:
     """Evaluate a trained task on labelled examples.
@@ -258,7 +262,7 @@ def evaluate(
     Example:
       elmo task evaluate tagger test.conllu
     """
-    opened = _open(task, "evaluate", bilm=bilm, precision=precision, device=device, num_threads=threads)
+    opened = computing.open(task, "evaluate")
     examples = opened.read_examples(file, _make_read_settings(read))
     scores = opened.evaluate(examples)
     if as_json:
@@ -276,10 +280,7 @@ def predict(
     output: Path | None = option("--output -o FILE", "File to write; default: standard output.", None),
     *,
     read: Read,
-    bilm: Bilm = None,
-    precision: Precision = None,
-    device: options.Device = "cpu",
-    threads: Threads = None,
+    computing: ComputingOptions,
     as_json: options.AsJson = False,
 ) -> None:
     """Predict, and write the input with the predictions added.
@@ -306,7 +307,7 @@ def predict(
     if output is not None and not text and path != STDIN and output.exists() and output.samefile(path):
         raise InputError(f"{path} is both input and output; give --output another name.")
     asked = _make_read_settings(read)
-    opened = _open(task, "predict", bilm=bilm, precision=precision, device=device, num_threads=threads)
+    opened = computing.open(task, "predict")
     if not text and path == STDIN and sys.stdin is not None and sys.stdin.isatty():
         message = translate("reading standard input; write one sentence per line, then Ctrl-D.")
         print(f"elmo: {message}", file=sys.stderr)
