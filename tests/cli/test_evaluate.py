@@ -11,13 +11,6 @@ from tests.language_models import VOCABULARY, make_language_model
 LINES = ["I went to the bank.", "", "the zyzzyva went to the river."]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("models") / "lm"
-    make_language_model().save_pretrained(folder)
-    return folder
-
-
 @pytest.fixture
 def text(tmp_path) -> Path:
     path = tmp_path / "text.txt"
@@ -25,8 +18,8 @@ def text(tmp_path) -> Path:
     return path
 
 
-def test_for_people(run: Run, folder, text):
-    answer = run("evaluate", "-m", folder, text)
+def test_for_people(run: Run, lm_folder, text):
+    answer = run("evaluate", "-m", lm_folder, text)
     found = evaluate_text(make_language_model(), LINES)
     assert (answer.code, answer.err) == (0, "")
     rows = dict(line.rsplit(maxsplit=1) for line in answer.out.splitlines())
@@ -35,8 +28,8 @@ def test_for_people(run: Run, folder, text):
 
 
 @pytest.mark.parametrize("state", ["zero", "carry"])
-def test_for_programs(run: Run, folder, text, state):
-    found = json.loads(run("evaluate", "-m", folder, text, "--json", "--state", state).out)
+def test_for_programs(run: Run, lm_folder, text, state):
+    found = json.loads(run("evaluate", "-m", lm_folder, text, "--json", "--state", state).out)
     expected = evaluate_text(make_language_model(state=state), LINES)
     assert found == {
         "softmax": "full",
@@ -55,24 +48,26 @@ def test_for_programs(run: Run, folder, text, state):
     }
 
 
-def test_several_files_and_standard_input(run: Run, folder, text):
-    found = json.loads(run("evaluate", "-m", folder, text, "-", "--json", stdin=b"money\n").out)
+def test_several_files_and_standard_input(run: Run, lm_folder, text):
+    found = json.loads(run("evaluate", "-m", lm_folder, text, "-", "--json", stdin=b"money\n").out)
     expected = evaluate_text(make_language_model(), [*LINES, "money"])
     assert found["perplexity"] == pytest.approx(expected.perplexity) and found["num_sentences"] == 3
 
 
-def test_split_on_spaces(run: Run, folder, text):
-    found = json.loads(run("evaluate", "-m", folder, text, "--split-on-spaces", "--json").out)
+def test_split_on_spaces(run: Run, lm_folder, text):
+    found = json.loads(run("evaluate", "-m", lm_folder, text, "--split-on-spaces", "--json").out)
     assert (found["num_words"], found["num_unknown"]) == (11, 3)
 
 
-def test_running_text_is_split_into_sentences(run: Run, folder, tmp_path):
+def test_running_text_is_split_into_sentences(run: Run, lm_folder, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("I went to\nthe bank. I went\n to the river.\n\nmoney\n")
-    found = json.loads(run("evaluate", "-m", folder, path, "--split", "sentences", "--split-on-spaces", "--json").out)
+    found = json.loads(
+        run("evaluate", "-m", lm_folder, path, "--split", "sentences", "--split-on-spaces", "--json").out
+    )
     expected = evaluate_text(make_language_model(), ["I went to the bank .", "I went to the river .", "money"])
     assert found["num_sentences"] == 3 and found["num_words"] == 11 and found["num_unknown"] == 2
-    found = json.loads(run("evaluate", "-m", folder, path, "--split", "sentences", "--json").out)
+    found = json.loads(run("evaluate", "-m", lm_folder, path, "--split", "sentences", "--json").out)
     assert found["perplexity"] == pytest.approx(expected.perplexity)
 
 
@@ -93,13 +88,13 @@ def test_a_text_without_blank_lines_is_cut_at_a_lines_end(monkeypatch):
         (["FOLDER"], "'FOLDER' is no text file; name the text, or -, and the model with --model."),
     ],
 )  # fmt: skip
-def test_mistakes(run: Run, folder, arguments, message):
-    arguments = [str(folder) if argument == "FOLDER" else argument for argument in arguments]
-    assert run("evaluate", *arguments, "-m", folder).message() == message.replace("FOLDER", str(folder))
+def test_mistakes(run: Run, lm_folder, arguments, message):
+    arguments = [str(lm_folder) if argument == "FOLDER" else argument for argument in arguments]
+    assert run("evaluate", *arguments, "-m", lm_folder).message() == message.replace("FOLDER", str(lm_folder))
 
 
-def test_other_ways_to_split(run: Run, folder):
-    message = run("evaluate", "-m", folder, "-", "--split", "pages").message()
+def test_other_ways_to_split(run: Run, lm_folder):
+    message = run("evaluate", "-m", lm_folder, "-", "--split", "pages").message()
     assert "'pages' is not one of 'lines', 'sentences'" in message
 
 

@@ -3,14 +3,6 @@ import json
 import pytest
 
 from tests.cli.conftest import Run
-from tests.language_models import make_language_model
-
-
-@pytest.fixture(scope="module")
-def language_model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model") / "language"
-    make_language_model().save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture
@@ -25,10 +17,10 @@ def labelled(tmp_path):
     return path
 
 
-def test_senses_of_a_word_in_a_text(run: Run, tmp_path, language_model):
+def test_senses_of_a_word_in_a_text(run: Run, tmp_path, lm_folder):
     path = tmp_path / "text.txt"
     path.write_text("".join(f"I went to the bank {number}\n" for number in range(5)))
-    answer = run("senses", "Bank", "--corpus", path, "-m", language_model, "--split", "lines", "--contexts", "1")
+    answer = run("senses", "Bank", "--corpus", path, "-m", lm_folder, "--split", "lines", "--contexts", "1")
     assert answer.code == 0
     lines = answer.out.splitlines()
     assert lines[:2] == [
@@ -39,13 +31,11 @@ def test_senses_of_a_word_in_a_text(run: Run, tmp_path, language_model):
     assert lines[4].startswith("   would fit: ") and lines[5].startswith("   I went to the [bank] ")
 
 
-def test_labels_are_compared_with(run: Run, labelled, language_model):
-    found = json.loads(
-        run("senses", "bank", "--labelled", labelled, "-m", language_model, "--senses", "2", "--json").out
-    )
+def test_labels_are_compared_with(run: Run, labelled, lm_folder):
+    found = json.loads(run("senses", "bank", "--labelled", labelled, "-m", lm_folder, "--senses", "2", "--json").out)
     assert (found["num_found"], len(found["senses"])) == (24, 2)
     assert found["scores"].keys() == {"num_labels", "num_clusters", "adjusted_rand", "v_measure"}
-    drawn = run("senses", "bank", "--labelled", labelled, "-m", language_model, "--max-occurrences", "9")
+    drawn = run("senses", "bank", "--labelled", labelled, "-m", lm_folder, "--max-occurrences", "9")
     assert "in 24 occurrences.\n9 of them, sampled, were clustered.\n" in drawn.out and ", V-measure " in drawn.out
 
 
