@@ -204,10 +204,10 @@ class ContextConfig(Settings):
     num_words: int = _count()  # rows of the table
     dim: int = _size()
     window: int = _size(15)  # words on each side
-    focus: float = _weight(2.0)  # a neighbour with the cosine c to the word counts exp(focus * c) times as much
+    focus: float = _weight(2.0)  # a neighbor with the cosine c to the word counts exp(focus * c) times as much
     shrinkage: float = _weight(0.1)  # a sum of length n is scaled to length n / (n + shrinkage)
     share: float = _number(1.5, above=0)  # weight of the context in "meaning", relative to the top layer
-    decay: float = _weight(0.0)  # a neighbour at the distance n counts exp(-decay * (n - 1)) times as much
+    decay: float = _weight(0.0)  # a neighbor at the distance n counts exp(-decay * (n - 1)) times as much
     substitutes: float = _weight(0.0)  # weight of what could replace a word, relative to the top layer
     word: float = _weight(0.0)  # weight of the word itself, relative to the top layer
     num_candidates: int = _size(384)  # words that could replace one

@@ -108,7 +108,7 @@ class Elmo:
         )
 
     def _keeps_int8(self) -> bool:
-        """Return whether 8 bits keep this model's vectors; checked once per model and machine."""
+        """Return whether int8 keeps this model's vectors; checked once per model and machine."""
         checkpoint = self._checkpoint
         return remember_check(
             cache_folder(),
@@ -138,7 +138,7 @@ class Elmo:
         state from call to call as the original programs did; `token_embeddings` is a file of cached word
         vectors beside an HDF5 model; `local_files_only` makes no network call.
 
-        `precision`: "float32", "int8", or "auto": 8 bits where they keep a mean cosine of 0.999 with float32 in
+        `precision`: "float32", "int8", or "auto": int8 if it keeps a mean cosine of 0.999 with float32 in
         every layer, else float32; on a GPU also "bfloat16". `num_threads`: by default one per core.
         `device`: such as "cpu" or "cuda"; "auto" is a GPU if there is one; all but "cpu" need torch.
         `cache_bytes`: for vectors of words that were seen before, which depend on their spelling alone.
@@ -436,7 +436,7 @@ class Elmo:
     def context_vectors(self, sentences: str | Iterable[Sentence], *, split_on_spaces: bool = False) -> Any:
         """Return the context layer alone, (T, d) per sentence: what the words around each word are about.
 
-        A row has the length 1 or less, 0 for a word without neighbours. The model needs a context layer.
+        A row has the length 1 or less, 0 for a word without neighbors. The model needs a context layer.
         """
         words, single = self._read(sentences, split_on_spaces)
         arrays = self._embedder.contexts(words)
@@ -674,7 +674,7 @@ class Elmo:
     ) -> None:
         """Write the model to a folder that from_pretrained opens; "hdf5" is what bilm-tf and AllenNLP read.
 
-        `storage`: "float32"; "float16", half as large; or "compact", also with the softmax in 8 bits.
+        `storage`: "float32"; "float16", half as large; or "compact", also with the softmax in int8.
         """
         if format not in ("elmo", "hdf5"):
             raise CheckpointError(f"format is {format!r}; a model is saved as 'elmo' or 'hdf5'.")

@@ -44,7 +44,7 @@ _Place: TypeAlias = tuple[tuple[str, ...], int]  # the words of a sentence, and 
 _SENTENCES_AT_ONCE = 256
 # A sentence that is in the corpus several times is returned once, so more are searched for than are wanted.
 _SEARCH_FACTOR = 3
-# A word of several characters is compared with this many candidates for each neighbour, which the mean of their
+# A word of several characters is compared with this many candidates for each neighbor, which the mean of their
 # characters chooses (in an index, single characters), and in an index with this many occurrences of the same word.
 _CANDIDATES, _SAME_WORD = 30, 2000
 

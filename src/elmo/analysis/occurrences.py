@@ -1,4 +1,4 @@
-"""Text files or labelled files -> words where they occur: what neighbours, senses and maps are made of.
+"""Text files or labelled files -> words where they occur: what neighbors, senses and maps are made of.
 
 Text is read as `elmo prepare` reads it: plain text, JSON lines or Parquet, compressed or not. Labelled words are
 the XML of the word-sense evaluation framework, or lines of a label, a tab and a sentence with the [word].

@@ -21,7 +21,7 @@ _FUNCTION = frozenset("的了是在和与我你他她它这那也都就很还着
 
 
 class Cohesion:
-    """How strongly the neighbouring tokens of a sentence predict each other."""
+    """How strongly the neighboring tokens of a sentence predict each other."""
 
     def __init__(self, words: Sequence[str], ties: npt.NDArray[np.floating] | None) -> None:
         """`ties` (T-1,) are those of each token with the next; None: unknown, so that they decide nothing."""

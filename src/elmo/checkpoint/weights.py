@@ -1,6 +1,6 @@
 """The weights of a model: float32 arrays by name, from whatever type they are stored in.
 
-A weight that is stored as float16 or in 8 bits is converted when it is asked for, so opening a model costs nothing
+A weight that is stored as float16 or int8 is converted when it is asked for, so opening a model costs nothing
 for the weights that are not used. Each weight is checked for NaN, infinity and overflow at its first use.
 """
 
@@ -17,7 +17,7 @@ from elmo.errors import CheckpointError
 
 Float32: TypeAlias = npt.NDArray[np.float32]
 Weights: TypeAlias = Mapping[str, Float32]
-# How weights are stored: as they are, in float16, or "compact": float16 with the softmax in 8 bits.
+# How weights are stored: as they are, in float16, or "compact": float16 with the softmax in int8.
 Storage: TypeAlias = Literal["float32", "float16", "compact"]
 LARGEST_WEIGHT = 1e6  # products of larger ones overflow; trained weights stay far below
 MAX_NAMES_IN_MESSAGE = 5
@@ -75,7 +75,7 @@ class StoredWeights(Mapping[str, Float32]):
 
     @property
     def stored(self) -> Mapping[str, Array]:
-        """The arrays as they are in the file, with the scales of those in 8 bits."""
+        """The arrays as they are in the file, with the scales of the int8 ones."""
         return self._stored
 
     @property
@@ -183,7 +183,7 @@ def store(weights: Weights, storage: Storage) -> dict[str, Array]:
 def quantize(
     matrix: Float32, *, smallest: float = float(np.finfo(np.float32).tiny)
 ) -> tuple[npt.NDArray[np.int8], Float32]:
-    """Return a matrix in 8 bits and the scale of each of its rows; `smallest` stands for the largest of zeros."""
+    """Return a matrix as int8 and the scale of each of its rows; `smallest` stands for the largest of zeros."""
     largest = np.maximum(np.abs(matrix).max(axis=1, initial=0), np.float32(smallest))
     scales = (largest / np.float32(_LEVELS)).astype(np.float32)
     return np.rint(matrix / scales[:, None]).astype(np.int8), scales

@@ -38,7 +38,7 @@ class StaticTable:
         return vectors, tokens.weights
 
     def look_up_tokens(self, words: list[str], rows: npt.NDArray[np.int64]) -> Tokens:
-        """Return the vectors in 8 bits, the scales and the weights of distinct words, whose rows are known."""
+        """Return the vectors in int8, the scales and the weights of distinct words, whose rows are known."""
         arrays, chosen = self.arrays, np.maximum(rows, 0)
         vectors, scales, weights = (arrays[name][chosen] for name in ("vectors", "scales", "weights"))
         if len(unknown := np.flatnonzero(rows == NO_ROW)):
@@ -47,7 +47,7 @@ class StaticTable:
         return Tokens(vectors, scales, weights)
 
     def _estimate(self, words: list[str]) -> tuple[npt.NDArray[np.int8], Array]:
-        """Return the vectors in 8 bits and the scales of words outside the table, estimated from layer 0."""
+        """Return the vectors in int8 and the scales of words outside the table, estimated from layer 0."""
         estimated = self._estimated
         missing = [word for word in words if word not in estimated]
         if missing:

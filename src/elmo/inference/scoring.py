@@ -1,6 +1,6 @@
 """States of either direction -> probabilities of words, over the whole vocabulary; scores and perplexities.
 
-Rows of a softmax that are stored in 8 bits or float16 are expanded block by block, never as a whole matrix.
+Rows of a softmax that are stored in int8 or float16 are expanded block by block, never as a whole matrix.
 """
 
 import itertools

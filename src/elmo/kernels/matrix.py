@@ -29,7 +29,7 @@ def pack_matrix(weight: Array, bias: Array | None = None, *, int8: bool = False)
 
 
 class NumpyMatrix:
-    """x (N, I) -> x Wᵀ + b (N, O); in 8 bits, weights and inputs are rounded and multiplied as float32."""
+    """x (N, I) -> x Wᵀ + b (N, O); in int8, weights and inputs are rounded and multiplied as float32."""
 
     def __init__(self, weight: Array, bias: Array | None = None, *, int8: bool = False) -> None:
         weight = np.asarray(weight, dtype=np.float32)

@@ -1,6 +1,6 @@
 """Meanings of words in their sentences, and the words nearest to one, by the compiled library or by NumPy.
 
-A meaning is the top layer, scaled to length 1, beside a sum of three vectors: what surrounds the word (neighbours
+A meaning is the top layer, scaled to length 1, beside a sum of three vectors: what surrounds the word (neighbors
 that are rare, near and related count most), what could stand in its place (candidates that both directions expect
 there and that are related to the word and to what surrounds it, less what they are without a sentence), and the
 word itself.
@@ -28,7 +28,7 @@ class MeaningSettings:
     """The numbers of the formula; the shares are weights in the cosine of two meanings."""
 
     window: int
-    focus: float  # a neighbour with the cosine c to the word counts exp(focus · c) times as much
+    focus: float  # a neighbor with the cosine c to the word counts exp(focus · c) times as much
     decay: float  # and one at the distance n counts exp(-decay · (n - 1)) times as much
     shrinkage: float  # a context of length n is scaled to length n / (n + shrinkage)
     likelihood: float  # weight of the log probabilities by which candidates are ranked
@@ -50,7 +50,7 @@ class MeaningSettings:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The words that may stand in place of others: static vectors and softmax rows in 8 bits, with scales."""
+    """The words that may stand in place of others: static vectors and softmax rows in int8, with scales."""
 
     vectors: Bytes  # (C, d)
     scales: Array  # (C,)
@@ -70,7 +70,7 @@ class Lists:
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """The distinct tokens of a batch: static vectors in 8 bits with their scales, and weights in a context."""
+    """The distinct tokens of a batch: static vectors in int8 with their scales, and weights in a context."""
 
     vectors: Bytes  # (U, d)
     scales: Array  # (U,)
@@ -269,6 +269,6 @@ def _shrink(vector: Array, shrinkage: float) -> Array:
 
 
 def quantize_rows(rows: npt.NDArray[Any]) -> tuple[Bytes, Array]:
-    """Return rows (n, d) in 8 bits, and the scale of each."""
+    """Return rows (n, d) in int8, and the scale of each."""
     scales: Array = np.maximum(np.abs(rows).max(axis=1), _TINY).astype(np.float32) / np.float32(127)
     return np.rint(rows / scales[:, None]).astype(np.int8), scales

@@ -43,7 +43,7 @@ _RIDGE = 1e-3  # of the mean square of the features
 class Distillation:
     """The batches of a run with a teacher, and the objectives that learn from them.
 
-    A batch has groups of neighbouring sentences with the teacher's vectors, in a new random order for each epoch.
+    A batch has groups of neighboring sentences with the teacher's vectors, in a new random order for each epoch.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """A frozen Hugging Face encoder (extra `distill`): sentences of words -> vectors of words and of sentences.
 
 The vectors of a prepared corpus are computed once and stored in a folder: the sentences as word ids, in groups of
-neighbours in random order, and float16 vectors, memory-mapped. An interrupted computation resumes.
+neighbors in random order, and float16 vectors, memory-mapped. An interrupted computation resumes.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ PIECES_AT_ONCE = 512  # in one batch; larger ones do not fit the caches of a CPU
 # The other files of a repository hold the same weights for other libraries.
 FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
 OLD_WEIGHTS = "pytorch_model*.bin"
-GROUP = 4  # neighbouring sentences that stay together, so that a batch has related ones
+GROUP = 4  # neighboring sentences that stay together, so that a batch has related ones
 _SENTENCES_AT_ONCE = 4096  # encoded by the teacher between two records of the progress
 _DESCRIPTION, _IDS, _OFFSETS = "cache.json", "ids.npy", "offsets.npy"
 _SENTENCES, _WORDS = "sentences.npy", "words.npy"
@@ -196,7 +196,7 @@ def hash_corpus(corpus: PreparedCorpus) -> str:
 def _choose(
     corpus: PreparedCorpus, num_sentences: int, max_words: int, seed: int
 ) -> tuple[npt.NDArray[np.uint32], Ids]:
-    """Draw groups of neighbouring sentences; return their ids and the offset of each sentence."""
+    """Draw groups of neighboring sentences; return their ids and the offset of each sentence."""
     shards = [corpus.shard(number) for number in range(corpus.num_shards)]
     starts = [np.append(np.flatnonzero(shard == BOS_ID), len(shard)) for shard in shards]
     groups = [(number, first) for number, bounds in enumerate(starts) for first in range(0, len(bounds) - 1, GROUP)]

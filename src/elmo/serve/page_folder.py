@@ -1,4 +1,4 @@
-"""Models -> a folder of plain files: the page with the models in 8 bits, which needs no server.
+"""Models -> a folder of plain files: the page with the models in int8, which needs no server.
 
 The page is that of `elmo serve`. elmo.js computes what the server would; the answers to the examples are computed
 here, so that they are shown before a model has arrived.
@@ -131,7 +131,7 @@ def _write_all(served: Served, folder: Path) -> None:
 def write_model(checkpoint: Checkpoint, folder: Path) -> dict[str, int]:
     """Write a model folder for elmo.js and return the sizes of its files, which config.json lists.
 
-    Matrices are in 8 bits, rows with a scale, and the softmax is a file of its own; Python does not open it.
+    Matrices are in int8, rows with a scale, and the softmax is a file of its own; Python does not open it.
     """
     folder.mkdir(parents=True)
     weights = checkpoint.weights
@@ -170,7 +170,7 @@ def write_model(checkpoint: Checkpoint, folder: Path) -> dict[str, int]:
 
 
 def _shrink(name: str, array: Array) -> dict[str, Array]:
-    """Return a weight in 8 bits with scales if it is a matrix that is multiplied, else in float16."""
+    """Return a weight in int8 with scales if it is a matrix that is multiplied, else in float16."""
     if array.dtype == np.int8 or name.endswith(".scale"):
         return {name: array}
     if array.ndim == 2 and name.endswith("weight") and "embedding" not in name:

@@ -105,7 +105,7 @@ def page(
 ) -> None:
     """Write the page as plain files; the models run in the browser.
 
-    The folder contains the models in 8 bits. Paths in it are relative, and after the first visit the page works
+    The folder contains the models in int8. Paths in it are relative, and after the first visit the page works
     without a network. A page written before is replaced.
 
     \b
