@@ -346,26 +346,22 @@ def open_runtime(
     *,
     device: str = "cpu",
     precision: str = "float32",
-    carry: bool = False,
-    num_threads: int | None = None,
-    cache_bytes: int = DEFAULT_BYTES,
     keeps_int8: Callable[[], bool] | None = None,
+    **settings: Any,
 ) -> Runtime:
-    """Return what runs a model on a device; `keeps_int8` decides for precision="auto"."""
+    """Return what runs a model on a device; `keeps_int8` decides for precision="auto".
+
+    The other settings are those that every runtime has: carry, num_threads and cache_bytes.
+    """
     if precision not in PRECISIONS:
         raise ConfigError(f"precision is {precision!r}; choose one of {', '.join(PRECISIONS)}.")
     if device == "auto":
         device = _find_best_device()
     if device == "cpu" and isinstance(config.encoder, EncoderConfig):
-        return CpuRuntime(
-            config, weights, precision=precision, carry=carry, num_threads=num_threads, cache_bytes=cache_bytes,
-            keeps_int8=keeps_int8,
-        )  # fmt: skip
+        return CpuRuntime(config, weights, precision=precision, keeps_int8=keeps_int8, **settings)
     reason = f"device={device!r}" if device != "cpu" else "A Transformer encoder"
-    runtime: Runtime = import_learning("elmo.device", reason).TorchRuntime(
-        config, weights, device=device, precision=precision, carry=carry, num_threads=num_threads,
-        cache_bytes=cache_bytes,
-    )  # fmt: skip
+    make = import_learning("elmo.device", reason).TorchRuntime
+    runtime: Runtime = make(config, weights, device=device, precision=precision, **settings)
     return runtime
 
 
