@@ -61,7 +61,7 @@ READING = [
     ["senses", "bank", "--labelled", "labelled.data.xml", "--json"],
     ["plot", "similarity", "the bank", "a river", "--output", "picture.png"],
     ["plot", "map", "bank", "--corpus", "text.txt", "--output", "map.png"],
-    ["bench", "--seconds", "0.01", "--repeats", "1", "--at-once", "1"],
+    ["bench", "--seconds", "0.01", "--at-once", "1"],
 ]
 
 

@@ -106,7 +106,7 @@ def use_the_others(as_dict: bool) -> None:
     assert_type(module(["the cat"], signature="default", as_dict=False), Tensor)
     assert_type(module(["the cat"], as_dict=True), dict[str, Tensor])
     tokens = {"tokens": [["the", "cat"]], "sequence_len": [2]}
-    assert_type(module(tokens, "tokens", True), dict[str, Tensor])
+    assert_type(module(tokens, "tokens", as_dict=True), dict[str, Tensor])
     assert_type(module(tokens, "tokens", as_dict), Tensor | dict[str, Tensor])
     simple = ElmoModel()
     assert_type(simple.load("209.zip", max_batch_size=64), str)

@@ -67,7 +67,7 @@ def check_output(output: str | Path) -> Path:
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"{path} should end in .png or .svg; pictures are written in these formats.")
     if not path.resolve().parent.is_dir():
-        raise InputError(f"There is no folder {path.resolve().parent} to write {path.name} to; create it first.")
+        raise InputError(f"The folder of {path} does not exist; create it first.")
     return path
 
 
