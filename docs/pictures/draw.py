@@ -52,13 +52,13 @@ def main() -> None:
     print(f"Drew {', '.join(drawn)} in {given.output}.")
 
 
-def draw_senses(model: Elmo, language: str, title: str, folder: Path, ending: str = "") -> None:
+def draw_senses(model: Elmo, language: str, title: str, folder: Path, suffix: str = "") -> None:
     """Draw how the two senses of the first example of the page, "bank" or 苹果, fall apart."""
     examples = json.loads((files("elmo.serve") / "page" / "examples.json").read_text(encoding="utf-8"))
     example = examples[language]["senses"][0]
     found = analysis.map_senses(model, example["sentences"], num_senses=example["num_senses"])
     title = title.format(word=found.word, count=len(found.occurrences))
-    analysis.draw_senses(found, folder / f"senses{ending}.png", title=title)
+    analysis.draw_senses(found, folder / f"senses{suffix}.png", title=title)
 
 
 if __name__ == "__main__":

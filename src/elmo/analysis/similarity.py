@@ -114,7 +114,7 @@ def compare_texts(model: Elmo, texts: Sequence[Sentence]) -> WordSimilarities:
 def compare_sentences(
     model: Elmo, first: Sentence, second: Sentence, *, layers: Sequence[str | int] | None = None
 ) -> list[SimilarityMap]:
-    """Compare every word of two sentences, by each of the layers; by default by meaning, else by the average."""
+    """Compare every word of two sentences with each layer; by default "meaning", otherwise the average."""
     wanted: Sequence[str | int | None] = layers or [None]
     keys = list(dict.fromkeys(choose_layer(layer, model, default="average") for layer in wanted))
     words = read_sentences((first, second), model.tokenization)

@@ -168,8 +168,8 @@ def split_name(entry: str) -> tuple[str, str]:
     if separator and name and "/" not in name:
         return name, source
     stem = Path(entry).name
-    for ending in (".hdf5", ".h5", ".zip"):
-        stem = stem.removesuffix(ending)
+    for extension in (".hdf5", ".h5", ".zip"):
+        stem = stem.removesuffix(extension)
     return stem, entry
 
 
