@@ -107,3 +107,18 @@ def fused_model(tiny_model: Elmo, topics_corpus: Path) -> Elmo:
     from elmo import fuse
 
     return fuse(tiny_model, topics_corpus, dim=4, focus=2.0, decay=0.0)
+
+
+@pytest.fixture(scope="session")
+def language_model() -> Elmo:
+    """A random model that predicts words, not to be changed."""
+    from tests.language_models import make_language_model  # which imports this module
+
+    return make_language_model()
+
+
+@pytest.fixture(scope="session")
+def language_folder(language_model: Elmo, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "language"
+    language_model.save_pretrained(folder)
+    return folder

@@ -11,7 +11,6 @@ import torch
 
 from elmo import Elmo
 from elmo.cli import main
-from tests.language_models import make_language_model
 
 
 @dataclass(frozen=True)
@@ -54,12 +53,4 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 def model_folder(tiny_model: Elmo, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "tiny"
     tiny_model.save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def lm_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that predicts words."""
-    folder = tmp_path_factory.mktemp("models") / "lm"
-    make_language_model().save_pretrained(folder)
     return folder

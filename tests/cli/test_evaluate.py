@@ -18,8 +18,8 @@ def text(tmp_path) -> Path:
     return path
 
 
-def test_for_people(run: Run, lm_folder, text):
-    answer = run("evaluate", "-m", lm_folder, text)
+def test_for_people(run: Run, language_folder, text):
+    answer = run("evaluate", "-m", language_folder, text)
     found = evaluate_text(make_language_model(), LINES)
     assert (answer.code, answer.err) == (0, "")
     rows = dict(line.rsplit(maxsplit=1) for line in answer.out.splitlines())
@@ -28,8 +28,8 @@ def test_for_people(run: Run, lm_folder, text):
 
 
 @pytest.mark.parametrize("state", ["zero", "carry"])
-def test_for_programs(run: Run, lm_folder, text, state):
-    found = json.loads(run("evaluate", "-m", lm_folder, text, "--json", "--state", state).out)
+def test_for_programs(run: Run, language_folder, text, state):
+    found = json.loads(run("evaluate", "-m", language_folder, text, "--json", "--state", state).out)
     expected = evaluate_text(make_language_model(state=state), LINES)
     assert found == {
         "softmax": "full",
@@ -48,26 +48,26 @@ def test_for_programs(run: Run, lm_folder, text, state):
     }
 
 
-def test_several_files_and_standard_input(run: Run, lm_folder, text):
-    found = json.loads(run("evaluate", "-m", lm_folder, text, "-", "--json", stdin=b"money\n").out)
+def test_several_files_and_standard_input(run: Run, language_folder, text):
+    found = json.loads(run("evaluate", "-m", language_folder, text, "-", "--json", stdin=b"money\n").out)
     expected = evaluate_text(make_language_model(), [*LINES, "money"])
     assert found["perplexity"] == pytest.approx(expected.perplexity) and found["num_sentences"] == 3
 
 
-def test_split_on_spaces(run: Run, lm_folder, text):
-    found = json.loads(run("evaluate", "-m", lm_folder, text, "--split-on-spaces", "--json").out)
+def test_split_on_spaces(run: Run, language_folder, text):
+    found = json.loads(run("evaluate", "-m", language_folder, text, "--split-on-spaces", "--json").out)
     assert (found["num_words"], found["num_unknown"]) == (11, 3)
 
 
-def test_running_text_is_split_into_sentences(run: Run, lm_folder, tmp_path):
+def test_running_text_is_split_into_sentences(run: Run, language_folder, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("I went to\nthe bank. I went\n to the river.\n\nmoney\n")
     found = json.loads(
-        run("evaluate", "-m", lm_folder, path, "--split", "sentences", "--split-on-spaces", "--json").out
+        run("evaluate", "-m", language_folder, path, "--split", "sentences", "--split-on-spaces", "--json").out
     )
     expected = evaluate_text(make_language_model(), ["I went to the bank .", "I went to the river .", "money"])
     assert found["num_sentences"] == 3 and found["num_words"] == 11 and found["num_unknown"] == 2
-    found = json.loads(run("evaluate", "-m", lm_folder, path, "--split", "sentences", "--json").out)
+    found = json.loads(run("evaluate", "-m", language_folder, path, "--split", "sentences", "--json").out)
     assert found["perplexity"] == pytest.approx(expected.perplexity)
 
 
@@ -88,13 +88,15 @@ def test_a_text_without_blank_lines_is_cut_at_a_lines_end(monkeypatch):
         (["FOLDER"], "'FOLDER' is no text file; name the text, or -, and the model with --model."),
     ],
 )  # fmt: skip
-def test_mistakes(run: Run, lm_folder, arguments, message):
-    arguments = [str(lm_folder) if argument == "FOLDER" else argument for argument in arguments]
-    assert run("evaluate", *arguments, "-m", lm_folder).message() == message.replace("FOLDER", str(lm_folder))
+def test_mistakes(run: Run, language_folder, arguments, message):
+    arguments = [str(language_folder) if argument == "FOLDER" else argument for argument in arguments]
+    assert run("evaluate", *arguments, "-m", language_folder).message() == message.replace(
+        "FOLDER", str(language_folder)
+    )
 
 
-def test_other_ways_to_split(run: Run, lm_folder):
-    message = run("evaluate", "-m", lm_folder, "-", "--split", "pages").message()
+def test_other_ways_to_split(run: Run, language_folder):
+    message = run("evaluate", "-m", language_folder, "-", "--split", "pages").message()
     assert "'pages' is not one of 'lines', 'sentences'" in message
 
 

@@ -8,9 +8,9 @@ from tests.language_models import make_language_model
 SENTENCE = "the zyzzyva went"
 
 
-def test_a_line_for_each_sentence_of_every_input(run: Run, lm_folder, tmp_path):
+def test_a_line_for_each_sentence_of_every_input(run: Run, language_folder, tmp_path):
     (tmp_path / "text.txt").write_text("I  went\n\n")
-    answer = run("score", tmp_path / "text.txt", "-", "--text", "to the bank.", "-m", lm_folder, stdin=b"money")
+    answer = run("score", tmp_path / "text.txt", "-", "--text", "to the bank.", "-m", language_folder, stdin=b"money")
     expected = make_language_model().score(["I went", "", "money", "to the bank."])
     assert (answer.code, answer.err) == (0, "")
     texts = ["  I went", "", "  money", "  to the bank."]
@@ -20,8 +20,8 @@ def test_a_line_for_each_sentence_of_every_input(run: Run, lm_folder, tmp_path):
     ]
 
 
-def test_words(run: Run, lm_folder):
-    answer = run("score", "--text", SENTENCE, "--by-word", "-m", lm_folder)
+def test_words(run: Run, language_folder):
+    answer = run("score", "--text", SENTENCE, "--by-word", "-m", language_folder)
     score = make_language_model().score(SENTENCE)
     ahead, back = ([f"{value:.3f}" for value in values] for values in (score.left_to_right, score.right_to_left))
     first, heading, *rows = answer.out.splitlines()
@@ -38,8 +38,8 @@ def test_words(run: Run, lm_folder):
     assert rows[0].index("  <S>") == len(heading) and rows[-1].index(f"{score.end:.3f}") < 25
 
 
-def test_json(run: Run, lm_folder):
-    answer = run("score", "--text", "I went", "--text", SENTENCE, "--json", "-m", lm_folder)
+def test_json(run: Run, language_folder):
+    answer = run("score", "--text", "I went", "--text", SENTENCE, "--json", "-m", language_folder)
     expected = make_language_model().score(["I went", SENTENCE])
     assert [json.loads(line) for line in answer.out.splitlines()] == [
         {
@@ -52,8 +52,8 @@ def test_json(run: Run, lm_folder):
     ]
 
 
-def test_json_with_words(run: Run, lm_folder):
-    found = json.loads(run("score", "--text", SENTENCE, "--json", "--by-word", "-m", lm_folder).out)
+def test_json_with_words(run: Run, language_folder):
+    found = json.loads(run("score", "--text", SENTENCE, "--json", "--by-word", "-m", language_folder).out)
     score = make_language_model().score(SENTENCE)
     assert found["left_to_right"] == pytest.approx(score.left_to_right.tolist(), abs=1e-6)
     assert found["right_to_left"] == pytest.approx(score.right_to_left.tolist(), abs=1e-6)
@@ -61,23 +61,23 @@ def test_json_with_words(run: Run, lm_folder):
     assert found["is_unknown"] == [False, True, False]
 
 
-def test_tables_are_read_by_their_column(run: Run, lm_folder, tmp_path):
+def test_tables_are_read_by_their_column(run: Run, language_folder, tmp_path):
     (tmp_path / "table.csv").write_text("id,text\n1,I went\n2,to the bank\n")
     (tmp_path / "words.jsonl").write_text('{"tokens": ["to", "the bank"]}\n')
-    answer = run("score", tmp_path / "table.csv", tmp_path / "words.jsonl", "--json", "-m", lm_folder)
+    answer = run("score", tmp_path / "table.csv", tmp_path / "words.jsonl", "--json", "-m", language_folder)
     words = [json.loads(line)["words"] for line in answer.out.splitlines()]
     assert words == [["I", "went"], ["to", "the", "bank"], ["to", "the bank"]]
-    message = run("score", tmp_path / "table.csv", "--column", "body", "-m", lm_folder).message()
+    message = run("score", tmp_path / "table.csv", "--column", "body", "-m", language_folder).message()
     assert message == f"{tmp_path}/table.csv has no column 'body', only 'id', 'text'; choose one with --column."
 
 
-def test_split_on_spaces(run: Run, lm_folder):
-    found = json.loads(run("score", "--text", "the bank.", "--json", "--split-on-spaces", "-m", lm_folder).out)
+def test_split_on_spaces(run: Run, language_folder):
+    found = json.loads(run("score", "--text", "the bank.", "--json", "--split-on-spaces", "-m", language_folder).out)
     assert found["words"] == ["the", "bank."]
 
 
-def test_carried_state_goes_from_sentence_to_sentence(run: Run, lm_folder):
-    arguments = ["--text", "I went", "--text", "I went", "-m", lm_folder, "--json"]
+def test_carried_state_goes_from_sentence_to_sentence(run: Run, language_folder):
+    arguments = ["--text", "I went", "--text", "I went", "-m", language_folder, "--json"]
     first, second = (json.loads(line) for line in run("score", *arguments, "--state", "carry").out.splitlines())
     assert first["perplexity"] != pytest.approx(second["perplexity"], rel=1e-6)
     first, second = (json.loads(line) for line in run("score", *arguments).out.splitlines())

@@ -17,10 +17,10 @@ def labelled(tmp_path):
     return path
 
 
-def test_senses_of_a_word_in_a_text(run: Run, tmp_path, lm_folder):
+def test_senses_of_a_word_in_a_text(run: Run, tmp_path, language_folder):
     path = tmp_path / "text.txt"
     path.write_text("".join(f"I went to the bank {number}\n" for number in range(5)))
-    answer = run("senses", "Bank", "--corpus", path, "-m", lm_folder, "--split", "lines", "--contexts", "1")
+    answer = run("senses", "Bank", "--corpus", path, "-m", language_folder, "--split", "lines", "--contexts", "1")
     assert answer.code == 0
     lines = answer.out.splitlines()
     assert lines[:2] == [
@@ -31,11 +31,13 @@ def test_senses_of_a_word_in_a_text(run: Run, tmp_path, lm_folder):
     assert lines[4].startswith("   would fit: ") and lines[5].startswith("   I went to the [bank] ")
 
 
-def test_labels_are_compared_with(run: Run, labelled, lm_folder):
-    found = json.loads(run("senses", "bank", "--labelled", labelled, "-m", lm_folder, "--senses", "2", "--json").out)
+def test_labels_are_compared_with(run: Run, labelled, language_folder):
+    found = json.loads(
+        run("senses", "bank", "--labelled", labelled, "-m", language_folder, "--senses", "2", "--json").out
+    )
     assert (found["num_found"], len(found["senses"])) == (24, 2)
     assert found["scores"].keys() == {"num_labels", "num_clusters", "adjusted_rand", "v_measure"}
-    drawn = run("senses", "bank", "--labelled", labelled, "-m", lm_folder, "--max-occurrences", "9")
+    drawn = run("senses", "bank", "--labelled", labelled, "-m", language_folder, "--max-occurrences", "9")
     assert "in 24 occurrences.\n9 of them, sampled, were clustered.\n" in drawn.out and ", V-measure " in drawn.out
 
 

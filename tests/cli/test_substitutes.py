@@ -9,20 +9,20 @@ from tests.language_models import make_language_model
 MARKED = "I went to the [bank]"
 
 
-def test_a_line_for_each_word(run: Run, lm_folder):
-    answer = run("substitutes", MARKED, "-m", lm_folder)
+def test_a_line_for_each_word(run: Run, language_folder):
+    answer = run("substitutes", MARKED, "-m", language_folder)
     expected = make_language_model().substitutes(MARKED)
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.splitlines() == [f"{np.exp(each.log_probability):.4f}  {each.word}" for each in expected]
 
 
-def test_top_k(run: Run, lm_folder):
-    whole = run("substitutes", MARKED, "-m", lm_folder).out.splitlines()
-    assert run("substitutes", MARKED, "--top-k", "2", "-m", lm_folder).out.splitlines() == whole[:2]
+def test_top_k(run: Run, language_folder):
+    whole = run("substitutes", MARKED, "-m", language_folder).out.splitlines()
+    assert run("substitutes", MARKED, "--top-k", "2", "-m", language_folder).out.splitlines() == whole[:2]
 
 
-def test_json(run: Run, lm_folder):
-    found = json.loads(run("substitutes", MARKED, "--json", "--top-k", "3", "-m", lm_folder).out)
+def test_json(run: Run, language_folder):
+    found = json.loads(run("substitutes", MARKED, "--json", "--top-k", "3", "-m", language_folder).out)
     expected = make_language_model().substitutes(MARKED, top_k=3)
     assert found["sentence"] == MARKED
     assert found["substitutes"] == [
@@ -42,8 +42,8 @@ def test_json(run: Run, lm_folder):
         ([], "Missing argument 'SENTENCE'. See elmo substitutes --help."),
     ],
 )  # fmt: skip
-def test_mistakes(run: Run, lm_folder, arguments, message):
-    assert run("substitutes", *arguments, "-m", lm_folder).message() == message
+def test_mistakes(run: Run, language_folder, arguments, message):
+    assert run("substitutes", *arguments, "-m", language_folder).message() == message
 
 
 def test_a_model_that_predicts_no_words(run: Run, model_folder):

@@ -24,25 +24,25 @@ def assert_has(folder: Path, words):
     assert all(np.array_equal(found.weights[name], tensor) for name, tensor in expected.weights.items())
 
 
-def test_words_are_added_once_at_the_end(run: Run, lm_folder, tmp_path):
+def test_words_are_added_once_at_the_end(run: Run, language_folder, tmp_path):
     words = write(tmp_path / "words.txt", "fish\nbank\nboat\nfish\n")
-    answer = run("vocab", lm_folder, tmp_path / "new", "--add", words)
+    answer = run("vocab", language_folder, tmp_path / "new", "--add", words)
     assert (answer.code, answer.err) == (0, "")
     assert answer.out == f"Wrote {tmp_path / 'new'} (words: 13; kept: 11, new: 2, left out: 0).\n"
     assert_has(tmp_path / "new", [*VOCABULARY, "fish", "boat"])
 
 
-def test_a_whole_new_list(run: Run, lm_folder, tmp_path):
+def test_a_whole_new_list(run: Run, language_folder, tmp_path):
     words = [*SPECIAL, "fish", "bank"]
     path = write(tmp_path / "words.txt", "\n".join(words))
-    answer = run("vocab", lm_folder, tmp_path / "new", "--vocabulary", path)
+    answer = run("vocab", language_folder, tmp_path / "new", "--vocabulary", path)
     assert answer.out == f"Wrote {tmp_path / 'new'} (words: 5; kept: 4, new: 1, left out: 7).\n"
     assert_has(tmp_path / "new", words)
 
 
-def test_a_list_written_elsewhere(run: Run, lm_folder, tmp_path):
+def test_a_list_written_elsewhere(run: Run, language_folder, tmp_path):
     path = write(tmp_path / "words.txt", "\ufefffish\r\n語\r\n")
-    assert run("vocab", lm_folder, tmp_path / "new", "--add", path).code == 0
+    assert run("vocab", language_folder, tmp_path / "new", "--add", path).code == 0
     assert_has(tmp_path / "new", [*VOCABULARY, "fish", "語"])
 
 
@@ -54,9 +54,9 @@ def test_odd_words_that_the_model_has_may_stay(run: Run, tmp_path):
     assert read_folder(tmp_path / "new").vocabulary == (*words, "fish")
 
 
-def test_a_model_is_replaced_only_by_force(run: Run, lm_folder, tmp_path):
+def test_a_model_is_replaced_only_by_force(run: Run, language_folder, tmp_path):
     path, output = write(tmp_path / "words.txt", "fish\n"), tmp_path / "new"
-    arguments = ["vocab", lm_folder, output, "--add", path]
+    arguments = ["vocab", language_folder, output, "--add", path]
     assert run(*arguments).code == 0
     assert run(*arguments).message() == (
         f"{output} is not empty: it has config.json, vocabulary.txt, weights.safetensors; give a new "
@@ -68,10 +68,10 @@ def test_a_model_is_replaced_only_by_force(run: Run, lm_folder, tmp_path):
     assert names(tmp_path) == ["new", "words.txt"]
 
 
-def test_the_model_itself_is_not_overwritten(run: Run, lm_folder, tmp_path):
+def test_the_model_itself_is_not_overwritten(run: Run, language_folder, tmp_path):
     path = write(tmp_path / "words.txt", "fish\n")
-    message = f"{lm_folder} is the folder of the model; give another folder to write to."
-    assert run("vocab", lm_folder, lm_folder, "--add", path, "--force").message() == message
+    message = f"{language_folder} is the folder of the model; give another folder to write to."
+    assert run("vocab", language_folder, language_folder, "--add", path, "--force").message() == message
 
 
 @pytest.mark.parametrize(
@@ -84,33 +84,33 @@ def test_the_model_itself_is_not_overwritten(run: Run, lm_folder, tmp_path):
         ("New York\n", "{path}, line 1, is 'New York'; give one word per line, and nothing else."),
     ],
 )
-def test_lists_that_are_no_words(run: Run, lm_folder, tmp_path, content, message):
+def test_lists_that_are_no_words(run: Run, language_folder, tmp_path, content, message):
     path = write(tmp_path / "words.txt", content)
-    assert run("vocab", lm_folder, tmp_path / "new", "--add", path).message() == message.format(path=path)
+    assert run("vocab", language_folder, tmp_path / "new", "--add", path).message() == message.format(path=path)
     assert names(tmp_path) == ["words.txt"]
 
 
-def test_bytes_that_are_no_text(run: Run, lm_folder, tmp_path):
+def test_bytes_that_are_no_text(run: Run, language_folder, tmp_path):
     path = tmp_path / "words.txt"
     path.write_bytes(b"fi\xffsh\n")
     message = f"{path} is not UTF-8 (byte 2); convert it first."
-    assert run("vocab", lm_folder, tmp_path / "new", "--add", path).message() == message
+    assert run("vocab", language_folder, tmp_path / "new", "--add", path).message() == message
 
 
-def test_a_list_without_special_words(run: Run, lm_folder, tmp_path):
+def test_a_list_without_special_words(run: Run, language_folder, tmp_path):
     path = write(tmp_path / "words.txt", "<S>\nfish\n")
     message = "The new vocabulary lacks </S>, <UNK>; every vocabulary needs its special words."
-    assert run("vocab", lm_folder, tmp_path / "new", "--vocabulary", path).message() == message
+    assert run("vocab", language_folder, tmp_path / "new", "--vocabulary", path).message() == message
 
 
-def test_options_that_do_not_fit(run: Run, lm_folder, tmp_path):
+def test_options_that_do_not_fit(run: Run, language_folder, tmp_path):
     path = write(tmp_path / "words.txt", "fish\n")
     output = tmp_path / "new"
     message = "Give one of --vocabulary, a whole new vocabulary, and --add, words to append."
-    assert run("vocab", lm_folder, output, "--add", path, "--vocabulary", path).message() == message
-    assert run("vocab", lm_folder, output).message() == message
+    assert run("vocab", language_folder, output, "--add", path, "--vocabulary", path).message() == message
+    assert run("vocab", language_folder, output).message() == message
     missing = "There is no file 'no.txt'; give one with one word per line."
-    assert run("vocab", lm_folder, output, "--vocabulary", "no.txt").message() == missing
+    assert run("vocab", language_folder, output, "--vocabulary", "no.txt").message() == missing
 
 
 def test_a_model_without_vocabulary(run: Run, model_folder, tmp_path):

@@ -26,23 +26,9 @@ from elmo.serve.app import create_app
 from elmo.serve.served import Served, ServedModel
 from elmo.serve.settings import Settings
 from elmo.tasks import TaskOptions, train
-from tests.language_models import make_language_model
 from tests.tasks.toys import small, write_toy
 
 TEXT = "I went to the bank .\nthe river went to the money\nthe bank of the river\n"
-
-
-@pytest.fixture(scope="session")
-def language_model() -> Elmo:
-    """A random model that predicts words, not to be changed."""
-    return make_language_model()
-
-
-@pytest.fixture(scope="session")
-def language_folder(language_model: Elmo, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("served") / "tiny"
-    language_model.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="session")
