@@ -1,4 +1,4 @@
-"""Labelled data as people have it: tables in memory, folders, patterns, Parquet, other encodings."""
+"""Labelled data as people have it: tables in memory, folders, patterns, Parquet, TREC, other encodings."""
 
 import json
 
@@ -93,6 +93,15 @@ def test_parquet_is_a_table(tmp_path):
     pytest.importorskip("pyarrow")
     as_frame(ROWS).to_parquet(tmp_path / "rows.parquet")
     assert [example.label for example in read(tmp_path / "rows.parquet")] == LABELS
+
+
+def test_trec_has_a_label_and_a_finer_one(tmp_path):
+    (tmp_path / "trec.txt").write_text("NUM:dist How far is it ?\nHUM:ind Who came ?\n")
+    assert [example.label for example in read(tmp_path / "trec.txt", format="trec")] == ["NUM", "HUM"]
+    assert [example.label for example in read(tmp_path / "trec.txt", format="trec", label_column="sublabel")] == [
+        "dist",
+        "ind",
+    ]
 
 
 def test_an_encoding_is_named_in_the_error_and_read_with_its_flag(tmp_path):

@@ -195,7 +195,7 @@ class ReadSettings:
     format: str | None = option(
         None,
         "Format of the files if the extension does not determine it: conll, conllu, csv, tsv, jsonl, json, parquet, "
-        "folders (a folder per label), trees, semeval, squad, wsd or, for predictions, text (one per line).",
+        "folders (a folder per label), trec, trees, semeval, squad, wsd or, for predictions, text (one per line).",
     )
     text_column: str | None = option(None, "Column of the texts, or of the words of tags.", metavar="NAME")
     label_column: str | None = option(None, "Column of the labels, tags, scores or answers.", metavar="NAME")

@@ -23,7 +23,7 @@ _TABLES = ("csv", "tsv", "jsonl", "json", "parquet")
 _DATASETS: dict[str, Any] = {"trees": TreeReader, "semeval": SemevalReader, "squad": SquadReader, "wsd": WsdReader}
 FORMATS: dict[str, tuple[str, ...]] = {
     "tagging": ("conll", "conllu", *_TABLES),
-    "classification": (*_TABLES, "folders", "trees"),
+    "classification": (*_TABLES, "folders", "trec", "trees"),
     "pairs": _TABLES,
     "relations": ("semeval", *_TABLES),
     "question_answering": ("squad", *_TABLES),
@@ -71,7 +71,7 @@ def open_reader(
         format = "jsonl"
     settings, tokenizer = replace(settings, format=format), settings.tokenizer(family)
     reader: Reader
-    if isinstance(opened, Records) or format in _TABLES:
+    if isinstance(opened, Records) or format in (*_TABLES, "trec"):
         kind = "json" if isinstance(opened, Records) else cast(TableKind, format)
         table = Table(opened, kind, settings.header, list_names(family, settings.columns))
         reader = TableReader(table, family, settings, labelled=labelled)

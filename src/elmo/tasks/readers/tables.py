@@ -1,4 +1,4 @@
-"""CSV, TSV, JSON and records -> the examples of a family, and examples back to rows with predictions.
+"""CSV, TSV, JSON, TREC lines and records -> the examples of a family, and examples back to rows with predictions.
 
 Columns of a table without a header are named by number, from 1. columns.py says which one has which role.
 """
@@ -8,6 +8,7 @@ import io
 import itertools
 import json
 import math
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
@@ -19,9 +20,10 @@ from elmo.tasks.examples import LabelledText, MarkedPair, Question, Reader, Sent
 from elmo.tasks.readers.columns import find_columns, get_field
 from elmo.tasks.settings import TARGETS, ReadSettings, Records
 
-TableKind: TypeAlias = Literal["csv", "tsv", "jsonl", "json"]
+TableKind: TypeAlias = Literal["csv", "tsv", "jsonl", "json", "trec"]
 _NUM_FIRST_ROWS = 200
 _DELIMITERS = ",;\t|"
+_TREC_LINE = re.compile(r"([A-Z]{2,}):(\S+) (.+)")  # LABEL:sublabel text
 
 
 class Table:
@@ -43,7 +45,7 @@ class Table:
         elif kind == "jsonl":
             rows = self._readable(read_json_lines(source))
         else:
-            rows = self._read_separated(source, names)
+            rows = _read_trec(source) if kind == "trec" else self._read_separated(source, names)
         self.first_rows = list(itertools.islice(rows, _NUM_FIRST_ROWS))
         if not self.first_rows:
             raise InputError(f"{self.name} is empty, or has only a header; a table of examples was expected.")
@@ -61,7 +63,7 @@ class Table:
         """Return the header, or what opens an array; columns that a prediction adds are known by then."""
         if self.kind == "json":
             return "[\n"
-        return self._format(self.names) if self.has_header else ""
+        return self._format(self.names) if self.has_header and self.kind != "trec" else ""
 
     def write(self, record: Record, changes: dict[str, Any]) -> str:
         """Return a row with some fields changed; a new field becomes the last."""
@@ -79,6 +81,8 @@ class Table:
         return "\n]\n" if self.kind == "json" else ""
 
     def _format(self, cells: list[str]) -> str:
+        if self.kind == "trec":
+            return f"{cells[0]}:{cells[1]} {cells[2]}\n"
         if self.kind == "tsv":
             return "\t".join(cells) + "\n"
         text = io.StringIO()
@@ -113,6 +117,14 @@ class Table:
                     "row must have the same number."
                 )
             yield Record(line, dict(zip(names, cells, strict=True)))
+
+
+def _read_trec(lines: Lines) -> Iterator[Record]:
+    for line in filter(str.strip, lines):
+        match = _TREC_LINE.match(line)
+        if match is None:
+            raise lines.fail(f"{line!r:.60} is not LABEL:sublabel text, as TREC's questions are.")
+        yield Record(lines.number, dict(zip(("label", "sublabel", "text"), match.groups(), strict=True)))
 
 
 def _with_field(fields: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
