@@ -85,10 +85,10 @@ def test_names_of_what_is_served(given, expected):
 def test_what_is_served_is_opened_and_named(language_folder):
     served = open_served(Settings(models=(str(language_folder), f"second={language_folder}"), threads=1))
     assert list(served.models) == ["language", "second"]
-    assert served.model(None) is served.models["tiny"]
-    assert served.model("default") is served.models["tiny"]
-    assert served.model(str(language_folder)) is served.models["tiny"]
-    with pytest.raises(ConfigError, match="Two models would have the name 'tiny'"):
+    assert served.model(None) is served.models["language"]
+    assert served.model("default") is served.models["language"]
+    assert served.model(str(language_folder)) is served.models["language"]
+    with pytest.raises(ConfigError, match="Two models would have the name 'language'"):
         open_served(Settings(models=(str(language_folder), str(language_folder)), threads=1))
 
 
