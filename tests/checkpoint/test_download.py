@@ -40,8 +40,9 @@ def message_of(url: str, cache: Path, **options: object) -> str:
 
 
 def files_in(cache: Path) -> set[str]:
-    """What the cache holds besides its locks."""
-    return {path.name for path in cache.rglob("*") if path.is_file() and path.parent.name != "locks"}
+    """What the cache holds besides its locks and checksums."""
+    hidden = {"locks", "checksums"}
+    return {path.name for path in cache.rglob("*") if path.is_file() and path.parent.name not in hidden}
 
 
 def start_process(code: str, *arguments: object) -> subprocess.Popen[str]:
@@ -263,3 +264,38 @@ def test_a_wrong_file_is_refused_and_nothing_is_kept(server: FileServer, url: st
     assert files_in(tmp_path) == set()
     server.files["/models/weights.hdf5"] = CONTENT
     assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
+
+
+# The checksum of the first download
+
+
+@pytest.mark.parametrize("changed", [OTHER, CONTENT[:-1], b""])
+def test_a_cached_file_that_was_changed_is_refused(url: str, tmp_path: Path, changed: bytes) -> None:
+    file = fetch_url(url, cache=tmp_path)
+    file.write_bytes(changed)
+    for _ in range(2):
+        assert f"the first download had {sha256(CONTENT)}" in message_of(url, tmp_path)
+    file.unlink()
+    assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
+
+
+def test_another_file_at_the_second_download_is_refused(server: FileServer, url: str, tmp_path: Path) -> None:
+    fetch_url(url, cache=tmp_path).unlink()
+    server.files["/models/weights.hdf5"] = OTHER
+    assert f"has the SHA-256 {sha256(OTHER)}" in message_of(url, tmp_path)
+    next((tmp_path / "checksums").iterdir()).unlink()
+    assert fetch_url(url, cache=tmp_path).read_bytes() == OTHER
+
+
+def test_a_file_that_did_not_change_is_not_hashed_again(url: str, tmp_path: Path, monkeypatch) -> None:
+    fetch_url(url, cache=tmp_path)
+    monkeypatch.delattr("elmo.checkpoint.download.sha256_of")
+    fetch_url(url, cache=tmp_path)
+
+
+def test_a_damaged_record_is_written_again(url: str, tmp_path: Path) -> None:
+    fetch_url(url, cache=tmp_path)
+    (record,) = (tmp_path / "checksums").iterdir()
+    record.write_bytes(b"\xff damaged")
+    fetch_url(url, cache=tmp_path)
+    assert record.read_text().split()[0] == sha256(CONTENT)

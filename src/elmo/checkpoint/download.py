@@ -1,6 +1,7 @@
 """An address -> a file in the cache: downloaded once, and resumed if it was interrupted.
 
-The hub's library transfers the bytes and checks their number.
+The hub's library transfers the bytes and checks their number. The publishers give no checksums, so the SHA-256 of
+the first download is recorded; a file whose size and modification time have not changed is not hashed again.
 """
 
 import hashlib
@@ -14,6 +15,7 @@ from filelock import FileLock
 
 from elmo.checkpoint.location import cache_folder
 from elmo.errors import CheckpointError, first_line
+from elmo.files.durable import replace_file, sha256_of
 
 _URL_PUNCTUATION = "%/:=&?~+!$,;'@()*[]"
 # How files begin by their suffix: login pages of networks are sent instead of any file.
@@ -26,14 +28,17 @@ def fetch_url(
     """Download `url` unless the cache has it, and return the cached file.
 
     `folder`, relative to the cache, puts several addresses side by side; by default each has its own.
-    Raises CheckpointError if the file is not available or of another kind than its name says.
+    Raises CheckpointError if the file is not available, not of the kind that its name says, or not the one that was
+    downloaded first.
     """
     url, host = _parse(url)
     cache = cache_folder() if cache is None else cache
     # File systems allow 255 bytes, our own suffixes included; the end of a name says its kind.
     name = _plain(PurePosixPath(unquote(urlsplit(url).path)).name).encode()[-200:].decode(errors="ignore")
     target = cache / (folder or f"urls/{_plain(host)}-{_short_hash(url)}") / (name or "file")
+    record = cache / "checksums" / f"{_short_hash(target.relative_to(cache).as_posix())}.txt"
     if target.exists():
+        _check_record(target, record)
         return target
     if local_files_only:
         raise CheckpointError(
@@ -43,7 +48,7 @@ def fetch_url(
     # Outside the target's folder, which is to hold a model and nothing else.
     lock = cache / "locks" / f"{_short_hash(target.relative_to(cache).as_posix())}.lock"
     try:
-        for path in (target, lock):
+        for path in (target, lock, record):
             path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock):
             if not target.exists():  # no other process finished it while this one waited
@@ -57,6 +62,7 @@ def fetch_url(
                         "look at the address in a browser, or give the path of a local copy."
                     )
                 partial.replace(target)
+        _check_record(target, record)
     except OSError as error:
         # Network errors never come this far: this is the disk.
         raise CheckpointError(
@@ -64,6 +70,23 @@ def fetch_url(
             "environment variable ELMO_CACHE."
         ) from error
     return target
+
+
+def _check_record(file: Path, record: Path) -> None:
+    """Raise CheckpointError if a file is not the one that was downloaded first; record it if it is the first."""
+    stat = file.stat()
+    stamp = [str(stat.st_size), str(stat.st_mtime_ns)]
+    recorded = record.read_text(encoding="utf-8", errors="replace").split() if record.exists() else []
+    if recorded[1:] == stamp:
+        return
+    sha256 = sha256_of(file)
+    if len(recorded) == 3 and recorded[0] != sha256:
+        raise CheckpointError(
+            f"{file} has the SHA-256 {sha256}, but the first download had {recorded[0]}; delete the file to download "
+            f"it again, or delete {record} to accept it."
+        )
+    with suppress(OSError):  # a shared cache may be read-only
+        replace_file(record, " ".join([sha256, *stamp]).encode())
 
 
 def _parse(url: str) -> tuple[str, str]:
