@@ -29,7 +29,7 @@ from elmo.corpus.text import PartText, cut_sentences, cut_words
 from elmo.files.arrays import to_bytes, write_npy
 from elmo.files.durable import FileRecord, atomic_write, write_file
 from elmo.files.work_folder import read_json
-from elmo.files.workers import Report, Workers
+from elmo.files.workers import ProgressCallback, Workers
 
 # Files of a part or a merged list.
 IDS, WORDS, COUNTS, RECORD = "ids.bin", "words.txt", "counts.bin", "record.json"
@@ -84,7 +84,9 @@ def read_part_record(folder: Path, identity: str) -> PartRecord | None:
     return record if record.identity == identity else None
 
 
-def write_part(text: PartText, settings: TextSettings, parts: Path, identity: str, report: Report) -> PartRecord:
+def write_part(
+    text: PartText, settings: TextSettings, parts: Path, identity: str, report: ProgressCallback
+) -> PartRecord:
     """Tokenize a part and write its folder, complete or not at all; InputError names the invalid line."""
     # Numbers are assigned in the order of appearance, at the speed of C.
     numbers: defaultdict[str, int] = defaultdict(count(1).__next__)
@@ -167,7 +169,7 @@ def _map_file(folder: Path, position: int) -> Path:
     return folder / f"map-{position:02d}.bin"
 
 
-def merge_lists(sources: Sequence[Path], target: Path, _report: Report | None = None) -> None:
+def merge_lists(sources: Sequence[Path], target: Path, _report: ProgressCallback | None = None) -> None:
     """Merge sorted lists, each a folder with words and counts, into the folder `target`; write their maps."""
     target.mkdir(parents=True)
     with ExitStack() as stack:
@@ -205,7 +207,13 @@ def _entries(folder: Path, position: int) -> Iterator[tuple[bytes, int, int]]:
 
 
 def write_shard(
-    number: int, part: int, parts: Path, merged: Path, num_parts: int, folder: Path, _report: Report | None = None
+    number: int,
+    part: int,
+    parts: Path,
+    merged: Path,
+    num_parts: int,
+    folder: Path,
+    _report: ProgressCallback | None = None,
 ) -> ShardRecord:
     """Write shard `number` of the corpus in `folder`, from the ids of part number `part` and the merged lists."""
     ranks = map_part(merged, part, num_parts)

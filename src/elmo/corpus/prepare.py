@@ -24,7 +24,7 @@ from elmo.errors import InputError
 from elmo.files.durable import disk_full_reported, sync, write_file
 from elmo.files.sources import STDIN, InputFile, check_outside, find_sources, open_inputs
 from elmo.files.work_folder import identify, run_parts
-from elmo.files.workers import Call, Report, Workers, count_cores
+from elmo.files.workers import Call, ProgressCallback, Workers, count_cores
 from elmo.text.vocabulary import format_lines
 
 _MOST_WORKERS_BY_DEFAULT = 8  # so that all of them together stay below 2 GiB
@@ -74,7 +74,7 @@ def prepare_corpus(
     *,
     workers: int | None = None,
     force: bool = False,
-    progress: bool | Report = False,
+    progress: bool | ProgressCallback = False,
 ) -> PreparedCorpus:
     """Prepare text as `prepare` does, from settings.
 
@@ -114,7 +114,7 @@ def _write_parts(
     settings: PrepareSettings,
     identity: str,
     workers: Workers,
-    progress: bool | Report,
+    progress: bool | ProgressCallback,
 ) -> list[PartRecord]:
     """Tokenize all text that no earlier run has; return the records of all parts in order."""
     folders = work.glob("part-*")

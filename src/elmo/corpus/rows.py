@@ -1,7 +1,7 @@
-"""Files of any kind -> rows of text, numbered through all files -> parts, cut by the size of the text alone.
+"""Read input files as rows and group the rows into parts of roughly equal text size.
 
 A row is a text or its words, an id and spans; one that cannot be read is a BrokenRow with its reason. The parts
-are the same in every run, for any number of workers.
+depend on the text size alone, not on the number of workers, so they are the same in every run.
 """
 
 import itertools
@@ -26,7 +26,7 @@ from elmo.files.sources import (
     read_lines,
     too_long,
 )
-from elmo.files.workers import Report
+from elmo.files.workers import ProgressCallback
 from elmo.progress import progress_bar
 from elmo.text.tokenize import split_sentences
 
@@ -36,7 +36,7 @@ ID_COLUMN = "id"
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns hold what, None meaning the usual names, and what a row of text is."""
+    """Column names (None selects the defaults) and how text is split into rows."""
 
     content: str | None = None
     id: str | None = None
@@ -44,7 +44,7 @@ class Columns:
     split: Split = "lines"
     language: str | None = None
     words: bool = True  # the content may be a list of words instead of a text
-    longest: int = LONGEST_ROW_BYTES
+    max_row_bytes: int = LONGEST_ROW_BYTES
 
     def find(self, names: Collection[str]) -> tuple[str, str | None]:
         """Return the columns of the content and of the ids among `names`; ValueError says what is missing."""
@@ -77,8 +77,9 @@ class Row:
     @property
     def num_bytes(self) -> int:
         """The approximate size of its text, the same in every run."""
-        words = [self.content] if isinstance(self.content, str) else [*self.content, ""]
-        return sum(len(word.encode()) + 1 for word in words)
+        if isinstance(self.content, str):
+            return len(self.content.encode()) + 1  # a line end
+        return sum(len(word.encode()) + 1 for word in self.content) + 1  # a space after each word, and a line end
 
 
 Rows: TypeAlias = Iterator[Row | BrokenRow]
@@ -95,7 +96,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Part:
-    """Consecutive rows, readable or broken."""
+    """Consecutive rows."""
 
     number: int
     entries: tuple[Entry, ...]
@@ -103,7 +104,7 @@ class Part:
 
 
 class RowStream:
-    """All rows of some files in order; knows how much was read."""
+    """Iterate over the rows of several files in order, tracking the bytes read."""
 
     def __init__(self, sources: Sequence[Source], columns: Columns) -> None:
         self.sources, self.columns = sources, columns
@@ -143,13 +144,10 @@ def cut_rows(stream: RowStream, part_bytes: int) -> Iterator[Part]:
 
 
 @contextmanager
-def report_words(progress: bool | Report, left_bytes: int) -> Iterator[Report]:
-    """Yield the function that several threads call with the numbers of words and bytes done since their last call.
-
-    It moves a bar, if `progress` is true, or calls `progress`.
-    """
+def report_words(progress: bool | ProgressCallback, remaining_bytes: int) -> Iterator[ProgressCallback]:
+    """Yield a thread-safe progress callback. It moves a bar if `progress` is true, or calls `progress`."""
     lock = threading.Lock()
-    with progress_bar(unit="words", num_bytes=left_bytes, shown=progress is True) as advance:
+    with progress_bar(unit="words", num_bytes=remaining_bytes, shown=progress is True) as advance:
 
         def report(num_words: int, num_bytes: int) -> None:
             with lock:
@@ -176,9 +174,9 @@ def open_rows(source: Source, columns: Columns) -> Iterator[tuple[Rows, Callable
 
 
 def _split_rows(rows: Rows, source: Source, columns: Columns) -> Rows:
-    """Return rows of one sentence each, or documents of plain text as one row, as `columns.split` says."""
+    """Split rows into sentences, or join lines into documents, according to `columns.split`."""
     if columns.split == "none" and source.kind == "txt":
-        yield from _join_documents(rows, columns.longest)
+        yield from _join_documents(rows, columns.max_row_bytes)
         return
     for row in rows:
         if columns.split == "sentences" and isinstance(row, Row) and isinstance(row.content, str):
@@ -188,18 +186,18 @@ def _split_rows(rows: Rows, source: Source, columns: Columns) -> Rows:
             yield row
 
 
-def _join_documents(rows: Rows, longest: int) -> Rows:
+def _join_documents(rows: Rows, max_row_bytes: int) -> Rows:
     lines: list[Row] = []
     num_bytes = 0
     for row in itertools.chain(rows, [None]):
         if isinstance(row, Row) and isinstance(row.content, str) and row.content.strip():
-            if num_bytes <= longest:
+            if num_bytes <= max_row_bytes:
                 lines.append(row)
             num_bytes += row.num_bytes
             continue
         if lines:
             joined = replace(lines[0], content="\n".join(str(line.content) for line in lines))
-            yield joined if num_bytes <= longest else too_long(joined.number, longest)
+            yield joined if num_bytes <= max_row_bytes else too_long(joined.number, max_row_bytes)
         lines, num_bytes = [], 0
         if isinstance(row, BrokenRow):
             yield row
@@ -209,7 +207,7 @@ def _read_rows(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
     """Return the rows of a stream of uncompressed bytes, of any kind but Parquet."""
     if source.kind in ("csv", "tsv"):
         return _read_separated(stream, source, columns)
-    lines = read_lines(stream, longest=columns.longest)
+    lines = read_lines(stream, longest=columns.max_row_bytes)
     if source.kind == "jsonl":
         return (_make_row(record, columns) for record in read_json_lines(lines))
     if source.kind == "conllu":
@@ -231,13 +229,13 @@ def _check_columns(source: Source, names: Collection[str], columns: Columns) -> 
         raise InputError(f"{source.name} has two columns of one name in {list(names)!r:.80}; rename one of them.")
     try:
         return columns.find(names)
-    except ValueError as missing:
-        raise InputError(f"{source.name} {missing}.") from missing
+    except ValueError as error:
+        raise InputError(f"{source.name} {error}.") from error
 
 
 def _read_separated(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
     # Bytes that are not text come through as surrogates, so that they break only their own row.
-    content = iter(partial(stream.readline, columns.longest), b"")
+    content = iter(partial(stream.readline, columns.max_row_bytes), b"")
     lines = (line.decode("utf-8", "surrogateescape") for line in content)
     is_tsv = source.kind == "tsv"
     header: list[str] = []
@@ -256,18 +254,18 @@ def _read_separated(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
 
 
 def _make_row(record: Record | BrokenRow, columns: Columns) -> Row | BrokenRow:
-    """Make a row of named values, each of which may be anything."""
+    """Validate a record and convert it to a Row; invalid records become BrokenRow."""
     if isinstance(record, BrokenRow):
         return record
     try:
         row = _read_fields(record, columns)
-    except ValueError as reason:
-        return BrokenRow(record.number, str(reason))
-    return row if row.num_bytes <= columns.longest else too_long(record.number, columns.longest)
+    except ValueError as error:
+        return BrokenRow(record.number, str(error))
+    return row if row.num_bytes <= columns.max_row_bytes else too_long(record.number, columns.max_row_bytes)
 
 
 def _read_fields(record: Record, columns: Columns) -> Row:
-    """Return the row; ValueError with the reason why there is none."""
+    """Return the row. Raises ValueError if the row is invalid."""
     fields = record.fields
     content_name, id_name = columns.find(fields)
     content = "" if fields[content_name] is None else fields[content_name]
@@ -296,7 +294,7 @@ def _read_spans(value: Any, column: str) -> list[tuple[int, int]]:
     try:
         ranges = json.loads(value) if isinstance(value, str) else value  # tables of text hold them as JSON
         spans = [(start, end) for start, end in ranges or []]
-        if not isinstance(ranges, list | None) or not all(type(end) is int for span in spans for end in span):
+        if not isinstance(ranges, list | None) or not all(type(bound) is int for span in spans for bound in span):
             raise ValueError
     except (ValueError, TypeError) as error:
         raise ValueError(
@@ -307,22 +305,22 @@ def _read_spans(value: Any, column: str) -> list[tuple[int, int]]:
 
 def _read_conllu(lines: Iterator[str | BrokenRow]) -> Rows:
     """Yield the words of each sentence, numbered by its first line, without multiword tokens and empty nodes."""
-    first, words, sentence_id, fault = 0, list[str](), None, ""
+    first, words, sentence_id, error = 0, list[str](), None, ""
     for number, line in enumerate(itertools.chain(lines, [""]), start=1):
         if line == "" or (isinstance(line, str) and line.isspace()):
             if first:
-                yield BrokenRow(first, f"begins a sentence whose {fault}") if fault else Row(first, words, sentence_id)
-            first, words, sentence_id, fault = 0, [], None, ""
+                yield BrokenRow(first, f"begins a sentence whose {error}") if error else Row(first, words, sentence_id)
+            first, words, sentence_id, error = 0, [], None, ""
             continue
         first = first or number
         if isinstance(line, BrokenRow):
-            fault = fault or f"line {number} {line.reason}"
+            error = error or f"line {number} {line.reason}"
         elif line.startswith("#"):
             name, _, value = line[1:].partition("=")
             sentence_id = value.strip() if name.strip() == "sent_id" else sentence_id
         else:
             fields = line.split("\t")
             if len(fields) != 10:
-                fault = fault or f"line {number} has {len(fields)} tab-separated columns, not 10"
+                error = error or f"line {number} has {len(fields)} tab-separated columns, not 10"
             elif fields[0].isdigit():
                 words.append(fields[1])

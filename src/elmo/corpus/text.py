@@ -34,7 +34,7 @@ class PartText:
 def cut_parts(sources: Sequence[Source], settings: TextSettings, part_bytes: int = PART_BYTES) -> Iterator[PartText]:
     """Read all sources in order and yield their parts; InputError names the line or row that is broken."""
     split: Split = "none" if settings.split == "none" else "lines"
-    columns = Columns(settings.field, split=split, words=False, longest=LONGEST_DOCUMENT_BYTES)
+    columns = Columns(settings.field, split=split, words=False, max_row_bytes=LONGEST_DOCUMENT_BYTES)
     for part in cut_rows(RowStream(sources, columns), part_bytes):
         texts = []
         for entry in part.entries:

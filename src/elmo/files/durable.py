@@ -2,7 +2,7 @@
 
 Everything is written under a temporary name in the same folder, synced, then renamed. There are two kinds of
 stores: a folder that is swapped whole (`replacing_folder`: models, tasks), and a folder of parts that grows
-(work_folder.py: corpora, vectors). OSErrors pass through.
+(work_folder.py: corpora, vectors). OSErrors are not caught here.
 """
 
 import errno
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from filelock import BaseFileLock
 
-LOCK = ".lock"  # of a folder that only one process may write to at a time
+LOCK = ".lock"  # lock file name for folders with a single writer
 REPLACEMENT = ".replacement"  # the new files of a folder that is being replaced
-_REMOVED = ".removed"  # in it: the names of files that the new ones replace, but do not include
+_REMOVED = ".removed"  # file inside REPLACEMENT that lists the files to delete from the target folder
 _LEFTOVER = re.compile(r"\.(.+\.)?saving-[0-9a-f-]+")
 _READ_BYTES = 1 << 20
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -70,7 +70,7 @@ def write_file(path: Path, chunks: Iterable[bytes | memoryview]) -> FileRecord:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file, or replace an existing one."""
+    """Atomically write a file, or replace an existing one."""
     with atomic_write(path) as temporary:
         temporary.write_bytes(content)
 
@@ -91,22 +91,22 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(folder: Path, names: Collection[str]) -> Iterator[Path]:
-    """Yield a folder to write some or all of the files `names` to; at the end it becomes `folder`.
+    """Atomically replace the files `names` in `folder`. Yields a temporary folder to write them to.
 
-    In an existing folder, the files `names` are replaced as one, or removed if they were not written; its other
-    files are kept. The new files first become the subfolder REPLACEMENT, which readers prefer (see
-    `current_folder`), by one rename. Then they are copied into the folder, and the subfolder is removed. If the
-    process is killed in between, the next one that writes to the folder finishes its work.
+    In an existing folder, the files `names` are replaced together (atomically), or removed if they were not
+    written; its other files are kept. The new files first become the subfolder REPLACEMENT, which readers prefer
+    (see `current_folder`), with a single rename. Then they are copied into the folder, and the subfolder is
+    removed. If the process is killed in between, the next one that writes to the folder finishes its work.
     """
     folder = folder.resolve()
-    _remove_abandoned(folder.parent, _temporary_names_of(folder.name))
+    _remove_stale(folder.parent, _temporary_names_of(folder.name))
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(folder) as temporary:
             temporary.mkdir()
             yield temporary
         return
-    _remove_abandoned(folder, _LEFTOVER)
+    _remove_stale(folder, _LEFTOVER)
     with _temporary_folder(folder, "") as temporary:
         yield temporary
         removed = [name for name in names if not (temporary / name).exists()]
@@ -126,7 +126,7 @@ def current_folder(folder: Path) -> Path:
 
 
 def _finish_replacement(folder: Path) -> None:
-    """Copy the files of a replacement into its folder, then remove it; it stays complete until it is removed."""
+    """Copy the files of a replacement into its folder. The replacement stays intact until all files are copied."""
     replacement = folder / REPLACEMENT
     if not replacement.is_dir():
         return
@@ -146,7 +146,7 @@ def _finish_replacement(folder: Path) -> None:
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Make a file appear under a second name."""
+    """Hard-link `source` to `target`, or copy it if links are unsupported."""
     try:
         os.link(source, target)
     except OSError:  # a file system without hard links
@@ -157,13 +157,13 @@ def link_or_copy(source: Path, target: Path) -> None:
 def output_file(path: Path) -> Iterator[Path]:
     """Yield the temporary name to write a command's output file under; it is renamed to `path` at the end.
 
-    Removes temporary files of killed processes. Raises InputError if no file can be written at `path`.
+    Removes stale temporary files. Raises InputError if no file can be written at `path`.
     """
     if path.exists() and not path.is_file():
         raise InputError(f"{path} is not a regular file; give the name of a file to write.")
     target = path.resolve()  # of a link, the file it points to is replaced
     check_parent(target)
-    _remove_abandoned(target.parent, _temporary_names_of(target.name))
+    _remove_stale(target.parent, _temporary_names_of(target.name))
     with atomic_write(target) as temporary:
         yield temporary
 
@@ -184,7 +184,7 @@ def _temporary_folder(parent: Path, name: str) -> Iterator[Path]:
         folder = parent / _temporary_name(name)
         folder.mkdir()
         with _locked(folder):
-            if folder.exists():  # otherwise another process took it for abandoned before it was locked
+            if folder.exists():  # otherwise another process removed it as stale before we locked it
                 try:
                     yield folder
                 finally:
@@ -196,8 +196,8 @@ def _temporary_name(name: str) -> str:
     return f".{name}.saving-{os.urandom(6).hex()}" if name else f".saving-{os.urandom(6).hex()}"
 
 
-def _remove_abandoned(folder: Path, pattern: re.Pattern[str]) -> None:
-    """Remove what killed processes left in a folder while they were writing, by its names."""
+def _remove_stale(folder: Path, pattern: re.Pattern[str]) -> None:
+    """Remove the stale files and folders of killed processes whose names match `pattern`."""
     for entry in folder.iterdir() if folder.is_dir() else ():
         if pattern.fullmatch(entry.name):
             with _locked(entry, wait=False) as is_locked:
@@ -211,10 +211,10 @@ def _temporary_names_of(name: str) -> re.Pattern[str]:
 
 @contextmanager
 def _locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Lock a folder or a file, until the process ends at the latest; yield whether that was possible.
+    """Lock a folder or a file. The OS releases the lock if the process dies. Yields True if the lock was acquired.
 
-    Process ids decide nothing: in containers every process has the same one. Where files cannot be locked, nothing
-    is taken for abandoned.
+    PIDs are not used: they are not unique across containers. If locking is unsupported, no folder is treated as
+    stale.
     """
     descriptor = None
     try:
@@ -233,19 +233,20 @@ def _locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
 
 
 def is_leftover(name: str) -> bool:
-    """Return whether a name is that of a temporary file or folder, which a killed process may leave."""
+    """Return whether a name is that of a temporary file or folder, which is stale if its process was killed."""
     return bool(_LEFTOVER.fullmatch(name))
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove temporary files of killed processes from a folder; the caller must hold its lock."""
+    """Remove stale temporary files from a folder; the caller must hold its lock."""
     for entry in folder.iterdir() if folder.is_dir() else ():
         if is_leftover(entry.name):
             remove(entry)
 
 
 def is_vacant(folder: Path, *own: str) -> bool:
-    """Return whether a folder is missing or holds nothing of value: leftovers, a lock, vacant folders `own`.
+    """Return whether a folder is missing, or contains only temporary files, a lock file, or vacant subfolders
+    listed in `own`.
 
     A process that is killed before it wrote its first record leaves such a folder; a new one may start there.
     """
@@ -296,7 +297,7 @@ def take_lock(path: Path, refusal: str) -> "BaseFileLock":
 
 @contextmanager
 def holding(folder: Path, refusal: str, *written: Path) -> Iterator[None]:
-    """Lock a folder; remove what killed processes left there and in the folders `written`."""
+    """Lock a folder; remove stale files there and in the folders `written`."""
     lock = take_lock(folder / LOCK, refusal)
     try:
         for place in (folder, *written):
@@ -308,7 +309,7 @@ def holding(folder: Path, refusal: str, *written: Path) -> Iterator[None]:
 
 @contextmanager
 def disk_full_reported(output: Path) -> Iterator[None]:
-    """Raise InputError for a full disk while a resumable output is written."""
+    """Convert disk-full errors raised while writing a resumable output to InputError."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Calls of functions -> their results, computed by fresh Python processes, or by the workers of a Ray cluster.
+"""Run function calls in worker subprocesses or on a Ray cluster.
 
 The processes share nothing with this one, not even its main module, so that they start fast, import no torch by
 themselves, and work the same in a script, a notebook or a thread. One that dies is reported with its cause.
@@ -24,14 +24,14 @@ from typing import Any, TypeAlias
 from elmo.errors import ElmoError, InputError
 from elmo.extras import require
 
-Report: TypeAlias = Callable[[int, int], None]  # called with two counts of what was done since the last call
-Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]  # `report` is passed as the last argument
+ProgressCallback: TypeAlias = Callable[[int, int], None]  # (words, bytes) processed since the last call
+Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]  # (function, args); the callback is appended to args
 
 logger = logging.getLogger(__name__)
 
 _RAY_RETRIES = 3  # of a call whose worker died
 _RAY_CONNECTION_SECONDS = 10
-_START = "import sys; sys.path[:] = sys.argv[1:]; from elmo.files.workers import serve; serve()"
+_WORKER_CODE = "import sys; sys.path[:] = sys.argv[1:]; from elmo.files.workers import serve; serve()"
 
 
 class WorkerDiedError(ElmoError):
@@ -46,7 +46,7 @@ class WorkerDiedError(ElmoError):
 
 
 class Workers:
-    """Up to `num_workers` processes, started when there is work; with 1, the calling process does it all.
+    """Up to `num_workers` processes, started on demand. If `num_workers` is 1, calls run in the current process.
 
     A call whose process dies is repeated by a new one, up to `attempts` times in all.
     """
@@ -64,8 +64,8 @@ class Workers:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, calls: Iterable[Call], report: Report = lambda num_words, num_bytes: None) -> Iterator[Any]:
-        """Yield the results as they come, in any order; only a few calls are held ready."""
+    def run(self, calls: Iterable[Call], report: ProgressCallback = lambda num_words, num_bytes: None) -> Iterator[Any]:
+        """Yield the results as they come, in any order; `calls` is consumed lazily, at most `num_workers + 1` ahead."""
         if self.num_workers == 1:
             for function, arguments in calls:
                 yield function(*arguments, report)
@@ -83,25 +83,25 @@ class Workers:
                     for future in finished:
                         yield future.result()
             except BaseException:
-                # Without their processes the threads end at once; those not started find the pool closed.
+                # Killing the processes unblocks the running threads; queued tasks then fail because the pool is closed.
                 self.close()
                 raise
 
-    def _work(self, call: Call, report: Report) -> Any:
+    def _work(self, call: Call, report: ProgressCallback) -> Any:
         for attempt in range(1, self._attempts + 1):
-            worker = self._take()
+            worker = self._acquire_worker()
             try:
                 result = worker.work(call, report)
-            except WorkerDiedError as death:
+            except WorkerDiedError as error:
                 if attempt == self._attempts or self._is_closed:
                     raise
-                logger.warning("A worker process died (%s); a new one repeats its part.", death.cause)
+                logger.warning("A worker process died (%s); retrying in a new process.", error.cause)
             else:
                 self._free.put(worker)
                 return result
         raise AssertionError
 
-    def _take(self) -> "_Worker":
+    def _acquire_worker(self) -> "_Worker":
         try:
             return self._free.get_nowait()
         except queue.Empty:
@@ -113,7 +113,7 @@ class Workers:
                 return worker
 
     def close(self) -> None:
-        """Kill all processes."""
+        """Kill all processes and close the pool."""
         with self._lock:
             self._is_closed = True
         for worker in self._started:
@@ -126,14 +126,14 @@ class _Worker:
     def __init__(self) -> None:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _START, *sys.path],
+            [sys.executable, "-c", _WORKER_CODE, *sys.path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             start_new_session=True,  # Ctrl-C reaches this process alone, which then ends its workers
         )
 
-    def work(self, call: Call, report: Report) -> Any:
+    def work(self, call: Call, report: ProgressCallback) -> Any:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
         try:
@@ -166,7 +166,7 @@ class _Worker:
             assert pipe is not None
             try:
                 pipe.close()
-            except OSError:  # what was still to be sent has no reader left
+            except OSError:  # unflushed data for a dead process
                 continue
 
 
@@ -176,9 +176,9 @@ def count_cores() -> int:
 
 
 def serve() -> None:
-    """Be a worker: read calls from standard input and write their results, until the input ends."""
+    """Worker main loop: read calls from standard input and write their results, until the input ends."""
     received = sys.stdin.buffer
-    # What a library prints must not come between the answers.
+    # Redirect stdout to stderr so that library output cannot corrupt the pickle stream.
     sent = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
@@ -212,7 +212,7 @@ class RayWorkers:
 
     def __init__(self, address: str | None) -> None:
         self._ray, self._address = require("ray", "ray", "The engine ray"), address
-        self._is_ours = False
+        self._owns_connection = False
 
     def __enter__(self) -> "RayWorkers":
         if not self._ray.is_initialized():  # otherwise the caller is connected already
@@ -220,11 +220,11 @@ class RayWorkers:
                 self._ray.init(address=self._address, log_to_driver=False, logging_level="error")
             except (ConnectionError, ValueError, RuntimeError) as error:
                 raise _no_cluster(self._address, error) from error
-            self._is_ours = True
+            self._owns_connection = True
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._is_ours:
+        if self._owns_connection:
             self._ray.shutdown()
 
     def count(self, resource: str) -> int:
@@ -232,7 +232,7 @@ class RayWorkers:
         return int(self._ray.cluster_resources().get(resource, 1))
 
     def run(
-        self, calls: Iterable[Call], report: Report, *, num_workers: int, num_cpus: int, num_gpus: int = 0
+        self, calls: Iterable[Call], report: ProgressCallback, *, num_workers: int, num_cpus: int, num_gpus: int = 0
     ) -> Iterator[Any]:
         """Yield the results as they come, in any order; each worker has one call at a time."""
         remote = self._ray.remote(_RayWorker).options(
@@ -275,7 +275,7 @@ class RayWorkers:
 
 
 class _RayWorker:
-    """What runs on the cluster."""
+    """Ray actor that executes calls."""
 
     def work(self, call: Call) -> tuple[Any, tuple[int, int]]:
         """Return the result of a call and the sums of its reports."""
@@ -286,7 +286,10 @@ class _RayWorker:
 
 
 def check_cluster(address: str | None) -> None:
-    """Raise an error if Ray is missing, or the address does not answer; Ray would wait for minutes."""
+    """Raise an error if Ray is missing or the address does not answer.
+
+    Check up front, because `ray.init` can block for minutes.
+    """
     if require("ray", "ray", "The engine ray").is_initialized():
         return
     match = re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", address or "")
@@ -299,4 +302,9 @@ def check_cluster(address: str | None) -> None:
 
 def _no_cluster(address: str | None, error: Exception) -> InputError:
     reason = str(error).partition("\n")[0]
+    if address is None:
+        return InputError(
+            f"Could not start a local Ray instance or connect to a running one ({reason}); start one with: "
+            "ray start --head"
+        )
     return InputError(f"No Ray cluster answers at {address!r} ({reason}); start one with: ray start --head")

@@ -21,7 +21,7 @@ from elmo.files.durable import disk_full_reported, output_file, replace_file
 from elmo.files.rows import to_json
 from elmo.files.sources import STDIN, InputFile, Kind, check_outside, find_sources, open_inputs
 from elmo.files.work_folder import describe_output, identify, run_parts
-from elmo.files.workers import Report
+from elmo.files.workers import ProgressCallback
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
 from elmo.vectors.folder import REJECTS, VECTORS, PartRecord, list_rejects, read_part_record, read_part_records
@@ -124,11 +124,11 @@ def _run(
     description: dict[str, Any],
     engine: Engine,
     model: Elmo,
-    progress: bool | Report,
+    progress: bool | ProgressCallback,
 ) -> None:
     stream = RowStream(job.inputs, columns_of(job.settings))
     finished = (record for record in read_part_records(job.output) if record.identity == job.identity)
-    left_bytes = sum(file.num_bytes for file in inputs) - sum(record.input_bytes for record in finished)
+    remaining_bytes = sum(file.num_bytes for file in inputs) - sum(record.input_bytes for record in finished)
 
     def find_record(part: Part) -> PartRecord | None:
         record = read_part_record(job.output, job.identity, part)
@@ -136,7 +136,7 @@ def _run(
         return record
 
     parts = cut_rows(stream, job.settings.part_bytes)
-    with report_words(progress, left_bytes) as report:
+    with report_words(progress, remaining_bytes) as report:
         work = job.output / VECTORS.work
         records = run_parts(parts, find_record, lambda missing: engine.run(missing, job, model, report), inputs, work)
     _finish(job, description, records, stream.num_rows)

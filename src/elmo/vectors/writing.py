@@ -22,7 +22,7 @@ from elmo.errors import InputError
 from elmo.files.durable import sync
 from elmo.files.sources import BrokenRow, Source
 from elmo.files.work_folder import describe_output
-from elmo.files.workers import Call, RayWorkers, Report, Workers, check_cluster, count_cores
+from elmo.files.workers import Call, ProgressCallback, RayWorkers, Workers, check_cluster, count_cores
 from elmo.model import Elmo
 from elmo.vectors.folder import WORK, PartRecord, Reject, list_rejects, write_part_record
 from elmo.vectors.formats import PART_FORMATS, Arrays, Block, Layout, Span, part_stem
@@ -81,7 +81,7 @@ class Engine:
         if self.threads is not None and self.workers is None and self.name == "local":
             raise InputError("threads are shared by workers, but workers was not given; give workers too.")
 
-    def run(self, parts: Iterator[Part], job: PartJob, model: Elmo, report: Report) -> Iterator[PartRecord]:
+    def run(self, parts: Iterator[Part], job: PartJob, model: Elmo, report: ProgressCallback) -> Iterator[PartRecord]:
         """Write the parts, a few of them ahead, and yield their records in any order."""
         if self.name == "local" and self.workers in (None, 1):
             yield from _write_here(parts, PartWriter(job, model), report)
@@ -143,7 +143,7 @@ class ModelPlace:
         return model
 
 
-def _write_here(parts: Iterable[Part], writer: "PartWriter", report: Report) -> Iterator[PartRecord]:
+def _write_here(parts: Iterable[Part], writer: "PartWriter", report: ProgressCallback) -> Iterator[PartRecord]:
     """Write one part after the other; one is synced to the disk while the next is computed."""
     with ThreadPoolExecutor(1) as finishing:
         last: Future[PartRecord] | None = None
@@ -156,7 +156,7 @@ def _write_here(parts: Iterable[Part], writer: "PartWriter", report: Report) -> 
             yield last.result()
 
 
-def write_in_worker(part: Part, job: PartJob, place: ModelPlace, report: Report) -> PartRecord:
+def write_in_worker(part: Part, job: PartJob, place: ModelPlace, report: ProgressCallback) -> PartRecord:
     """Write a part in a worker process, which opens the model for its first part."""
     return PartWriter(job, _open_once(place)).begin(part, report)()
 
@@ -312,7 +312,7 @@ class PartWriter:
     def __init__(self, job: PartJob, model: Elmo) -> None:
         self._job, self._model = job, model
 
-    def begin(self, part: Part, report: Report) -> Callable[[], PartRecord]:
+    def begin(self, part: Part, report: ProgressCallback) -> Callable[[], PartRecord]:
         """Write a part's files to a temporary folder; return what finishes the part, for any thread to call."""
         temporary = Path(tempfile.mkdtemp(prefix=".writing-", dir=self._job.output / WORK))
         try:
@@ -335,7 +335,7 @@ class PartWriter:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
-    def _write(self, part: Part, temporary: Path, report: Report) -> PartRecord:
+    def _write(self, part: Part, temporary: Path, report: ProgressCallback) -> PartRecord:
         """Return the record without the files."""
         embedder = RowEmbedder(self._model, self._job.settings)
         first_index = part.entries[0].index
