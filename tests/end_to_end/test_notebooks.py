@@ -61,6 +61,7 @@ def test_notebooks_print_what_is_stored(name):
             pytest.skip(f"{module} is not installed")
     cells = execute(FOLDER / f"{name}.ipynb").cells
     found, stored = list_outputs(cells), list_outputs(read(name))
+    found = [line for line in found if not line.startswith("stderr: No font")]  # a machine without Chinese fonts
     if name in ("chinese", "quickstart"):  # the words that a model proposes, and its order of texts, are its own
         found, stored = (
             [line for line in lines if "->" not in line and "central" not in line and "银行" not in line]

@@ -216,7 +216,7 @@ def test_a_shard_cut_off_while_a_run_reads_it_ends_the_run(corpus_folder, tmp_pa
     os.truncate(corpus / "shards" / "00000.npy", 5000)
     _, said = process.communicate(timeout=120)
     completed = subprocess.CompletedProcess(process.args, process.returncode, stderr=said)
-    assert "shards/00000.npy is truncated or has ids of no word" in only_sentence(completed)
+    assert "shards/00000.npy is truncated, or has word ids that are out of range" in only_sentence(completed)
     assert names(run)
     Elmo.from_pretrained(run)
 

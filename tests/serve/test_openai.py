@@ -34,20 +34,21 @@ def test_the_official_client_gets_the_vectors_of_encode(language_folder, languag
         client = openai.OpenAI(base_url=f"{server.address}v1", api_key="secret", max_retries=0)
         expected = language_model.encode(TEXTS)
         for options in ({}, {"encoding_format": "float"}, {"encoding_format": "base64"}):
-            answer = client.embeddings.create(model="tiny", input=TEXTS, **options)
+            answer = client.embeddings.create(model="language", input=TEXTS, **options)
             vectors = [entry.embedding for entry in answer.data]
             if options.get("encoding_format") == "base64":
                 continue  # whoever asks for base64 gets it as it came
             np.testing.assert_allclose(np.array(vectors), expected, atol=1e-6)
-            assert answer.usage.prompt_tokens == 18 and answer.model == "tiny"
-        single = client.embeddings.create(model="tiny", input=TEXTS[0]).data[0].embedding
+            assert answer.usage.prompt_tokens == 18 and answer.model == "language"
+        single = client.embeddings.create(model="language", input=TEXTS[0]).data[0].embedding
         np.testing.assert_allclose(single, expected[0], atol=1e-6)
-        assert [model.id for model in client.models.list()] == ["tiny"]
+        assert [model.id for model in client.models.list()] == ["language"]
         with pytest.raises(openai.NotFoundError, match="There is no model 'ada' here"):
             client.embeddings.create(model="ada", input="a")
         with pytest.raises(openai.UnprocessableEntityError, match="dimensions is 5, .*leave it out"):
-            client.embeddings.create(model="tiny", input="a", dimensions=5)
+            client.embeddings.create(model="language", input="a", dimensions=5)
         with pytest.raises(openai.UnprocessableEntityError, match="token ids"):
-            client.embeddings.create(model="tiny", input=[[1, 2]])
+            client.embeddings.create(model="language", input=[[1, 2]])
         with pytest.raises(openai.AuthenticationError, match="The key is missing or wrong"):
-            openai.OpenAI(base_url=f"{server.address}v1", api_key="wrong").embeddings.create(model="tiny", input="a")
+            wrong = openai.OpenAI(base_url=f"{server.address}v1", api_key="wrong")
+            wrong.embeddings.create(model="language", input="a")

@@ -210,7 +210,7 @@ def test_several_chinese_characters_are_one_word(page, address):
     expected = ask(address, "similarity", sentence_a="我去了[银行]", sentence_b="河岸上的[银行]很大")
     expect(page.locator("#pair")).to_contain_text("A 银行")
     assert shown_cosine(page) == pytest.approx(expected["cosine"], abs=6e-4)
-    expect(page.locator("#substitutes .side-a")).to_contain_text("mark a single word")
+    expect(page.locator("#substitutes .side-a")).to_contain_text("mark one word")
     page.focus("#word-1-4")
     page.keyboard.press("Shift+ArrowRight")
     expect(page.locator("#word-1-4 span:first-child")).to_have_text("银行很")
@@ -496,7 +496,7 @@ def test_a_model_with_a_context_layer_is_shown_by_meaning(browser, fused_address
     by_average = ask(fused_address, "similarity", **BANKS, layers="average")["cosine"]
     assert shown_cosine(page) == pytest.approx(by_meaning, abs=6e-4)
     assert page.get_attribute("#by-meaning", "aria-pressed") == "true"
-    assert page.is_disabled("#s-0") and "sliders do nothing" in page.inner_text("#mix-hint")
+    assert page.is_disabled("#s-0") and "sliders have no effect" in page.inner_text("#mix-hint")
     page.get_by_role("button", name="average", exact=True).click()
     assert shown_cosine(page) == pytest.approx(by_average, abs=6e-4)
     assert page.is_enabled("#s-0")
