@@ -2,7 +2,7 @@
 
 An index is a folder with manifest.json, the vectors folders of its texts, and the folder that is searched. Text files
 become a vectors folder inside the index first, as `elmo embed` makes it; an existing vectors folder is read where it
-is. What is searched is written anew when files are added, and counts once the manifest names it.
+is. Adding files rewrites the faiss files; they are used once the manifest lists them.
 """
 
 import dataclasses

@@ -180,7 +180,7 @@ def _put(known: dict[str, Any], name: str, value: Any, what: str) -> None:
 
 
 def _attach(models: dict[str, ServedModel], folders: tuple[str, ...]) -> None:
-    """Give each index to the model that it was built with."""
+    """Assign each index to the model that it was built with."""
     hashes = [(fingerprint(model.elmo), context_fingerprint(model.elmo), model) for model in models.values()]
     for folder in folders:
         index = CorpusIndex(folder)
