@@ -6,7 +6,7 @@ CORPUS is a prepared corpus. A group contains adjacent sentences or clauses of a
 with the noun phrases around its verb swapped, or a negation inserted or removed; or a sentence and variants, in which
 words are replaced by related ones according to the static vectors. With --tasks, raw text of training sets whose
 license permits it (SNLI, SQuAD, UD English EWT, WNUT 2017, SemEval-2010 task 8) is added, with --variants groups of
-variants per sentence. --wordnet adds the definitions and examples of WordNet (Debian's package wordnet-base). No labels
+variants per sentence, and --recombined groups of captions with the subject of one and the predicate of another. --wordnet adds the definitions and examples of WordNet (Debian's package wordnet-base). No labels
 are read. The output is for `elmo prepare --split lines --split-on-spaces`.
 """
 
@@ -45,6 +45,7 @@ def main() -> None:
     parser.add_argument("--tasks", type=Path)
     parser.add_argument("--wordnet", type=Path)
     parser.add_argument("--variants", type=int, default=2)
+    parser.add_argument("--recombined", type=int, default=0)
     parser.add_argument("--seed", type=int, default=31)
     options = parser.parse_args()
     rng = random.Random(options.seed)
@@ -52,6 +53,7 @@ def main() -> None:
     groups = list(from_corpus(PreparedCorpus.open(options.corpus), options.groups, rng, related))
     if options.tasks is not None:
         groups += from_tasks(options.tasks, rng, related, options.variants)
+        groups += recombine_captions(options.tasks, options.recombined, rng, related)
     if options.wordnet is not None:
         groups += from_wordnet(options.wordnet, rng)
     rng.shuffle(groups)
@@ -156,6 +158,37 @@ def from_tasks(folder: Path, rng: random.Random, related: Related, num_variants:
         for words in tokenized:
             groups += [with_variants(words[:LONGEST], related, rng) for _ in range(num_variants)]
     return groups
+
+
+def recombine_captions(folder: Path, num_groups: int, rng: random.Random, related: Related) -> list[list[list[str]]]:
+    """Return groups of a caption, variants of its predicate and of its subject, and another caption's predicate."""
+    tokenize = Elmo.from_pretrained().tokenize
+    lines = (folder / "entailment" / "snli-small-train.jsonl").read_text(encoding="utf-8").splitlines()
+    captions = {pair[name].strip() for pair in map(json.loads, lines) for name in ("premise", "hypothesis")}
+    subjects, predicates = [], []
+    for caption in sorted(captions):
+        words = _words(tokenize(caption))
+        verb = next((place for place, word in enumerate(words) if word in {"is", "are"}), 0)
+        if 2 <= verb <= 6 and 3 <= len(words) - verb <= 12:
+            subjects.append(words[:verb])
+            predicates.append(words[verb:])
+    by_auxiliary = {word: [predicate for predicate in predicates if predicate[0] == word] for word in ("is", "are")}
+    groups = []
+    for _ in range(num_groups):
+        first = rng.randrange(len(subjects))
+        second = rng.choice([place for place in rng.sample(range(len(subjects)), 50) if _agree(predicates, first, place)])
+        subject, predicate = subjects[first], rng.choice(by_auxiliary[predicates[first][0]])
+        groups.append([
+            subject + predicate,
+            subjects[second] + predicate,
+            subject + related.vary(predicate, rng.choice((1, 1, 2)), rng),
+            subject + rng.choice(by_auxiliary[predicate[0]]),
+        ])  # fmt: skip
+    return groups
+
+
+def _agree(predicates: list[list[str]], first: int, second: int) -> bool:
+    return first != second and predicates[first][0] == predicates[second][0]
 
 
 def from_wordnet(folder: Path, rng: random.Random) -> list[list[list[str]]]:
