@@ -1,7 +1,5 @@
-"""Merging word lists, choosing a vocabulary, and the table of distinct words."""
+"""Choosing a vocabulary, and the table of distinct words."""
 
-from array import array
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -9,52 +7,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from elmo.corpus import parts as corpus_parts
-from elmo.corpus.parts import (
-    BLOCK_TOKENS,
-    find_starts,
-    map_part,
-    merge_all,
-    most_frequent,
-    write_targets,
-    write_words,
-)
+from elmo.corpus.parts import BLOCK_TOKENS, choose_vocabulary, find_starts, write_table
 from elmo.corpus.prepared import WordTable
-from elmo.files.workers import Workers
+from elmo.corpus.settings import PrepareSettings
 from elmo.text.characters import Utf8Alphabet
 
 WORDS = ["a", "b" * 48, "c" * 49, "d" * 200, "naïve", "你" * 16, "é" * 24 + "x", "\x00", "\r", "\u2028", "🙂🙂"]
 
 
-def write_list(folder: Path, counts: dict[str, int]) -> Path:
-    folder.mkdir(parents=True)
-    (folder / "words.txt").write_bytes("".join(f"{word}\n" for word in sorted(counts)).encode())
-    (folder / "counts.bin").write_bytes(array("q", [counts[word] for word in sorted(counts)]))
-    return folder
+VOCABULARY = ["<S>", "</S>", "<UNK>"]
 
 
 def make_table(folder: Path, counts: dict[str, int]) -> WordTable:
-    write_words(write_list(folder / "merged", counts), folder, num_sentences=3)
+    encoded = {word.encode(): counts[word] for word in sorted(counts)}
+    write_table(encoded, 3, VOCABULARY, folder)
     return WordTable(folder)
-
-
-@pytest.mark.parametrize("num_parts", [1, 3, 4, 5, 17])
-def test_lists_merged_in_rounds_equal_one_list(tmp_path, monkeypatch, num_parts):
-    monkeypatch.setattr(corpus_parts, "LISTS_AT_ONCE", 4)
-    monkeypatch.setattr(corpus_parts, "_WORDS_AT_ONCE", 50)
-    random = np.random.default_rng(num_parts)
-    counters = [Counter(f"w{number}" for number in random.zipf(1.3, 300)) for _ in range(num_parts)]
-    counters[-1] = Counter()  # a part without a word
-    parts = [write_list(tmp_path / f"{number}", counter) for number, counter in enumerate(counters)]
-    merged = merge_all(parts, tmp_path / "merged", Workers(1))
-
-    total = sum(counters, Counter())
-    words = sorted(total)
-    assert (merged / "words.txt").read_text().split() == words
-    assert np.fromfile(merged / "counts.bin", np.int64).tolist() == [total[word] for word in words]
-    for number, counter in enumerate(counters):
-        ranks = map_part(tmp_path / "merged", number, num_parts)
-        assert [words[rank] for rank in ranks] == sorted(counter)
 
 
 def test_characters_equal_those_of_the_alphabet(tmp_path):
@@ -93,19 +60,20 @@ def test_any_words_come_back(tmp_path_factory, words):
 
 
 def test_targets_of_special_spellings_are_unknown(tmp_path):
-    make_table(tmp_path, {"</S>": 1, "<S>": 2, "<UNK>": 4, "cat": 8, "dog": 16})
-    _, num_unknown = write_targets(tmp_path / "merged", tmp_path, ["</S>", "dog", "<UNK>", "<S>"])
+    counts = {b"</S>": 1, b"<S>": 2, b"<UNK>": 4, b"cat": 8, b"dog": 16}
+    _, num_unknown = write_table(counts, 3, ["</S>", "dog", "<UNK>", "<S>"], tmp_path)
     assert np.load(tmp_path / "word_targets.npy").tolist() == [3, 2, 2, 2, 2, 1]
     assert num_unknown == 1 + 2 + 4 + 8
 
 
-def test_frequent_words_come_first_and_ties_keep_their_order(monkeypatch):
-    monkeypatch.setattr(corpus_parts, "_WORDS_AT_ONCE", 4)
-    counts = np.random.default_rng(0).integers(1, 6, 50)
-    expected = sorted(range(1, 50), key=lambda row: (-counts[row], row))
-    assert most_frequent(counts, size=12).tolist() == expected[:12]
-    assert most_frequent(counts).tolist() == expected
-    assert most_frequent(counts, min_count=5).tolist() == [row for row in expected if counts[row] >= 5]
+def test_frequent_words_come_first_and_ties_keep_their_order():
+    numbers = np.random.default_rng(0).integers(1, 6, 50).tolist()
+    counts = {f"w{number:02}".encode(): count for number, count in enumerate(numbers)}
+    expected = [word.decode() for word in sorted(counts, key=lambda word: (-counts[word], word))]
+    assert choose_vocabulary(counts, PrepareSettings(vocabulary_size=12)) == [*VOCABULARY, *expected[:9]]
+    assert choose_vocabulary(counts, PrepareSettings()) == [*VOCABULARY, *expected]
+    frequent = [word for word in expected if counts[word.encode()] >= 5]
+    assert choose_vocabulary(counts, PrepareSettings(min_count=5)) == [*VOCABULARY, *frequent]
 
 
 def test_blocks_begin_at_marks_and_are_of_about_the_same_size():

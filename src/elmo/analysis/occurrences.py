@@ -167,7 +167,7 @@ def read_corpus(
         for source in sources:
             number = 0
             for chunk in cut_parts([source], settings, _CHUNK_BYTES):
-                for text, _ in cut_sentences(chunk, settings):
+                for text in (sentence for piece in chunk.texts for sentence in cut_sentences(piece, settings)):
                     if words := tokenize_text(text):
                         offsets = tuple((word.start, word.end) for word in words)
                         yield CorpusSentence(text, offsets, source.name, number)

@@ -10,22 +10,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from elmo import __version__
 from elmo.config import Script
 from elmo.corpus import parts
-from elmo.corpus.parts import PartRecord, ShardRecord
-from elmo.corpus.prepared import CORPUS, VOCABULARY, PreparedCorpus, WordTable
+from elmo.corpus.parts import PartRecord
+from elmo.corpus.prepared import CORPUS, SHARDS, PreparedCorpus
 from elmo.corpus.rows import report_words
-from elmo.corpus.settings import DEFAULT_VOCABULARY_SIZE, SPECIAL_WORDS, PrepareSettings, Split, read_vocabulary
+from elmo.corpus.settings import PrepareSettings, Split, read_vocabulary
 from elmo.corpus.text import PartText, cut_parts
 from elmo.errors import InputError
-from elmo.files.durable import disk_full_reported, sync, write_file
+from elmo.files.durable import disk_full_reported, sync
 from elmo.files.sources import STDIN, InputFile, check_outside, find_sources, open_inputs
 from elmo.files.work_folder import identify, run_parts
 from elmo.files.workers import Call, ProgressCallback, Workers, count_cores
-from elmo.text.vocabulary import format_lines
 
 _MOST_WORKERS_BY_DEFAULT = 8  # so that all of them together stay below 2 GiB
 
@@ -104,7 +101,7 @@ def prepare_corpus(
         if CORPUS.begin(output, description, force=force):
             with Workers(num_workers) as pool:
                 records = _write_parts(inputs, output / CORPUS.work, settings, identify(description), pool, progress)
-                _write_corpus(output, settings, description, records, pool)
+            _write_corpus(output, settings, description, records)
         return PreparedCorpus.open(output)
 
 
@@ -131,39 +128,29 @@ def _write_parts(
 
 
 def _write_corpus(
-    output: Path,
-    settings: PrepareSettings,
-    description: dict[str, Any],
-    records: Sequence[PartRecord],
-    workers: Workers,
+    output: Path, settings: PrepareSettings, description: dict[str, Any], records: Sequence[PartRecord]
 ) -> None:
-    """Write everything else, from the list of the words to the manifest."""
-    work = output / CORPUS.work
+    """Write everything else, from the word table to the manifest."""
     num_words = sum(record.num_words for record in records)
     num_sentences = sum(record.num_sentences for record in records)
     if not num_words:
         raise InputError("There are no words in the input; name files that contain text.")
 
     CORPUS.clear(output)  # what an unfinished run left behind
-    merged = parts.merge_all([parts.part_folder(work, record.number) for record in records], work / "merged", workers)
-    files = parts.write_words(merged, output, num_sentences)
-    vocabulary = choose_vocabulary(output, settings)
-    files[VOCABULARY] = write_file(output / VOCABULARY, [format_lines(vocabulary)])
-    files[parts.TARGETS], num_unknown = parts.write_targets(merged, output, vocabulary)
-
-    (output / parts.SHARDS).mkdir()
-    filled = [record.number for record in records if record.num_words]
-    paths = (work, work / "merged", len(records), output)
-    calls: list[Call] = [(parts.write_shard, (shard, part, *paths)) for shard, part in enumerate(filled)]
-    written: Iterator[ShardRecord] = workers.run(calls)
-    shards = sorted(written, key=lambda shard: shard.number)
-    for folder in (output / parts.SHARDS, output):
+    filled = [parts.part_folder(output / CORPUS.work, record.number) for record in records if record.num_words]
+    word_counts = parts.count_words(filled)
+    vocabulary = parts.choose_vocabulary(word_counts, settings)
+    files, num_unknown = parts.write_table(word_counts, num_sentences, vocabulary, output)
+    (output / SHARDS).mkdir()
+    rows = {word: row for row, word in enumerate(word_counts, start=1)}
+    shards = [parts.write_shard(number, part, rows, output) for number, part in enumerate(filled)]
+    for folder in (output / SHARDS, output):
         sync(folder)
     counts = {
         "num_words": num_words,
         "num_sentences": num_sentences,
         "num_tokens": num_words + num_sentences,
-        "num_distinct_words": len(WordTable(output)) - 1,
+        "num_distinct_words": len(word_counts),
         "num_unknown_words": num_unknown,
         "unknown_rate": round(num_unknown / num_words, 6),
         "vocabulary_size": len(vocabulary),
@@ -173,24 +160,6 @@ def _write_corpus(
         "counts": counts,
         "block_tokens": parts.BLOCK_TOKENS,
         "files": {name: asdict(record) for name, record in sorted(files.items())},
-        "shards": [asdict(shard) for shard in shards],
+        "shards": shards,
     }
     CORPUS.finish(output, manifest)
-
-
-def choose_vocabulary(folder: Path, settings: PrepareSettings) -> list[str]:
-    """Return the vocabulary for the word table in `folder`: the special words, then words by falling frequency.
-
-    Words of equal frequency follow by code point, so the same text makes the same vocabulary. The order matters:
-    the sampled softmax draws rows near the top most often.
-    """
-    if settings.vocabulary is not None:
-        return read_vocabulary(settings.vocabulary)
-    counts = np.load(folder / parts.TOTALS, mmap_mode="r")
-    size = None if settings.min_count is not None else settings.vocabulary_size or DEFAULT_VOCABULARY_SIZE
-    # `size` rows are enough, even if some words of the text are spelled like the special ones.
-    rows = parts.most_frequent(counts, size=size, min_count=settings.min_count or 1)
-    words = [word for word in WordTable(folder).words(rows) if word not in SPECIAL_WORDS]
-    if not words:
-        raise InputError(f"No word occurs {settings.min_count} times; choose a lower min_count.")
-    return [*SPECIAL_WORDS, *words][:size]

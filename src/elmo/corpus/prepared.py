@@ -7,19 +7,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from elmo.corpus.parts import BYTES, OFFSETS, SHARDS, TARGETS, TOTALS, starts_name, tokens_name
 from elmo.errors import InputError
 from elmo.files.work_folder import MANIFEST, FolderKind, is_file_record
 from elmo.text.characters import Ids, Utf8Alphabet
 from elmo.text.vocabulary import parse_lines
 
-VOCABULARY = "vocabulary.txt"
+SHARDS, VOCABULARY = "shards", "vocabulary.txt"
+# UTF-8 words without separators, their offsets, their counts, their vocabulary ids.
+BYTES, OFFSETS, TOTALS, TARGETS = "words.bin", "word_offsets.npy", "word_counts.npy", "word_targets.npy"
 BOS_ID = 0  # the id before each sentence
 _ID_BYTES = 4
 _COUNTS = (
     "num_words", "num_sentences", "num_tokens", "num_distinct_words", "num_unknown_words", "vocabulary_size",
 )  # fmt: skip
 _FILES = (VOCABULARY, BYTES, OFFSETS, TOTALS, TARGETS)
+
+
+def tokens_name(number: int) -> str:
+    """Return the name of the file of a shard's word ids inside the corpus folder."""
+    return f"{SHARDS}/{number:05d}.npy"
+
+
+def starts_name(number: int) -> str:
+    """Return the name of the file of a shard's block starts inside the corpus folder."""
+    return f"{SHARDS}/{number:05d}.starts.npy"
 
 
 def _is_valid(manifest: dict[str, Any]) -> bool:

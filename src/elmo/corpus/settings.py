@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from elmo.config import Script, TokenizationConfig
+from elmo.config import Script, TokenizationConfig, list_not_positive
 from elmo.errors import ConfigError, InputError
 from elmo.text.tokenize import split_sentences
 
@@ -26,10 +26,10 @@ class TextSettings:
     characters: tuple[Script, ...] = ()  # scripts whose letters are units, of a model that reads characters
 
     def __post_init__(self) -> None:
-        if faults := self._find_faults():
-            raise ConfigError(f"Invalid settings to read text: {'; '.join(faults)}.")
+        if faults := self._list_faults():
+            raise ConfigError(f"Invalid settings of the text: {'; '.join(faults)}.")
 
-    def _find_faults(self) -> list[str]:
+    def _list_faults(self) -> list[str]:
         faults = []
         if self.split not in get_args(Split):
             faults.append(f"split is {self.split!r}; it must be one of {', '.join(get_args(Split))}")
@@ -66,12 +66,8 @@ class PrepareSettings(TextSettings):
     vocabulary: Path | None = None  # instead: a file with one word per line
     shard_bytes: int = 8 << 20  # uncompressed text per shard
 
-    def __post_init__(self) -> None:
-        if faults := [*self._find_faults(), *self._find_vocabulary_faults()]:
-            raise ConfigError(f"Invalid prepare settings: {'; '.join(faults)}.")
-
-    def _find_vocabulary_faults(self) -> list[str]:
-        faults = []
+    def _list_faults(self) -> list[str]:
+        faults = super()._list_faults()
         deciding = [name for name in ("vocabulary_size", "min_count", "vocabulary") if getattr(self, name) is not None]
         if len(deciding) > 1:
             faults.append(f"{' and '.join(deciding)} were given together; each decides the vocabulary, so choose one")
@@ -80,11 +76,7 @@ class PrepareSettings(TextSettings):
                 f"vocabulary_size is {self.vocabulary_size}; it must be above {len(SPECIAL_WORDS)}, "
                 f"the number of special words ({', '.join(SPECIAL_WORDS)})"
             )
-        for name in ("min_count", "shard_bytes"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                faults.append(f"{name} is {value}; it must be above 0")
-        return faults
+        return faults + list_not_positive(self, "min_count", "shard_bytes")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of a manifest: defaults filled in, the vocabulary file by its content."""

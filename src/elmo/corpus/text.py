@@ -48,26 +48,20 @@ def cut_parts(sources: Sequence[Source], settings: TextSettings, part_bytes: int
 def read_sentences(names: Sequence[str], settings: TextSettings, *, stdin_copy: Path) -> Iterator[list[str]]:
     """Yield the words of every sentence of some files, without preparing them; empty ones are left out."""
     for part in cut_parts(find_sources(names, stdin_copy), settings):
-        for sentence, _ in cut_sentences(part, settings):
-            words = [word for piece in cut_words(sentence, settings) for word in piece]
-            if words:
+        for sentence in (sentence for text in part.texts for sentence in cut_sentences(text, settings)):
+            if words := [word for piece in cut_words(sentence, settings) for word in piece]:
                 yield words
 
 
-def cut_sentences(part: PartText, settings: TextSettings) -> Iterator[tuple[str, float]]:
-    """Yield each sentence and the share of the part that was read with it."""
-    language = settings.language or "en"
-    for number, text in enumerate(part.texts, start=1):
-        share = number / len(part.texts)
-        if settings.split == "none":
-            yield text.replace("\n", " "), share
-            continue
+def cut_sentences(text: str, settings: TextSettings) -> Iterator[str]:
+    """Yield the sentences of a text."""
+    if settings.split == "none":
+        yield text.replace("\n", " ")
+    elif settings.split == "lines":
+        yield from text.split("\n")
+    else:
         for line in text.split("\n"):
-            if settings.split == "lines":
-                yield line, share
-            else:
-                for sentence in split_sentences(line, language=language):
-                    yield sentence, share
+            yield from split_sentences(line, language=settings.language or "en")
 
 
 def cut_words(sentence: str, settings: TextSettings) -> Iterator[list[str]]:

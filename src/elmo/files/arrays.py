@@ -5,7 +5,7 @@ The number of rows may be known only at the end. Failures to write come as one O
 
 import io
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
@@ -14,28 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.errors import first_line
-from elmo.files.durable import FileRecord, write_file
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 Array: TypeAlias = npt.NDArray[Any]
-
-
-def write_npy(path: Path, dtype: str, length: int, arrays: Iterable[Array]) -> FileRecord:
-    """Write a one-dimensional .npy file of `length` numbers that come array by array."""
-
-    def chunks() -> Iterator[bytes]:
-        header = io.BytesIO()
-        write_header(header, dtype, (length,))
-        yield header.getvalue()
-        num_written = 0
-        for array in arrays:
-            yield to_bytes(array, dtype)
-            num_written += len(array)
-        assert num_written == length, (num_written, length)
-
-    return write_file(path, chunks())
 
 
 def to_bytes(array: Array, dtype: str) -> bytes:
