@@ -5,7 +5,7 @@ import pytest
 
 from elmo import InputError
 from elmo.analysis import find_occurrences, induce_senses, read_labelled
-from elmo.analysis.occurrences import Occurrence, join_words, sample_occurrences
+from elmo.analysis.occurrences import Occurrence, join_words
 from elmo.analysis.senses import find_clusters, score_clusters
 from tests.language_models import make_language_model
 
@@ -115,9 +115,9 @@ def test_a_frequent_word_is_drawn_evenly_by_the_seed(texts):
     assert all(len(each) == 10 and set(each) <= set(every) for each in drawn)
 
 
-def test_a_hundred_thousand_occurrences_are_counted_and_a_sample_is_clustered(model):
-    texts = (join_words(["the", "bank", str(number % 40)], "text", number) for number in range(100_000))
-    drawn, count = sample_occurrences(texts, "bank", max_occurrences=60)
+def test_a_hundred_thousand_occurrences_are_counted_and_a_sample_is_clustered(model, tmp_path):
+    (tmp_path / "text.txt").write_text("".join(f"the bank {number % 40}\n" for number in range(100_000)))
+    drawn, count = find_occurrences([str(tmp_path / "text.txt")], "bank", max_occurrences=60)
     assert (len(drawn), count) == (60, 100_000)
     numbers = [each.sentence.number for each in drawn]
     assert numbers == sorted(numbers) and max(numbers) > 50_000

@@ -20,14 +20,21 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from elmo.analysis.layers import Array, LayerKey, choose_layer, choose_layers, normalize, settings_for
+from elmo.analysis.layers import (
+    Array,
+    LayerKey,
+    choose_layer,
+    choose_layers,
+    group_layers,
+    normalize,
+    settings_for,
+)
 from elmo.analysis.occurrences import (
     CorpusSentence,
     Occurrence,
     Occurrences,
     TextSettings,
     find_corpus,
-    is_same_word,
     join_words,
     sample_some,
     split_word,
@@ -49,16 +56,16 @@ from elmo.vectors.reading import Vectors, open_folder
 from elmo.vectors.settings import VectorSettings
 
 MANIFEST = "manifest.json"
-_FORMAT, _VERSION = "modern-elmo-index", 4
+_FORMAT, _VERSION = "modern-elmo-index", 5
 _SEARCH_NAME = re.compile(r"search-\d{4,}")
-# Of each sentence: its vectors folder, its row there, its file, its number in the file, the end of its occurrences.
+# Of each sentence: its vectors folder, its row there, its file there, its number in the file, the end of its words.
 _ROWS = "rows.npy"
 _WORDS, _WORD_IDS = "words.json", "word_ids.npy"  # the distinct words, and the one of each occurrence
 _NO_LIMIT = 2**62
 _CELLS_SEARCHED, _MOST_CELLS = 48, 4096
 _POINTS_PER_CELL = 64  # to learn its centre from
 _KMEANS_ROUNDS = 8
-_VECTORS_AT_ONCE = 16_384
+_SENTENCES_AT_ONCE = 512
 _FEW = 4000  # occurrences that are all compared, whatever their cells
 # What reading damaged files raises, depending on which byte is wrong. InputError: of a vectors folder.
 _DAMAGE = (
@@ -71,32 +78,25 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class SourceRecord:
-    """A file that was indexed, and its checksum."""
-
-    name: str
-    sha256: str
-
-
-@dataclass(frozen=True)
 class Manifest:
     """The description of an index."""
 
     model: str | None  # where the model was; None: the default one
     model_hash: str
-    num_layers: int
+    context_hash: str | None  # of the model's context layer, if "meaning" is among the layers
     layers: tuple[LayerKey, ...]
     reading: TextSettings
-    sources: tuple[SourceRecord, ...] = ()
-    # The vectors folders; those with the same rows in different layers are together.
-    folders: tuple[tuple[str, ...], ...] = ()
+    folders: tuple[tuple[str, ...], ...] = ()  # of vectors; those of the same rows in other layers are together
     search: str | None = None  # name of the folder that is searched
     num_occurrences: int = 0
-    context_hash: str | None = None  # of the model's context layer, if "meaning" is among the layers
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object."""
         return {"format": _FORMAT, "version": _VERSION, **dataclasses.asdict(self)}
+
+    def is_of(self, model_hash: str, context_hash: str | None) -> bool:
+        """Return whether it was built with the model of these hashes; the context layer's matters for meaning."""
+        return self.model_hash == model_hash and self.context_hash in (None, context_hash)
 
 
 def is_index(path: str | Path) -> bool:
@@ -142,14 +142,12 @@ class CorpusIndex:
 
     def check_model(self, model: Elmo) -> None:
         """Raise InputError if it was built with another model."""
-        if not self.is_of(fingerprint(model), context_fingerprint(model)):
-            built_with = self.manifest.model or "the default model of another version"
-            raise InputError(f"{self.folder} was built with another model, {built_with}; name it with --model.")
+        _check_model(self.folder, self.manifest, model)
 
     def check_layers(self, layers: Sequence[LayerKey]) -> None:
         """Raise InputError for a layer that was not indexed."""
         for layer in layers:
-            if layer not in self.manifest.layers:
+            if layer not in (0, *self.manifest.layers):
                 known = ", ".join(map(str, self.manifest.layers))
                 raise InputError(
                     f"{self.folder} does not have the layer {layer}, only {known} (and 0, the words without "
@@ -157,13 +155,7 @@ class CorpusIndex:
                 )
 
     def search(
-        self,
-        vector: Array,
-        layer: LayerKey,
-        *,
-        word: str,
-        words: str = "any",
-        top_k: int = 10,
+        self, vector: Array, layer: LayerKey, *, word: str, words: str = "any", top_k: int = 10
     ) -> list[tuple[Occurrence, float]]:
         """Return the occurrences nearest to a vector of length 1 and their cosines, best first.
 
@@ -188,12 +180,12 @@ class CorpusIndex:
         neighbors = find_neighbors(model, sentence, self, layers=layers, top_k=topn).layers[0].neighbors
         return [(neighbor.occurrence.mark(), neighbor.cosine) for neighbor in neighbors]
 
-    def search_words(self, vector: Array, *, word: str, top_k: int = 10) -> list[tuple[str, float]]:
-        """Return the words nearest to a vector of layer 0 and their cosines, best first, without `word`."""
+    def search_words(self, vector: Array, *, exclude: Sequence[str], top_k: int = 10) -> list[tuple[str, float]]:
+        """Return the words nearest to a vector of layer 0 and their cosines, best first, without those excluded."""
         with self._reraise_as_damaged():
-            nearest = self._vectors(0).search(vector, top_k + len(self._ids_of(word)))
-            similar = [(self._words[number], cosine) for number, cosine in nearest]
-        return [pair for pair in similar if not is_same_word(pair[0], word)][:top_k]
+            excluded = {number for word in exclude for number in self._ids_of(word)}
+            nearest = self._vectors(0).search(vector, top_k + len(excluded))
+            return [(self._words[number], cosine) for number, cosine in nearest if number not in excluded][:top_k]
 
     def find_occurrences(self, word: str, *, max_occurrences: int, seed: int = 0) -> Occurrences:
         """Return the occurrences of a word, or a random sample of `max_occurrences` of them, in order."""
@@ -266,7 +258,8 @@ class CorpusIndex:
         """Return an occurrence by its number."""
         sentence = int(np.searchsorted(self._ends, number, side="right"))
         folder, position, source, sentence_number, _ = self._rows[sentence].tolist()
-        row, source_name = self._folders[folder][position], self.manifest.sources[source].name
+        row = self._folders[folder][position]
+        source_name = self._folders[folder].manifest.values["inputs"][source]["name"]
         start = number - (int(self._ends[sentence - 1]) if sentence else 0)
         reading = self.manifest.reading
         tokenizer = Tokenization(reading.tokenization).tokenizer(on_spaces=reading.split_on_spaces)
@@ -367,10 +360,10 @@ def build_index(
     """
     require_faiss()
     folder = Path(folder)
-    given_folders = [name for name in names if VECTORS.is_described(Path(name))]
-    texts = [name for name in names if name not in given_folders]
+    given = [name for name in names if VECTORS.is_described(Path(name))]
+    texts = [name for name in names if name not in given]
     files = [InputFile.of(source) for source in find_corpus(texts)] if texts else []
-    opened = [_open_vectors(name, model) for name in given_folders]
+    opened = [_open_vectors(name, model) for name in given]
     keys = tuple(key for key in choose_layers(layers, model) if key != 0)
     if opened and not layers:
         keys = _layers_of(opened[0], model)
@@ -378,98 +371,70 @@ def build_index(
         raise InputError(f"{folder} exists and is not an index; give a new folder.")
     folder.mkdir(parents=True, exist_ok=True)
     with holding(folder, f"Another process is building {folder}; wait until it is done."):
-        wanted = Manifest(
-            _absolute(model_name), fingerprint(model), model.num_layers, keys, settings_for(model, reading),
-            context_hash=context_fingerprint(model) if "meaning" in keys else None,
-        )  # fmt: skip
-        manifest = _check_manifest(folder, wanted, layers_given=bool(layers)) if is_index(folder) else wanted
+        context_hash = context_fingerprint(model) if "meaning" in keys else None
+        reading = settings_for(model, reading)
+        manifest = Manifest(_absolute(model_name), fingerprint(model), context_hash, keys, reading)
+        if is_index(folder):
+            manifest = read_manifest(folder)
+            _check_model(folder, manifest, model)
+            if (layers and manifest.layers != keys) or manifest.reading != reading:
+                listed = ", ".join(map(str, manifest.layers))
+                raise InputError(
+                    f"{folder} has the layers {listed} of text read as {manifest.reading}; use the same settings, or "
+                    "build a new index."
+                )
         _save(folder, manifest)  # first, because only in the folder of an index may old files be removed
-        _remove_unlisted(folder, manifest)  # of a process that was killed
-        grown = manifest
+        groups = list(manifest.folders)
         for vectors in opened:
-            grown = _add_folder(grown, vectors, model)
-        grown = _add_files(model, folder, grown, files, progress=progress)
-        if grown != manifest or manifest.search is None:
-            grown = _write_search(model, folder, grown, progress=progress)
-            _save(folder, grown)
-            _remove_unlisted(folder, grown)
+            if (stored := _layers_of(vectors, model)) != manifest.layers:
+                raise InputError(f"{vectors.folder} has the layers {stored}, not {manifest.layers}; build two indexes.")
+            groups.append((str(vectors.folder.resolve()),))
+        groups.append(_embed_new(model, folder, manifest, files, progress=progress))
+        if (folders := tuple(filter(None, dict.fromkeys(groups)))) != manifest.folders or manifest.search is None:
+            _save(folder, _write_search(model, folder, manifest, folders, progress=progress))
     return CorpusIndex(folder)
+
+
+def _check_model(folder: Path, manifest: Manifest, model: Elmo) -> None:
+    if not manifest.is_of(fingerprint(model), context_fingerprint(model)):
+        built_with = manifest.model or "the default model of another version"
+        raise InputError(f"{folder} was built with another model, {built_with}; name it with --model.")
 
 
 def _save(folder: Path, manifest: Manifest) -> None:
     replace_file(folder / MANIFEST, json.dumps(manifest.to_dict(), ensure_ascii=False, indent=1).encode())
-
-
-def _remove_unlisted(folder: Path, manifest: Manifest) -> None:
-    for entry in folder.iterdir():
+    for entry in folder.iterdir():  # of an earlier text, or of a process that was killed
         if _SEARCH_NAME.fullmatch(entry.name) and entry.name != manifest.search:
             remove(entry)
 
 
-def _check_manifest(folder: Path, wanted: Manifest, *, layers_given: bool) -> Manifest:
-    """Return the manifest of an index that is there; InputError if it was built in another way."""
-    existing = read_manifest(folder)
-    has_other_context = len({existing.context_hash, wanted.context_hash} - {None}) > 1
-    if existing.model_hash != wanted.model_hash or has_other_context:
-        raise InputError(
-            f"{folder} was built with another model, {existing.model or 'the default one'}; use that one, or "
-            "build a new index."
-        )
-    if layers_given and existing.layers != wanted.layers:
-        listed = ", ".join(map(str, existing.layers))
-        raise InputError(f"{folder} has the layers {listed}; leave --layers out, or build a new index.")
-    if existing.reading != wanted.reading:
-        raise InputError(f"{folder} was built from text read as {existing.reading}; use the same settings.")
-    return existing
-
-
-def _add_files(
+def _embed_new(
     model: Elmo, folder: Path, manifest: Manifest, files: Sequence[InputFile], *, progress: bool
-) -> Manifest:
-    """Embed the files that are not in the index yet."""
-    known = {source.name: source.sha256 for source in manifest.sources}
+) -> tuple[str, ...]:
+    """Embed the files that are not in the index yet, and return the names of the vectors folders."""
+    inputs = [file for paths in manifest.folders for file in open_folder(folder / paths[0]).manifest.values["inputs"]]
+    known = {file["name"]: file["sha256"] for file in inputs}
     for file in files:
         if known.get(file.source.name, file.sha256) != file.sha256:
             raise InputError(f"{file.source.name} has changed since it was added to {folder}; build a new index.")
-    new = [file for file in files if file.source.name not in known]
-    if not new:
-        return manifest
-    names, reading = [file.source.name for file in new], manifest.reading
+    new, reading = [file for file in files if file.source.name not in known], manifest.reading
     # The same files resume in the same folder after a kill.
     digest = hashlib.sha256("".join(file.sha256 for file in new).encode()).hexdigest()[:12]
-    paths = []
-    for layers in _group_layers(manifest.layers):
+    paths = {f"vectors-{digest}-{layers}": layers for layers in group_layers(manifest.layers) if new}
+    for path, layers in paths.items():
         settings = VectorSettings(
             layers=layers, dtype="int8", split=reading.split, language=reading.language, column=reading.field,
             split_on_spaces=reading.split_on_spaces, max_words=_NO_LIMIT,
         )  # fmt: skip
-        paths.append(f"vectors-{digest}-{layers}")
-        embed_files(model, names, folder / paths[-1], settings, progress=progress)
-    records = (SourceRecord(file.source.name, file.sha256) for file in new)
-    return dataclasses.replace(
-        manifest, sources=(*manifest.sources, *records), folders=(*manifest.folders, tuple(paths))
-    )
+        embed_files(model, [file.source.name for file in new], folder / path, settings, progress=progress)
+    return tuple(paths)
 
 
-def _add_folder(manifest: Manifest, vectors: Vectors, model: Elmo) -> Manifest:
-    """Register a vectors folder, which stays where it is."""
-    path = str(vectors.folder.resolve())
-    if (path,) in manifest.folders:
-        return manifest
-    keys = _layers_of(vectors, model)
-    if keys != manifest.layers:
-        raise InputError(
-            f"{vectors.folder} has the layers {', '.join(map(str, keys))}, but the index has "
-            f"{', '.join(map(str, manifest.layers))}; build another index for it."
-        )
-    inputs = vectors.manifest.values["inputs"]
-    records = (SourceRecord(file["name"], file["sha256"]) for file in inputs)
-    return dataclasses.replace(manifest, sources=(*manifest.sources, *records), folders=(*manifest.folders, (path,)))
-
-
-def _write_search(model: Elmo, folder: Path, manifest: Manifest, *, progress: bool) -> Manifest:
+def _write_search(
+    model: Elmo, folder: Path, manifest: Manifest, folders: tuple[tuple[str, ...], ...], *, progress: bool
+) -> Manifest:
     """Write the folder that is searched, for all vectors folders, and return the manifest that names it."""
-    opened = [[open_folder(folder / path) for path in paths] for paths in manifest.folders]
+    opened = [[open_folder(folder / path) for path in paths] for paths in folders]
     name = f"search-{len(opened):04d}"
     with (
         progress_bar(unit="words indexed", num_bytes=None, shown=progress) as advance,
@@ -478,8 +443,7 @@ def _write_search(model: Elmo, folder: Path, manifest: Manifest, *, progress: bo
         temporary.mkdir()
         rows, word_ids, words = _list_words([vectors[0] for vectors in opened])
         if not words:
-            names = ", ".join(source.name for source in manifest.sources)
-            raise InputError(f"There are no words in {names}; an index needs some text.")
+            raise InputError("The text has no words; an index needs some.")
         np.save(temporary / _ROWS, rows)
         np.save(temporary / _WORD_IDS, word_ids)
         (temporary / _WORDS).write_text(json.dumps(words), encoding="utf-8")
@@ -493,24 +457,21 @@ def _write_search(model: Elmo, folder: Path, manifest: Manifest, *, progress: bo
             sample = np.concatenate(list(_read_vectors(opened, rows[np.sort(drawn[:num_drawn])], key)))
             blocks_of_layer = _read_vectors(opened, rows, key, advance)
             write_vectors(temporary / _layer_file(key), len(word_ids), sample, blocks_of_layer)
-    return dataclasses.replace(manifest, search=name, num_occurrences=len(word_ids))
+    return dataclasses.replace(manifest, folders=folders, search=name, num_occurrences=len(word_ids))
 
 
 def _list_words(folders: Sequence[Vectors]) -> tuple[Numbers, npt.NDArray[np.uint32], list[str]]:
     """Return the table of sentences with words, the word of each occurrence, and the distinct words."""
     rows, word_ids, numbers = array("q"), array("I"), dict[str, int]()
-    first_source = 0
     for folder, vectors in enumerate(folders):
-        inputs = vectors.manifest.values["inputs"]
-        ends = np.cumsum([file["num_rows"] for file in inputs])
-        counts = [0] * len(inputs)
+        ends = np.cumsum([file["num_rows"] for file in vectors.manifest.values["inputs"]])
+        counts = [0] * len(ends)
         for position, row in enumerate(vectors):
             if row.words:
                 source = int(np.searchsorted(ends, row.index, side="right"))
                 word_ids.extend(numbers.setdefault(word, len(numbers)) for word in row.words)
-                rows.extend((folder, position, first_source + source, counts[source], len(word_ids)))
+                rows.extend((folder, position, source, counts[source], len(word_ids)))
                 counts[source] += 1
-        first_source += len(inputs)
     return np.array(rows, np.int64).reshape(-1, 5), np.array(word_ids, np.uint32), list(numbers)
 
 
@@ -520,32 +481,22 @@ def _read_vectors(
     key: LayerKey,
     advance: Callable[[int, int], None] = lambda size, num_pieces: None,
 ) -> Iterator[Array]:
-    """Yield the vectors of sentences in a layer, of length 1, many at once."""
+    """Yield the vectors of sentences in a layer, of length 1, those of many sentences at once."""
     by_layers = [{str(part.manifest.values["settings"]["layers"]): part for part in parts} for parts in opened]
-    waiting: list[Array] = []
-    num_waiting = 0
-    for folder, position in rows[:, :2].tolist():
+
+    def read(folder: int, position: int) -> Array:
         parts = by_layers[folder]
         if "all" in parts and key != "meaning":
             layers = parts["all"][position].vectors
-            vectors = layers.mean(axis=0) if key == "average" else layers[key]
-        else:  # a folder may name the layer otherwise, as in "top"
-            vectors = parts.get(str(key), opened[folder][0])[position].vectors
-        waiting.append(normalize(np.asarray(vectors, np.float32)))
-        num_waiting += len(vectors)
-        advance(0, len(vectors))
-        if num_waiting >= _VECTORS_AT_ONCE:
-            yield np.concatenate(waiting)
-            waiting, num_waiting = [], 0
-    if waiting:
-        yield np.concatenate(waiting)
+            return layers.mean(axis=0) if key == "average" else layers[key]
+        # A folder may name the layer otherwise, as in "top".
+        return parts.get(str(key), opened[folder][0])[position].vectors
 
-
-def _group_layers(keys: Sequence[LayerKey]) -> list[LayerKey | str]:
-    """Return the layers of the vectors folders that have all of these: meaning, and one layer or all."""
-    others = [key for key in keys if key != "meaning"]
-    stored: list[LayerKey | str] = ["meaning"] if "meaning" in keys else []
-    return [*stored, *(others if len(others) < 2 else ["all"])]
+    for start in range(0, len(rows), _SENTENCES_AT_ONCE):
+        places = rows[start : start + _SENTENCES_AT_ONCE, :2].tolist()
+        block = np.concatenate([read(folder, position) for folder, position in places])
+        advance(0, len(block))
+        yield normalize(np.asarray(block, np.float32))
 
 
 def _open_vectors(name: str, model: Elmo) -> Vectors:

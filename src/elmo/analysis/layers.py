@@ -56,23 +56,6 @@ def choose_layers(given: Sequence[str | int] | None, model: Elmo) -> tuple[Layer
     return tuple(dict.fromkeys(choose_layer(layer, model) for layer in given))
 
 
-def embed_layers(
-    model: Elmo, sentences: Sequence[Sequence[str]], keys: Sequence[LayerKey]
-) -> list[dict[LayerKey, Array]]:
-    """Return, for each sentence, the vectors (T, dimensions) of its words in each layer."""
-    words = [list(sentence) for sentence in sentences]
-    by_sentence: list[dict[LayerKey, Array]] = [{} for _ in words]
-    if "meaning" in keys and words:
-        for vectors, meaning in zip(by_sentence, model.embed(words, layers="meaning"), strict=True):
-            vectors["meaning"] = meaning
-    others = [key for key in keys if key != "meaning"]
-    if others and words:
-        for vectors, layers in zip(by_sentence, model.embed(words, layers="all"), strict=True):
-            for key in others:
-                vectors[key] = layers.mean(axis=0, dtype=np.float32) if key == "average" else layers[key]
-    return by_sentence
-
-
 def settings_for(model: Elmo, reading: TextSettings | None = None) -> TextSettings:
     """Return how a model's texts are read: with the model's own tokenization."""
     reading = reading or TextSettings()
@@ -87,23 +70,39 @@ def settings_for(model: Elmo, reading: TextSettings | None = None) -> TextSettin
 def embed_occurrences(
     model: Elmo, occurrences: Sequence[Occurrence], layer: LayerKey, *, progress: bool = False
 ) -> Array:
-    """Return one vector per occurrence (N, dimensions), as Elmo.embed_spans returns them.
+    """Return one vector per occurrence (N, dimensions), as Elmo.embed_spans returns them."""
+    return embed_layers(model, occurrences, [layer], progress=progress)[layer]
 
-    A sentence with several occurrences is embedded once.
-    """
-    places: dict[tuple[str, ...], list[int]] = {}
+
+def embed_layers(
+    model: Elmo, occurrences: Sequence[Occurrence], keys: Sequence[LayerKey], *, progress: bool = False
+) -> dict[LayerKey, Array]:
+    """Return the vectors of embed_occurrences in several layers; a sentence is embedded once for all but "meaning"."""
+    by_sentence: dict[tuple[str, ...], list[int]] = {}
     for number, occurrence in enumerate(occurrences):
-        places.setdefault(tuple(occurrence.sentence.words), []).append(number)
-    vectors = np.zeros((len(occurrences), *model.word_shape(layer)), dtype=np.float32)
+        by_sentence.setdefault(tuple(occurrence.sentence.words), []).append(number)
+    vectors = {key: np.zeros((len(occurrences), *model.word_shape(key)), dtype=np.float32) for key in keys}
     with progress_bar(unit="sentences", num_bytes=None, shown=progress) as advance:
-        remaining = iter(places.items())
+        remaining = iter(by_sentence.items())
         while window := list(itertools.islice(remaining, _SENTENCES_AT_ONCE)):
-            spans = [[(occurrences[row].start, occurrences[row].end) for row in rows] for _, rows in window]
-            arrays = model.embed_spans([words for words, _ in window], spans, layers=layer)
-            for (_, numbers), array in zip(window, arrays, strict=True):
-                vectors[numbers] = array
-                advance(0)
+            spans = [[(occurrences[number].start, occurrences[number].end) for number in own] for _, own in window]
+            for layers in group_layers(keys):
+                arrays = model.embed_spans([words for words, _ in window], spans, layers=layers)
+                for (_, own), array in zip(window, arrays, strict=True):
+                    for key in keys:
+                        if layers == key:
+                            vectors[key][own] = array
+                        elif layers == "all" and key != "meaning":
+                            vectors[key][own] = array.mean(axis=1) if key == "average" else array[:, key]
+            advance(0, len(window))
     return vectors
+
+
+def group_layers(keys: Sequence[LayerKey]) -> list[LayerKey | Literal["all"]]:
+    """Return the `layers` to embed with for all of these: meaning by itself, and one layer or all."""
+    others = [key for key in keys if key != "meaning"]
+    meaning: list[LayerKey | Literal["all"]] = ["meaning"] if "meaning" in keys else []
+    return [*meaning, *others] if len(others) < 2 else [*meaning, "all"]
 
 
 def name_layer(key: LayerKey) -> str:

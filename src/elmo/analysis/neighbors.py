@@ -5,47 +5,36 @@ An index is searched (index.py); text files are read and embedded from end to en
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from elmo.analysis.index import CorpusIndex
-from elmo.analysis.layers import (
-    Array,
-    LayerKey,
-    choose_layers,
-    embed_layers,
-    embed_occurrences,
-    name_layer,
-    normalize,
-    settings_for,
-)
+from elmo.analysis.layers import Array, LayerKey, choose_layers, embed_layers, name_layer, normalize, settings_for
 from elmo.analysis.occurrences import (
     Corpus,
     CorpusSentence,
     Occurrence,
     TextSettings,
-    find_runs,
     is_same_word,
     read_corpus,
     read_query,
+    sample_occurrences,
 )
 from elmo.analysis.segmentation import Cohesion, is_function_word, measure_cohesion
 from elmo.errors import InputError
 from elmo.model import Elmo
 from elmo.progress import html_table
 from elmo.text.sentence_input import Sentence, WordIndex
-from elmo.text.vocabulary import is_punctuation
 
 Match: TypeAlias = Literal["any", "same", "other"]
-_Place: TypeAlias = tuple[tuple[str, ...], int]  # the words of a sentence, and where an occurrence begins
+Scored: TypeAlias = list[tuple[Occurrence, float]]  # occurrences and their cosines with the query, best first
 _SENTENCES_AT_ONCE = 256
 # A sentence that is in the corpus several times is returned once, so more are searched for than are wanted.
 _SEARCH_FACTOR = 3
-# A word of several characters is compared with this many candidates for each neighbor, which the mean of their
-# characters chooses (in an index, single characters), and in an index with this many occurrences of the same word.
+# A word of several characters is compared with the runs around this many single characters for each neighbor, and
+# with this many occurrences of the same word.
 _CANDIDATES, _SAME_WORD = 30, 2000
 
 
@@ -132,61 +121,45 @@ def find_neighbors(
     if isinstance(corpus, CorpusIndex):
         reading = corpus.manifest.reading
         keys = choose_layers(layers or corpus.manifest.layers, model)
-        corpus.check_layers(tuple(key for key in keys if key != 0))
+        corpus.check_layers(keys)
     else:
+        reading = settings_for(model, reading)
         keys = choose_layers(layers, model)
-    query = read_query(
-        sentence, index, tokenization=model.tokenization, on_spaces=reading is not None and reading.split_on_spaces
-    )
-    is_run = query.end - query.start > 1 and model.tokenization.reads_characters  # of characters
-    if words != "any" and query.end - query.start > 1 and not is_run:
+    query = read_query(sentence, index, tokenization=model.tokenization, on_spaces=reading.split_on_spaces)
+    is_phrase = query.end - query.start > 1
+    is_run = is_phrase and model.tokenization.reads_characters  # of characters
+    if words != "any" and is_phrase and not is_run:
         raise InputError(f"{query.word!r} is several words, but words={words!r} compares single ones; mark one.")
     vectors = embed_query(model, query, (0, *keys))
+    num_wanted = (_CANDIDATES if is_run else _SEARCH_FACTOR) * top_k
     if isinstance(corpus, CorpusIndex):
-        neighbors = search_index(corpus, query, vectors, words=words, top_k=top_k)
-        if is_run:
-            candidates = _find_candidates(corpus, query, vectors, words, top_k)
+        nearest, static = search_index(corpus, query, vectors, words=words, top_k=num_wanted)
+        num_occurrences = corpus.num_occurrences
     else:
-        scanned, num_scanned, length = vectors, top_k, 1
-        if is_run:
-            num_scanned, length = _CANDIDATES * top_k, query.end - query.start
-            (own,) = embed_layers(model, [query.sentence.words], (0, *keys))
-            scanned = {key: normalize(own[key][query.start : query.end].mean(axis=0)) for key in own}
-        sentences = read_corpus(corpus, settings_for(model, reading), progress=progress)
-        neighbors = _scan_texts(model, query, scanned, sentences, words=words, top_k=num_scanned, length=length)
-        candidates = {layer: [occurrence for occurrence, _ in nearest] for layer, nearest in neighbors.layers}
-    if not is_run:
-        return neighbors
-    static = tuple(similar for similar in neighbors.static if similar.word not in _run_of(query))[:top_k]
-    return replace(neighbors, layers=_rank_runs(model, query, vectors, candidates, top_k), static=static)
+        sentences = read_corpus(corpus, reading, progress=progress)
+        nearest, static, num_occurrences = _scan_texts(model, query, vectors, sentences, words, num_wanted)
+    if is_run:
+        same = sample_occurrences(corpus, query.word, max_occurrences=_SAME_WORD, reading=reading).occurrences
+        nearest = _score_runs(model, query, vectors, nearest, same, words)
+    chosen = tuple(LayerNeighbors(key, _choose(model, query, scored, top_k)) for key, scored in nearest.items())
+    return Neighbors(query, chosen, tuple(map(StaticNeighbor._make, static[:top_k])), num_occurrences)
 
 
 def embed_query(model: Elmo, query: Occurrence, keys: Sequence[LayerKey]) -> dict[LayerKey, Array]:
     """Return the query's vector of length 1 in each layer."""
-    words, span = query.sentence.words, (query.start, query.end)
-    return {key: normalize(model.embed_spans([words], [[span]], layers=key)[0][0]) for key in keys}
+    return {key: normalize(vectors[0]) for key, vectors in embed_layers(model, [query], keys).items()}
 
 
 def search_index(
-    corpus: CorpusIndex,
-    query: Occurrence,
-    vectors: Mapping[LayerKey, Array],
-    *,
-    words: Match = "any",
-    top_k: int = 10,
-) -> Neighbors:
-    """Search an index with the vectors of embed_query."""
-    layers = []
-    for key, vector in vectors.items():
-        if key != 0:
-            nearest = corpus.search(vector, key, word=query.word, words=words, top_k=_SEARCH_FACTOR * top_k)
-            # The first of equal sentences is kept, and none that equals the query's.
-            kept = {_place(query): Neighbor(query, 1.0)}
-            for occurrence, cosine in nearest:
-                kept.setdefault(_place(occurrence), Neighbor(occurrence, cosine))
-            layers.append(LayerNeighbors(key, tuple(kept.values())[1 : top_k + 1]))
-    static = corpus.search_words(vectors[0], word=query.word, top_k=top_k)
-    return Neighbors(query, tuple(layers), tuple(map(StaticNeighbor._make, static)), corpus.num_occurrences)
+    corpus: CorpusIndex, query: Occurrence, vectors: Mapping[LayerKey, Array], *, words: Match = "any", top_k: int = 10
+) -> tuple[dict[LayerKey, Scored], list[tuple[str, float]]]:
+    """Return the nearest occurrences of each layer, and the nearest words of layer 0."""
+    nearest = {
+        key: corpus.search(vector, key, word=query.word, words=words, top_k=top_k)
+        for key, vector in vectors.items()
+        if key != 0
+    }
+    return nearest, corpus.search_words(vectors[0], exclude=_words_of(query), top_k=top_k)
 
 
 def _scan_texts(
@@ -194,117 +167,90 @@ def _scan_texts(
     query: Occurrence,
     vectors: Mapping[LayerKey, Array],
     sentences: Iterator[CorpusSentence],
-    *,
-    words: Match,
+    match: Match,
     top_k: int,
-    length: int,
-) -> Neighbors:
-    """Compare the query with all words of sentences, or with runs of `length` words by the mean of their vectors.
+) -> tuple[dict[LayerKey, Scored], list[tuple[str, float]], int]:
+    """Return what search_index does, and the number of occurrences.
 
     A sentence without a word to compare is not embedded.
     """
-    best: dict[LayerKey, dict[_Place, Neighbor]] = {key: {} for key in vectors if key != 0}
+    keys = [key for key in vectors if key != 0]
+    best: dict[LayerKey, dict[Any, tuple[Occurrence, float]]] = {key: {} for key in keys}
     cosines_of_words: dict[str, float] = {}
-    own_words = {word.casefold() for word in _run_of(query)}
+    own_words = {word.casefold() for word in _words_of(query)}
     num_occurrences = 0
     while window := list(itertools.islice(sentences, _SENTENCES_AT_ONCE)):
-        num_occurrences += sum(len(sentence.offsets) for sentence in window)
-        distinct = dict.fromkeys(word for sentence in window for word in sentence.words)
-        new = [word for word in distinct if word not in cosines_of_words and word.casefold() not in own_words]
-        if new:
-            cosines = normalize(model.embed([new], layers=0)[0]) @ vectors[0]
-            cosines_of_words.update(zip(new, cosines.tolist(), strict=True))
-        compared = [(sentence, _list_starts(sentence.words, query, words, length)) for sentence in window]
-        compared = [(sentence, starts) for sentence, starts in compared if len(starts)]
-        embedded = embed_layers(model, [sentence.words for sentence, _ in compared], list(best))
-        for key, nearest in best.items():
-            for (sentence, starts), layers in zip(compared, embedded, strict=True):
-                pooled = sum(layers[key][starts + number] for number in range(length))
-                cosines = normalize(np.asarray(pooled)) @ vectors[key]
-                for row in np.argsort(-cosines, kind="stable")[:top_k].tolist():
-                    occurrence = Occurrence(sentence, int(starts[row]), int(starts[row]) + length)
-                    nearest.setdefault(_place(occurrence), Neighbor(occurrence, float(cosines[row])))
-            nearest.pop(_place(query), None)
-            best[key] = dict(sorted(nearest.items(), key=lambda item: -item[1].cosine)[:top_k])
-    similar = sorted(cosines_of_words.items(), key=lambda item: -item[1])[:top_k]
-    layers_found = tuple(LayerNeighbors(key, tuple(nearest.values())) for key, nearest in best.items())
-    return Neighbors(query, layers_found, tuple(map(StaticNeighbor._make, similar)), num_occurrences)
+        every = [
+            Occurrence(sentence, start, start + 1) for sentence in window for start in range(len(sentence.offsets))
+        ]
+        num_occurrences += len(every)
+        new = {word for sentence in window for word in sentence.words} - cosines_of_words.keys()
+        if listed := sorted(word for word in new if word.casefold() not in own_words):
+            cosines = normalize(model.embed([listed], layers=0)[0]) @ vectors[0]
+            cosines_of_words.update(zip(listed, cosines.tolist(), strict=True))
+        compared = [one for one in every if match == "any" or is_same_word(one.word, query.word) == (match == "same")]
+        for key, embedded in embed_layers(model, compared, keys).items():
+            cosines = normalize(embedded) @ vectors[key]
+            for row in np.argsort(-cosines, kind="stable").tolist():
+                if len(best[key]) >= 2 * top_k:
+                    break
+                best[key].setdefault(_places(compared[row]), (compared[row], float(cosines[row])))
+            ranked = sorted(best[key].items(), key=lambda item: -item[1][1])
+            best[key] = dict(ranked[:top_k])
+    static = sorted(cosines_of_words.items(), key=lambda item: -item[1])[:top_k]
+    return {key: list(nearest.values()) for key, nearest in best.items()}, static, num_occurrences
 
 
-def _list_starts(words: Sequence[str], query: Occurrence, match: Match, length: int) -> npt.NDArray[np.int64]:
-    """Return where the words, or the runs of `length` words, begin that the query is compared with."""
-    same = find_runs(words, _run_of(query) if length > 1 else [query.word]) if match != "any" else []
-    starts = range(len(words) - length + 1)
-    if match == "same":
-        return np.array(same, np.int64)
-    allowed = [start for start in starts if start not in same]
-    if length > 1:
-        allowed = [start for start in allowed if not any(map(is_punctuation, words[start : start + length]))]
-    return np.array(allowed, np.int64)
-
-
-def _find_candidates(
-    corpus: CorpusIndex,
-    query: Occurrence,
-    vectors: Mapping[LayerKey, Array],
-    words: Match,
-    top_k: int,
-) -> dict[LayerKey, list[Occurrence]]:
-    """Return, for each layer, runs as long as the query in an index: the same word, or near characters."""
-    length = query.end - query.start
-    same = corpus.find_occurrences(query.word, max_occurrences=_SAME_WORD).occurrences
-    candidates = {}
-    for key in [key for key in vectors if key != 0]:
-        runs = {_place(occurrence): occurrence for occurrence in same}
-        if words != "same":
-            for character, _ in corpus.search(vectors[key], key, word=query.word, top_k=_CANDIDATES * top_k):
-                sentence, last = character.sentence, len(character.sentence.offsets) - length
-                for start in range(max(0, character.start - length + 1), min(character.start, last) + 1):
-                    occurrence = Occurrence(sentence, start, start + length)
-                    runs.setdefault(_place(occurrence), occurrence)
-        runs.pop(_place(query), None)
-        is_other = words == "other"
-        candidates[key] = [run for run in runs.values() if not (is_other and is_same_word(run.word, query.word))]
-    return candidates
-
-
-def _rank_runs(
+def _score_runs(
     model: Elmo,
     query: Occurrence,
     vectors: Mapping[LayerKey, Array],
-    candidates: Mapping[LayerKey, Sequence[Occurrence]],
-    top_k: int,
-) -> tuple[LayerNeighbors, ...]:
-    """Return the nearest candidates that are words; of those that overlap, the nearest."""
-    function_words = is_function_word(_run_of(query))
+    nearest: Mapping[LayerKey, Scored],
+    same: Sequence[Occurrence],
+    words: Match,
+) -> dict[LayerKey, Scored]:
+    """Compare the query with runs of as many characters: the same word, and those around near characters."""
+    length, scored = query.end - query.start, {}
+    for key, characters in nearest.items():
+        runs = {_places(occurrence): occurrence for occurrence in same}
+        for character, _ in characters:
+            sentence, last = character.sentence, len(character.sentence.offsets) - length
+            for start in range(max(0, character.start - length + 1), min(character.start, last) + 1):
+                run = Occurrence(sentence, start, start + length)
+                runs.setdefault(_places(run), run)
+        kept = [run for run in runs.values() if words != "other" or not is_same_word(run.word, query.word)]
+        cosines = normalize(embed_layers(model, kept, [key])[key]) @ vectors[key]
+        scored[key] = [(kept[row], float(cosines[row])) for row in np.argsort(-cosines, kind="stable").tolist()]
+    return scored
+
+
+def _choose(model: Elmo, query: Occurrence, scored: Scored, top_k: int) -> tuple[Neighbor, ...]:
+    """Return the nearest occurrences: of those that overlap or are in equal sentences one, of runs only words."""
+    function_words = is_function_word(_words_of(query))
     cohesions: dict[tuple[str, ...], Cohesion] = {}
-    layers = []
-    for key, occurrences in candidates.items():
-        cosines = normalize(embed_occurrences(model, occurrences, key)) @ vectors[key]
-        nearest: list[Neighbor] = []
-        taken: set[_Place] = set()
-        for row in np.argsort(-cosines, kind="stable").tolist():
-            occurrence = occurrences[row]
-            words = tuple(occurrence.sentence.words)
-            places = {(words, place) for place in range(occurrence.start, occurrence.end)}
-            if taken & places:
+    chosen: list[Neighbor] = []
+    taken = set(_places(query))
+    for occurrence, cosine in scored:
+        places, words = _places(occurrence), tuple(occurrence.sentence.words)
+        if not taken.isdisjoint(places):
+            continue
+        if len(places) > 1 and not is_same_word(occurrence.word, query.word):
+            if words not in cohesions:
+                cohesions[words] = measure_cohesion(model, [words])[0]
+            if not cohesions[words].is_word(occurrence.start, occurrence.end, function_words=function_words):
                 continue
-            if not is_same_word(occurrence.word, query.word):
-                if words not in cohesions:
-                    cohesions[words] = measure_cohesion(model, [words])[0]
-                if not cohesions[words].is_word(occurrence.start, occurrence.end, function_words=function_words):
-                    continue
-            taken |= places
-            nearest.append(Neighbor(occurrence, float(cosines[row])))
-            if len(nearest) == top_k:
-                break
-        layers.append(LayerNeighbors(key, tuple(nearest)))
-    return tuple(layers)
+        taken.update(places)
+        chosen.append(Neighbor(occurrence, cosine))
+        if len(chosen) == top_k:
+            break
+    return tuple(chosen)
 
 
-def _run_of(occurrence: Occurrence) -> list[str]:
+def _words_of(occurrence: Occurrence) -> list[str]:
     return occurrence.sentence.words[occurrence.start : occurrence.end]
 
 
-def _place(occurrence: Occurrence) -> _Place:
-    return tuple(occurrence.sentence.words), occurrence.start
+def _places(occurrence: Occurrence) -> tuple[tuple[tuple[str, ...], int], ...]:
+    """Return the words of the sentence with each position of the occurrence; equal for equal sentences."""
+    words = tuple(occurrence.sentence.words)
+    return tuple((words, position) for position in range(occurrence.start, occurrence.end))

@@ -6,7 +6,7 @@ the XML of the word-sense evaluation framework, or lines of a label, a tab and a
 
 import itertools
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
@@ -17,7 +17,7 @@ from elmo.errors import InputError
 from elmo.files.sources import STDIN, Lines, Source, find_sources
 from elmo.progress import progress_bar
 from elmo.text.sentence_input import Sentence, Tokenizer, WordIndex, find_marks, read_marked, read_pointed
-from elmo.text.tokenize import Word, tokenize
+from elmo.text.tokenize import tokenize
 from elmo.text.units import Tokenization
 
 if TYPE_CHECKING:
@@ -95,13 +95,16 @@ class Occurrences(NamedTuple):
     num_found: int
 
 
-def join_words(words: Sequence[str], source: str, number: int) -> CorpusSentence:
-    """Return the sentence of words whose original text is unknown, with a space between them."""
-    offsets, at = [], 0
+def join_words(
+    words: Sequence[str], source: str, number: int, join: Callable[[Sequence[str]], str] = " ".join
+) -> CorpusSentence:
+    """Return the sentence of words whose original text is unknown, by default with a space between them."""
+    text, offsets, at = join(words), [], 0
     for word in words:
+        at = text.index(word, at)
         offsets.append((at, at + len(word)))
-        at += len(word) + 1
-    return CorpusSentence(" ".join(words), tuple(offsets), source, number)
+        at += len(word)
+    return CorpusSentence(text, tuple(offsets), source, number)
 
 
 def read_query(
@@ -122,26 +125,15 @@ def read_query(
         if tokenization is None or not tokenization.reads_characters or on_spaces:
             return Occurrence(join_words(words, QUERY_SOURCE, 0), start, end)
         # The given words become the letters that the texts to compare with consist of.
-        pieces = [tokenizer(word) or [Word(word, 0, len(word))] for word in words]
-        ends = list(itertools.accumulate(map(len, pieces), initial=0))
-        joined = _join_letters([piece.text for row in pieces for piece in row], tokenization)
-        return Occurrence(joined, ends[start], ends[end])
-    text = sentence
+        letters = [[letter.text for letter in tokenizer(word)] or [word] for word in words]
+        start, end = sum(map(len, letters[:start])), sum(map(len, letters[:end]))
+        joined = join_words([*itertools.chain(*letters)], QUERY_SOURCE, 0, tokenization.join)
+        return Occurrence(joined, start, end)
     if index is None:
         (mark,) = find_marks(sentence)
-        text = sentence[: mark.start()] + mark[0][1:-1] + sentence[mark.end() :]
-    offsets = tuple((word.start, word.end) for word in tokenizer(text))
-    return Occurrence(CorpusSentence(text, offsets, QUERY_SOURCE, 0), start, end)
-
-
-def _join_letters(letters: Sequence[str], tokenization: Tokenization) -> CorpusSentence:
-    offsets, text = [], ""
-    for letter in letters:
-        gap = len(tokenization.join([text[-1], letter])) - 1 - len(letter) if text else 0
-        text += " " * gap
-        offsets.append((len(text), len(text) + len(letter)))
-        text += letter
-    return CorpusSentence(text, tuple(offsets), QUERY_SOURCE, 0)
+        sentence = sentence[: mark.start()] + mark[0][1:-1] + sentence[mark.end() :]
+    offsets = tuple((word.start, word.end) for word in tokenizer(sentence))
+    return Occurrence(CorpusSentence(sentence, offsets, QUERY_SOURCE, 0), start, end)
 
 
 def is_same_word(first: str, second: str) -> bool:
@@ -190,36 +182,34 @@ def find_occurrences(
     A word that is several tokens of the text, as a Chinese word is, is found where they are consecutive.
     Of more than `max_occurrences` a random sample is returned. `reading` is for text files.
     """
-    from elmo.analysis.index import CorpusIndex
-
-    if isinstance(corpus, CorpusIndex):
-        sample = corpus.find_occurrences(word, max_occurrences=max_occurrences, seed=seed)
-    else:
-        sentences = read_corpus(corpus, reading, progress=progress)
-        sample = sample_occurrences(sentences, word, reading=reading, max_occurrences=max_occurrences, seed=seed)
+    sample = sample_occurrences(
+        corpus, word, reading=reading, max_occurrences=max_occurrences, seed=seed, progress=progress
+    )
     if not sample.num_found:
         raise InputError(f"{word!r} does not occur in the corpus; choose another word, or more text.")
     return sample
 
 
 def sample_occurrences(
-    sentences: Iterable[CorpusSentence],
+    corpus: Corpus,
     word: str,
     *,
     max_occurrences: int,
     reading: TextSettings | None = None,
     seed: int = 0,
+    progress: bool = False,
 ) -> Occurrences:
-    """Return the occurrences of a word in sentences, or a random sample of them in order (reservoir sampling).
+    """Return what find_occurrences does, perhaps no occurrence."""
+    from elmo.analysis.index import CorpusIndex
 
-    `reading` is how the sentences were split.
-    """
+    if isinstance(corpus, CorpusIndex):
+        return corpus.find_occurrences(word, max_occurrences=max_occurrences, seed=seed)
     reservoir: dict[int, tuple[int, Occurrence]] = {}
     count = 0
     draw = random.Random(seed)
     parts = split_word(word, reading or TextSettings())
     first = parts[0].casefold()
-    for sentence in sentences:
+    for sentence in read_corpus(corpus, reading, progress=progress):
         if first not in sentence.text.casefold():
             continue
         for start in find_runs(sentence.words, parts):

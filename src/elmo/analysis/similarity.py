@@ -121,11 +121,14 @@ def compare_sentences(
     for name, sentence in zip(("first", "second"), words, strict=True):
         if not 1 <= len(sentence) <= MOST_WORDS:
             raise InputError(f"The {name} sentence has {len(sentence)} words; 1 to {MOST_WORDS} can be compared.")
-    rows, columns = embed_layers(model, words, keys)
-    return [
-        SimilarityMap(tuple(words[0]), tuple(words[1]), key, normalize(rows[key]) @ normalize(columns[key]).T)
-        for key in keys
+    places = [
+        Occurrence(join_words(one, QUERY_SOURCE, 0), start, start + 1) for one in words for start in range(len(one))
     ]
+    maps = []
+    for key, vectors in embed_layers(model, places, keys).items():
+        rows, columns = np.split(normalize(vectors), [len(words[0])])
+        maps.append(SimilarityMap(tuple(words[0]), tuple(words[1]), key, rows @ columns.T))
+    return maps
 
 
 def draw_similarity_map(maps: Sequence[SimilarityMap], output: str | Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from elmo.analysis.layers import Array, LayerKey, choose_layer, embed_occurrences, name_layer, normalize
+from elmo.analysis.layers import Array, LayerKey, choose_layer, embed_layers, name_layer, normalize
 from elmo.analysis.occurrences import Occurrence, is_same_word, read_query
 from elmo.analysis.segmentation import Cohesion, measure_cohesion
 from elmo.analysis.senses import find_clusters, require_sklearn
@@ -96,7 +96,7 @@ def map_senses(
     if not layers and model.context is not None:
         chosen.append("meaning")
     keys = list(dict.fromkeys(choose_layer(layer, model) for layer in chosen))
-    vectors = {key: embed_occurrences(model, occurrences, key, progress=progress) for key in keys}
+    vectors = embed_layers(model, occurrences, keys, progress=progress)
     labels = [occurrence.label for occurrence in occurrences]
     if num_senses is None and all(label is not None for label in labels):
         by_count = [label for label, _ in Counter(labels).most_common()]

@@ -184,7 +184,7 @@ def _attach(models: dict[str, ServedModel], folders: tuple[str, ...]) -> None:
     hashes = [(fingerprint(model.elmo), context_fingerprint(model.elmo), model) for model in models.values()]
     for folder in folders:
         index = CorpusIndex(folder)
-        model = next((model for own, context, model in hashes if index.is_of(own, context)), None)
+        model = next((model for own, context, model in hashes if index.manifest.is_of(own, context)), None)
         if model is None:
             name = index.manifest.model or "the default one"
             raise ConfigError(f"{folder} was built with a model that is not served ({name}); serve that one too.")

@@ -153,14 +153,12 @@ def _build(folder: Path, corpus: CorpusOptions, layers: list[str] | None, model:
             model.open(), folder, corpus.corpus, layers=layers, reading=corpus.reading,
             model_name=model.model, progress=True,
         )  # fmt: skip
-    manifest = built.manifest
     if as_json:
-        print(to_json({**manifest.to_dict(), "num_occurrences": manifest.num_occurrences}))
-        return
-    say(
-        f"{folder} has {manifest.num_occurrences:,} occurrences from files: {len(manifest.sources):,}; layers: "
-        f"{', '.join(map(str, manifest.layers))}."
-    )
+        print(to_json(built.manifest.to_dict()))
+    else:
+        say(
+            f"{folder} has {built.num_occurrences:,} occurrences; layers: {', '.join(map(str, built.manifest.layers))}."
+        )
 
 
 def _describe_neighbors(result: "Neighbors", match: str) -> Iterator[str]:
