@@ -139,16 +139,14 @@ def write_vector_settings() -> str:
 
 def write_server_settings() -> str:
     """Describe the settings of the server with their environment variables."""
-    from elmo.cli.app import load_command
     from elmo.serve.settings import PREFIX, Settings
 
-    flags = {parameter.name: parameter for parameter in load_command("serve").params}
+    fields = {field.name: field for field in dataclasses.fields(Settings)}
     lines = ["| setting | variable | type | default | |", "|---|---|---|---|---|"]
     for name, kind, comment in _read_fields(Settings):
-        help_text = getattr(flags.get(name), "help", None) or ""
-        text = _escape(_mark_code(help_text)) or comment
-        default = Settings.model_fields[name].default
-        lines.append(f"| `{name}` | `{PREFIX}{name.upper()}` | `{_escape(kind)}` | {_show(default)} | {text} |")
+        text = _escape(_mark_code(fields[name].metadata.get("help", ""))) or comment
+        default = _show(fields[name].default)
+        lines.append(f"| `{name}` | `{PREFIX}{name.upper()}` | `{_escape(kind)}` | {default} | {text} |")
     return "\n".join([*lines, ""])
 
 
@@ -206,14 +204,10 @@ def _find_comment(lines: list[str], node: ast.AnnAssign) -> str:
 
 
 def _name_type(annotation: str, names: dict[str, Any]) -> str:
-    """Return an annotation as people write values: choices by name, without pydantic's wrapping."""
-    if wrapped := re.fullmatch(r"Annotated\[([^,]+),.*\]", annotation):
-        annotation = wrapped[1]
+    """Return an annotation as people write values: choices by name."""
     found = names.get(annotation)
     if "Literal" in repr(found):
         return " or ".join(f"{choice!r}" for choice in get_args(found))
-    plain = {"PositiveInt": "int", "PositiveFloat": "float", "Names": "tuple[str, ...]", "Key": "str"}
-    annotation = re.sub(r"\b(PositiveInt|PositiveFloat|Names|Key)\b", lambda name: plain[name[1]], annotation)
     return re.sub(r"Literal\[([^\]]*)\]", lambda choices: choices[1].replace(", ", " or "), annotation)
 
 

@@ -7,12 +7,11 @@ their dotted names; a mapping after the class has texts that replace defaults on
 """
 
 import dataclasses
-import functools
 import inspect
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand
@@ -36,9 +35,9 @@ def option(spec: str, help: str, default: Any = ..., *, shown: str | bool = True
     return typer.Option(default, *flags, metavar=metavar, help=help, show_default=shown, min=min)
 
 
-def argument(spec: str, help: str, default: Any = ..., *, shown: bool = True) -> Any:
+def argument(spec: str, help: str, default: Any = ...) -> Any:
     """Declare an argument; `spec` is its name on the help page."""
-    return typer.Argument(default, metavar=spec, help=help, show_default=shown)
+    return typer.Argument(default, metavar=spec, help=help)
 
 
 def make_command(function: Callable[..., None], name: str) -> Any:
@@ -51,23 +50,25 @@ def make_command(function: Callable[..., None], name: str) -> Any:
 def _expand(function: Callable[..., None]) -> Callable[..., None]:
     """Return a function with one parameter per option; groups are put together before the call."""
     parameters: list[inspect.Parameter] = []
-    groups: dict[str, Callable[[dict[str, Any]], Any]] = {}
+    groups: dict[str, tuple[Callable[..., Any], list[str]]] = {}
     for parameter in inspect.signature(function).parameters.values():
-        settings = _find_settings(parameter.annotation)
-        if dataclasses.is_dataclass(parameter.annotation):
-            fields = dataclasses.fields(parameter.annotation)
-            groups[parameter.name] = functools.partial(_make_group, parameter.annotation)
-            parameters += (_make_parameter(field.name, field.type, field.default) for field in fields)
-        elif settings is not None:
-            derived = dict(_derive_options(*settings))
-            groups[parameter.name] = functools.partial(_take_chosen, tuple(derived))
-            parameters += (_make_parameter(name.replace(".", "__"), kind, None) for name, kind in derived.items())
-        else:
-            parameters.append(_make_parameter(parameter.name, parameter.annotation, parameter.default))
+        kind, *settings = get_args(parameter.annotation) or [parameter.annotation]
+        members = [(parameter.name, parameter.annotation, parameter.default)]
+        if dataclasses.is_dataclass(kind):
+            members = [(field.name, field.type, field.default) for field in dataclasses.fields(kind)]
+            groups[parameter.name] = kind, [name for name, *_ in members]  # type: ignore[assignment]
+        elif get_origin(kind) is dict and settings:
+            members = [(name, option, None) for name, option in _derive_options(*settings)]
+            groups[parameter.name] = _keep_chosen, [name for name, *_ in members]
+        for name, annotation, default in members:
+            _set_metavar(annotation, default)
+            made = inspect.Parameter(_to_name(name), inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
+            parameters.append(made.replace(default=default))
 
     def call(**values: Any) -> None:
-        grouped = {name: build(values) for name, build in groups.items()}
-        function(**values, **grouped)
+        for name, (build, members) in groups.items():
+            values[name] = build(**{member: values.pop(_to_name(member)) for member in members})
+        function(**values)
 
     call.__doc__ = function.__doc__
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -75,81 +76,55 @@ def _expand(function: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _make_group(group: Any, values: dict[str, Any]) -> Any:
-    return group(**{field.name: values.pop(field.name) for field in dataclasses.fields(group)})
-
-
-def _take_chosen(names: Sequence[str], values: dict[str, Any]) -> dict[str, Any]:
-    taken = {name: values.pop(name.replace(".", "__")) for name in names}
-    return {name: value for name, value in taken.items() if value is not None}
-
-
-def _make_parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    _set_metavar(annotation, default)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-def _set_metavar(annotation: Any, default: Any) -> None:
+def _set_metavar(kind: Any, declared: Any) -> None:
     """Name the value of an option by its type if it has no name."""
-    declared = default
-    if get_origin(annotation) is Annotated:
-        annotation, declared = get_args(annotation)[:2]
+    if get_origin(kind) is Annotated:
+        kind, declared, *_ = get_args(kind)
+    while get_origin(kind) in (Union, types.UnionType, list):  # X of `X | None`, `list[X]` and `list[X] | None`
+        kind = get_args(kind)[0]
     if getattr(declared, "metavar", "") is None:
-        kind = _strip(annotation)
-        declared.metavar = "|".join(get_args(kind)) if get_origin(kind) is Literal else _METAVARS.get(kind)
+        declared.metavar = "|".join(get_args(kind)) or _METAVARS.get(kind)
 
 
-def _strip(annotation: Any) -> Any:
-    """Return the type of one value: X of `X | None`, `list[X]` and `list[X] | None`."""
-    if get_origin(annotation) in (Union, types.UnionType):
-        annotation = next(kind for kind in get_args(annotation) if kind is not type(None))
-    return get_args(annotation)[0] if get_origin(annotation) is list else annotation
+def _to_name(dotted: str) -> str:
+    return dotted.replace(".", "__")
 
 
-def _find_settings(annotation: Any) -> Sequence[Any] | None:
-    """Return the class whose fields a parameter collects, and the defaults to show; or None."""
-    if get_origin(annotation) is not Annotated or get_origin(get_args(annotation)[0]) is not dict:
-        return None
-    return get_args(annotation)[1:]
+def _keep_chosen(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _derive_options(
-    settings: type, shown: Mapping[str, str | None] = types.MappingProxyType({}), path: str = ""
+    settings: type, shown: Mapping[str, str | None] | None = None, path: str = ""
 ) -> Iterator[tuple[str, Any]]:
     """Yield the dotted name and the option of each field that has a help text, also in nested settings.
 
     A field states help, flag and metavar in its metadata.
     """
     for field in dataclasses.fields(settings):
-        name, stated = f"{path}{field.name}", field.metadata
+        name, stated, default = f"{path}{field.name}", field.metadata, field.default
         if dataclasses.is_dataclass(field.type):
             yield from _derive_options(field.type, shown, f"{name}.")  # type: ignore[arg-type]
-        elif "help" in stated and (default := shown.get(name, _describe_default(field.default))) is not None:
+        elif "help" in stated and (text := (shown or {}).get(name, _describe_default(default))) is not None:
             flag = stated.get("flag") or "--" + field.name.replace("_", "-")
             names = f"{flag}/--no-{flag[2:]}" if field.type == bool | None else flag
-            spec = f"{names} {stated.get('metavar') or ''}"
-            yield name, Annotated[_derive_type(field) | None, option(spec, stated["help"], shown=default)]
-
-
-def _derive_type(field: Any) -> Any:
-    if field.default_factory is dict:
-        return list[str]
-    if field.type == bool | None:
-        return bool
-    return type(field.default) if isinstance(field.default, int | float) else str
+            kind = next((kind for kind in (bool, int, float) if field.type in (kind, kind | None)), str)
+            is_list = field.default_factory is dict or default == ()
+            declared = option(f"{names} {stated.get('metavar') or ''}", stated["help"], shown=text)
+            yield name, Annotated[(list[str] if is_list else kind) | None, declared]
 
 
 def _describe_default(value: Any) -> str | bool:
     if isinstance(value, tuple):
-        return ",".join(value)
+        return ",".join(value) or False
     return str(value) if isinstance(value, str | int | float) and value is not False else False
 
 
 class HelpPage:
-    """Writes the help page of a command or of a group of commands."""
+    """Writes the help page of a command or of a group of commands, in the user's language."""
 
     def get_help(self, ctx: Any) -> str:
-        """Return the page in the user's language."""
+        """Return the page."""
         return "\n".join(_write_page(self, ctx))
 
 
@@ -166,8 +141,7 @@ def _write_page(command: Any, context: Any) -> Iterator[str]:
     for parameter in command.get_params(context):
         rows[f"{parameter.param_type_name.capitalize()}s:"].append(describe_parameter(parameter))
     for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
-        summary = next(iter(describe_command(command.get_command(context, name))))
-        rows["Commands:"].append((name, str(summary)))
+        rows["Commands:"].append((name, str(next(describe_command(command.get_command(context, name))))))
     for heading, described in rows.items():
         indent = _INDENT if heading != "Commands:" else 15
         if described:
@@ -182,11 +156,11 @@ def _write_page(command: Any, context: Any) -> Iterator[str]:
 def describe_command(command: Any) -> Iterator[str | list[str]]:
     """Yield the paragraphs of a command's help; examples, which follow a \\b, are lists of lines."""
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
-        if paragraph[:1] != "\b":
+        if paragraph[:1] == "\b":
+            lines = paragraph.splitlines()[1:]
+            yield [line.replace(text, translate(text)) for line in lines if (text := line.strip())]
+        else:
             yield translate(" ".join(paragraph.split()))
-            continue
-        lines = paragraph.splitlines()[1:]
-        yield [line.replace(text, translate(text)) for line in lines if (text := line.strip())]
 
 
 def write_usage(command: Any, context: Any) -> str:
@@ -194,8 +168,8 @@ def write_usage(command: Any, context: Any) -> str:
     names = []
     for parameter in command.params:
         if parameter.param_type_name == "argument":
-            name = describe_parameter(parameter)[0]
-            names.append((name if parameter.required else f"[{name}]") + ("..." if parameter.nargs != 1 else ""))
+            name = parameter.metavar if parameter.required else f"[{parameter.metavar}]"
+            names.append(name + ("..." if parameter.nargs != 1 else ""))
     rest = ["COMMAND", "[ARGS]..."] if hasattr(command, "list_commands") else []
     return " ".join([context.command_path, "[OPTIONS]", *names, *rest])
 
@@ -204,7 +178,7 @@ def describe_parameter(parameter: Any) -> tuple[str, str]:
     """Return the flags of an option or the name of an argument, and the help text with the default."""
     text, shown = translate(parameter.help or ""), parameter.show_default
     if parameter.param_type_name == "argument":
-        return parameter.metavar or parameter.name, text
+        return parameter.metavar, text
     flags = ", ".join(sorted(parameter.opts, key=len))
     if parameter.secondary_opts:
         flags += f" / {parameter.secondary_opts[0]}"

@@ -15,21 +15,21 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
 from elmo import __version__
-from elmo.serve import routes, schemas
+from elmo.serve import routes
 from elmo.serve.batching import Batcher
-from elmo.serve.errors import ERRORS, JsonResponse, Problem, add_error_handlers
+from elmo.serve.errors import JsonResponse, Problem, add_error_handlers
 from elmo.serve.middleware import Gate, Metrics
 from elmo.serve.requests import CallOf, Service
 from elmo.serve.served import Served, open_served
-from elmo.serve.settings import Settings
+from elmo.serve.settings import Settings, read_settings
 
-_ABOUT = "Contextual word vectors from bidirectional language models. Errors are {error: {code, message, field}}."
+_ABOUT = "Contextual word vectors from bidirectional language models."
 _LIMITS = ("max_body_bytes", "max_sentences", "max_words", "max_sentence_words", "max_values", "max_seconds")
 # GET of these paths and of the page needs no key; everything else does.
 PUBLIC_PATHS = ("/health", "/healthz", "/readyz", "/openapi.json")
 _MEDIA_TYPES = {
-    "html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8",
-    "json": "application/json", "svg": "image/svg+xml", "wasm": "application/wasm",
+    "html": "text/html", "css": "text/css", "js": "text/javascript", "json": "application/json",
+    "svg": "image/svg+xml", "wasm": "application/wasm",
 }  # fmt: skip
 _PAGE_HEADERS = {
     "Cache-Control": "no-cache",
@@ -39,26 +39,25 @@ _PAGE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 
-models_router = APIRouter(tags=["server"], responses=ERRORS)
-health_router = APIRouter(tags=["server"], responses=ERRORS)
+router, health_router = APIRouter(), APIRouter()
 
 
 def create_app(settings: Settings | None = None, served: Served | None = None) -> FastAPI:
     """Build the application, by default from the environment; `served` is what was opened already."""
-    settings = Settings() if settings is None else settings
+    settings = read_settings() if settings is None else settings
     service = Service(settings, open_served(settings) if served is None else served, Metrics())
     app = FastAPI(
         title="elmo", version=__version__, description=_ABOUT, lifespan=_lifespan, docs_url=None, redoc_url=None,
-        strict_content_type=False,
+        strict_content_type=False, responses={"default": {"description": "An error: {error: {code, message, field}}"}},
     )  # fmt: skip
     app.state.service = service
-    routers = [routes.vectors_router, routes.language_router, models_router]
+    routers = [routes.router, router]
     routers += [routes.neighbors_router] if service.served.has_index else []
     routers += [routes.tasks_router] if service.served.tasks else []
     # The scheme is for the OpenAPI document; Gate checks the key.
     has_key = settings.read_api_key() is not None
-    for router in routers:
-        app.include_router(router, dependencies=[Security(HTTPBearer(auto_error=False))] if has_key else [])
+    for each in routers:
+        app.include_router(each, dependencies=[Security(HTTPBearer(auto_error=False))] if has_key else [])
     app.include_router(health_router)
     public = (*PUBLIC_PATHS, *_add_page(app))
     add_error_handlers(app)
@@ -81,7 +80,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     await service.batcher.close()
 
 
-@models_router.get("/models", response_model=dict[str, Any])
+@router.get("/models")
 async def list_served(call: CallOf) -> JsonResponse:
     """Return the models and tasks that are served, and the limits of a request."""
     models = [model.describe() for model in call.served.models.values()]
@@ -89,19 +88,19 @@ async def list_served(call: CallOf) -> JsonResponse:
     return JsonResponse({"models": models, "tasks": call.served.describe_tasks(), "limits": limits})
 
 
-@models_router.get("/tasks", response_model=dict[str, list[schemas.TaskEntry]])
+@router.get("/tasks")
 async def list_tasks(call: CallOf) -> JsonResponse:
     """Return the trained tasks that are served."""
     return JsonResponse({"tasks": call.served.describe_tasks()})
 
 
-@models_router.get("/v1/models", response_model=dict[str, Any])
+@router.get("/v1/models")
 async def list_models(call: CallOf) -> JsonResponse:
     """Return the models in OpenAI's shape."""
     return JsonResponse({"object": "list", "data": [_describe_model(name) for name in call.served.models]})
 
 
-@models_router.get("/v1/models/{name:path}", response_model=dict[str, Any])
+@router.get("/v1/models/{name:path}")
 async def describe_model(name: str, call: CallOf) -> JsonResponse:
     """Return one model in OpenAI's shape."""
     return JsonResponse(_describe_model(call.served.model(name).name))
@@ -111,14 +110,14 @@ def _describe_model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "elmo"}
 
 
-@models_router.get("/metrics", response_class=Response)
+@router.get("/metrics", response_class=Response)
 async def report_metrics(call: CallOf) -> Response:
     """Return the metrics for Prometheus."""
     return Response(call.service.metrics.render(), media_type=call.service.metrics.content_type)
 
 
-@health_router.get("/health", response_model=dict[str, str])
-@health_router.get("/healthz", response_model=dict[str, str])
+@health_router.get("/health")
+@health_router.get("/healthz")
 async def check_health(call: CallOf) -> JsonResponse:
     """Return 200 as long as anything can be computed."""
     batcher = call.service.batcher
@@ -127,7 +126,7 @@ async def check_health(call: CallOf) -> JsonResponse:
     return JsonResponse({"status": "ok"})
 
 
-@health_router.get("/readyz", response_model=dict[str, str])
+@health_router.get("/readyz")
 async def check_readiness(call: CallOf) -> JsonResponse:
     """Return 200 while requests are accepted."""
     batcher = call.service.batcher

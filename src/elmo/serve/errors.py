@@ -1,6 +1,6 @@
 """Errors of requests -> a status and {"error": {"code", "message", "field"}}."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -10,12 +10,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from elmo.errors import ElmoError
-from elmo.serve.schemas import ErrorResponse
 
 # For the metrics: the client has closed the connection and receives nothing.
 CLIENT_GONE = 499
-# Of every route, for the OpenAPI document.
-ERRORS: dict[int | str, dict[str, Any]] = {"default": {"model": ErrorResponse, "description": "An error"}}
 _HINTS = {"neighbors": "start the server with --index", "tasks": "start the server with --task"}
 
 
@@ -49,25 +46,23 @@ def add_error_handlers(app: FastAPI) -> None:
     """Report every error of an application in the same shape."""
 
     @app.exception_handler(HTTPException)
-    async def report_http(request: Request, error: HTTPException) -> Response:
-        return (error if isinstance(error, Problem) else _from_http(request, error)).to_response()
-
     @app.exception_handler(RequestValidationError)
-    async def report_invalid(request: Request, error: RequestValidationError) -> Response:
-        return _from_validation(error.errors()[0]).to_response()
-
     @app.exception_handler(ElmoError)
-    async def report_input(request: Request, error: ElmoError) -> Response:
-        return Problem(400, "invalid_input", str(error)).to_response()
-
-    @app.exception_handler(Exception)
-    async def report_failure(request: Request, error: Exception) -> Response:
-        # The error itself is raised again after this, and logged by the server around the application.
-        return Problem(500, "failed", "The server failed to process this request; see its log.").to_response()
+    @app.exception_handler(Exception)  # which is raised again after this, and logged by the server
+    async def report(request: Request, error: Exception) -> Response:
+        return _to_problem(request, error).to_response()
 
 
-def _from_http(request: Request, error: HTTPException) -> Problem:
+def _to_problem(request: Request, error: Exception) -> Problem:
     path = request.url.path[:200]
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, RequestValidationError):
+        return _describe_faults(error.errors())
+    if isinstance(error, ElmoError):
+        return Problem(400, "invalid_input", str(error))
+    if not isinstance(error, HTTPException):
+        return Problem(500, "failed", "The server failed to process this request; see its log.")
     if error.status_code == 404:
         hint = _HINTS.get(path.split("/")[1], "see /docs for the paths it has")
         return Problem(404, "not_found", f"{path} is not served here; {hint}.")
@@ -77,17 +72,18 @@ def _from_http(request: Request, error: HTTPException) -> Problem:
     return Problem(error.status_code, "http_error", str(error.detail), headers=error.headers)
 
 
-def _from_validation(fault: Any) -> Problem:
-    _, *location = fault["loc"]  # the first is "body"
-    field = ".".join(map(str, location)) or None
+def _describe_faults(faults: Sequence[Any]) -> Problem:
+    """Report the first field at fault; one that may have several types has a fault for each of them."""
+    first, (_, *location) = faults[0], faults[0]["loc"]  # the location begins with "body"
+    field = str(location[0]) if location else None
     if field is None:
         message = 'The body must be a JSON object, such as {"sentences": ["I went to the bank"]}.'
-    elif fault["type"] == "elmo":
-        message = fault["msg"]
-    elif fault["type"] == "missing":
+    elif first["type"] == "missing":
         message = f"{field} is missing; it is required."
-    elif fault["type"] == "extra_forbidden":
+    elif first["type"] == "extra_forbidden":
         message = f"{field} is not a field of this request; remove it, or see /docs for those that are."
     else:
-        message = f"{field}: {fault['msg'].replace('Input should', 'it should')}."
+        place = field + "".join(f"[{part}]" for part in location if isinstance(part, int))
+        rules = dict.fromkeys(fault["msg"] for fault in faults if fault["loc"][1] == field)
+        message = f"{place}: {' or '.join(rules).replace('Input should', 'it should')}."
     return Problem(422, "invalid_request", message, field=field)

@@ -1,9 +1,9 @@
 """A request: its texts as words, within the limits, and its results from the batcher."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends
 from starlette.requests import Request
@@ -19,8 +19,6 @@ from elmo.text.sentence_input import read_pointed
 
 # Longer texts are tokenized in another thread, so that other requests are served in the meantime.
 CHARACTERS_ON_LOOP = 20_000
-# Results that come sooner need no task that watches whether the client disconnects.
-SECONDS_BEFORE_WATCHING = 0.05
 ResultT = TypeVar("ResultT")
 
 
@@ -34,13 +32,6 @@ class Service:
     batcher: Batcher | None = None
 
 
-class TokenizedSentence(NamedTuple):
-    """The words of a sentence, and their character offsets if it was a string."""
-
-    words: list[str]
-    offsets: list[tuple[int, int]] | None
-
-
 class Call:
     """A request and the limits of what it may ask for (a dependency)."""
 
@@ -51,24 +42,15 @@ class Call:
 
     async def tokenize(
         self, texts: Sequence[Text], field: str, model: Elmo, *, on_spaces: bool = False
-    ) -> list[TokenizedSentence]:
-        """Split texts into words as the model does; Problem if there are too many of either."""
-        self.check_count(len(texts), field)
+    ) -> list[list[tuple[str, int | None, int | None]]]:
+        """Return the words of each text as the model splits it, with their character offsets if it was a string."""
         split = model.tokenization.tokenizer(on_spaces=on_spaces)
 
-        def tokenize_all() -> list[TokenizedSentence]:
-            sentences = []
-            for text in texts:
-                if isinstance(text, str):
-                    words = split(text)
-                    offsets = [(word.start, word.end) for word in words]
-                    sentences.append(TokenizedSentence([word.text for word in words], offsets))
-                else:
-                    sentences.append(TokenizedSentence(text, None))
-            return sentences
+        def tokenize_all() -> list[Any]:
+            return [split(text) if isinstance(text, str) else [(word, None, None) for word in text] for text in texts]
 
         sentences = await _run_in_thread(texts, tokenize_all)
-        self.check_words([len(sentence.words) for sentence in sentences], field)
+        self.check_words(map(len, sentences), field)
         return sentences
 
     async def locate_words(
@@ -87,15 +69,17 @@ class Call:
         self.check_words([len(words) for words, _ in sentences], targets[0][0])
         return sentences
 
-    def check_count(self, count: int, field: str) -> None:
-        """Raise Problem for more entries than a request may have."""
-        self._check(count, self.settings.max_sentences, field, f"{count} entries", "send several requests")
-
-    def check_words(self, lengths: list[int], field: str) -> None:
-        """Raise Problem for more words than a request or a sentence may have."""
-        total, longest, limit = sum(lengths), max(lengths, default=0), self.settings.max_sentence_words
-        self._check(total, self.settings.max_words, field, f"{total} words", "send several requests")
-        self._check(longest, limit, field, f"a sentence of {longest} words", "split it into sentences")
+    def check_words(self, lengths: Iterable[int], field: str) -> None:
+        """Raise Problem for more sentences or words than a request may have, or for a sentence of too many."""
+        lengths, limits = list(lengths), self.settings
+        for count, limit, amount, advice in (
+            (len(lengths), limits.max_sentences, "{} entries", "send several requests"),
+            (sum(lengths), limits.max_words, "{} words", "send several requests"),
+            (max(lengths, default=0), limits.max_sentence_words, "a sentence of {} words", "split it into sentences"),
+        ):
+            if count > limit:
+                message = f"{field} has {amount.format(count)}, but at most {limit} are accepted; {advice}."
+                raise Problem(413, "too_large", message, field=field)
 
     def check_values(self, num_words: int, values_per_word: int, field: str) -> None:
         """Raise Problem if the response would have too many numbers."""
@@ -104,11 +88,6 @@ class Call:
             advice = f"ask for {max(1, limit // values_per_word)} words at once, or for fewer layers"
             message = f"The response would have {count} numbers, but at most {limit} are sent; {advice}."
             raise Problem(413, "answer_too_large", message, field=field)
-
-    def _check(self, count: int, limit: int, field: str, amount: str, advice: str) -> None:
-        if count > limit:
-            message = f"{field} has {amount}, but at most {limit} are accepted; {advice}."
-            raise Problem(413, "too_large", message, field=field)
 
     async def run(self, function: Callable[[], ResultT], words: Words) -> ResultT:
         """Return the result of a function, computed alone; it takes the queue space of these words."""
@@ -119,22 +98,19 @@ class Call:
         """Return one result per sentence; Problem if the client disconnects or the time is up before."""
         assert self.service.batcher is not None
         results = self.service.batcher.submit(work, sentences)
+        disconnect = asyncio.ensure_future(self._wait_for_disconnect())
         seconds = self.settings.max_seconds
-        disconnect: asyncio.Future[Any] | None = None
         try:
-            await asyncio.wait([results], timeout=min(SECONDS_BEFORE_WATCHING, seconds))
-            if not results.done():
-                disconnect = asyncio.ensure_future(self._wait_for_disconnect())
-                await asyncio.wait([results, disconnect], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([results, disconnect], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if results.done():
                 return results.result()
-            if disconnect is not None and disconnect.done():
+            if disconnect.done():
                 raise Problem(CLIENT_GONE, "client_gone", "The client closed the connection.")
             message = f"The result was not ready within {seconds:g} seconds; try again, or with less text."
             raise Problem(504, "too_slow", message)
         finally:
-            for future in filter(None, (results, disconnect)):
-                future.cancel()
+            results.cancel()
+            disconnect.cancel()
 
     async def _wait_for_disconnect(self) -> None:
         while (await self._request.receive())["type"] != "http.disconnect":

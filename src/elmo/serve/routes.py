@@ -15,16 +15,14 @@ from elmo.analysis.occurrences import QUERY_SOURCE, Occurrence, join_words
 from elmo.model import Array
 from elmo.serve import schemas
 from elmo.serve.batching import Work
-from elmo.serve.errors import ERRORS, JsonResponse, Problem
+from elmo.serve.errors import JsonResponse, Problem
 from elmo.serve.requests import CallOf
+from elmo.tasks.examples import locate_words
 
-vectors_router = APIRouter(tags=["vectors"], responses=ERRORS)
-language_router = APIRouter(tags=["language model"], responses=ERRORS)
-neighbors_router = APIRouter(tags=["analysis"], responses=ERRORS)
-tasks_router = APIRouter(tags=["tasks"], responses=ERRORS)
+router, neighbors_router, tasks_router = APIRouter(), APIRouter(), APIRouter()
 
 
-@vectors_router.post("/v1/embeddings", response_model=dict[str, Any])
+@router.post("/v1/embeddings")
 async def encode_texts(body: schemas.EmbeddingsRequest, call: CallOf) -> JsonResponse:
     """Return the vector of each text, as OpenAI's clients ask for it."""
     model = call.served.model(body.model, body.input)
@@ -32,11 +30,12 @@ async def encode_texts(body: schemas.EmbeddingsRequest, call: CallOf) -> JsonRes
     if body.dimensions not in (None, dim):
         message = f"dimensions is {body.dimensions}, but {model.name} has {dim}; leave it out."
         raise Problem(422, "invalid_request", message, field="dimensions")
-    sentences = await call.tokenize(body.input, "input", model.elmo)
+    sentences = _words(await call.tokenize(body.input, "input", model.elmo))
     call.check_values(len(sentences), dim, "input")
-    work = Work(("encode", model.name), lambda sentences: list(model.elmo.encode(sentences)))
-    vectors = await call.compute(work, [sentence.words for sentence in sentences])
-    num_words = sum(len(sentence.words) for sentence in sentences)
+    vectors = await call.compute(
+        Work(("encode", model.name), lambda sentences: [*model.elmo.encode(sentences)]), sentences
+    )
+    num_words = sum(map(len, sentences))
     data = [
         {"object": "embedding", "index": index, "embedding": _to_json(vector, body.encoding_format)}
         for index, vector in enumerate(vectors)
@@ -45,14 +44,17 @@ async def encode_texts(body: schemas.EmbeddingsRequest, call: CallOf) -> JsonRes
     return JsonResponse({"object": "list", "data": data, "model": model.name, "usage": usage})
 
 
-@vectors_router.post("/embed", response_model=schemas.EmbedResponse)
+@router.post("/embed")
 async def embed_sentences(body: schemas.EmbedRequest, call: CallOf) -> JsonResponse:
-    """Return the vectors of words in their sentences, by any layer or mix of layers."""
+    """Return the vectors of words in their sentences, by any layer or mix of layers.
+
+    `sentences` has for each one its `words` (text, start, end), and its `vectors`, nested lists or base64 of `shape`.
+    """
     model = call.served.model(body.model, body.sentences)
     layers: Any = body.layers
     values_per_word = math.prod(model.elmo.word_shape(layers))
     tokenized = await call.tokenize(body.sentences, "sentences", model.elmo, on_spaces=body.split_on_spaces)
-    words = [sentence.words for sentence in tokenized]
+    words = _words(tokenized)
     if body.spans is not None:
         if len(body.spans) != len(words):
             message = f"spans has {len(body.spans)} lists for {len(words)} sentences; send one list per sentence."
@@ -64,21 +66,23 @@ async def embed_sentences(body: schemas.EmbedRequest, call: CallOf) -> JsonRespo
         call.check_values(sum(map(len, words)), values_per_word, "sentences")
         work = Work(("embed", model.name, layers), lambda sentences: model.elmo.embed(sentences, layers=layers))
         arrays = await call.compute(work, words)
-    sentences = []
-    for sentence, array in zip(tokenized, arrays, strict=True):
-        offsets: Any = sentence.offsets or [(None, None)] * len(sentence.words)
-        described = [
-            {"text": word, "start": start, "end": end}
-            for word, (start, end) in zip(sentence.words, offsets, strict=True)
-        ]
-        vectors = _to_json(array, body.encoding_format)
-        sentences.append({"words": described, "shape": list(array.shape), "vectors": vectors})
+    sentences = [
+        {
+            "words": [{"text": text, "start": start, "end": end} for text, start, end in sentence],
+            "shape": array.shape,
+            "vectors": _to_json(array, body.encoding_format),
+        }
+        for sentence, array in zip(tokenized, arrays, strict=True)
+    ]
     return JsonResponse({"model": model.name, "sentences": sentences})
 
 
-@vectors_router.post("/similarity", response_model=schemas.SimilarityResponse)
+@router.post("/similarity")
 async def compare_words(body: schemas.SimilarityRequest, call: CallOf) -> JsonResponse:
-    """Return the cosine of a word in one sentence and a word in another."""
+    """Return the `cosine` of a word in one sentence and a word in another, and `cosine_by_layer`.
+
+    Layer 0 does not see the sentences.
+    """
     model = call.served.model(body.model, [body.sentence_a, body.sentence_b])
     layers: Any = body.layers
     if layers == "all":
@@ -94,9 +98,12 @@ async def compare_words(body: schemas.SimilarityRequest, call: CallOf) -> JsonRe
     return JsonResponse({"model": model.name, **vars(comparison)})
 
 
-@language_router.post("/substitutes", response_model=schemas.SubstitutesResponse)
+@router.post("/substitutes")
 async def find_substitutes(body: schemas.SubstitutesRequest, call: CallOf) -> JsonResponse:
-    """Return words that would fit in place of one."""
+    """Return words that would fit in place of one, best first.
+
+    Each of `substitutes` has `word` and `log_probability`, the log of its share among the words considered.
+    """
     model = call.served.model(body.model, [body.sentence])
     ((words, span),) = await call.locate_words(model.elmo, ("sentence", body.sentence, body.index))
     find = partial(
@@ -108,22 +115,24 @@ async def find_substitutes(body: schemas.SubstitutesRequest, call: CallOf) -> Js
     return JsonResponse({"model": model.name, "words": words, "index": span[0], "substitutes": substitutes})
 
 
-@language_router.post("/score", response_model=schemas.ScoreResponse)
+@router.post("/score")
 async def score_sentences(body: schemas.ScoreRequest, call: CallOf) -> JsonResponse:
-    """Return how well the language model predicts each word."""
+    """Return how well the language model predicts each word.
+
+    `sentences` has for each one `perplexity`, and natural log probabilities: one per word in `left_to_right` and
+    `right_to_left`, and `end` and `begin` of its boundaries; `is_unknown` marks words outside the vocabulary.
+    """
     model = call.served.model(body.model, body.sentences)
     tokenized = await call.tokenize(body.sentences, "sentences", model.elmo, on_spaces=body.split_on_spaces)
-    work = Work(("score", model.name), model.elmo.score)
-    scores = await call.compute(work, [sentence.words for sentence in tokenized])
+    scores = await call.compute(Work(("score", model.name), model.elmo.score), _words(tokenized))
     sentences = [{**vars(score), "perplexity": score.perplexity} for score in scores]
     return JsonResponse({"model": model.name, "sentences": sentences})
 
 
-@language_router.post("/senses", response_model=dict[str, Any])
+@router.post("/senses")
 async def find_senses(body: schemas.SensesRequest, call: CallOf) -> JsonResponse:
     """Return the senses of a word that is marked in several sentences, with points by layer."""
     model = call.served.model(body.model, body.sentences)
-    call.check_count(len(body.sentences), "sentences")
     located = await call.locate_words(model.elmo, *[("sentences", sentence, None) for sentence in body.sentences])
     occurrences = [
         Occurrence(join_words(words, QUERY_SOURCE, number), *span) for number, (words, span) in enumerate(located)
@@ -133,7 +142,7 @@ async def find_senses(body: schemas.SensesRequest, call: CallOf) -> JsonResponse
     return JsonResponse({"model": model.name, **senses.to_dict()})
 
 
-@neighbors_router.post("/neighbors", response_model=dict[str, Any])
+@neighbors_router.post("/neighbors")
 async def search_index(body: schemas.NeighborsRequest, call: CallOf) -> JsonResponse:
     """Return sentences of the index where words are used like this one, by layer, best first.
 
@@ -157,7 +166,7 @@ async def search_index(body: schemas.NeighborsRequest, call: CallOf) -> JsonResp
     return JsonResponse({"model": model.name, **described})
 
 
-@tasks_router.post("/tasks/{name}", response_model=dict[str, Any])
+@tasks_router.post("/tasks/{name}")
 async def predict(name: str, body: schemas.TaskRequest, call: CallOf) -> JsonResponse:
     """Return the predictions of a task, one per item.
 
@@ -165,14 +174,16 @@ async def predict(name: str, body: schemas.TaskRequest, call: CallOf) -> JsonRes
     probabilities, score, answer, or senses.
     """
     task = call.served.task(name)
-    call.check_count(len(body.items), "items")
     examples = await asyncio.to_thread(task.read_items, body.items)
     texts = [text for example in examples for text in task.texts(example)]
-    call.check_words([len(words) for words in texts], "items")
-    words = [word for text in texts for word in text]
-    predicted = await call.run(lambda: list(task.predict_examples(examples)), words)
+    call.check_words(map(len, texts), "items")
+    predicted = await call.run(lambda: list(task.predict_examples(examples)), [word for text in texts for word in text])
     predictions = [_describe_prediction(*pair) for pair in zip(body.items, predicted, strict=True)]
     return JsonResponse({"task": name, "family": task.family, "predictions": predictions})
+
+
+def _words(sentences: list[list[tuple[str, Any, Any]]]) -> list[list[str]]:
+    return [[text for text, _, _ in sentence] for sentence in sentences]
 
 
 def _to_json(array: Array, encoding: str) -> Array | str:
@@ -186,12 +197,5 @@ def _describe_prediction(item: Any, prediction: Any) -> Any:
     described = dataclasses.asdict(prediction)
     if "tags" in described:
         described["spans"] = [{"type": label, "start": start, "end": end} for label, start, end in prediction.spans]
-        described["offsets"] = None
-        if isinstance(item, str):  # there is nothing but spaces between the words of a text
-            end, offsets = 0, []
-            for word in prediction.words:
-                start = item.index(word, end)
-                end = start + len(word)
-                offsets.append((start, end))
-            described["offsets"] = offsets
+        described["offsets"] = locate_words(prediction.words, item) if isinstance(item, str) else None
     return described

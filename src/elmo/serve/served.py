@@ -18,7 +18,7 @@ from elmo.errors import ConfigError, InputError
 from elmo.inference.scoring import require_softmax
 from elmo.model import Elmo
 from elmo.serve.errors import Problem
-from elmo.serve.schemas import TaskEntry, Text
+from elmo.serve.schemas import Text
 from elmo.serve.settings import Settings
 from elmo.tasks.taggers import Tagger, open_taggers
 
@@ -111,7 +111,7 @@ class Served:
             raise Problem(404, "index_not_found", f"{model.name} has no index here; {known} has.", field="model")
         return model, model.index
 
-    def describe_tasks(self) -> list[TaskEntry]:
+    def describe_tasks(self) -> list[dict[str, Any]]:
         """Return the entries of GET /tasks."""
         return [
             {

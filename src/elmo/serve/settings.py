@@ -1,98 +1,107 @@
 """The settings of a server, from flags or ELMO_SERVE_... in the environment."""
 
+import os
 import shlex
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import pydantic
-from pydantic import Field, PositiveFloat, PositiveInt
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
-
+from elmo.config import Settings as CheckedSettings
+from elmo.config import parse
 from elmo.errors import ConfigError
 
 PREFIX = "ELMO_SERVE_"
 
 
-def _split(value: Any) -> Any:
-    return shlex.split(value) if isinstance(value, str) else value
+def _option(default: Any, help: str, spec: str = "", **bounds: float) -> Any:
+    """Declare a setting with a flag of `elmo serve`."""
+    flag, _, metavar = spec.partition(" ")
+    return field(default=default, metadata={"help": help, "flag": flag, "metavar": metavar, **bounds})
 
 
-def _check_key(key: str) -> str:
-    if not (key and key.isascii() and key.isprintable() and " " not in key):
-        raise ValueError("empty, or has spaces or characters beyond ASCII, which no header can carry")
-    return key
+@dataclass(frozen=True)
+class Settings(CheckedSettings):
+    """The settings of a server."""
 
+    models: tuple[str, ...] = ()  # each a model or NAME=model; none: the two of the package
+    indexes: tuple[str, ...] = _option((), "Index built by `elmo neighbors --build`; repeatable.", "--index FOLDER")
+    tasks: tuple[str, ...] = _option((), "Trained task, or NAME=FOLDER; repeatable.", "--task FOLDER")
+    host: str = _option("127.0.0.1", "Address to listen on.")
+    port: int = _option(8600, "Port to listen on; 0 chooses a free one.", least=0, most=65_535)
+    api_key: str | None = field(default=None, repr=False)  # the key itself, for the environment
+    api_key_file: str | None = _option(None, "File with the key that every request must send.", "--api-key-file FILE")
+    cors_origins: tuple[str, ...] = _option(
+        (),
+        "Site whose pages may send requests, such as https://example.org; repeatable.",
+        "--cors-origin SITE",
+    )
+    allowed_hosts: tuple[str, ...] = _option(
+        (),
+        "Host name by which a server without a key may be reached, such as elmo.example.org; * allows any. "
+        "Addresses, localhost and the machine's own name always work. Repeatable.",
+        "--allowed-host NAME",
+    )
+    precision: str = _option("auto", "float32, int8, or auto; on a GPU also bfloat16.")
+    device: str = _option("cpu", "Device of the models: cpu, cuda, cuda:1, mps.")
+    threads: int | None = _option(None, "Number of CPU threads.", above=0)
+    local_files_only: bool = _option(False, "Do not access the network; only use downloaded files.")
+    max_body_bytes: int = _option(4 * 2**20, "Maximum size of a request's body.", above=0)
+    max_sentences: int = _option(2048, "Maximum number of sentences per request.", above=0)
+    max_words: int = _option(65_536, "Maximum number of words per request.", above=0)
+    max_sentence_words: int = _option(8192, "Maximum number of words per sentence.", above=0)
+    max_values: int = _option(2**23, "Maximum number of numbers per response.", above=0)
+    max_seconds: float = _option(
+        30.0, "Maximum time to send a request, to wait for its result, and to receive the response.", above=0
+    )
+    max_connections: int = _option(1024, "Maximum number of open connections, and of requests in progress.", above=0)
+    queue_words: int = _option(262_144, "Maximum number of queued words; beyond it, 503 is returned.", above=0)
+    queue_requests: int = _option(1024, "Maximum number of queued requests.", above=0)
+    batch_words: int = _option(8192, "Maximum number of words per batch.", above=0)
+    batch_wait_ms: float = _option(3.0, "How long a request waits to be batched with others.", least=0)
 
-# Several names in one variable are separated as in a shell.
-Names = Annotated[tuple[str, ...], NoDecode, pydantic.BeforeValidator(_split)]
-Key = Annotated[str, pydantic.AfterValidator(_check_key)]
-
-
-class Settings(BaseSettings):
-    """The settings of a server; ConfigError lists all invalid values."""
-
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", allow_inf_nan=False)
-
-    models: Names = ()  # each a model or NAME=model; none: the default model
-    indexes: Names = ()  # folders of `elmo neighbors --build`
-    tasks: Names = ()  # folders of `elmo task train`, or NAME=folder
-    precision: str = "auto"
-    device: str = "cpu"
-    threads: PositiveInt | None = None
-    local_files_only: bool = False
-    host: str = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65_535)] = 8600  # 0: any free port
-    api_key: Annotated[Key | None, Field(repr=False)] = None
-    api_key_file: str | None = None
-    cors_origins: Names = ()
-    allowed_hosts: Names = ()  # accepted Host names other than addresses and the machine's own name; * is any
-    max_body_bytes: PositiveInt = 4 * 2**20
-    max_sentences: PositiveInt = 2048  # per request
-    max_words: PositiveInt = 65_536  # per request
-    max_sentence_words: PositiveInt = 8192
-    max_values: PositiveInt = 2**23  # numbers per response
-    max_seconds: PositiveFloat = 30.0  # to send a request, to wait for its result, to receive the response
-    max_connections: PositiveInt = 1024
-    queue_words: PositiveInt = 262_144
-    queue_requests: PositiveInt = 1024
-    batch_words: PositiveInt = 8192
-    batch_wait_ms: Annotated[float, Field(ge=0)] = 3.0
-
-    def __init__(self, **given: Any) -> None:
-        """Read the environment; what is given takes precedence over it."""
-        try:
-            super().__init__(**given)
-        except pydantic.ValidationError as error:
-            raise ConfigError(f"The server cannot start: {'; '.join(map(_describe, error.errors()))}.") from None
-
-    @pydantic.model_validator(mode="after")
-    def _check_together(self) -> "Settings":
+    def faults(self) -> list[str]:
+        """Return what is wrong with these settings, one phrase each; none shows the key."""
+        wrong = super().faults()
         if self.api_key is not None and self.api_key_file is not None:
-            raise ValueError("api_key and api_key_file are both given; leave one out")
+            wrong.append("api_key and api_key_file are both given; leave one out")
+        if self.api_key is not None and not _is_key(self.api_key):
+            wrong.append(f"api_key {_NO_KEY}")
         if self.queue_words < self.max_words:
-            raise ValueError(
-                f"queue_words is {self.queue_words}, but one request may have max_words, {self.max_words}; raise "
-                "queue_words to at least that"
-            )
-        return self
+            wrong.append(f"queue_words is {self.queue_words}; it must be at least max_words, {self.max_words}")
+        return wrong
 
     def read_api_key(self) -> str | None:
         """Return the key, read from its file if there is one."""
         if self.api_key_file is None:
             return self.api_key
-        try:
-            return _check_key(Path(self.api_key_file).read_text(encoding="utf-8", errors="replace").strip())
-        except ValueError as error:
-            raise ConfigError(f"{self.api_key_file} holds no key: its text is {error}.") from error
+        key = Path(self.api_key_file).read_text(encoding="utf-8", errors="replace").strip()
+        if not _is_key(key):
+            raise ConfigError(f"The text of {self.api_key_file} {_NO_KEY}.")
+        return key
 
 
-def _describe(fault: Any) -> str:
-    reason = fault["msg"].removeprefix("Value error, ").replace("Input should", "it should")
-    if not fault["loc"]:
-        return str(reason)
-    name = fault["loc"][0]
-    if name == "api_key":
-        return f"api_key is {reason}"  # without the key
-    if name not in Settings.model_fields:
-        return f"{name} is not a setting"
-    return f"{name} is {fault['input']!r:.60} ({PREFIX}{name.upper()} in the environment); {reason}"
+_NO_KEY = "is no key: it is empty, or has spaces or characters beyond ASCII, which no header can carry"
+
+
+def _is_key(text: str) -> bool:
+    return text.isascii() and text.isprintable() and text != "" and " " not in text
+
+
+def read_settings(**given: Any) -> Settings:
+    """Return the settings that are given, with the others from the environment; ConfigError lists all faults."""
+    values: dict[str, Any] = {}
+    for one in fields(Settings):
+        if (text := os.environ.get(f"{PREFIX}{one.name.upper()}")) is not None:
+            try:
+                values[one.name] = _read(text, one.default)
+            except ValueError:
+                values[one.name] = text  # which parse reports
+    return parse(Settings, values | given, f"The configuration of the server (flags, {PREFIX}… in the environment)")
+
+
+def _read(text: str, default: Any) -> Any:
+    if isinstance(default, bool):
+        return {"1": True, "true": True, "0": False, "false": False}.get(text.lower(), text)
+    if isinstance(default, tuple):
+        return shlex.split(text)  # several names are separated as in a shell
+    return type(default)(text) if isinstance(default, int | float) else text
