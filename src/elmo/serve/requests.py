@@ -98,7 +98,7 @@ class Call:
         """Return one result per sentence; Problem if the client disconnects or the time is up before."""
         assert self.service.batcher is not None
         results = self.service.batcher.submit(work, sentences)
-        disconnect = asyncio.ensure_future(self._wait_for_disconnect())
+        disconnect: asyncio.Future[Any] = asyncio.ensure_future(self._wait_for_disconnect())
         seconds = self.settings.max_seconds
         try:
             await asyncio.wait([results, disconnect], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
