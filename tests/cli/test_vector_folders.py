@@ -88,7 +88,7 @@ ODD = {
     "שלום עולם".encode(): None,
     b"windows\r": None,
     b"na\xefve": "is not UTF-8 (byte 0xef at position 2)",
-    LONG: "has 2,000,000 words, more than 32,768",
+    LONG: "has 2,000,000 words, more than 1,048,576",
     b"last": None,
 }
 

@@ -72,10 +72,10 @@ def test_a_ray_worker_killed_midway_is_replaced(tiny_model, text_file, tmp_path,
 
 
 def test_what_goes_wrong_in_a_ray_worker_is_told_as_anywhere(tiny_model, tmp_path, cluster):
-    path = tmp_path / "text.txt"
-    path.write_text("short\n" + "long " * 50)
-    with pytest.raises(InputError, match=r"text.txt, line 2, has 50 words, more than 10"):
-        embed_files(tiny_model, [path], tmp_path / "out", VectorSettings(max_words=10), engine="ray", workers=1)
+    path = tmp_path / "text.jsonl"
+    path.write_text('{"text": "good"}\n{"body": "bad"}\n')
+    with pytest.raises(InputError, match=r"text.jsonl, line 2, has no column"):
+        embed_files(tiny_model, [path], tmp_path / "out", engine="ray", workers=1)
 
 
 def test_no_cluster_at_an_address(tiny_model, text_file, tmp_path, cluster):

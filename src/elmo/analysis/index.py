@@ -1,14 +1,12 @@
-"""Text files or vectors folders -> an index of every word's occurrences, and the search in it.
+"""Text files or a vectors folder -> an index of every word's occurrences, and the search in it.
 
-An index is a folder with manifest.json, the vectors folders of its texts, and the folder that is searched. Text files
-become a vectors folder inside the index first, as `elmo embed` makes it; an existing vectors folder is read where it
-is. Adding files rewrites the faiss files; they are used once the manifest lists them.
+An index is a folder with manifest.json and the folder that is searched: the words and one faiss file per layer. Text
+files become a vectors folder inside the index first, as `elmo embed` writes it; an existing vectors folder is read
+where it is.
 """
 
 import dataclasses
-import hashlib
 import json
-import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -45,10 +43,8 @@ from elmo.errors import CheckpointError, ConfigError, InputError, first_line
 from elmo.extras import require
 from elmo.files.arrays import read_npy
 from elmo.files.durable import atomic_write, holding, is_vacant, remove, replace_file
-from elmo.files.sources import InputFile
 from elmo.model import Elmo
 from elmo.progress import progress_bar
-from elmo.text.sentence_input import Sentence
 from elmo.text.units import Tokenization
 from elmo.vectors.embed import embed_files
 from elmo.vectors.folder import VECTORS
@@ -57,11 +53,10 @@ from elmo.vectors.settings import VectorSettings
 
 MANIFEST = "manifest.json"
 _FORMAT, _VERSION = "modern-elmo-index", 5
-_SEARCH_NAME = re.compile(r"search-\d{4,}")
+_SEARCH = "search"
 # Of each sentence: its vectors folder, its row there, its file there, its number in the file, the end of its words.
 _ROWS = "rows.npy"
 _WORDS, _WORD_IDS = "words.json", "word_ids.npy"  # the distinct words, and the one of each occurrence
-_NO_LIMIT = 2**62
 _CELLS_SEARCHED, _MOST_CELLS = 48, 4096
 _POINTS_PER_CELL = 64  # to learn its centre from
 _KMEANS_ROUNDS = 8
@@ -74,7 +69,7 @@ _DAMAGE = (
 )  # fmt: skip
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-Numbers: TypeAlias = npt.NDArray[np.int64]
+Integers: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -87,7 +82,7 @@ class Manifest:
     layers: tuple[LayerKey, ...]
     reading: TextSettings
     folders: tuple[tuple[str, ...], ...] = ()  # of vectors; those of the same rows in other layers are together
-    search: str | None = None  # name of the folder that is searched
+    search: str | None = None  # name of the folder that is searched; None while the index is built
     num_occurrences: int = 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -136,22 +131,20 @@ class CorpusIndex:
         """The number of words in its texts."""
         return self.manifest.num_occurrences
 
-    def is_of(self, model_hash: str, context_hash: str | None) -> bool:
-        """Return whether it was built with the model of these hashes; the context layer's matters for meaning."""
-        return self.manifest.model_hash == model_hash and self.manifest.context_hash in (None, context_hash)
-
     def check_model(self, model: Elmo) -> None:
         """Raise InputError if it was built with another model."""
-        _check_model(self.folder, self.manifest, model)
+        if not self.manifest.is_of(fingerprint(model), context_fingerprint(model)):
+            built_with = self.manifest.model or "the default model of another version"
+            raise InputError(f"{self.folder} was built with another model, {built_with}; name it with --model.")
 
     def check_layers(self, layers: Sequence[LayerKey]) -> None:
         """Raise InputError for a layer that was not indexed."""
+        known = self.manifest.layers
         for layer in layers:
-            if layer not in (0, *self.manifest.layers):
-                known = ", ".join(map(str, self.manifest.layers))
+            if layer not in (0, *known):
                 raise InputError(
-                    f"{self.folder} does not have the layer {layer}, only {known} (and 0, the words without "
-                    "sentences); build another index for it."
+                    f"{self.folder} does not have the layer {layer}, only {', '.join(map(str, known))} (and 0, the "
+                    "words without sentences); build another index for it."
                 )
 
     def search(
@@ -164,36 +157,22 @@ class CorpusIndex:
         with self._reraise_as_damaged():
             mask = None if words == "any" else np.isin(self._word_ids, self._ids_of(word), invert=words == "other")
             nearest = self._vectors(layer).search(vector, top_k, mask)
-            return [(self._locate(number), cosine) for number, cosine in nearest]
-
-    def most_similar(
-        self, model: Elmo, sentence: Sentence, *, topn: int = 10, layer: str | int | None = None
-    ) -> list[tuple[str, float]]:
-        """Return the occurrences nearest to the [marked] word, as marked sentences with their cosines, best first.
-
-        The short form of find_neighbors, with the shape of gensim's most_similar. `layer` is the first one indexed
-        if not given.
-        """
-        from elmo.analysis.neighbors import find_neighbors
-
-        layers = [self.manifest.layers[0] if layer is None else layer]
-        neighbors = find_neighbors(model, sentence, self, layers=layers, top_k=topn).layers[0].neighbors
-        return [(neighbor.occurrence.mark(), neighbor.cosine) for neighbor in neighbors]
+            return [(self._locate(position), cosine) for position, cosine in nearest]
 
     def search_words(self, vector: Array, *, exclude: Sequence[str], top_k: int = 10) -> list[tuple[str, float]]:
         """Return the words nearest to a vector of layer 0 and their cosines, best first, without those excluded."""
         with self._reraise_as_damaged():
-            excluded = {number for word in exclude for number in self._ids_of(word)}
+            excluded = {word_id for word in exclude for word_id in self._ids_of(word)}
             nearest = self._vectors(0).search(vector, top_k + len(excluded))
-            return [(self._words[number], cosine) for number, cosine in nearest if number not in excluded][:top_k]
+            return [(self._words[word_id], cosine) for word_id, cosine in nearest if word_id not in excluded][:top_k]
 
     def find_occurrences(self, word: str, *, max_occurrences: int, seed: int = 0) -> Occurrences:
         """Return the occurrences of a word, or a random sample of `max_occurrences` of them, in order."""
-        parts = split_word(word, self.manifest.reading)
+        tokens = split_word(word, self.manifest.reading)
         with self._reraise_as_damaged():
-            numbers = self._find(parts).tolist()
-            sampled = sorted(sample_some(numbers, max_occurrences, seed))
-            return Occurrences([self._locate(number, len(parts)) for number in sampled], len(numbers))
+            positions = self._find(tokens).tolist()
+            sampled = sorted(sample_some(positions, max_occurrences, seed))
+            return Occurrences([self._locate(position, len(tokens)) for position in sampled], len(positions))
 
     @contextmanager
     def _reraise_as_damaged(self) -> Iterator[None]:
@@ -205,14 +184,14 @@ class CorpusIndex:
             ) from error
 
     @cached_property
-    def _rows(self) -> Numbers:
+    def _rows(self) -> Integers:
         rows = read_npy(self._search_folder / _ROWS)
         if rows.ndim != 2 or rows.shape[1] != 5 or rows.dtype != np.int64 or rows[-1, 4] != self.num_occurrences:
             raise ValueError(f"{_ROWS} does not describe the sentences")
         return rows
 
     @cached_property
-    def _ends(self) -> Numbers:
+    def _ends(self) -> Integers:
         return np.ascontiguousarray(self._rows[:, 4])
 
     @cached_property
@@ -231,8 +210,8 @@ class CorpusIndex:
     def _forms(self) -> dict[str, list[int]]:
         """The ids of all words that are equal except for upper and lower case."""
         forms: dict[str, list[int]] = {}
-        for number, word in enumerate(self._words):
-            forms.setdefault(word.casefold(), []).append(number)
+        for word_id, word in enumerate(self._words):
+            forms.setdefault(word.casefold(), []).append(word_id)
         return forms
 
     def _ids_of(self, word: str) -> list[int]:
@@ -245,22 +224,22 @@ class CorpusIndex:
             self._layers[layer] = VectorFile(self._search_folder / _layer_file(layer), num_vectors)
         return self._layers[layer]
 
-    def _find(self, words: Sequence[str]) -> Numbers:
-        """Return the numbers of the first words where all these words stand in a row in one sentence."""
-        first: Numbers = np.flatnonzero(np.isin(self._word_ids, self._ids_of(words[0])))
+    def _find(self, words: Sequence[str]) -> Integers:
+        """Return the positions of the first word where all these words stand in a row in one sentence."""
+        first: Integers = np.flatnonzero(np.isin(self._word_ids, self._ids_of(words[0])))
         last = first + len(words) - 1
         first = first[np.searchsorted(self._ends, first, "right") == np.searchsorted(self._ends, last, "right")]
         for distance, word in enumerate(words[1:], start=1):
             first = first[np.isin(self._word_ids[first + distance], self._ids_of(word))]
         return first
 
-    def _locate(self, number: int, length: int = 1) -> Occurrence:
-        """Return an occurrence by its number."""
-        sentence = int(np.searchsorted(self._ends, number, side="right"))
-        folder, position, source, sentence_number, _ = self._rows[sentence].tolist()
-        row = self._folders[folder][position]
+    def _locate(self, position: int, length: int = 1) -> Occurrence:
+        """Return an occurrence by its position among all words."""
+        sentence = int(np.searchsorted(self._ends, position, side="right"))
+        folder, row_position, source, sentence_number, _ = self._rows[sentence].tolist()
+        row = self._folders[folder][row_position]
         source_name = self._folders[folder].manifest.values["inputs"][source]["name"]
-        start = number - (int(self._ends[sentence - 1]) if sentence else 0)
+        start = position - (int(self._ends[sentence - 1]) if sentence else 0)
         reading = self.manifest.reading
         tokenizer = Tokenization(reading.tokenization).tokenizer(on_spaces=reading.split_on_spaces)
         words = [] if row.text is None else tokenizer(row.text)
@@ -319,7 +298,7 @@ class VectorFile:
         self._index = index
 
     def search(self, vector: Array, top_k: int, mask: Mask | None = None) -> list[tuple[int, float]]:
-        """Return the numbers and cosines of the nearest vectors that `mask` lets through, best first.
+        """Return the positions and cosines of the nearest vectors that `mask` lets through, best first.
 
         The vectors in the nearest cells are compared; all of them if few are allowed or too few are in these cells.
         """
@@ -333,9 +312,9 @@ class VectorFile:
         nearest: list[tuple[int, float]] = []
         for num_cells in ([] if num_allowed <= _FEW else [_CELLS_SEARCHED]) + [self._index.nlist]:
             settings = faiss.SearchParametersIVF(sel=selector, nprobe=num_cells)
-            cosines, numbers = self._index.search(vector[None].astype(np.float32), top_k, params=settings)
-            pairs = zip(numbers[0].tolist(), cosines[0].tolist(), strict=True)
-            nearest = [(number, min(1.0, cosine)) for number, cosine in pairs if number >= 0]  # rounding may exceed 1
+            cosines, positions = self._index.search(vector[None].astype(np.float32), top_k, params=settings)
+            pairs = zip(positions[0].tolist(), cosines[0].tolist(), strict=True)
+            nearest = [(position, min(1.0, cosine)) for position, cosine in pairs if position >= 0]  # of float rounding
             if len(nearest) == top_k:
                 break
         return nearest
@@ -351,97 +330,65 @@ def build_index(
     model_name: str | None = None,
     progress: bool = False,
 ) -> CorpusIndex:
-    """Build an index of text files or vectors folders, resume its build, or add to it; return it opened.
+    """Build an index of text files or of one vectors folder, or resume its build; return it opened.
 
     `layers` are numbers, "top", "average" or "meaning"; by default meaning, or every layer above 0 for a model
-    without a context layer (layer 0, the words without sentences, is always included). A vectors folder has its
-    own layers and is read, not embedded again. `model_name` is recorded, to open the same model for a search. While
-    it is built, the vectors of a layer are in memory, one byte per dimension.
+    without a context layer (layer 0, the words without sentences, is always included). A vectors folder is read, not
+    embedded again; by default all its layers are indexed. `model_name` is recorded, to open the same model for a
+    search. While it is built, the vectors of a layer are in memory, one byte per dimension.
     """
     require_faiss()
-    folder = Path(folder)
-    given = [name for name in names if VECTORS.is_described(Path(name))]
-    texts = [name for name in names if name not in given]
-    files = [InputFile.of(source) for source in find_corpus(texts)] if texts else []
-    opened = [_open_vectors(name, model) for name in given]
+    folder, stored = Path(folder), _open_vectors(names, model)
     keys = tuple(key for key in choose_layers(layers, model) if key != 0)
-    if opened and not layers:
-        keys = _layers_of(opened[0], model)
+    if stored is None:
+        find_corpus(names)
+        groups = {f"vectors-{group}": group for group in group_layers(keys)}
+        paths = tuple(groups)
+    else:
+        known = _layers_of(stored, model)
+        keys = keys if layers else known
+        if missing := set(keys) - set(known):
+            raise InputError(f"{stored.folder} does not have the layer {missing.pop()}, only {known}.")
+        groups, paths = {}, (str(stored.folder.resolve()),)
+    context_hash = context_fingerprint(model) if "meaning" in keys else None
+    reading = settings_for(model, reading)
+    manifest = Manifest(_absolute(model_name), fingerprint(model), context_hash, keys, reading, (paths,))
     if not is_index(folder) and not is_vacant(folder):
         raise InputError(f"{folder} exists and is not an index; give a new folder.")
     folder.mkdir(parents=True, exist_ok=True)
     with holding(folder, f"Another process is building {folder}; wait until it is done."):
-        context_hash = context_fingerprint(model) if "meaning" in keys else None
-        reading = settings_for(model, reading)
-        manifest = Manifest(_absolute(model_name), fingerprint(model), context_hash, keys, reading)
         if is_index(folder):
-            manifest = read_manifest(folder)
-            _check_model(folder, manifest, model)
-            if (layers and manifest.layers != keys) or manifest.reading != reading:
-                listed = ", ".join(map(str, manifest.layers))
-                raise InputError(
-                    f"{folder} has the layers {listed} of text read as {manifest.reading}; use the same settings, or "
-                    "build a new index."
-                )
-        _save(folder, manifest)  # first, because only in the folder of an index may old files be removed
-        groups = list(manifest.folders)
-        for vectors in opened:
-            if (stored := _layers_of(vectors, model)) != manifest.layers:
-                raise InputError(f"{vectors.folder} has the layers {stored}, not {manifest.layers}; build two indexes.")
-            groups.append((str(vectors.folder.resolve()),))
-        groups.append(_embed_new(model, folder, manifest, files, progress=progress))
-        if (folders := tuple(filter(None, dict.fromkeys(groups)))) != manifest.folders or manifest.search is None:
-            _save(folder, _write_search(model, folder, manifest, folders, progress=progress))
+            started = read_manifest(folder)
+            if dataclasses.replace(started, model=manifest.model, search=None, num_occurrences=0) != manifest:
+                raise InputError(f"{folder} has another model, text, layers or settings; build a new index.")
+            manifest = started
+        else:
+            _save(folder, manifest)  # first, because only in the folder of an index may files be replaced
+        for path, group in groups.items():
+            settings = VectorSettings(
+                layers=group, dtype="int8", split=reading.split, language=reading.language, column=reading.field,
+                split_on_spaces=reading.split_on_spaces,
+            )  # fmt: skip
+            embed_files(model, names, folder / path, settings, progress=progress)
+        if manifest.search is None:
+            _save(folder, _write_search(model, folder, manifest, progress=progress))
     return CorpusIndex(folder)
-
-
-def _check_model(folder: Path, manifest: Manifest, model: Elmo) -> None:
-    if not manifest.is_of(fingerprint(model), context_fingerprint(model)):
-        built_with = manifest.model or "the default model of another version"
-        raise InputError(f"{folder} was built with another model, {built_with}; name it with --model.")
 
 
 def _save(folder: Path, manifest: Manifest) -> None:
     replace_file(folder / MANIFEST, json.dumps(manifest.to_dict(), ensure_ascii=False, indent=1).encode())
-    for entry in folder.iterdir():  # of an earlier text, or of a process that was killed
-        if _SEARCH_NAME.fullmatch(entry.name) and entry.name != manifest.search:
-            remove(entry)
 
 
-def _embed_new(
-    model: Elmo, folder: Path, manifest: Manifest, files: Sequence[InputFile], *, progress: bool
-) -> tuple[str, ...]:
-    """Embed the files that are not in the index yet, and return the names of the vectors folders."""
-    inputs = [file for paths in manifest.folders for file in open_folder(folder / paths[0]).manifest.values["inputs"]]
-    known = {file["name"]: file["sha256"] for file in inputs}
-    for file in files:
-        if known.get(file.source.name, file.sha256) != file.sha256:
-            raise InputError(f"{file.source.name} has changed since it was added to {folder}; build a new index.")
-    new, reading = [file for file in files if file.source.name not in known], manifest.reading
-    # The same files resume in the same folder after a kill.
-    digest = hashlib.sha256("".join(file.sha256 for file in new).encode()).hexdigest()[:12]
-    paths = {f"vectors-{digest}-{layers}": layers for layers in group_layers(manifest.layers) if new}
-    for path, layers in paths.items():
-        settings = VectorSettings(
-            layers=layers, dtype="int8", split=reading.split, language=reading.language, column=reading.field,
-            split_on_spaces=reading.split_on_spaces, max_words=_NO_LIMIT,
-        )  # fmt: skip
-        embed_files(model, [file.source.name for file in new], folder / path, settings, progress=progress)
-    return tuple(paths)
-
-
-def _write_search(
-    model: Elmo, folder: Path, manifest: Manifest, folders: tuple[tuple[str, ...], ...], *, progress: bool
-) -> Manifest:
-    """Write the folder that is searched, for all vectors folders, and return the manifest that names it."""
-    opened = [[open_folder(folder / path) for path in paths] for paths in folders]
-    name = f"search-{len(opened):04d}"
+def _write_search(model: Elmo, folder: Path, manifest: Manifest, *, progress: bool) -> Manifest:
+    """Write the folder that is searched, and return the manifest that names it."""
+    opened = [open_folder(folder / path) for path in manifest.folders[0]]
+    remove(folder / _SEARCH)  # of a process that was killed before it wrote the manifest
     with (
         progress_bar(unit="words indexed", num_bytes=None, shown=progress) as advance,
-        atomic_write(folder / name) as temporary,
+        atomic_write(folder / _SEARCH) as temporary,
     ):
         temporary.mkdir()
-        rows, word_ids, words = _list_words([vectors[0] for vectors in opened])
+        rows, word_ids, words = _list_words(opened[0])
         if not words:
             raise InputError("The text has no words; an index needs some.")
         np.save(temporary / _ROWS, rows)
@@ -451,62 +398,61 @@ def _write_search(
         vectors_of_words = np.concatenate([normalize(model.embed([block], layers=0)[0]) for block in blocks])
         write_vectors(temporary / _layer_file(0), len(words), vectors_of_words, [vectors_of_words])
         lengths = np.diff(rows[:, 4], prepend=0)
-        drawn = np.random.default_rng(0).permutation(len(rows))
-        num_drawn = 1 + int(np.searchsorted(np.cumsum(lengths[drawn]), _MOST_CELLS * _POINTS_PER_CELL))
+        order = np.random.default_rng(0).permutation(len(rows))
+        num_sampled = 1 + int(np.searchsorted(np.cumsum(lengths[order]), _MOST_CELLS * _POINTS_PER_CELL))
         for key in manifest.layers:
-            sample = np.concatenate(list(_read_vectors(opened, rows[np.sort(drawn[:num_drawn])], key)))
+            sample = np.concatenate(list(_read_vectors(opened, rows[np.sort(order[:num_sampled])], key)))
             blocks_of_layer = _read_vectors(opened, rows, key, advance)
             write_vectors(temporary / _layer_file(key), len(word_ids), sample, blocks_of_layer)
-    return dataclasses.replace(manifest, folders=folders, search=name, num_occurrences=len(word_ids))
+    return dataclasses.replace(manifest, search=_SEARCH, num_occurrences=len(word_ids))
 
 
-def _list_words(folders: Sequence[Vectors]) -> tuple[Numbers, npt.NDArray[np.uint32], list[str]]:
+def _list_words(vectors: Vectors) -> tuple[Integers, npt.NDArray[np.uint32], list[str]]:
     """Return the table of sentences with words, the word of each occurrence, and the distinct words."""
-    rows, word_ids, numbers = array("q"), array("I"), dict[str, int]()
-    for folder, vectors in enumerate(folders):
-        ends = np.cumsum([file["num_rows"] for file in vectors.manifest.values["inputs"]])
-        counts = [0] * len(ends)
-        for position, row in enumerate(vectors):
-            if row.words:
-                source = int(np.searchsorted(ends, row.index, side="right"))
-                word_ids.extend(numbers.setdefault(word, len(numbers)) for word in row.words)
-                rows.extend((folder, position, source, counts[source], len(word_ids)))
-                counts[source] += 1
-    return np.array(rows, np.int64).reshape(-1, 5), np.array(word_ids, np.uint32), list(numbers)
+    rows, word_ids, ids = array("q"), array("I"), dict[str, int]()
+    ends = np.cumsum([file["num_rows"] for file in vectors.manifest.values["inputs"]])
+    counts = [0] * len(ends)
+    for position, row in enumerate(vectors):
+        if row.words:
+            source = int(np.searchsorted(ends, row.index, side="right"))
+            word_ids.extend(ids.setdefault(word, len(ids)) for word in row.words)
+            rows.extend((0, position, source, counts[source], len(word_ids)))
+            counts[source] += 1
+    return np.array(rows, np.int64).reshape(-1, 5), np.array(word_ids, np.uint32), list(ids)
 
 
 def _read_vectors(
-    opened: Sequence[Sequence[Vectors]],
-    rows: Numbers,
+    opened: Sequence[Vectors],
+    rows: Integers,
     key: LayerKey,
     advance: Callable[[int, int], None] = lambda size, num_pieces: None,
 ) -> Iterator[Array]:
     """Yield the vectors of sentences in a layer, of length 1, those of many sentences at once."""
-    by_layers = [{str(part.manifest.values["settings"]["layers"]): part for part in parts} for parts in opened]
-
-    def read(folder: int, position: int) -> Array:
-        parts = by_layers[folder]
-        if "all" in parts and key != "meaning":
-            layers = parts["all"][position].vectors
-            return layers.mean(axis=0) if key == "average" else layers[key]
-        # A folder may name the layer otherwise, as in "top".
-        return parts.get(str(key), opened[folder][0])[position].vectors
-
+    by_layers = {str(vectors.manifest.values["settings"]["layers"]): vectors for vectors in opened}
+    # A folder may name its only layer otherwise, as in "top".
+    vectors = by_layers.get(str(key), by_layers.get("all", opened[0]))
+    has_all = by_layers.get("all") is vectors
     for start in range(0, len(rows), _SENTENCES_AT_ONCE):
-        places = rows[start : start + _SENTENCES_AT_ONCE, :2].tolist()
-        block = np.concatenate([read(folder, position) for folder, position in places])
+        arrays = [vectors[position].vectors for position in rows[start : start + _SENTENCES_AT_ONCE, 1].tolist()]
+        if has_all:
+            arrays = [layers.mean(axis=0) if key == "average" else layers[key] for layers in arrays]
+        block = np.concatenate(arrays)
         advance(0, len(block))
         yield normalize(np.asarray(block, np.float32))
 
 
-def _open_vectors(name: str, model: Elmo) -> Vectors:
-    """Open a vectors folder; InputError if an index cannot be built over it."""
-    vectors = open_folder(name)
+def _open_vectors(names: Sequence[str], model: Elmo) -> Vectors | None:
+    """Open the vectors folder that was named; None for text files, InputError if an index cannot be built over it."""
+    if not any(VECTORS.is_described(Path(name)) for name in names):
+        return None
+    if len(names) > 1:
+        raise InputError("An index has the words of text files or of one vectors folder; name one folder alone.")
+    vectors = open_folder(names[0])
     values = vectors.manifest.values
     if values["settings"]["unit"] != "words":
-        raise InputError(f"{name} has vectors of {values['settings']['unit']}; an index needs those of words.")
+        raise InputError(f"{names[0]} has vectors of {values['settings']['unit']}; an index needs those of words.")
     if values["model"]["content_hash"] != fingerprint(model):
-        raise InputError(f"{name} was made with another model; name it with --model.")
+        raise InputError(f"{names[0]} was made with another model; name it with --model.")
     return vectors
 
 

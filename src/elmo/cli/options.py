@@ -238,10 +238,7 @@ class CorpusOptions:
             find_corpus(self.corpus)
             return self.corpus
         if len(self.corpus) > 1:
-            raise InputError(
-                f"{indexes[0]} is an index, so it must be the only --corpus; add files to it with "
-                f"elmo neighbors --build {indexes[0]} --corpus FILE."
-            )
+            raise InputError(f"{indexes[0]} is an index, so it must be the only --corpus; leave out the others.")
         if self.reading != TextSettings():
             raise InputError(
                 f"{indexes[0]} is an index, whose text was read when it was built; leave out --split, --language, "

@@ -14,7 +14,6 @@ Pooling = Literal["auto", "head", "weighted", "mean", "max"]
 
 FILE_ENDINGS = (".npz", ".npy", ".jsonl", ".h5", ".hdf5", ".parquet")  # of a single file
 DEFAULT_PART_BYTES = 1 << 20
-DEFAULT_MAX_WORDS = 32_768
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,6 @@ class VectorSettings:
     file_format: FileFormat = "npy"
     dtype: DType = "float32"
     part_bytes: int = DEFAULT_PART_BYTES
-    max_words: int = DEFAULT_MAX_WORDS  # a row with more is rejected
 
     def __post_init__(self) -> None:
         choices = {"unit": Unit, "file_format": FileFormat, "dtype": DType, "pooling": Pooling, "split": Split}
@@ -48,7 +46,7 @@ class VectorSettings:
             for name, choice in choices.items()
             if getattr(self, name) not in get_args(choice)
         ]
-        faults += list_not_positive(self, "part_bytes", "max_words")
+        faults += list_not_positive(self, "part_bytes")
         chosen = [bool(self.only_words), self.spans is not None]
         if self.unit == "spans" and sum(chosen) != 1:
             faults.append("vectors of spans need either only_words or spans")

@@ -34,6 +34,7 @@ THREADS_PER_WORKER = 2
 _ATTEMPTS = 3  # of a part whose worker died
 _LARGEST_INT8 = 127
 _LARGEST_FLOAT16 = float(np.finfo(np.float16).max)
+_MOST_WORDS = 1 << 20  # of a row
 _ROWS_AT_ONCE, _WORDS_AT_ONCE = 1024, 32_768  # bounds the memory of a block's vectors
 
 
@@ -235,11 +236,8 @@ class RowEmbedder:
         for start, end in spans:
             if not 0 <= start < end <= len(words):
                 raise _RowError(f"has the span [{start}, {end}], which is not within its {len(words)} words")
-        if len(words) > settings.max_words:
-            raise _RowError(
-                f"has {len(words):,} words, more than {settings.max_words:,}; split it into sentences first, or "
-                "allow more with --max-words"
-            )
+        if len(words) > _MOST_WORDS:
+            raise _RowError(f"has {len(words):,} words, more than {_MOST_WORDS:,}; split it with --split sentences")
         return words, spans
 
     def _find_only(self, words: list[str]) -> list[Span]:

@@ -105,7 +105,7 @@ def neighbors(
     sentence: str | None = argument("SENTENCE", "A sentence with one [marked] word.", None),
     *,
     corpus: CorpusOptions,
-    build: Path | None = option("--build INDEX", "Build this index of the corpus, resume it, or add to it.", None),
+    build: Path | None = option("--build INDEX", "Build an index of the corpus, or resume its build.", None),
     layers: options.Layers = None,
     match: Literal["any", "same", "other"] = option(
         "--match", "Words to find: any, only the same word, or only others.", "any"

@@ -53,7 +53,6 @@ class VectorOptions(ModelOptions):
     engine: Literal["local", "ray"] | None = option("", "Folders: local processes or Ray.", None, shown="local")
     address: str | None = option("--address ADDRESS", "Ray cluster, such as auto or ray://host:10001.", None)
     part_bytes: int | None = option("--part-bytes N", "Folders: bytes of text per part.", None, shown="1048576")
-    max_words: int | None = option("--max-words N", "Folders: maximum number of words per row.", None, shown="32768")
     force: bool = option("--force", "Replace existing vectors in the folder.", False)
 
     def write(self, unit: Unit, **settings: Any) -> None:
@@ -76,15 +75,13 @@ class VectorOptions(ModelOptions):
                     f"--{name.replace('_', '-')} is for folders of vectors, but --output is not a folder; use a "
                     "name without an extension."
                 )
-        import dataclasses
-
         from elmo.cli.text_input import TextInput
         from elmo.corpus.rows import Entry
         from elmo.vectors.embed import columns_of, resolve, write_file
 
         source = TextInput(self.inputs, self.text, output=path, kind=self.input_format, columns=columns_of(settings))
         model = self.open(texts=source.texts, state=self.state)
-        settings = resolve(dataclasses.replace(settings, max_words=2**63 - 1), model)
+        settings = resolve(settings, model)
         entries = (Entry(index, 0, row) for index, row in enumerate(source))
         bytes_shown = 0
         with progress_bar(unit="sentences", num_bytes=source.num_bytes, prints=path is None) as advance:
@@ -141,9 +138,8 @@ class VectorOptions(ModelOptions):
 
 _SETTINGS = (
     "split", "language", "split_on_spaces", "column", "id_column", "dtype", "file_format", "part_bytes",
-    "max_words",
 )  # fmt: skip
-_FOLDER_ONLY = ("file_format", "on_error", "workers", "engine", "address", "part_bytes", "max_words", "force")
+_FOLDER_ONLY = ("file_format", "on_error", "workers", "engine", "address", "part_bytes", "force")
 
 
 def embed(
