@@ -237,5 +237,10 @@ def test_no_sentences_give_an_empty_result(tiny_model, fused_model):
     for model in (tiny_model, fused_model):
         for nothing in ([], (), iter([])):
             assert model.embed(nothing) == []
-        assert model.encode([]).shape == (0, model.get_sentence_embedding_dimension())
+        assert model.encode([]).shape == (0, model.sentence_shape()[0])
         assert model.similarity([]).shape == (0, 0)
+
+
+def test_a_mapping_is_not_a_list_of_sentences(tiny_model):
+    with pytest.raises(InputError, match="give a string or a list of sentences"):
+        tiny_model.encode({"a": "I went"})

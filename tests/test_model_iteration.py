@@ -32,19 +32,6 @@ def test_iterating_gives_the_arrays_of_embed_in_order(tiny_model, read_ahead, la
     assert_same(list(arrays), tiny_model.embed(SENTENCES, layers=layers))
 
 
-@pytest.mark.parametrize("read_ahead", [2, 1000])
-def test_words_come_with_their_arrays_if_asked_for(tiny_model, read_ahead):
-    pairs = list(tiny_model.embed_iter(iter(SENTENCES), read_ahead=read_ahead, with_words=True))
-    read = [sentence.split() if isinstance(sentence, str) else sentence for sentence in SENTENCES]
-    assert [words for words, _ in pairs] == read
-    assert_same([array for _, array in pairs], tiny_model.embed(SENTENCES))
-    (split, array), (tokens, _) = (
-        next(tiny_model.embed_iter(["Don't go."], with_words=True, split_on_spaces=on_spaces))
-        for on_spaces in (True, False)
-    )
-    assert split == ["Don't", "go."] and len(array) == 2 and tokens == ["Don", "'t", "go", "."]
-
-
 def test_no_more_is_read_than_was_asked_for(tiny_model):
     num_read = 0
 

@@ -26,33 +26,6 @@ def test_a_batch_size_that_is_no_number_of_sentences_is_refused(tiny_model, fuse
             call(TEXTS, batch_size=batch_size)
 
 
-def test_embed_returns_tensors_if_asked_for(tiny_model):
-    arrays = tiny_model.embed(TEXTS, layers="all")
-    for tensors in (
-        tiny_model.embed(TEXTS, layers="all", convert_to_tensor=True),
-        tiny_model.embed(TEXTS, layers="all", convert_to_numpy=False),
-    ):
-        assert isinstance(tensors, list) and all(isinstance(tensor, torch.Tensor) for tensor in tensors)
-        for array, tensor in zip(arrays, tensors, strict=True):
-            np.testing.assert_array_equal(array, tensor.numpy())
-    single = tiny_model.embed(TEXTS[0], convert_to_tensor=True)
-    assert isinstance(single, torch.Tensor) and single.shape == (5, tiny_model.dim)
-
-
-@pytest.mark.parametrize("name", ["tiny_model", "fused_model"])
-def test_encode_returns_what_sentence_transformers_returns(request, name):
-    model = request.getfixturevalue(name)
-    expected = model.encode(TEXTS)
-    assert expected.shape == (len(TEXTS), model.get_sentence_embedding_dimension())
-    tensor = model.encode(TEXTS, convert_to_tensor=True)
-    assert isinstance(tensor, torch.Tensor)
-    np.testing.assert_array_equal(expected, tensor.numpy())
-    listed = model.encode(TEXTS, convert_to_numpy=False)
-    assert isinstance(listed, list)
-    np.testing.assert_array_equal(expected, torch.stack(listed).numpy())
-    np.testing.assert_array_equal(model.encode(TEXTS[0], convert_to_tensor=True).numpy(), expected[0])
-
-
 def test_normalized_vectors_have_length_one_and_empty_sentences_stay_zero(tiny_model):
     encoded = tiny_model.encode(TEXTS, normalize_embeddings=True)
     np.testing.assert_allclose(np.linalg.norm(encoded, axis=1), [1, 1, 0, 1, 1], atol=1e-6)
@@ -109,26 +82,8 @@ def test_tables_of_notebooks_escape_text():
     assert "1,234" in shown and "0.500" in shown
 
 
-def test_calling_a_model_embeds(tiny_model):
-    np.testing.assert_array_equal(tiny_model("I went", layers="top"), tiny_model.embed("I went", layers="top"))
-
-
-@pytest.mark.parametrize(
-    ("method", "keyword", "ours"),
-    [("embed", "layer", "layers="), ("encode", "normalize", "normalize_embeddings"),
-     ("similarity", "layer", "layers="), ("substitutes", "topn", "top_k"), ("score", "split", "split_on_spaces"),
-     ("most_similar", "topn", "top_k"), ("embed", "dtype", "precision"),
-     ("encode", "precision", "Elmo.from_pretrained")],
-)  # fmt: skip
-def test_keywords_of_other_libraries_are_answered_with_ours(tiny_model, method, keyword, ours):
-    with pytest.raises(TypeError, match=rf"Elmo.{method}\(\) has no argument '{keyword}'; use .*{ours}"):
-        getattr(tiny_model, method)("a [b]", **{keyword: 1})
-    with pytest.raises(TypeError, match="use precision="):
-        Elmo.from_pretrained("en-small", torch_dtype="float16")
-
-
 def test_a_flat_list_of_words_warns_where_it_was_written(tiny_model):
-    for call in (tiny_model.embed, tiny_model, tiny_model.encode):
+    for call in (tiny_model.embed, tiny_model.encode):
         with pytest.warns(UserWarning, match="3 sentences of one word each") as warned:
             vectors = call(["the", "river", "bank"])
         assert len(vectors) == 3 and warned[0].filename == __file__
@@ -142,17 +97,3 @@ def test_other_lists_do_not_warn(tiny_model, sentences):
     tiny_model.embed(sentences)  # a warning is an error in these tests
     tiny_model.encode(sentences)
     tiny_model.similarity(["cat", "dog", "bird"])  # single words on purpose
-
-
-def test_most_similar_ranks_words_in_sentences_or_sentences(fused_model):
-    banks = ["the [bank] of mud and reeds", "a loan to the [bank]", "the [bank] of money"]
-    ranked = fused_model.most_similar("cash of the [bank] account", banks)
-    assert [text for text, _ in ranked][-1] == banks[0]
-    assert ranked[0][1] == pytest.approx(fused_model.similarity("cash of the [bank] account", ranked[0][0]), abs=1e-5)
-    texts = ["the boat and the reeds", "a loan of cash"]
-    assert fused_model.most_similar("the money account", texts, top_k=1)[0][0] == texts[1]
-    assert fused_model.most_similar("the money account", []) == []
-    with pytest.raises(InputError, match="mark one in every sentence"):
-        fused_model.most_similar("the [bank]", texts)
-    with pytest.raises(InputError, match="a list of strings"):
-        fused_model.most_similar("the bank", "a loan")

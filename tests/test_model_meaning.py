@@ -103,9 +103,9 @@ def test_words_named_by_index_are_the_words_marked(tiny_model):
     marked = tiny_model.similarity("I went to the [bank]", "the river [bank] was wet")
     words = ["the", "river", "bank", "was", "wet"]
     for index_a, index_b in ((4, 2), (-1, -3), (np.int64(4), np.int32(-3))):
-        by_index = tiny_model.similarity("I went to the bank", words, index_a=index_a, index_b=index_b)
-        assert by_index == pytest.approx(marked, abs=1e-5)
-    assert tiny_model.similarity("I went to the [bank]", words, index_b=2) == pytest.approx(marked, abs=1e-5)
+        by_index = tiny_model.compare("I went to the bank", words, index_a=index_a, index_b=index_b)
+        assert by_index.cosine == pytest.approx(marked, abs=1e-5)
+    assert tiny_model.compare("I went to the [bank]", words, index_b=2).cosine == pytest.approx(marked, abs=1e-5)
 
 
 def test_a_marked_phrase_is_the_mean_of_its_words(tiny_model):
@@ -138,16 +138,14 @@ def test_similarity_with_a_zero_vector_is_zero(tiny_model):
 def test_indices_outside_the_sentence_are_refused(tiny_model):
     for index in (2, -3, 1.0, "b"):
         with refused(f"index_b is {index!r}, but the sentence has the words 'c d'."):
-            tiny_model.similarity("[a]", "c d", index_b=index)
+            tiny_model.compare("[a]", "c d", index_b=index)
     with refused("index_a is 0, but the sentence has the words ''."):
-        tiny_model.similarity("", "[a]", index_a=0)
+        tiny_model.compare("", "[a]", index_a=0)
 
 
 def test_words_given_as_a_list_need_an_index(tiny_model):
     with refused("index_a is missing; a list of words needs the index of one."):
         tiny_model.compare(["a", "b"], "[c]")
-    with refused("index_a is missing; a list of words needs the index of one."):
-        tiny_model.similarity(["a", "b"], "c", index_b=0)
 
 
 def test_similarity_of_sentences_lists_and_vectors(tiny_model, fused_model):
@@ -182,7 +180,7 @@ def test_words_between_spaces_are_counted_where_asked_for(tiny_model):
     whole = tiny_model.embed(text, split_on_spaces=True)
     span = tiny_model.embed_spans(text, [(3, 4)], split_on_spaces=True)
     np.testing.assert_allclose(span[0], whole[3], atol=1e-6)
-    same = tiny_model.similarity(text, text, index_a=3, index_b=3, split_on_spaces=True)
-    assert same == pytest.approx(1.0)
+    same = tiny_model.compare(text, text, index_a=3, index_b=3, split_on_spaces=True)
+    assert same.cosine == pytest.approx(1.0)
     with pytest.raises(InputError, match="index_a is 4, but the sentence has the words"):
-        tiny_model.similarity(text, text, index_a=4, index_b=0, split_on_spaces=True)
+        tiny_model.compare(text, text, index_a=4, index_b=0, split_on_spaces=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -21,15 +22,15 @@ from elmo.checkpoint.shapes import draw_weights
 from elmo.checkpoint.source import DEFAULT_MODEL, MODELS_FOLDER, installed_models, models_by_script, push_folder
 from elmo.checkpoint.weights import Storage
 from elmo.config import ContextConfig, ModelConfig
-from elmo.errors import CheckpointError, ConfigError, InputError, describe_attribute, explain_keywords
+from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.inference.embedder import ChosenPooling, Embedder, Pooling, Span, keep, normalize
 from elmo.inference.layers import Comparison, LayerChoice, Layers, cosine
-from elmo.inference.runtime import Precision, Runtime, import_learning, keeps_int8, open_runtime, remember_check
+from elmo.inference.runtime import Precision, Runtime, keeps_int8, open_runtime, remember_check
 from elmo.inference.scoring import SentenceScore, score_batches
 from elmo.inference.substitution import Substitute, find_run_substitutes, find_substitutes
 from elmo.inference.words import DEFAULT_BYTES, CacheInfo
 from elmo.kernels.library import find_library
-from elmo.progress import html_table, progress_bar
+from elmo.progress import Advance, html_table, progress_bar
 from elmo.text.sentence_input import (
     Sentence,
     Tokenizer,
@@ -46,8 +47,9 @@ from elmo.text.units import ScriptWatch, Tokenization
 from elmo.text.vocabulary import is_punctuation
 
 Array = npt.NDArray[np.float32]
+Vectors = Array | Sequence[Array]
 SENTENCES_READ_AHEAD, WORDS_READ_AHEAD = 1024, 65536
-_CALLER = 4  # the stack level of who calls a method that explains its keywords
+_CALLER = 3  # the stack level of who calls a method
 
 
 class Elmo:
@@ -117,7 +119,6 @@ class Elmo:
         )
 
     @classmethod
-    @explain_keywords
     def from_pretrained(
         cls,
         source: str | Path | None = None,
@@ -232,10 +233,6 @@ class Elmo:
         """Return the pooling that `encode` uses if it is asked for this one; InputError if it cannot."""
         return self._embedder.choose_pooling(pooling, layers)
 
-    def get_sentence_embedding_dimension(self) -> int:
-        """Return the length of the vectors that `encode` returns, by the name sentence-transformers has for it."""
-        return self.sentence_shape()[0]
-
     @property
     def num_layers(self) -> int:
         """L + 1: the layers of the language model and the word vectors below them."""
@@ -263,9 +260,6 @@ class Elmo:
     def clear_cache(self) -> None:
         """Empty the word cache."""
         self.runtime.cache.clear()
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(describe_attribute("Elmo", name), name=name, obj=self)
 
     def __repr__(self) -> str:
         origin = self._checkpoint.origin
@@ -299,22 +293,13 @@ class Elmo:
     @overload
     def embed(  # type: ignore[overload-overlap]  # a str is an iterable of strings too; the first match wins
         self, sentences: str, *, layers: Layers = ..., split_on_spaces: bool = ..., batch_size: int | None = ...,
-        show_progress_bar: bool = ..., convert_to_numpy: Literal[True] = ...,
-        convert_to_tensor: Literal[False] = ..., normalize_embeddings: bool = ...,
+        show_progress_bar: bool = ..., normalize_embeddings: bool = ...,
     ) -> Array: ...  # fmt: skip
     @overload
     def embed(
         self, sentences: Iterable[Sentence], *, layers: Layers = ..., split_on_spaces: bool = ...,
-        batch_size: int | None = ..., show_progress_bar: bool = ..., convert_to_numpy: Literal[True] = ...,
-        convert_to_tensor: Literal[False] = ..., normalize_embeddings: bool = ...,
+        batch_size: int | None = ..., show_progress_bar: bool = ..., normalize_embeddings: bool = ...,
     ) -> list[Array]: ...  # fmt: skip
-    @overload
-    def embed(
-        self, sentences: str | Iterable[Sentence], *, layers: Layers = ..., split_on_spaces: bool = ...,
-        batch_size: int | None = ..., show_progress_bar: bool = ..., convert_to_numpy: bool = ...,
-        convert_to_tensor: bool = ..., normalize_embeddings: bool = ...,
-    ) -> Any: ...  # fmt: skip
-    @explain_keywords
     def embed(
         self,
         sentences: str | Iterable[Sentence],
@@ -323,10 +308,8 @@ class Elmo:
         split_on_spaces: bool = False,
         batch_size: int | None = None,
         show_progress_bar: bool = False,
-        convert_to_numpy: bool = True,
-        convert_to_tensor: bool = False,
         normalize_embeddings: bool = False,
-    ) -> Any:
+    ) -> Array | list[Array]:
         """Return one array per sentence, one row per word, in the order given.
 
         A string is one sentence and returns one array; a list of strings, or of lists of words, returns a list.
@@ -337,22 +320,16 @@ class Elmo:
         are float32.
 
         As in sentence-transformers: `batch_size` sentences are computed together (by default as many as fit well;
-        the vectors do not depend on it), `convert_to_tensor` or `convert_to_numpy=False` returns torch tensors on
-        the model's device, and `normalize_embeddings` scales each word's vector to length 1.
+        the vectors do not depend on it), and `normalize_embeddings` scales each word's vector to length 1.
         """
         choice = self._embedder.choose(layers)
         warn_of_single_words(sentences, stacklevel=_CALLER)
         words, single = self._read(sentences, split_on_spaces)
-        arrays = self._embed(
-            words, choice, normalize_embeddings, batch_size=batch_size, show_progress_bar=show_progress_bar
-        )
-        if convert_to_tensor or not convert_to_numpy:
-            arrays = [self._to_tensor(array) for array in arrays]
+        with _sentence_progress(words, batch_size, shown=show_progress_bar) as advance:
+            finish = normalize if normalize_embeddings else keep
+            arrays = self._embedder.embed(words, choice, finish, batch_size=batch_size, advance=advance)
         return arrays[0] if single else arrays
 
-    __call__ = embed
-
-    @explain_keywords
     def embed_iter(
         self,
         sentences: Iterable[Sentence],
@@ -360,36 +337,19 @@ class Elmo:
         layers: Layers = "auto",
         split_on_spaces: bool = False,
         read_ahead: int = SENTENCES_READ_AHEAD,
-        with_words: bool = False,
-    ) -> Iterator[Any]:
+    ) -> Iterator[Array]:
         """Return the arrays of embed one by one, in the order given, for an iterable of any length.
 
         Memory is bounded: at most `read_ahead` sentences are read and embedded at a time, and fewer where they
-        are long (with state="carry" all of them, as the rows of one batch). `with_words` returns pairs of a
-        sentence's words and its array.
+        are long (with state="carry" all of them, as the rows of one batch).
         """
         choice = self._embedder.choose(layers)
         if isinstance(sentences, str) or not isinstance(sentences, Iterable):
             raise InputError("embed_iter takes an iterable of sentences; for one sentence use embed.")
         if not isinstance(read_ahead, int) or read_ahead < 1:
             raise InputError(f"read_ahead is {read_ahead!r}; it must be a whole number of sentences, 1 or more.")
-        pairs = self._embed_windows(sentences, choice, self._tokenizer(split_on_spaces), read_ahead)
-        return pairs if with_words else (array for _, array in pairs)
+        return self._embed_windows(sentences, choice, self._tokenizer(split_on_spaces), read_ahead)
 
-    @overload
-    def encode(
-        self, sentences: str | Iterable[Sentence], *, pooling: Pooling = ..., layers: Layers | None = ...,
-        split_on_spaces: bool = ..., batch_size: int | None = ..., show_progress_bar: bool = ...,
-        convert_to_numpy: Literal[True] = ..., convert_to_tensor: Literal[False] = ...,
-        normalize_embeddings: bool = ...,
-    ) -> Array: ...  # fmt: skip
-    @overload
-    def encode(
-        self, sentences: str | Iterable[Sentence], *, pooling: Pooling = ..., layers: Layers | None = ...,
-        split_on_spaces: bool = ..., batch_size: int | None = ..., show_progress_bar: bool = ...,
-        convert_to_numpy: bool = ..., convert_to_tensor: bool = ..., normalize_embeddings: bool = ...,
-    ) -> Any: ...  # fmt: skip
-    @explain_keywords
     def encode(
         self,
         sentences: str | Iterable[Sentence],
@@ -399,10 +359,8 @@ class Elmo:
         split_on_spaces: bool = False,
         batch_size: int | None = None,
         show_progress_bar: bool = False,
-        convert_to_numpy: bool = True,
-        convert_to_tensor: bool = False,
         normalize_embeddings: bool = False,
-    ) -> Any:
+    ) -> Array:
         """Return one vector per sentence, (N, dimensions); (dimensions,) for a single string.
 
         `pooling`: "head", for models with a sentence head: trained pooling of all layers, which depends on the
@@ -413,27 +371,31 @@ class Elmo:
         "auto": the first of head, weighted and mean that the model has; "mean" if `layers` is given.
 
         An empty sentence has a vector of zeros. `normalize_embeddings` scales each vector to length 1. The other
-        arguments are those of `embed`; `convert_to_tensor` returns one tensor, `convert_to_numpy=False` a list.
+        arguments are those of `embed`.
         """
         chosen = self.choose_pooling(pooling, layers)
         choice = self._embedder.choose("average" if layers is None else layers)
-        _check_batch_size(batch_size)
         warn_of_single_words(sentences, stacklevel=_CALLER)
         words, single = self._read(sentences, split_on_spaces)
-        with progress_bar(unit="sentences", num_bytes=sum(map(len, words)), shown=show_progress_bar) as advance:
+        with _sentence_progress(words, batch_size, shown=show_progress_bar) as advance:
             vectors = self._embedder.encode(words, chosen, choice, batch_size=batch_size, advance=advance)
         if normalize_embeddings:
             vectors = normalize(vectors)
-        if convert_to_tensor or not convert_to_numpy:
-            tensor = self._to_tensor(vectors)
-            return tensor[0] if single else tensor if convert_to_tensor else list(tensor)
         return vectors[0] if single else vectors
 
     def word_vectors(self, words: Sequence[str]) -> Array:
         """Return the vectors (n, D) that words have without a sentence: layer 0, which both directions share."""
         return self._embedder.word_vectors(words)
 
-    def context_vectors(self, sentences: str | Iterable[Sentence], *, split_on_spaces: bool = False) -> Any:
+    @overload
+    def context_vectors(  # type: ignore[overload-overlap]
+        self, sentences: str, *, split_on_spaces: bool = ...
+    ) -> Array: ...
+    @overload
+    def context_vectors(self, sentences: Iterable[Sentence], *, split_on_spaces: bool = ...) -> list[Array]: ...
+    def context_vectors(
+        self, sentences: str | Iterable[Sentence], *, split_on_spaces: bool = False
+    ) -> Array | list[Array]:
         """Return the context layer alone, (T, d) per sentence: what the words around each word are about.
 
         A row has the length 1 or less, 0 for a word without neighbors. The model needs a context layer.
@@ -442,7 +404,15 @@ class Elmo:
         arrays = self._embedder.contexts(words)
         return arrays[0] if single else arrays
 
-    @explain_keywords
+    @overload
+    def embed_spans(
+        self, sentence: Sentence, spans: Sequence[Span], *, layers: Layers = ..., split_on_spaces: bool = ...
+    ) -> Array: ...
+    @overload
+    def embed_spans(
+        self, sentence: Sequence[Sentence], spans: Sequence[Sequence[Span]], *, layers: Layers = ...,
+        split_on_spaces: bool = ...,
+    ) -> list[Array]: ...  # fmt: skip
     def embed_spans(
         self,
         sentence: Sentence | Sequence[Sentence],
@@ -450,7 +420,7 @@ class Elmo:
         *,
         layers: Layers = "auto",
         split_on_spaces: bool = False,
-    ) -> Any:
+    ) -> Array | list[Array]:
         """Return one vector for each phrase of a sentence: the mean over a half-open range of words.
 
         (N, 2D), or (N, L+1, 2D) for layers="all". In "meaning", the context of a phrase is what surrounds it: its
@@ -461,54 +431,49 @@ class Elmo:
             raise InputError(f"spans is {spans!r:.60}; give a list of ranges of words, such as [(2, 4)].")
         several = bool(spans) and all(_is_list_of_spans(span) for span in spans)
         several = several or (not spans and not isinstance(sentence, str) and not len(sentence))
-        words = (
-            [read_sentence(one, tokenizer, position=number) for number, one in enumerate(sentence)]
-            if several
-            else [read_sentence(sentence, tokenizer)]  # type: ignore[arg-type]
-        )
-        own = [_read_spans(*pair) for pair in zip(words, spans if several else [spans], strict=True)]
+        sentences: Sequence[Any] = sentence if several else [sentence]
+        words = [read_sentence(sentence, tokenizer, position=number) for number, sentence in enumerate(sentences)]
+        checked = [_read_spans(*pair) for pair in zip(words, spans if several else [spans], strict=True)]
         self.scripts.check(words)
-        arrays = self._embedder.embed_spans(words, own, choice)
+        arrays = self._embedder.embed_spans(words, checked, choice)
         return arrays if several else arrays[0]
 
-    @explain_keywords
+    @overload
+    def similarity(  # type: ignore[overload-overlap]
+        self, a: str, b: str, *, layers: Layers | None = ..., split_on_spaces: bool = ...
+    ) -> float: ...
+    @overload
+    def similarity(
+        self, a: Vectors | Sequence[str], b: Vectors | Sequence[str] | None = ..., *, layers: Layers | None = ...,
+        split_on_spaces: bool = ...,
+    ) -> Array: ...  # fmt: skip
     def similarity(
         self,
-        a: Any,
-        b: Any = None,
+        a: str | Sequence[str] | Vectors,
+        b: str | Sequence[str] | Vectors | None = None,
         *,
-        index_a: WordIndex | None = None,
-        index_b: WordIndex | None = None,
         layers: Layers | None = None,
         split_on_spaces: bool = False,
-    ) -> Any:
+    ) -> float | Array:
         """Return the cosine of two words in their sentences, of two sentences, or a matrix of cosines.
 
-        Two strings: mark a word (or phrase) of each with brackets, "I went to the [bank]", or name it by
-        `index_a` and `index_b`, its place among the words or a half-open range (start, end); `layers` is
-        "meaning" if the model has a context layer, else "average". Without a mark or an index the sentences
-        are compared by `encode`. Lists of such strings, or arrays (N, S) of vectors as in sentence-transformers:
-        the cosines (N, M) of all pairs; without `b`, of `a` with itself.
+        Two strings: mark a word (or phrase) of each with brackets, "I went to the [bank]"; `layers` is "meaning" if
+        the model has a context layer, else "average". Without a mark the sentences are compared by `encode`. Lists
+        of such strings, or vectors (N, S): the cosines (N, M) of all pairs; without `b`, of `a` with itself.
+        `compare` takes the index of a word in place of a mark.
         """
-        if index_a is not None or index_b is not None or (isinstance(a, str) and isinstance(b, str)):
-            if index_a is not None or index_b is not None or _is_marked(a) or _is_marked(b):
-                return self.compare(
-                    a, b, index_a=index_a, index_b=index_b, layers=layers, split_on_spaces=split_on_spaces
-                ).cosine
-            return float(self._compare_all([a], [b], layers, split_on_spaces)[0, 0])
+        if isinstance(a, str) and isinstance(b, str):
+            if _is_marked(a) or _is_marked(b):
+                return self.compare(a, b, layers=layers, split_on_spaces=split_on_spaces).cosine
+            return float(self.similarity([a], [b], layers=layers, split_on_spaces=split_on_spaces)[0, 0])
         if isinstance(a, str) or isinstance(b, str):
             raise InputError("similarity compares two strings, two lists or two arrays; one of each was given.")
-        return self._compare_all(a, a if b is None else b, layers, split_on_spaces)
-
-    def _compare_all(self, a: Any, b: Any, layers: Layers | None, split_on_spaces: bool) -> Array:
         first, second = (
-            self._vectors_of(many, layers, split_on_spaces) if _is_text(many) else _read_vectors(many)
-            for many in (a, b)
+            self._vectors_of(values, layers, split_on_spaces)  # type: ignore[arg-type]
+            if _is_text(values)
+            else np.atleast_2d(np.asarray(values, dtype=np.float32))
+            for values in (a, a if b is None else b)
         )
-        if first.shape[1] != second.shape[1]:
-            raise InputError(
-                f"The vectors have {first.shape[1]} and {second.shape[1]} dimensions; compare vectors of one kind."
-            )
         cosines: Array = normalize(first) @ normalize(second).T
         return cosines
 
@@ -526,37 +491,6 @@ class Elmo:
         self.scripts.check(words)
         arrays = self._embedder.embed_spans(words, [[span] for _, span in pointed], choice)
         return np.stack([array.reshape(-1) for array in arrays])
-
-    @explain_keywords
-    def most_similar(
-        self,
-        sentence: str,
-        candidates: Sequence[str],
-        *,
-        top_k: int = 10,
-        layers: Layers | None = None,
-        split_on_spaces: bool = False,
-    ) -> list[tuple[str, float]]:
-        """Return the `top_k` candidates that are most similar to a sentence, with their cosines, best first.
-
-        As in `similarity`: with a word marked in brackets, in the sentence and in each candidate, the words are
-        compared; without marks, the sentences.
-        """
-        if not isinstance(sentence, str) or isinstance(candidates, str):
-            raise InputError("most_similar takes one string and a list of strings to compare it with.")
-        if top_k < 1:
-            raise InputError(f"top_k is {top_k!r}; it must be a whole number of at least 1.")
-        texts = list(candidates)
-        for text in texts:
-            if _is_marked(text) != _is_marked(sentence):
-                raise InputError(
-                    f"Only one of {sentence!r:.60} and {text!r:.60} has a word in brackets; mark one in every "
-                    "sentence to compare words, or in none to compare sentences."
-                )
-        if not texts:
-            return []
-        cosines = self._compare_all([sentence], texts, layers, split_on_spaces)[0]
-        return [(texts[number], float(cosines[number])) for number in np.argsort(-cosines, kind="stable")[:top_k]]
 
     def compare(
         self,
@@ -600,7 +534,6 @@ class Elmo:
     ) -> SentenceScore: ...
     @overload
     def score(self, sentences: Iterable[Sentence], *, split_on_spaces: bool = ...) -> list[SentenceScore]: ...
-    @explain_keywords
     def score(
         self, sentences: str | Iterable[Sentence], *, split_on_spaces: bool = False
     ) -> SentenceScore | list[SentenceScore]:
@@ -614,7 +547,6 @@ class Elmo:
         scores = score_batches(self.runtime, self.vocabulary, tokens, self._embedder.pack(tokens))
         return scores[0] if single else scores
 
-    @explain_keywords
     def substitutes(
         self,
         sentence: Sentence,
@@ -695,25 +627,9 @@ class Elmo:
             self.save_pretrained(folder)
             return push_folder(folder, name, private=private, token=token)
 
-    def _embed(
-        self,
-        sentences: list[list[str]],
-        choice: LayerChoice,
-        normalized: bool = False,
-        *,
-        batch_size: int | None = None,
-        show_progress_bar: bool = False,
-    ) -> list[Array]:
-        _check_batch_size(batch_size)
-        finish = normalize if normalized else keep
-        if not show_progress_bar:
-            return self._embedder.embed(sentences, choice, finish, batch_size=batch_size)
-        with progress_bar(unit="sentences", num_bytes=sum(map(len, sentences)), shown=True) as advance:
-            return self._embedder.embed(sentences, choice, finish, batch_size=batch_size, advance=advance)
-
     def _embed_windows(
         self, sentences: Iterable[Sentence], choice: LayerChoice, tokenizer: Tokenizer, read_ahead: int
-    ) -> Iterator[tuple[list[str], Array]]:
+    ) -> Iterator[Array]:
         max_words = sys.maxsize if self.runtime.carries_state else WORDS_READ_AHEAD
         window: list[list[str]] = []
         num_words = 0
@@ -726,9 +642,9 @@ class Elmo:
         if window:
             yield from self._embed_window(window, choice)
 
-    def _embed_window(self, window: list[list[str]], choice: LayerChoice) -> Iterator[tuple[list[str], Array]]:
+    def _embed_window(self, window: list[list[str]], choice: LayerChoice) -> list[Array]:
         self.scripts.check(window)
-        return zip(window, self._embed(window, choice), strict=True)
+        return self._embedder.embed(window, choice)
 
     def _tokenizer(self, on_spaces: bool) -> Tokenizer:
         return self.tokenization.tokenizer(on_spaces=on_spaces)
@@ -746,10 +662,6 @@ class Elmo:
         self.scripts.check(words)
         return words, isinstance(sentences, str)
 
-    def _to_tensor(self, array: Array) -> Any:
-        torch = import_learning("torch", "convert_to_tensor")
-        return torch.from_numpy(array).to(self.device)
-
 
 def _is_packaged(source: str | Path | None) -> bool:
     """Return whether a source is one of the models in this package."""
@@ -759,10 +671,14 @@ def _is_packaged(source: str | Path | None) -> bool:
     return path.resolve().parent == MODELS_FOLDER.resolve()
 
 
-def _check_batch_size(batch_size: int | None) -> None:
+def _sentence_progress(
+    sentences: list[list[str]], batch_size: int | None, *, shown: bool
+) -> AbstractContextManager[Advance]:
+    """Return the progress bar of a call that computes `batch_size` sentences together."""
     whole = isinstance(batch_size, int) and not isinstance(batch_size, bool)
     if batch_size is not None and (not whole or batch_size < 1):
         raise InputError(f"batch_size is {batch_size!r}; it must be a whole number of sentences, 1 or more.")
+    return progress_bar(unit="sentences", num_bytes=sum(map(len, sentences)), shown=shown)
 
 
 def _is_text(values: Any) -> bool:
@@ -775,18 +691,6 @@ def _is_text(values: Any) -> bool:
 def _is_marked(text: object) -> bool:
     """Return whether a word of a sentence is in brackets; corner brackets are mostly quotation marks."""
     return isinstance(text, str) and any(mark[0][0] != "「" for mark in find_marks(text))
-
-
-def _read_vectors(values: Any) -> Array:
-    """Return vectors (N, S) of an array, a tensor or a list of either; one vector is a row."""
-    if isinstance(values, Sequence):
-        return np.stack([_read_vectors(value)[0] for value in values])
-    if hasattr(values, "detach"):
-        values = values.detach().cpu()
-    array = np.asarray(values, dtype=np.float32)
-    if array.ndim not in (1, 2):
-        raise InputError(f"The vectors have the shape {array.shape}; give (N, dimensions) or one vector.")
-    return array.reshape(1, -1) if array.ndim == 1 else array
 
 
 def _is_list_of_spans(value: object) -> bool:

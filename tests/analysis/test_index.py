@@ -45,7 +45,7 @@ def test_an_index_gives_the_neighbours_that_a_scan_gives(model, texts, index, as
     for layer in searched.layers:
         for each in layer.neighbors:
             words, start = each.occurrence.sentence.words, each.occurrence.start
-            exact = model.similarity(QUERY, words, index_b=start, layers=layer.layer)
+            exact = model.compare(QUERY, words, index_b=start, layers=layer.layer).cosine
             assert each.cosine == pytest.approx(exact, abs=0.01)
     if asked.get("words") == "same":
         assert {each.occurrence.word for layer in searched.layers for each in layer.neighbors} == {"play"}

@@ -80,7 +80,7 @@ def test_similarity_is_that_of_the_model(client, language_model, layers):
 def test_similarity_by_index(client, language_model):
     asked = {"sentence_a": ["the", "bank"], "index_a": 1, "sentence_b": "to the river", "index_b": -1}
     answer = client.post("/similarity", json=asked).json()
-    expected = language_model.similarity(["the", "bank"], "to the river", index_a=1, index_b=-1)
+    expected = language_model.compare(["the", "bank"], "to the river", index_a=1, index_b=-1).cosine
     assert answer["cosine"] == pytest.approx(expected, abs=1e-6)
 
 

@@ -26,7 +26,7 @@ router, neighbors_router, tasks_router = APIRouter(), APIRouter(), APIRouter()
 async def encode_texts(body: schemas.EmbeddingsRequest, call: CallOf) -> JsonResponse:
     """Return the vector of each text, as OpenAI's clients ask for it."""
     model = call.served.model(body.model, body.input)
-    dim = model.elmo.get_sentence_embedding_dimension()
+    dim = model.elmo.sentence_shape()[0]
     if body.dimensions not in (None, dim):
         message = f"dimensions is {body.dimensions}, but {model.name} has {dim}; leave it out."
         raise Problem(422, "invalid_request", message, field="dimensions")
