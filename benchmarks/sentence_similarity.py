@@ -33,22 +33,22 @@ def main() -> None:
     parser.add_argument("pairs", type=Path)
     parser.add_argument("--model", default="en-small")
     parser.add_argument("--encoder", help="folder of a sentence-transformers model to compare with")
-    given = parser.parse_args()
-    with given.pairs.open(encoding="utf-8", newline="") as file:
+    options = parser.parse_args()
+    with options.pairs.open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))
     sentences = [[row[side] for row in rows] for side in (0, 1)]
     scores = [float(row[2]) for row in rows]
-    model = Elmo.from_pretrained(given.model)
-    found = {given.model: correlate(*(model.encode(side) for side in sentences), scores)}
-    if given.encoder:
+    model = Elmo.from_pretrained(options.model)
+    correlations = {options.model: correlate(*(model.encode(side) for side in sentences), scores)}
+    if options.encoder:
         from sentence_transformers import SentenceTransformer
 
-        encoder = SentenceTransformer(given.encoder, device="cpu")
-        found[given.encoder] = correlate(*(encoder.encode(side) for side in sentences), scores)
+        encoder = SentenceTransformer(options.encoder, device="cpu")
+        correlations[options.encoder] = correlate(*(encoder.encode(side) for side in sentences), scores)
     print("| | Pearson | Spearman |\n|---|---:|---:|")
-    for name, (pearson, spearman) in found.items():
+    for name, (pearson, spearman) in correlations.items():
         print(f"| {Path(name).name} | {pearson:.1f} | {spearman:.1f} |")
-    print(json.dumps({"num_pairs": len(rows), "correlations": found}))
+    print(json.dumps({"num_pairs": len(rows), "correlations": correlations}))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Compare sentence features for a linear classifier: poolings of a model and TF-IDF, on six text data sets.
 
-    python benchmarks/text_features.py DATA --model en-small --chinese zh-small
+    python benchmarks/text_features.py DATA --models en-small zh-small
 
 DATA contains the folders `corpus` and `tasks`. Each classifier is trained on 1,500 examples and tested on 1,000 others,
 never from a test set; regularization is chosen by cross-validation. Prints a table of accuracies, then one JSON
@@ -70,10 +70,10 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--model", default="en-small")
-    parser.add_argument("--chinese", default="zh-small")
+    languages = ("ENGLISH", "CHINESE")
+    parser.add_argument("--models", nargs=2, default=("en-small", "zh-small"), metavar=languages)
     options = parser.parse_args()
-    folder, english, chinese = options.data, options.model, options.chinese
+    folder, (english, chinese) = options.data, options.models
     sets: dict[str, tuple[str, Examples]] = {
         "SST-2": (english, read_sst(folder, binary=True)),
         "SST-5": (english, read_sst(folder, binary=False)),

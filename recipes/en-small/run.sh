@@ -14,17 +14,8 @@
 # such as "--set teacher.corpus=FOLDER"), ELMO (the command; with several processes TRAIN="torchrun
 # --nproc-per-node 2 -m elmo train", fastest on two cores without a GPU, with TRAIN_OPTIONS="--set num_rows=256 --set
 # average_every=20").
-set -euo pipefail
+source "$(dirname "$0")/../steps.sh"
 
-if [ $# -lt 3 ]; then
-  echo "usage: $0 WORK VALIDATION TEXT..." >&2
-  exit 2
-fi
-work=$1 validation=$2
-shift 2
-elmo=${ELMO:-elmo}
-train=${TRAIN:-$elmo train}
-settings=${SETTINGS:-$(dirname "$0")/settings.toml}
 # bash before 4.4 treats an empty array as an unset variable, hence ${name[@]+...} below.
 static_options=() train_options=() fuse_options=()
 if [ -n "${TEACHER:-}" ]; then
@@ -35,25 +26,11 @@ if [ -n "${TEACHER:-}" ]; then
     --set "teacher.cache=$work/teacher" --set teacher.predict=false --set optimizer.clip_norm=20
   )
 fi
-mkdir -p "$work"
 
 echo "== corpus: $work/corpus"
-$elmo prepare "$@" --output "$work/corpus" --vocabulary-size "${VOCABULARY_SIZE:-40000}"
-
-echo "== static vectors: $work/vectors.txt"
-if [ ! -e "$work/vectors.txt" ] || [ "$work/corpus/manifest.json" -nt "$work/vectors.txt" ]; then
-  $elmo static "$work/corpus" --output "$work/vectors.txt" --dim "${VECTOR_DIM:-256}" --force \
-    ${static_options[@]+"${static_options[@]}"}
-fi
-
-echo "== training: $work/run"
-if [ -e "$work/run/run.json" ]; then
-  $train --resume "$work/run"
-else
-  # shellcheck disable=SC2086  # options are separated by spaces
-  $train "$work/corpus" --config "$settings" --validation "$validation" --output "$work/run" \
-    ${train_options[@]+"${train_options[@]}"} ${TRAIN_OPTIONS:-}
-fi
+$elmo prepare "${texts[@]}" --output "$work/corpus" --vocabulary-size "${VOCABULARY_SIZE:-40000}"
+make_static_vectors ${static_options[@]+"${static_options[@]}"}
+train_model ${train_options[@]+"${train_options[@]}"}
 
 echo "== context layer and compact storage: $work/en-small"
 if [ ! -e "$work/en-small/config.json" ] || [ "$work/run/checkpoints" -nt "$work/en-small/config.json" ]; then

@@ -6,8 +6,9 @@ CORPUS is a prepared corpus. A group contains adjacent sentences or clauses of a
 with the noun phrases around its verb swapped, or a negation inserted or removed; or a sentence and variants, in which
 words are replaced by related ones according to the static vectors. With --tasks, raw text of training sets whose
 license permits it (SNLI, SQuAD, UD English EWT, WNUT 2017, SemEval-2010 task 8) is added, with --variants groups of
-variants per sentence, and --recombined groups of captions with the subject of one and the predicate of another. --wordnet adds the definitions and examples of WordNet (Debian's package wordnet-base). No labels
-are read. The output is for `elmo prepare --split lines --split-on-spaces`.
+variants per sentence, and --recombined groups of captions with the subject of one and the predicate of another.
+--wordnet adds the definitions and examples of WordNet (Debian's package wordnet-base). No labels are read. The output
+is for `elmo prepare --split lines --split-on-spaces`.
 """
 
 import argparse
@@ -176,7 +177,9 @@ def recombine_captions(folder: Path, num_groups: int, rng: random.Random, relate
     groups = []
     for _ in range(num_groups):
         first = rng.randrange(len(subjects))
-        second = rng.choice([place for place in rng.sample(range(len(subjects)), 50) if _agree(predicates, first, place)])
+        second = rng.choice(
+            [place for place in rng.sample(range(len(subjects)), 50) if _agree(predicates, first, place)]
+        )
         subject, predicate = subjects[first], rng.choice(by_auxiliary[predicates[first][0]])
         groups.append([
             subject + predicate,

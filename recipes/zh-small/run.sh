@@ -13,40 +13,18 @@
 # Environment: VOCABULARY_SIZE, VECTOR_DIM, SETTINGS (a TOML file), TRAIN_OPTIONS (more options of elmo train), ELMO
 # (the command), PYTHON (the interpreter that has opencc). On two cores without a GPU, two processes are fastest:
 # TRAIN="torchrun --nproc-per-node 2 -m elmo train" TRAIN_OPTIONS="--set num_rows=256 --set average_every=20".
-set -euo pipefail
-
-if [ $# -lt 3 ]; then
-  echo "usage: $0 WORK VALIDATION TEXT..." >&2
-  exit 2
-fi
-work=$1 validation=$2
-shift 2
 here=$(dirname "$0")
-elmo=${ELMO:-elmo}
-train=${TRAIN:-$elmo train}
-settings=${SETTINGS:-$here/settings.toml}
-mkdir -p "$work"
+source "$here/../steps.sh"
+vocabulary_size=${VOCABULARY_SIZE:-12000}
 
 echo "== corpus: $work/corpus"
-$elmo prepare "$@" --output "$work/corpus" --characters Han --language zh --vocabulary-size "${VOCABULARY_SIZE:-12000}"
-
-echo "== static vectors: $work/vectors.txt"
-if [ ! -e "$work/vectors.txt" ] || [ "$work/corpus/manifest.json" -nt "$work/vectors.txt" ]; then
-  $elmo static "$work/corpus" --output "$work/vectors.txt" --words "${VOCABULARY_SIZE:-12000}" \
-    --dim "${VECTOR_DIM:-256}" --window 8 --force
-fi
-
-echo "== training: $work/run"
-if [ -e "$work/run/run.json" ]; then
-  $train --resume "$work/run"
-else
-  # shellcheck disable=SC2086  # options are separated by spaces
-  $train "$work/corpus" --config "$settings" --validation "$validation" --output "$work/run" ${TRAIN_OPTIONS:-}
-fi
+$elmo prepare "${texts[@]}" --output "$work/corpus" --characters Han --language zh --vocabulary-size "$vocabulary_size"
+make_static_vectors --words "$vocabulary_size" --window 8
+train_model
 
 echo "== context layer and compact storage: $work/zh-small"
 if [ ! -e "$work/zh-small/config.json" ] || [ "$work/run/checkpoints" -nt "$work/zh-small" ]; then
-  $elmo fuse "$work/run" "$work/corpus" --vectors "$work/vectors.txt" --words "${VOCABULARY_SIZE:-12000}" \
+  $elmo fuse "$work/run" "$work/corpus" --vectors "$work/vectors.txt" --words "$vocabulary_size" \
     --window 24 --focus 3 --share 1.5 --frequency 3e-4 --storage compact --output "$work/zh-small" --force
 fi
 

@@ -11,6 +11,16 @@ from elmo.model import Elmo
 
 WORDS = [["I", "went", "to", "the", "bank"], ["the", "river", "bank"], ["café"]]
 
+# What every class of compat rejects in place of lists of words, and what it says.
+with_wrong_sentences = pytest.mark.parametrize(
+    ("sentences", "message"),
+    [
+        (["I", "went"], "Sentence 0 is 'I' of type str; put the words"),
+        ([["I"], ["went", 7]], "Sentence 1 has 7 of type int at word 1; every word must be a string."),
+        ([], "An empty list was given"),
+    ],
+)
+
 
 @pytest.fixture(scope="session")
 def tiny_folder(tiny_model: Elmo, tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -13,7 +13,7 @@ from elmo import ConfigError, InputError
 from elmo.compat.allennlp import ElmoEmbedder
 from elmo.model import Elmo
 
-from .conftest import WORDS
+from .conftest import WORDS, with_wrong_sentences
 
 ODD_LINES = "the bank\n\n  <S> a/b/c . \nthe bank\n.\n\n日本語 ' \" \\\n"
 
@@ -92,19 +92,10 @@ def test_sentences_come_one_by_one_in_batches(embedder: ElmoEmbedder, tiny_files
         np.testing.assert_array_equal(array, wanted)
 
 
-@pytest.mark.parametrize(
-    ("batch", "message"),
-    [
-        (["I", "went"], "Sentence 0 is 'I' of type str; put the words"),
-        ([["I", None]], "Sentence 0 has None at word 1; every word must be a string."),
-        ([[1.5]], "Sentence 0 has 1.5 of type float at word 0; every word must be a string."),
-        ([], "An empty list was given"),
-    ],
-)
-def test_what_is_not_lists_of_words_is_refused(embedder: ElmoEmbedder, batch, message):
-    with pytest.raises(InputError) as caught:
-        embedder.embed_batch(batch)
-    assert message in str(caught.value)
+@with_wrong_sentences
+def test_input_other_than_lists_of_words_is_an_error(embedder: ElmoEmbedder, sentences, message):
+    with pytest.raises(InputError, match=message):
+        embedder.embed_batch(sentences)
 
 
 def test_a_string_is_no_sentence(embedder: ElmoEmbedder):

@@ -6,6 +6,8 @@ import torch
 from elmo import InputError
 from elmo.compat.allennlp import Elmo, batch_to_ids
 
+from .conftest import with_wrong_sentences
+
 
 def test_ids_are_fifty_a_word_and_zero_where_padded():
     ids = batch_to_ids([["ab", "é"], ["c"]])
@@ -26,20 +28,10 @@ def test_an_empty_sentence_is_all_padding():
     assert not batch_to_ids([["a"], []])[1].any()
 
 
-@pytest.mark.parametrize(
-    ("batch", "message"),
-    [
-        (["I", "went"], "Sentence 0 is 'I' of type str; put the words"),
-        ([["I", None]], "Sentence 0 has None at word 1; every word must be a string."),
-        ([["I"], [3]], "Sentence 1 has 3 of type int at word 0; every word must be a string."),
-        ([], "An empty list was given; give at least one sentence"),
-        ("I went", "The sentences are 'I went' of type str; give lists of words"),
-    ],
-)
-def test_what_is_not_lists_of_words_is_refused(batch, message):
-    with pytest.raises(InputError) as caught:
-        batch_to_ids(batch)
-    assert message in str(caught.value)
+@with_wrong_sentences
+def test_input_other_than_lists_of_words_is_an_error(sentences, message):
+    with pytest.raises(InputError, match=message):
+        batch_to_ids(sentences)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from elmo.compat.manylangs import Embedder
 from elmo.model import Elmo
 
 from ..conftest import TINY_CONFIG
+from .conftest import with_wrong_sentences
 
 SENTENCES = [["a"], ["the", "river", "bank"], [], ["b", "c"], ["d"]]
 
@@ -89,19 +90,10 @@ def test_an_unknown_layer_is_refused(folder: Path, output_layer):
     )
 
 
-@pytest.mark.parametrize(
-    ("sents", "message"),
-    [
-        (["I", "went"], "Sentence 0 is 'I' of type str; put the words"),
-        ([["I", None]], "Sentence 0 has None at word 1; every word must be a string."),
-        ([["I"], [2]], "Sentence 1 has 2 of type int at word 0; every word must be a string."),
-        ([], "An empty list was given"),
-    ],
-)
-def test_what_is_not_lists_of_words_is_refused(folder: Path, sents, message):
-    with pytest.raises(InputError) as caught:
-        Embedder(folder).sents2elmo(sents)
-    assert message in str(caught.value)
+@with_wrong_sentences
+def test_input_other_than_lists_of_words_is_an_error(folder: Path, sentences, message):
+    with pytest.raises(InputError, match=message):
+        Embedder(folder).sents2elmo(sentences)
 
 
 def test_a_batch_size_below_one_is_refused(folder: Path):

@@ -12,6 +12,8 @@ from elmo import CheckpointError, InputError
 from elmo.compat.simple_elmo import ElmoModel
 from elmo.model import Elmo
 
+from .conftest import with_wrong_sentences
+
 SENTENCES = [["the", "bank"], ["a"], [], ["I", "went", "to", "the", "bank"], ["a", "river"]]
 
 
@@ -119,20 +121,11 @@ def test_zip_archives_and_the_preferred_file_name(tiny_folder: Path, tmp_path: P
         assert model.get_elmo_vectors(SENTENCES).shape == (5, 5, 12)
 
 
-@pytest.mark.parametrize(
-    ("texts", "message"),
-    [
-        (["I", "went"], "Sentence 0 is 'I' of type str; put the words"),
-        ([["I", None]], "Sentence 0 has None at word 1; every word must be a string."),
-        ([[7]], "Sentence 0 has 7 of type int at word 0; every word must be a string."),
-        ([], "An empty list was given"),
-    ],
-)
-def test_what_is_not_lists_of_words_is_refused(model: ElmoModel, texts, message):
+@with_wrong_sentences
+def test_input_other_than_lists_of_words_is_an_error(model: ElmoModel, sentences, message):
     for method in (model.get_elmo_vectors, model.get_elmo_vector_average):
-        with pytest.raises(InputError) as caught:
-            method(texts)
-        assert message in str(caught.value)
+        with pytest.raises(InputError, match=message):
+            method(sentences)
 
 
 def test_what_has_no_meaning_here_is_refused(model: ElmoModel, tiny_folder: Path):

@@ -4,20 +4,11 @@ import numpy as np
 import pytest
 
 from elmo.kernels import library as library_module
+from elmo.kernels import meaning
 from elmo.kernels.library import VARIANTS, KernelError, find_library
-from elmo.kernels.meaning import (
-    COSINE_LEVELS,
-    Candidates,
-    Lists,
-    MeaningSettings,
-    Tokens,
-    find_meanings,
-    find_nearest,
-    quantize_rows,
-)
 
 DIM, TOP_DIM, NUM_WORDS, NUM_TOKENS, NUM_CANDIDATES = 24, 12, 50, 9, 20
-SETTINGS = MeaningSettings(
+SETTINGS = meaning.MeaningSettings(
     window=3, focus=5.0, decay=0.3, shrinkage=0.1, likelihood=0.5, relatedness=2.0, topic=3.0, cutoff=7.0,
     substitute_shrinkage=0.2, top_share=1.0, context_share=0.7, substitute_share=1.4, word_share=0.3,
 )  # fmt: skip
@@ -35,14 +26,14 @@ def make_inputs(*, shared=True, seed=0):
     draw = np.random.default_rng(seed)
 
     def rows(number, dim):
-        return quantize_rows(draw.normal(size=(number, dim)) / np.sqrt(dim))
+        return meaning.quantize_rows(draw.normal(size=(number, dim)) / np.sqrt(dim))
 
     softmax = rows(NUM_WORDS, TOP_DIM // 2 if shared else TOP_DIM)
-    candidates = Candidates(*rows(NUM_WORDS, DIM), *softmax, draw.normal(size=NUM_WORDS).astype(np.float32))
-    tokens = Tokens(*rows(NUM_TOKENS, DIM), draw.random(NUM_TOKENS).astype(np.float32))
-    lists = Lists(
+    candidates = meaning.Candidates(*rows(NUM_WORDS, DIM), *softmax, draw.normal(size=NUM_WORDS).astype(np.float32))
+    tokens = meaning.Tokens(*rows(NUM_TOKENS, DIM), draw.random(NUM_TOKENS).astype(np.float32))
+    lists = meaning.Lists(
         np.stack([draw.permutation(NUM_WORDS)[:NUM_CANDIDATES] for _ in range(3)]).astype(np.uint16),
-        (draw.random((3, NUM_CANDIDATES)) * COSINE_LEVELS).astype(np.int16),
+        (draw.random((3, NUM_CANDIDATES)) * meaning.COSINE_LEVELS).astype(np.int16),
         draw.normal(size=(3, DIM)).astype(np.float32) / 20,
     )
     top = draw.normal(size=(12, TOP_DIM)).astype(np.float32)
@@ -53,9 +44,9 @@ def make_inputs(*, shared=True, seed=0):
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_library_computes_what_numpy_does(variant, shared):
     inputs = make_inputs(shared=shared)
-    expected = find_meanings(None, SETTINGS, *inputs)
+    expected = meaning.find_meanings(None, SETTINGS, *inputs)
     assert expected.shape == (4, TOP_DIM + DIM)
-    np.testing.assert_allclose(find_meanings(open_variant(variant), SETTINGS, *inputs), expected, atol=2e-3)
+    np.testing.assert_allclose(meaning.find_meanings(open_variant(variant), SETTINGS, *inputs), expected, atol=2e-3)
 
 
 def test_every_instruction_set_gives_the_same_bits():
@@ -64,7 +55,7 @@ def test_every_instruction_set_gives_the_same_bits():
         pytest.skip("no library")
     inputs = make_inputs()
     runnable = best.variants[best.variants.index(best.variant) :]
-    results = [find_meanings(open_variant(variant), SETTINGS, *inputs) for variant in runnable]
+    results = [meaning.find_meanings(open_variant(variant), SETTINGS, *inputs) for variant in runnable]
     assert all(np.array_equal(result, results[0]) for result in results)
 
 
@@ -72,10 +63,10 @@ def test_every_instruction_set_gives_the_same_bits():
 def test_a_word_has_the_same_bits_alone(library):
     library = None if library == "numpy" else find_library()
     candidates, top, positions, tokens, spans, lists = make_inputs()
-    together = find_meanings(library, SETTINGS, candidates, top, positions, tokens, spans, lists)
-    for span, meaning in zip(spans, together, strict=True):
-        alone = find_meanings(library, SETTINGS, candidates, top, positions, tokens, span[None], lists)
-        assert np.array_equal(alone[0], meaning)
+    together = meaning.find_meanings(library, SETTINGS, candidates, top, positions, tokens, spans, lists)
+    for span, expected in zip(spans, together, strict=True):
+        alone = meaning.find_meanings(library, SETTINGS, candidates, top, positions, tokens, span[None], lists)
+        assert np.array_equal(alone[0], expected)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -84,7 +75,7 @@ def test_what_is_not_finite_is_passed_on(value):
     top[1] = value  # the state before the first word
     for library in (None, find_library()):
         with np.errstate(all="ignore"):
-            meanings = find_meanings(library, SETTINGS, candidates, top, positions, tokens, spans, lists)
+            meanings = meaning.find_meanings(library, SETTINGS, candidates, top, positions, tokens, spans, lists)
         assert np.isnan(meanings[0, TOP_DIM:]).all() and np.isfinite(meanings[3]).all()
 
 
@@ -94,8 +85,8 @@ def test_the_nearest_candidates_are_those_of_numpy(variant):
     candidates, *_ = make_inputs()
     queries, scales = candidates.vectors[:5], candidates.scales[:5]
     for number in (1, 7, NUM_WORDS):
-        expected, cosines = find_nearest(None, candidates, queries, scales, number)
-        nearest, own = find_nearest(library, candidates, queries, scales, number)
+        expected, cosines = meaning.find_nearest(None, candidates, queries, scales, number)
+        nearest, own = meaning.find_nearest(library, candidates, queries, scales, number)
         for row in range(5):
             assert set(nearest[row].tolist()) == set(expected[row].tolist())
         np.testing.assert_array_equal(np.sort(own, axis=1), np.sort(cosines, axis=1))
@@ -107,7 +98,7 @@ def test_numbers_that_lead_outside_are_refused(column):
     wrong = spans.copy()
     wrong[0, column] = 99
     with pytest.raises(KernelError):
-        find_meanings(find_library(), SETTINGS, candidates, top, positions, tokens, wrong, lists)
+        meaning.find_meanings(find_library(), SETTINGS, candidates, top, positions, tokens, wrong, lists)
 
 
 def test_arrays_of_another_type_are_refused():
@@ -115,4 +106,4 @@ def test_arrays_of_another_type_are_refused():
     if find_library() is None:
         pytest.skip("no library")
     with pytest.raises(KernelError, match="top is float64"):
-        find_meanings(find_library(), SETTINGS, candidates, top.astype(float), positions, tokens, spans, lists)
+        meaning.find_meanings(find_library(), SETTINGS, candidates, top.astype(float), positions, tokens, spans, lists)

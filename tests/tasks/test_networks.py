@@ -4,21 +4,7 @@ import pytest
 import torch
 
 from elmo.layer import LayerMixes
-from elmo.tasks.families.networks import (
-    AttentionPooling,
-    Batcher,
-    BilmShape,
-    Encoder,
-    Vocabularies,
-    WordFeatures,
-    WordList,
-    attend,
-    build_sequence_encoder,
-    pool_max,
-    pool_mean,
-    pool_ranges,
-    span_mask,
-)
+from elmo.tasks.families import networks
 from elmo.tasks.settings import NetworkSettings
 from tests.tasks.toys import small
 
@@ -29,7 +15,7 @@ SENTENCES = [("a", "b", "c"), ("b",), ()]
 @pytest.mark.parametrize("num_layers", [1, 2])
 def test_padding_changes_nothing(kind, num_layers):
     torch.manual_seed(0)
-    network = build_sequence_encoder(NetworkSettings(kind=kind, dim=6, num_layers=num_layers), 4)
+    network = networks.build_sequence_encoder(NetworkSettings(kind=kind, dim=6, num_layers=num_layers), 4)
     inputs = torch.randn(2, 5, 4)
     mask = torch.tensor([[True] * 5, [True, True, True, False, False]])
     both = network(inputs, mask)
@@ -40,7 +26,7 @@ def test_padding_changes_nothing(kind, num_layers):
 
 def test_a_bilstm_is_torchs_own():
     torch.manual_seed(0)
-    network = build_sequence_encoder(NetworkSettings(dim=6), 4)
+    network = networks.build_sequence_encoder(NetworkSettings(dim=6), 4)
     own = torch.nn.LSTM(4, 3, batch_first=True, bidirectional=True)
     for name, value in network.left_to_right[0].named_parameters():
         getattr(own, name).data.copy_(value)
@@ -57,15 +43,17 @@ def make_encoder(model, **changes):
     if elmo.where != "none":
         num_mixes = 2 if elmo.where == "both" else 1
         mixes = LayerMixes(3, model.dim, num_mixes=num_mixes, dropout=0.0, layers=elmo.layers)
-    words = WordList(["a", "b"])
-    inputs = WordFeatures(settings.words, num_learned=len(words), pretrained=None)
+    words = networks.WordList(["a", "b"])
+    inputs = networks.WordFeatures(settings.words, num_learned=len(words), pretrained=None)
 
     def layers_of(sentence):
         return model.embed([list(sentence)], layers="all")[0].transpose(1, 0, 2).reshape(len(sentence), 3 * model.dim)
 
-    shape = BilmShape(3, model.dim)
-    batcher = Batcher(settings, Vocabularies(words, WordList(), 0), shape, layers_of if mixes is not None else None)
-    return Encoder(inputs, mixes, settings, shape).eval(), batcher
+    shape = networks.BilmShape(3, model.dim)
+    batcher = networks.Batcher(
+        settings, networks.Vocabularies(words, networks.WordList(), 0), shape, layers_of if mixes is not None else None
+    )
+    return networks.Encoder(inputs, mixes, settings, shape).eval(), batcher
 
 
 @pytest.mark.parametrize(
@@ -90,7 +78,7 @@ def test_elmo_enters_where_it_is_told_and_neighbours_change_nothing(tiny_model, 
 
 def test_a_new_mix_is_the_average_of_the_layers(tiny_model):
     encoder, batcher = make_encoder(tiny_model, elmo__where="input", words__kinds=[])
-    encoder.words = WordFeatures(small("tagging", words__kinds=[]).words, num_learned=0, pretrained=None)
+    encoder.words = networks.WordFeatures(small("tagging", words__kinds=[]).words, num_learned=0, pretrained=None)
     batch = batcher([SENTENCES[0]])
     vectors = encoder._inputs(batch, encoder._mix(batch))
     expected = torch.from_numpy(tiny_model.embed([list(SENTENCES[0])])[0])
@@ -98,7 +86,7 @@ def test_a_new_mix_is_the_average_of_the_layers(tiny_model):
 
 
 def test_words_are_found_in_lower_case_too():
-    words = WordList(["paris", "The"])
+    words = networks.WordList(["paris", "The"])
     assert words.ids(["Paris", "The", "the", "paris"]) == [2, 3, 1, 2]
 
 
@@ -107,9 +95,9 @@ def test_ranges_are_pooled_as_by_their_masks():
     states = torch.randn(3, 7, 4, requires_grad=True)
     chosen = [(row, (start, end)) for row in range(3) for start in range(7) for end in range(start + 1, 8)]
     rows, spans = torch.tensor([row for row, _ in chosen]), [span for _, span in chosen]
-    inside = span_mask(spans, 7)
-    expected = torch.cat([pool_max(states[rows], inside), pool_mean(states[rows], inside)], dim=-1)
-    found = pool_ranges(states, rows, spans)
+    inside = networks.span_mask(spans, 7)
+    expected = torch.cat([networks.pool_max(states[rows], inside), networks.pool_mean(states[rows], inside)], dim=-1)
+    found = networks.pool_ranges(states, rows, spans)
     torch.testing.assert_close(found, expected)
     weights = torch.randn_like(found)
     gradients = [torch.autograd.grad((pooled * weights).sum(), states)[0] for pooled in (found, expected)]
@@ -117,17 +105,17 @@ def test_ranges_are_pooled_as_by_their_masks():
 
 
 def test_an_empty_range_is_pooled_to_zeros():
-    assert not pool_ranges(torch.zeros(1, 1, 4), torch.tensor([0]), [(0, 0)]).any()
+    assert not networks.pool_ranges(torch.zeros(1, 1, 4), torch.tensor([0]), [(0, 0)]).any()
 
 
 def test_pooling_sees_real_positions_alone():
     states = torch.tensor([[[1.0], [5.0], [9.0]]])
     mask = torch.tensor([[True, True, False]])
-    assert pool_max(states, mask).item() == 5 and pool_mean(states, mask).item() == 3
+    assert networks.pool_max(states, mask).item() == 5 and networks.pool_mean(states, mask).item() == 3
     nothing = torch.zeros(1, 3, dtype=torch.bool)
-    assert pool_max(states, nothing).item() == pool_mean(states, nothing).item() == 0
-    weighted = AttentionPooling(1)(states, mask).item()
+    assert networks.pool_max(states, nothing).item() == networks.pool_mean(states, nothing).item() == 0
+    weighted = networks.AttentionPooling(1)(states, mask).item()
     assert 1 <= weighted <= 5
-    assert AttentionPooling(1)(states, nothing).item() == 0
-    assert attend(states, states, nothing).abs().sum() == 0
-    assert span_mask([(1, 3), (0, 0)], 3).tolist() == [[False, True, True], [False] * 3]
+    assert networks.AttentionPooling(1)(states, nothing).item() == 0
+    assert networks.attend(states, states, nothing).abs().sum() == 0
+    assert networks.span_mask([(1, 3), (0, 0)], 3).tolist() == [[False, True, True], [False] * 3]

@@ -32,7 +32,6 @@ def test_only_the_words_asked_for_are_read(tmp_path, header):
         ("bank a b\n", "line 1 is not a word and its numbers"),
         ("bank nan 1\n", "line 1 has numbers that are not finite"),
         ("other 1 2\n", "has no vector of 2 numbers for any word of the vocabulary"),
-        ("", "has no vector of 2 numbers for any word of the vocabulary"),
     ],
 )
 def test_files_that_are_no_word_vectors_are_explained(tmp_path, text, message):
