@@ -77,17 +77,6 @@ def test_every_way_to_train_lowers_the_loss(corpus_folder, tmp_path, tiny_settin
     assert Elmo.from_pretrained(tmp_path / "run").embed("the bank").shape == (2, 16)
 
 
-def test_the_word_embedding_starts_from_given_vectors(corpus_folder, tmp_path, tiny_settings):
-    (tmp_path / "vectors.txt").write_text("bank 1 2 3\nriver 4 5 6\n")
-    settings = tiny_settings(**{"model.words": {"embedding_dim": 3}})
-    vectors = str(tmp_path / "vectors.txt")
-    run = start_run(tmp_path / "run", corpus_folder, settings, word_vectors=vectors)
-    row = run.corpus.vocabulary.index("river")
-    assert run.state.objective.bilm.tokens.words.weight[row].tolist() == [4, 5, 6]
-    with pytest.raises(ConfigError, match="the model has no word embedding to initialize"):
-        start_run(tmp_path / "other", corpus_folder, tiny_settings(), word_vectors=vectors)
-
-
 def test_further_training_on_other_text_lowers_its_perplexity(corpus_folder, tmp_path, tiny_settings):
     train(tmp_path / "first", corpus_folder, tiny_settings(max_updates=60))
     other = ["tree", "king"]
@@ -119,10 +108,13 @@ def test_a_trained_model_exported_for_the_old_programs_gives_the_same_vectors(co
 
 def test_the_best_and_the_last_checkpoints_are_kept(corpus_folder, validation_file, tmp_path, tiny_settings):
     settings = tiny_settings(max_updates=50, checkpoint_every=10, validate_every=10, keep_checkpoints=2)
-    run = train(tmp_path / "run", corpus_folder, settings, validation=(str(validation_file),))
+    train(tmp_path / "run", corpus_folder, settings, validation=(str(validation_file),))
     names = [folder.name for folder in list_checkpoints(tmp_path / "run")]
     assert names[-2:] == ["update-00000040", "update-00000050"]
-    assert len(names) == 2 or run._best[1] == names[0]
+    best = json.loads((tmp_path / "run" / "best.json").read_text())
+    assert {names[0], best["checkpoint"]} <= set(names) and len(names) <= 3
+    measured = {line["update"]: line["perplexity"] for line in read_metrics(tmp_path / "run") if "perplexity" in line}
+    assert best["perplexity"] == min(measured.values())
 
 
 def test_a_loss_that_is_no_number_stops_and_leaves_the_last_checkpoint(corpus_folder, tmp_path, tiny_settings):
@@ -161,7 +153,7 @@ def test_mistakes_are_one_sentence(corpus_folder, tmp_path, tiny_settings):
         resume_run(tmp_path)
     optimizer = list_checkpoints(tmp_path / "run")[-1] / "training" / "optimizer.pt"
     optimizer.write_bytes(optimizer.read_bytes()[:100])
-    with pytest.raises(CheckpointError, match="optimizer.pt is damaged, so training cannot resume from there"):
+    with pytest.raises(CheckpointError, match="cannot be used .*, so training cannot resume from there"):
         resume_run(tmp_path / "run")
     plain = Elmo.from_pretrained(tmp_path / "run")
     from dataclasses import replace
@@ -203,9 +195,8 @@ def test_the_best_checkpoint_is_known_though_its_record_was_not_written(
     train(tmp_path / "run", corpus_folder, settings, validation=(str(validation_file),))
     expected = (tmp_path / "run" / "best.json").read_text()
     (tmp_path / "run" / "best.json").unlink()  # as if killed just before
-    run = resume_run(tmp_path / "run")
-    assert run._best == tuple(json.loads(expected)[name] for name in ("perplexity", "checkpoint"))
-    run.close()
+    resume_run(tmp_path / "run").train(Watcher())
+    assert (tmp_path / "run" / "best.json").read_text() == expected
 
 
 def test_a_kill_before_the_last_record_does_not_leave_a_stale_best_model(
@@ -240,8 +231,8 @@ def test_a_folder_of_a_start_that_was_killed_is_started_again(corpus_folder, tmp
     folder.mkdir()
     (folder / ".lock").touch()
     (folder / ".run.json.saving-12345").write_text('{"half')
-    start_run(folder, corpus_folder, tiny_settings(max_updates=1))
-    assert sorted(path.name for path in folder.iterdir()) == [".lock", "run.json"]
+    start_run(folder, corpus_folder, tiny_settings(max_updates=1)).train(Watcher())
+    assert (folder / "run.json").exists() and not (folder / ".run.json.saving-12345").exists()
 
 
 def test_training_removes_what_killed_processes_left(corpus_folder, tmp_path, tiny_settings):
@@ -259,8 +250,6 @@ def test_training_removes_what_killed_processes_left(corpus_folder, tmp_path, ti
     [
         ("run.json", '{"format": "modern-elmo-run", "version": 1}'),
         ("run.json", '{"format": "modern-elmo-run", "version": 1, "settings": 3}'),
-        ("best.json", "{}"),
-        ("best.json", "[]"),
     ],
 )
 def test_a_damaged_record_is_an_error(corpus_folder, tmp_path, tiny_settings, name, content):

@@ -1,15 +1,14 @@
-"""Training from Python and from the command: begin a run in a new folder, or resume one from its last checkpoint.
+"""Training from Python and from the command: start a run in a new folder, or resume one from its last checkpoint.
 
 A run is a folder that run.json describes. Killed at any moment, it resumes exactly.
 """
 
-import shutil
 import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,26 +17,21 @@ from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import write_json
 from elmo.checkpoint.location import read_json
 from elmo.checkpoint.open import open_checkpoint
-from elmo.checkpoint.source import CHECKPOINTS, RUN_FILE, list_checkpoints
+from elmo.checkpoint.source import RUN_FILE, list_checkpoints
 from elmo.config import ModelConfig, SoftmaxConfig, TokenizationConfig, parse
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.corpus.settings import PrepareSettings
 from elmo.corpus.text import read_sentences
 from elmo.errors import CheckpointError, ConfigError, InputError
-from elmo.files.durable import atomic_write, is_vacant
+from elmo.files.durable import is_vacant
 from elmo.heap import reuse_large_blocks
 from elmo.pretrain.distributed import Processes
-from elmo.pretrain.metrics import METRICS_FILE, TrainingReport
-from elmo.pretrain.run import Run, Watcher, count_updates, lock_run, read_model
-from elmo.pretrain.settings import TrainSettings, change, read_settings
+from elmo.pretrain.metrics import TrainingReport
+from elmo.pretrain.run import Run, Watcher, read_model
+from elmo.pretrain.settings import TrainSettings, read_settings
 from elmo.pretrain.teacher import hash_corpus
 
 FORMAT, VERSION = "modern-elmo-run", 1
-# Settings that the tensors, positions and numbers of a checkpoint depend on, or that matter only at the start.
-FIXED = (
-    "model", "share_softmax", "softmax_bias", "num_rows", "num_steps", "windows_per_update", "optimizer.kind",
-    "teacher.model", "teacher.words", "teacher.sentences", "teacher.corpus",
-)  # fmt: skip
 IMPATIENT_SECONDS = 1.0  # torchrun forwards a Ctrl-C that its processes have received already; a person is slower
 
 
@@ -67,7 +61,6 @@ def train(
     changes: Mapping[str, Any] | None = None,
     validation: Sequence[str | Path] = (),
     init: str | None = None,
-    word_vectors: str | Path | None = None,
     device: str = "cpu",
     progress: bool = False,
 ) -> TrainingResult:
@@ -75,8 +68,8 @@ def train(
 
     Settings are read from a preset, then from `config`, a TOML file, then from `changes` by dotted name, as in
     {"optimizer.learning_rate": 0.1, "teacher.model": "..."}. `validation` are files of raw text that is not
-    trained on. `init` is a model to start from, `word_vectors` a text file that the word embedding starts from.
-    SIGINT (Ctrl-C) and SIGTERM save and stop after the current update: see TrainingResult.stopped_by.
+    trained on. `init` is a model whose weights training starts from. SIGINT (Ctrl-C) and SIGTERM save and stop after
+    the current update: see TrainingResult.stopped_by.
     """
     changes = dict(changes or {})
     of_model = [name for name in changes if name.split(".")[0] in ("model", "share_softmax", "softmax_bias")]
@@ -85,31 +78,14 @@ def train(
             f"A run that starts from a model (--init) has the configuration of that model, so "
             f"{', '.join(of_model)} cannot be set; leave that out."
         )
-    settings = read_settings(preset=preset, file=Path(config) if config is not None else None, changes=changes)
-    run = start_run(
-        Path(output), corpus, settings, validation=list(map(str, validation)), start_from=init,
-        word_vectors=None if word_vectors is None else str(word_vectors), device=device,
-    )  # fmt: skip
+    settings = read_settings(preset=preset, file=None if config is None else Path(config), changes=changes)
+    run = start_run(Path(output), corpus, settings, validation=validation, start_from=init, device=device)
     return _train(run, progress=progress)
 
 
-def resume_training(
-    run: str | Path,
-    *,
-    output: str | Path | None = None,
-    changes: Mapping[str, Any] | None = None,
-    device: str = "cpu",
-    progress: bool = False,
-) -> TrainingResult:
-    """Resume a run from its last checkpoint, exactly.
-
-    With `output`, the last checkpoint is copied to a new run there, which resumes with `changes` to its settings;
-    the first run stays as it is.
-    """
-    if changes and output is None:
-        raise InputError("A run resumes exactly; to change its settings, give a new folder too (--output).")
-    target = None if output is None else Path(output)
-    return _train(resume_run(Path(run), output=target, changes=changes, device=device), progress=progress)
+def resume_training(run: str | Path, *, device: str = "cpu", progress: bool = False) -> TrainingResult:
+    """Resume a run from its last checkpoint, exactly."""
+    return _train(resume_run(Path(run), device=device), progress=progress)
 
 
 def _train(run: Run, *, progress: bool) -> TrainingResult:
@@ -158,58 +134,41 @@ def start_run(
     corpus: str | Path,
     settings: TrainSettings,
     *,
-    validation: Sequence[str] = (),
+    validation: Sequence[str | Path] = (),
     start_from: str | None = None,
-    word_vectors: str | None = None,
     device: str = "cpu",
 ) -> Run:
-    """Begin a run in a new or empty folder.
+    """Start a run in a new or empty folder.
 
     `validation` are files of raw text, read as the corpus was; `start_from` is a model whose weights training
-    starts from; `word_vectors` is a text file of vectors that the word embedding starts from.
+    starts from.
     """
     processes = Processes(device)
-    if processes.is_first:
-        _check_vacant(folder)
+    if processes.is_first and not is_vacant(folder):
+        raise ConfigError(f"{folder} is not empty; give a new folder, or resume the run in it with --resume {folder}.")
     opened = PreparedCorpus.open(corpus)
     initial = None
     if start_from is not None:
         initial, softmax = _open_initial(start_from, opened)
         settings = replace(settings, model=replace(initial.config, softmax=None), share_softmax=softmax.shared)
     config = _add_tokenization(settings.model, opened, is_new=initial is None)
-    settings = _make_absolute(replace(settings, model=config))
     record = RunRecord(
         corpus=str(Path(corpus).resolve()),
         corpus_hash=hash_corpus(opened),
         validation=tuple(str(Path(name).resolve()) for name in validation),
         start_from=start_from and _absolute(start_from),
-        word_vectors=word_vectors and _absolute(word_vectors),
-        settings=settings,
+        settings=_make_absolute(replace(settings, model=config)),
     )
-    run = _open_run(folder, record, opened, initial, processes)
+    run = record.open_run(folder, opened, initial, processes)
     if processes.is_first:
         folder.mkdir(parents=True, exist_ok=True)
-        with lock_run(folder):
-            _check_vacant(folder)  # again, now that no other process can write there
-            record.write(folder)
-    processes.wait()
+        write_json(folder / RUN_FILE, {"format": FORMAT, "version": VERSION, **asdict(record)})
     return run
 
 
-def resume_run(
-    folder: Path, *, output: Path | None = None, changes: Mapping[str, Any] | None = None, device: str = "cpu"
-) -> Run:
-    """Open a run at its last checkpoint, or at its beginning if it has none.
-
-    With `output`, the last checkpoint is copied to a new run there, which resumes with `changes` (by dotted name)
-    to the settings; the first run stays as it is.
-    """
+def resume_run(folder: Path, *, device: str = "cpu") -> Run:
+    """Open a run at its last checkpoint, or at its beginning if it has none."""
     processes = Processes(device)
-    if output is not None:
-        if processes.is_first:
-            _copy_run(folder, output, changes or {})
-        processes.wait()
-        folder = output
     record = RunRecord.read(folder)
     corpus = PreparedCorpus.open(record.corpus)
     if hash_corpus(corpus) != record.corpus_hash:
@@ -219,20 +178,10 @@ def resume_run(
         )
     initial = None
     if checkpoints := list_checkpoints(folder):
-        initial = read_model(checkpoints[-1])  # for its context layer; the weights are loaded below
+        initial = read_model(checkpoints[-1])
     elif record.start_from is not None:
         initial, _ = _open_initial(record.start_from, corpus)
-    return _open_run(folder, record, corpus, initial, processes)
-
-
-def _open_run(
-    folder: Path, record: "RunRecord", corpus: PreparedCorpus, initial: Checkpoint | None, processes: Processes
-) -> Run:
-    text = _read_validation(record.validation, corpus)
-    run = Run(folder, corpus, record.settings, validation=text, processes=processes, start_from=initial)
-    if not run.load_last_checkpoint() and record.word_vectors is not None:
-        run.set_word_vectors(Path(record.word_vectors))
-    return run
+    return record.open_run(folder, corpus, initial, processes)
 
 
 @dataclass(frozen=True)
@@ -243,23 +192,22 @@ class RunRecord:
     corpus_hash: str
     validation: tuple[str, ...]
     start_from: str | None
-    word_vectors: str | None
     settings: TrainSettings
-    branched_from: str | None = None  # the run whose last checkpoint this one began with
-
-    def write(self, folder: Path) -> None:
-        """Write run.json to a folder."""
-        write_json(folder / RUN_FILE, {"format": FORMAT, "version": VERSION, **asdict(self)})
 
     @classmethod
     def read(cls, folder: Path) -> "RunRecord":
         """Read the run.json of a folder; CheckpointError if it is missing or damaged."""
         record = read_run_file(folder)
-        content = {name: value for name, value in record.items() if name not in ("format", "version")}
+        content = {field.name: record[field.name] for field in fields(cls) if field.name in record}
         try:
             return parse(cls, content, str(folder / RUN_FILE))
         except ConfigError as error:
             raise CheckpointError(f"{str(error).rstrip('.')}; copy the run again, or start a new one.") from error
+
+    def open_run(self, folder: Path, corpus: PreparedCorpus, initial: Checkpoint | None, processes: Processes) -> Run:
+        """Open the run in a folder, with the weights of a model or with random ones."""
+        text = _read_validation(self.validation, corpus)
+        return Run(folder, corpus, self.settings, validation=text, processes=processes, start_from=initial)
 
 
 def read_run_file(folder: Path) -> dict[str, Any]:
@@ -273,54 +221,6 @@ def read_run_file(folder: Path) -> dict[str, Any]:
             f"{FORMAT!r}, version {VERSION} was expected."
         )
     return record
-
-
-def _copy_run(source: Path, folder: Path, changes: Mapping[str, Any]) -> None:
-    """Copy the last checkpoint and the metrics of a run to a new folder, with changed settings."""
-    if folder.exists():
-        raise ConfigError(f"{folder} already exists; give a new folder, or resume that run with --resume {folder}.")
-    record = RunRecord.read(source)
-    checkpoints = list_checkpoints(source)
-    if not checkpoints:
-        raise CheckpointError(f"The training run in {source} has no checkpoint yet; wait for the first one.")
-    before = record.settings.to_dict()
-    settings = _make_absolute(parse(TrainSettings, change(before, changes), f"The settings for {folder}"))
-    after = settings.to_dict()
-    if changed := [name for name in FIXED if _get(before, name) != _get(after, name)]:
-        raise ConfigError(
-            f"A run cannot resume with another {', '.join(changed)}; leave that unchanged, or start a new run from "
-            f"this one's weights with --init {source}."
-        )
-    done = int(checkpoints[-1].name.rpartition("-")[2])
-    if (last := count_updates(settings, PreparedCorpus.open(record.corpus))) <= done:
-        raise ConfigError(
-            f"{source} is at update {done}, and with max_updates ({settings.max_updates}) and num_epochs "
-            f"({settings.num_epochs:g}) the run ends at {last}; raise them."
-        )
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(folder) as temporary:
-            shutil.copytree(checkpoints[-1], temporary / CHECKPOINTS / checkpoints[-1].name)
-            if (source / METRICS_FILE).is_file():
-                shutil.copy(source / METRICS_FILE, temporary / METRICS_FILE)
-            replace(record, settings=settings, branched_from=str(source.resolve())).write(temporary)
-    except OSError as error:
-        reason = error.strerror or "files could not be copied"
-        raise CheckpointError(
-            f"{folder} could not be copied from {source}: {reason}; fix this and run the same command again."
-        ) from error
-
-
-def _get(settings: Mapping[str, Any], dotted: str) -> Any:
-    value: Any = settings
-    for name in dotted.split("."):
-        value = None if value is None else value[name]
-    return value
-
-
-def _check_vacant(folder: Path) -> None:
-    if not is_vacant(folder):
-        raise ConfigError(f"{folder} is not empty; give a new folder, or resume the run in it with --resume {folder}.")
 
 
 def _open_initial(source: str, corpus: PreparedCorpus) -> tuple[Checkpoint, SoftmaxConfig]:

@@ -4,11 +4,9 @@ launch.py opens runs; loop.py makes one update. A checkpoint is a model folder w
 resuming; it is written to a temporary folder, synced and renamed.
 """
 
-import io
 import itertools
 import json
 import math
-import pickle
 import shutil
 import zipfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -24,15 +22,15 @@ from torch import nn
 
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import check_content_hash, read_folder, write_folder, write_json
-from elmo.checkpoint.source import BEST_FILE, CHECKPOINTS, checkpoint_folder, list_checkpoints, read_best
+from elmo.checkpoint.source import BEST_FILE, CHECKPOINTS, checkpoint_folder, list_checkpoints
 from elmo.checkpoint.weights import content_hash
 from elmo.config import SoftmaxConfig
 from elmo.corpus.prepared import PreparedCorpus
-from elmo.errors import CheckpointError, ConfigError
+from elmo.errors import CheckpointError, first_line
 from elmo.files.durable import holding, remove
 from elmo.inference.scoring import evaluate_text
 from elmo.model import Elmo
-from elmo.nn.bilm import BiLM, BiLMState
+from elmo.nn.bilm import BiLM
 from elmo.nn.build import build_bilm, to_tensors, weights_of
 from elmo.pretrain.distillation import Distillation
 from elmo.pretrain.distributed import Processes, own_rank
@@ -41,12 +39,10 @@ from elmo.pretrain.metrics import MetricsWriter, read_metrics
 from elmo.pretrain.objectives import SentenceBatch, list_objectives
 from elmo.pretrain.settings import TrainSettings
 from elmo.pretrain.stream import LMBatch, Position, TokenReader, WindowStream, read_ahead, to_device
-from elmo.text.vocabulary import Vocabulary, read_word_vectors
+from elmo.text.vocabulary import Vocabulary
 
 TRAINING = "training"
 OPTIMIZER_FILE, AUXILIARY_FILE, PROGRESS_FILE = "optimizer.pt", "auxiliary.pt", "progress.json"
-_DAMAGED = (pickle.UnpicklingError, zipfile.BadZipFile)
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 FITTED_BATCHES = 48  # for the start of the linear maps of auxiliary objectives
 MEASURED = ("perplexity", "left_to_right_perplexity", "right_to_left_perplexity", "unknown_rate")
 
@@ -73,6 +69,7 @@ class Run:
         processes: Processes,
         start_from: Checkpoint | None = None,
     ) -> None:
+        """Open a run at the last checkpoint in its folder, whose model `start_from` is, or at its beginning."""
         self.folder, self.corpus, self.settings = folder, corpus, settings
         self._validation, self._processes = validation, processes
         # The sizes follow from the vocabulary of the corpus.
@@ -82,7 +79,6 @@ class Run:
         self.config = replace(config, words=words, softmax=softmax)
         self.num_updates = count_updates(settings, corpus)
         self._word_counts = _count_vocabulary(corpus)
-        self._best: tuple[float, str] | None = None  # perplexity and name of the best checkpoint
         self.perplexity: float | None = None  # at the last validation, in this process
         self._distillation = None
         if settings.teacher is not None:
@@ -92,6 +88,8 @@ class Run:
                 folder=folder, num_updates=self.num_updates, seed=settings.seed,
             )  # fmt: skip
         self.state = self._make_state(start_from)
+        if checkpoints := list_checkpoints(folder):
+            load_checkpoint(self.state, checkpoints[-1])
 
     def _make_state(self, start_from: Checkpoint | None) -> TrainState:
         settings, processes = self.settings, self._processes
@@ -108,7 +106,7 @@ class Run:
         distillation = self._distillation
         auxiliary = nn.ModuleDict() if distillation is None else distillation.objectives.to(processes.device)
         objective = Objective(
-            bilm, dropout=settings.dropout, product_dtype=DTYPES[settings.precision], auxiliary=auxiliary
+            bilm, dropout=settings.dropout, product_dtype=getattr(torch, settings.precision), auxiliary=auxiliary
         )
         if distillation is not None and not list_checkpoints(self.folder):
             objective.fit(to_device(distillation.draw(number), processes.device) for number in range(FITTED_BATCHES))
@@ -128,28 +126,6 @@ class Run:
     def close(self) -> None:
         """Leave the group of processes."""
         self._processes.leave()
-
-    def load_last_checkpoint(self) -> bool:
-        """Load the last checkpoint of the folder and return whether there is one."""
-        folders = list_checkpoints(self.folder)
-        if folders:
-            load_checkpoint(self.state, folders[-1])
-            self._best = self._find_best([folder.name for folder in folders])
-        return bool(folders)
-
-    def set_word_vectors(self, path: Path) -> None:
-        """Initialize the word embedding with the vectors of a file; words without one stay random."""
-        embedding = self.state.objective.bilm.tokens.words
-        if embedding is None:
-            raise ConfigError(
-                "word_vectors was given, but the model has no word embedding to initialize; set model.words, for "
-                "example with --set model.words.embedding_dim=50."
-            )
-        vectors = read_word_vectors(path, self.corpus.vocabulary, embedding.embedding_dim)
-        with torch.no_grad():
-            for number, word in enumerate(self.corpus.vocabulary):
-                if word in vectors:
-                    embedding.weight[number] = torch.from_numpy(vectors[word])
 
     def checkpoint(self) -> Checkpoint:
         """Return the model as it is now."""
@@ -177,7 +153,7 @@ class Run:
             if self.is_first:
                 # Two processes training in one folder would remove each other's checkpoints.
                 stack.enter_context(lock_run(self.folder))
-                self._write_best()
+                self._keep_best()
                 metrics = MetricsWriter(self.folder, resumed_at=state.num_updates)
                 stack.callback(metrics.close)
             batches = stack.enter_context(closing(self._read_batches()))
@@ -188,7 +164,7 @@ class Run:
                 self._after(report, metrics, watcher)
                 may_stop = is_averaging(state.num_updates, settings, self.num_updates)
                 if state.num_updates < self.num_updates and may_stop and self._processes.any(should_stop()):
-                    self._save(None, watcher)
+                    self._save(watcher)
                     return False
         return True
 
@@ -215,7 +191,6 @@ class Run:
         settings, update = self.settings, report.update
         is_last = update == self.num_updates
         validates = bool(self._validation) and (is_last or update % settings.validate_every == 0)
-        perplexity = None
         if metrics is not None:
             watcher.on_update(report)
             if is_last or update % settings.log_every == 0:
@@ -224,9 +199,9 @@ class Run:
                 values = self._validate()
                 metrics.write("validation", update, values)
                 watcher.on_validation(update, values)
-                perplexity = self.perplexity = values["perplexity"]
+                self.perplexity = values["perplexity"]
         if is_last or validates or update % settings.checkpoint_every == 0:
-            self._save(perplexity, watcher)
+            self._save(watcher)
 
     def _validate(self) -> dict[str, float]:
         carry = self.settings.reset_state == "never"
@@ -239,39 +214,29 @@ class Run:
             values |= self._distillation.validate(model, self._validation)
         return values
 
-    def _save(self, perplexity: float | None, watcher: Watcher) -> None:
+    def _save(self, watcher: Watcher) -> None:
         folder = save_checkpoint(self.folder, self.state, self.checkpoint())
-        if not self.is_first:
-            return
-        if perplexity is not None and self._distillation is None:
-            self._best = min(self._best or (math.inf, ""), (perplexity, folder.name))
-        self._write_best()
-        watcher.on_checkpoint(folder)
+        if self.is_first:
+            self._keep_best()
+            watcher.on_checkpoint(folder)
 
-    def _find_best(self, names: Sequence[str]) -> tuple[float, str] | None:
-        """Return the best checkpoint; a process killed before it wrote best.json left it in the metrics.
+    def _keep_best(self) -> None:
+        """Write which checkpoint has the lowest perplexity, and remove old ones.
 
-        A run with a teacher has none: distillation raises the perplexity at first.
+        A run with a teacher has no best one: distillation raises the perplexity at first.
         """
-        if self._distillation is not None:
-            return None
+        checkpoints = {folder.name: folder for folder in list_checkpoints(self.folder)}
+        kept = set(list(checkpoints)[-self.settings.keep_checkpoints :])
         measured = [
             (line["perplexity"], checkpoint_folder(self.folder, line["update"]).name)
             for line in read_metrics(self.folder)
-            if line["kind"] == "validation" and isinstance(line.get("perplexity"), float)
+            if self._distillation is None and line.get("perplexity") is not None
         ]
-        if (best := read_best(self.folder)) is not None:
-            measured.append(best)
-        return min((pair for pair in measured if pair[1] in names), default=None)
-
-    def _write_best(self) -> None:
-        """Write best.json if it is not up to date, and remove old checkpoints."""
-        if self._best is not None and read_best(self.folder) != self._best:
-            perplexity, name = self._best
-            write_json(self.folder / BEST_FILE, {"perplexity": perplexity, "checkpoint": name})
-        for folder in list_checkpoints(self.folder)[: -self.settings.keep_checkpoints]:
-            if self._best is None or folder.name != self._best[1]:
-                shutil.rmtree(folder)
+        if best := min((pair for pair in measured if pair[1] in checkpoints), default=None):
+            write_json(self.folder / BEST_FILE, {"perplexity": best[0], "checkpoint": best[1]})
+            kept.add(best[1])
+        for name in checkpoints.keys() - kept:
+            shutil.rmtree(checkpoints[name])
 
 
 def lock_run(folder: Path) -> AbstractContextManager[None]:
@@ -311,11 +276,7 @@ def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
     """Write the state of all processes; each calls this, the first one writes."""
     rows = {
         "position": {"block": list(state.position.block), "offset": list(state.position.offset)},
-        "bilm_state": [
-            tensor.cpu()
-            for side in (state.bilm_state.left_to_right, state.bilm_state.right_to_left)
-            for tensor in side.tensors
-        ],
+        "bilm_state": [tensor.cpu() for tensor in state.bilm_state.tensors],
     }
     gathered: list[Any] = [rows]
     if dist.is_initialized():
@@ -361,75 +322,52 @@ def _dump(value: Any, path: Path) -> None:
 
 
 def load_checkpoint(state: TrainState, folder: Path) -> None:
-    """Load a checkpoint into a new TrainState of the same settings.
+    """Load a checkpoint into a new TrainState of the same settings, which has the weights of its model already.
 
     The number of processes may differ from that of the run that wrote it: the rows are distributed again.
     """
-    weights = read_model(folder).weights
     training = folder / TRAINING
-    with _reading(training / PROGRESS_FILE):
-        recorded = json.loads((training / PROGRESS_FILE).read_bytes())
-        names = ("num_updates", "num_words", "num_processes")
-        num_updates, num_words, num_processes = (int(recorded[name]) for name in names)
-    row_states = [_load(training / f"rows-{rank}.pt") for rank in range(num_processes)]
-    block = [number for rows in row_states for number in rows["position"]["block"]]
-    offset = [number for rows in row_states for number in rows["position"]["offset"]]
-    num_rows = len(state.position.block)
-    own = slice(num_rows * own_rank(), num_rows * (own_rank() + 1))
-    state.objective.bilm.load_state_dict(to_tensors(weights))
-    if len(state.objective.auxiliary):
-        try:
+    with _reading(folder):
+        progress = json.loads((training / PROGRESS_FILE).read_bytes())
+        saved = [_load(training / f"rows-{rank}.pt") for rank in range(progress["num_processes"])]
+        num_rows = len(state.position.block)
+        own = slice(num_rows * own_rank(), num_rows * (own_rank() + 1))
+        block, offset = (
+            tuple(value for rows in saved for value in rows["position"][name])[own] for name in ("block", "offset")
+        )
+        state.position = Position(block, offset)
+        tensors = zip(*(rows["bilm_state"] for rows in saved), strict=True)
+        state.bilm_state = state.bilm_state.map(lambda old: torch.cat(next(tensors), dim=1)[:, own].to(old.device))
+        if len(state.objective.auxiliary):
             state.objective.auxiliary.load_state_dict(_load(training / AUXILIARY_FILE))
-        except RuntimeError as error:
-            raise CheckpointError(
-                f"{training / AUXILIARY_FILE} does not fit the teacher, which is not the one the run was started "
-                "with; restore that one: with another teacher a run cannot resume exactly."
-            ) from error
-    # Options such as the learning rate come from the settings, not from the file.
-    fresh = state.optimizer.state_dict()
-    state.optimizer.load_state_dict({**fresh, "state": _load(training / OPTIMIZER_FILE)["state"]})
-    state.position = Position(tuple(block[own]), tuple(offset[own]))
-    joined = [torch.cat(tensors, dim=1) for tensors in zip(*(rows["bilm_state"] for rows in row_states), strict=True)]
-    left_to_right, right_to_left = state.bilm_state.left_to_right, state.bilm_state.right_to_left
-    middle = len(left_to_right.tensors)
-    saved = BiLMState(type(left_to_right)(*joined[:middle]), type(right_to_left)(*joined[middle:]))
-    state.bilm_state = saved.rows(own).to(state.parameters[0].device)
-    state.num_updates, state.num_words = num_updates, num_words
+        # Options such as the learning rate come from the settings, not from the file.
+        fresh = state.optimizer.state_dict()
+        state.optimizer.load_state_dict({**fresh, "state": _load(training / OPTIMIZER_FILE)["state"]})
+        state.num_updates, state.num_words = progress["num_updates"], progress["num_words"]
 
 
 def read_model(folder: Path) -> Checkpoint:
-    """Return the model of a checkpoint; CheckpointError with what to do if it is damaged."""
-    try:
+    """Return the model of a checkpoint."""
+    with _reading(folder):
         model = read_folder(folder)
         check_content_hash(folder, content_hash(model.weights))
-    except CheckpointError as error:
-        raise _unusable(folder, f"cannot be used ({str(error).rstrip('.')})") from error
     return model
 
 
 def _load(path: Path) -> Any:
-    with _reading(path):
-        content = io.BytesIO(path.read_bytes())
-        with zipfile.ZipFile(content) as archive:  # torch does not verify the checksums it writes
-            if (damaged := archive.testzip()) is not None:
-                raise ValueError(damaged)
-        content.seek(0)
-        return torch.load(content, map_location="cpu", weights_only=True)
+    with zipfile.ZipFile(path) as archive:  # torch does not verify the checksums it writes
+        if (damaged := archive.testzip()) is not None:
+            raise ValueError(f"{path.name} is damaged: checksum mismatch in {damaged}")
+    return torch.load(path, map_location="cpu", weights_only=True)
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Raise CheckpointError for an unreadable or damaged file of a checkpoint."""
+def _reading(folder: Path) -> Iterator[None]:
+    """Raise CheckpointError for a checkpoint that is damaged."""
     try:
         yield
-    except OSError as error:
-        raise _unusable(path, f"could not be read ({error.strerror})") from error
-    except (ValueError, KeyError, TypeError, EOFError, RuntimeError, *_DAMAGED) as error:
-        raise _unusable(path, "is damaged") from error
-
-
-def _unusable(path: Path, reason: str) -> CheckpointError:
-    return CheckpointError(
-        f"{path} {reason}, so training cannot resume from there; delete that checkpoint to resume from the one "
-        "before it."
-    )
+    except Exception as error:  # torch and zipfile raise errors of many kinds for damaged files
+        raise CheckpointError(
+            f"{folder} cannot be used ({first_line(error).rstrip('.:')}), so training cannot resume from there; delete "
+            "that checkpoint to resume from the one before it."
+        ) from error

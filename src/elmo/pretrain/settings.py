@@ -207,7 +207,13 @@ def read_settings(
 
     The file may name its own preset. Raises one ConfigError that lists all faults.
     """
-    stated = change(_read_toml(file) if file is not None else {}, changes or {})
+    stated = _read_toml(file) if file is not None else {}
+    for dotted, value in (changes or {}).items():
+        *path, last = dotted.split(".")
+        nested = {last: copy.deepcopy(value)}
+        for key in reversed(path):
+            nested = {key: nested}
+        _merge(stated, nested)
     named_in_file = stated.pop("preset", None)
     name = preset or named_in_file
     if name is not None and name not in PRESETS:
@@ -233,18 +239,6 @@ def read_settings(
 
     # The run records the choice, so that it resumes in the same precision.
     return dataclasses.replace(settings, precision="bfloat16" if supports_bfloat16() else "float32")
-
-
-def change(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a mapping of settings with single ones, given by dotted name, replaced."""
-    changed = copy.deepcopy(dict(settings))
-    for dotted, value in changes.items():
-        *path, last = dotted.split(".")
-        nested: dict[str, Any] = {last: value}
-        for key in reversed(path):
-            nested = {key: nested}
-        _merge(changed, nested)
-    return changed
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def train(
     corpus: Path | None = argument("CORPUS", "Folder that `elmo prepare` wrote.", None),
     output: Path | None = option("--output -o RUN", "New folder of the run.", None),
-    resume: Path | None = option("RUN", "Resume this run; with --output and --set, changed, in a new folder.", None),
+    resume: Path | None = option("RUN", "Resume this run, exactly.", None),
     preset: str | None = option("", "Settings to start from: tiny, en-small, small, medium or original.", None),
     config: Path | None = option("FILE", "TOML file of settings that override the preset.", None),
     set_: list[str] | None = option(
@@ -33,7 +33,6 @@ def train(
     ),
     validation: list[str] | None = option("FILE", "Raw text to validate on; repeatable.", None, shown=False),
     init: str | None = option("MODEL", "Model whose weights to start from, to adapt it to other text.", None),
-    word_vectors: str | None = option("FILE", "GloVe or word2vec file that the word embedding starts from.", None),
     teacher: str | None = option("ENCODER", "Hugging Face encoder to distil.", None),
     teacher_words: float | None = option("WEIGHT", "Weight of its word vectors.", None, shown="10", min=0),
     teacher_sentences: float | None = option("WEIGHT", "Weight of its sentence vectors.", None, shown="0", min=0),
@@ -49,7 +48,6 @@ def train(
       elmo train corpus --preset small --validation valid.txt --output run
       elmo train corpus --init en-small --teacher ENCODER --teacher-sentences 10 --output run
       elmo train --resume run
-      elmo train --resume run --output cooled --set max_updates=9000 --set optimizer.cooldown_steps=1000
       torchrun --nproc-per-node 8 -m elmo train corpus --preset original --output run --device cuda
     """
     torch = require("torch", "train", "elmo train")
@@ -63,22 +61,22 @@ def train(
         raise InputError("Give CORPUS and --output RUN for a new run, or --resume RUN to resume one.")
     changes = options.read_changes(set_)
     new_only = {
-        "--preset": preset, "--config": config, "--validation": validation, "--init": init,
-        "--word-vectors": word_vectors, "--teacher": teacher, "--teacher-words": teacher_words,
+        "--output": output, "--preset": preset, "--config": config, "--set": set_, "--validation": validation,
+        "--init": init, "--teacher": teacher, "--teacher-words": teacher_words,
         "--teacher-sentences": teacher_sentences,
     }  # fmt: skip
     with resumable(lambda: ["train", "--resume", str(folder)] if (folder / RUN_FILE).exists() else None):
         if resume is not None:
             if unused := [name for name, value in new_only.items() if value is not None]:
                 raise InputError(f"--resume uses the settings of the run, so it takes no {', '.join(unused)}.")
-            result = launch.resume_training(resume, output=output, changes=changes, device=device, progress=True)
+            result = launch.resume_training(resume, device=device, progress=True)
         else:
             assert corpus is not None
             distilled = {"model": teacher, "words": teacher_words, "sentences": teacher_sentences}
             changes |= {f"teacher.{name}": value for name, value in distilled.items() if value is not None}
             result = launch.train(
                 corpus, folder, preset=preset, config=config, changes=changes, validation=validation or (),
-                init=init, word_vectors=word_vectors, device=device, progress=True,
+                init=init, device=device, progress=True,
             )  # fmt: skip
     _report(result)
 
