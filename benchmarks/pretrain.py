@@ -24,9 +24,8 @@ from invented_text import invent_text
 from machine import Machine, multiplies_bfloat16
 
 from elmo.config import EncoderConfig
-from elmo.corpus.prepare import prepare_corpus
+from elmo.corpus.prepare import prepare
 from elmo.corpus.prepared import VOCABULARY, PreparedCorpus
-from elmo.corpus.settings import PrepareSettings
 from elmo.pretrain.settings import PRESETS, TrainSettings
 from elmo.pretrain.stream import BOS_ID
 
@@ -130,8 +129,9 @@ def prepare_text(workdir: Path, source: Path | None, num_words: int) -> tuple[Pa
         sentences, vocabulary = take_text(PreparedCorpus.open(source), num_words), source / VOCABULARY
     text = workdir / "text.txt"
     text.write_text("".join(f"{sentence}\n" for sentence in sentences), encoding="utf-8")
-    settings = PrepareSettings(split="lines", split_on_spaces=True, vocabulary=vocabulary)
-    return text, prepare_corpus([text], workdir / "corpus", settings, force=True)
+    return text, prepare(
+        [text], workdir / "corpus", split="lines", split_on_spaces=True, vocabulary=vocabulary, force=True
+    )
 
 
 def open_trainers(

@@ -5,9 +5,8 @@ from dataclasses import replace
 
 from elmo import Elmo
 from elmo.config import EncoderConfig, ModelConfig, SoftmaxConfig, TokenizationConfig, WordConfig
-from elmo.corpus.prepare import prepare_corpus
+from elmo.corpus.prepare import prepare
 from elmo.corpus.prepared import PreparedCorpus
-from elmo.corpus.settings import PrepareSettings
 from elmo.fusion import fuse
 
 FRUIT = ["香蕉", "葡萄", "水果", "果汁", "好吃", "甜"]
@@ -28,8 +27,9 @@ def make_text(num_sentences: int = 1500, seed: int = 0) -> str:
 
 def prepare_characters(folder):
     (folder / "text.txt").write_text(make_text(), encoding="utf-8")
-    settings = PrepareSettings(split="lines", vocabulary_size=60, characters=("Han",))
-    return prepare_corpus([str(folder / "text.txt")], folder / "corpus", settings, workers=1).folder
+    return prepare(
+        [str(folder / "text.txt")], folder / "corpus", split="lines", vocabulary_size=60, characters=("Han",), workers=1
+    ).folder
 
 
 def make_model(corpus, *, aliases=None) -> Elmo:

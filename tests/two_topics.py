@@ -2,8 +2,7 @@
 
 import random
 
-from elmo.corpus.prepare import prepare_corpus
-from elmo.corpus.settings import PrepareSettings
+from elmo.corpus.prepare import prepare
 
 MONEY = ["money", "cash", "loan", "account", "deposit", "credit"]
 RIVER = ["river", "water", "boat", "fish", "mud", "reeds"]
@@ -23,6 +22,5 @@ def make_topics(num_sentences: int, seed: int = 0) -> str:
 
 def prepare_topics(folder, num_sentences=2000):
     (folder / "text.txt").write_text(make_topics(num_sentences))
-    settings = PrepareSettings(split="lines", vocabulary_size=30)
-    prepare_corpus([str(folder / "text.txt")], folder / "corpus", settings, workers=1)
+    prepare([str(folder / "text.txt")], folder / "corpus", split="lines", vocabulary_size=30, workers=1)
     return folder / "corpus"

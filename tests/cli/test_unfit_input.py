@@ -18,9 +18,9 @@ from elmo import Elmo, InputError
 )  # fmt: skip
 def test_a_pdf_is_refused_by_every_command(run, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "paper.txt").write_bytes(b"%PDF-1.7\nSome words\n")
+    (tmp_path / "paper.txt").write_bytes(b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n")
     message = run(*["paper.txt" if part == "FILE" else part for part in command]).message()
-    assert message == "paper.txt is not a text file; convert it to plain text first."
+    assert message.startswith("paper.txt, line 2, is not UTF-8 (byte 0xe2 at position 1)")
     assert [path.name for path in tmp_path.iterdir() if path.name != "corpus"] == ["paper.txt"]
 
 

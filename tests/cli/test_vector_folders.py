@@ -129,7 +129,7 @@ def test_damage_is_told_by_info(run: Run, model_folder, text_file, tmp_path):
     assert run("info", output).message().startswith(expected)
     assert run("info", output, "--no-checksums").code == 0
     part.unlink()
-    assert "part-00000.parquet is missing; copy it again" in run("info", output).message()
+    assert "part-00000.parquet cannot be read (No such file or directory)" in run("info", output).message()
     (output / "manifest.json").unlink()
     (output / ".job").mkdir()
     (output / ".job" / "plan.json").write_text("{}")

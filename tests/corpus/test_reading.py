@@ -180,11 +180,9 @@ def test_a_missing_library_is_named_with_its_extra(tmp_path, monkeypatch, kind, 
 
 def test_files_that_cannot_be_meant_are_refused(tmp_path):
     (tmp_path / "a.txt").write_text("a")
-    (tmp_path / "a.doc").write_bytes(b"\xd0\xcf\x11\xe0")
     for name, message in {
         "none.txt": "No such file: '.*none.txt'",
         "*.jsonl": r"No file matches '.*\*.jsonl'",
-        "a.doc": r"a.doc is not a text file",
         ".": r"is a folder; name the files in it",
     }.items():
         with pytest.raises(InputError, match=message):

@@ -7,9 +7,8 @@ import pytest
 from scipy import sparse
 
 from elmo.corpus import static_vectors
-from elmo.corpus.prepare import prepare_corpus
+from elmo.corpus.prepare import prepare as prepare_corpus
 from elmo.corpus.prepared import PreparedCorpus
-from elmo.corpus.settings import PrepareSettings
 from elmo.corpus.static_vectors import (
     count_pairs,
     count_words,
@@ -23,8 +22,7 @@ from tests.two_topics import MONEY, RIVER
 
 def prepare(folder, text):
     (folder / "text.txt").write_text(text)
-    settings = PrepareSettings(split="lines", vocabulary_size=50)
-    return prepare_corpus([str(folder / "text.txt")], folder / "corpus", settings, workers=1)
+    return prepare_corpus([str(folder / "text.txt")], folder / "corpus", split="lines", vocabulary_size=50, workers=1)
 
 
 def cosines(found, words):

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -39,13 +38,6 @@ def test_the_mark_is_row_0(tmp_path):
     assert np.array_equal(table.character_ids([0])[0], Utf8Alphabet().boundaries()[0])
     assert np.load(tmp_path / "word_counts.npy").tolist() == [3, 5]
     assert table.character_ids([]).shape == (0, 50)
-
-
-def test_ids_outside_the_table_are_refused(tmp_path):
-    table = make_table(tmp_path, {"a": 5})
-    for number in (-1, 2):
-        with pytest.raises(IndexError, match=f"word ids must be 0 to 1; {number} to {number} were given"):
-            table.words([number])
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -10,9 +10,8 @@ import pytest
 from elmo import CheckpointError, ConfigError, Elmo, vectors
 from elmo.analysis import CorpusIndex, build_index, find_neighbors
 from elmo.checkpoint.open import open_checkpoint
-from elmo.corpus.prepare import prepare_corpus
+from elmo.corpus.prepare import prepare
 from elmo.corpus.prepared import PreparedCorpus
-from elmo.corpus.settings import PrepareSettings
 from elmo.errors import ElmoError
 from elmo.pretrain.launch import resume_run, start_run
 from elmo.pretrain.run import Watcher
@@ -88,8 +87,7 @@ def test_index(texts, tmp_path):
 
 @pytest.mark.slow
 def test_corpus_and_run(texts, tmp_path):
-    settings = PrepareSettings(split="lines", vocabulary_size=18)
-    prepare_corpus([texts], tmp_path / "corpus", settings, workers=1)
+    prepare([texts], tmp_path / "corpus", split="lines", vocabulary_size=18, workers=1)
     for folder in mutated_folders(tmp_path / "corpus", tmp_path, seed="corpus", count=COUNT):
         with contextlib.suppress(ElmoError):
             corpus = PreparedCorpus.open(folder, verify=True)

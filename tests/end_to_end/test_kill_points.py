@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo.corpus.prepare import prepare_corpus
-from elmo.corpus.settings import PrepareSettings
+from elmo.corpus.prepare import prepare
 from elmo.vectors import VectorSettings, embed_files
 from tests.language_models import make_language_model
 from tests.pretrain.conftest import make_text
@@ -33,8 +32,7 @@ def inputs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("inputs")
     (folder / "text.txt").write_text(make_text(0, 40))
     (folder / "valid.txt").write_text(make_text(1, 5))
-    settings = PrepareSettings(split="lines", vocabulary_size=18)
-    prepare_corpus([folder / "text.txt"], folder / "corpus", settings, workers=1)
+    prepare([folder / "text.txt"], folder / "corpus", split="lines", vocabulary_size=18, workers=1)
     model = make_language_model()
     model.save_pretrained(folder / "model")
     for seed, name in enumerate(("train", "dev")):

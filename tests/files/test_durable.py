@@ -12,7 +12,7 @@ from elmo.files.durable import (
     is_leftover,
     is_vacant,
     output_file,
-    remove_leftovers,
+    remove_stale,
     replace_file,
     replacing_folder,
 )
@@ -61,12 +61,12 @@ def test_files_of_an_existing_folder_are_replaced_or_removed_and_others_stay(tmp
     assert (tmp_path / "one").read_text() == "new"
 
 
-def test_leftovers_are_removed_and_nothing_else(tmp_path):
+def test_stale_files_are_removed_and_nothing_else(tmp_path):
     for name in (".a.json.saving-12", ".saving-3", ".saving", "a.saving-12", ".a.saving-x", ".a.old-12"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").touch()
-    remove_leftovers(tmp_path)
-    remove_leftovers(tmp_path / "missing")
+    remove_stale(tmp_path)
+    remove_stale(tmp_path / "missing")
     assert names(tmp_path) == [".a.old-12", ".a.saving-x", ".saving", "a.saving-12"]
 
 

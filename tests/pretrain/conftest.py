@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from elmo.corpus.prepare import prepare_corpus
-from elmo.corpus.settings import PrepareSettings
+from elmo.corpus.prepare import prepare
 from elmo.pretrain.run import Watcher
 from elmo.pretrain.settings import read_settings
 
@@ -44,8 +43,7 @@ def interrupt(run, update: int) -> None:
 def corpus_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("prepared")
     (folder / "text.txt").write_text(make_text(0, 4000))
-    settings = PrepareSettings(split="lines", vocabulary_size=18)
-    prepare_corpus([str(folder / "text.txt")], folder / "corpus", settings, workers=1)
+    prepare([str(folder / "text.txt")], folder / "corpus", split="lines", vocabulary_size=18, workers=1)
     return folder / "corpus"
 
 

@@ -9,8 +9,7 @@ import pytest
 from elmo import CheckpointError, ConfigError, Elmo, InputError
 from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo.checkpoint.source import list_checkpoints
-from elmo.corpus.prepare import prepare_corpus
-from elmo.corpus.settings import PrepareSettings
+from elmo.corpus.prepare import prepare
 from elmo.inference.scoring import evaluate_text
 from elmo.pretrain import run as run_module
 from elmo.pretrain.launch import resume_run, start_run
@@ -83,10 +82,11 @@ def test_further_training_on_other_text_lowers_its_perplexity(corpus_folder, tmp
     (tmp_path / "other.txt").write_text(make_text(2, 2000, nouns=other))
     vocabulary = tmp_path / "vocabulary.txt"
     vocabulary.write_bytes((corpus_folder / "vocabulary.txt").read_bytes())
-    prepare_corpus(
+    prepare(
         [str(tmp_path / "other.txt")],
         tmp_path / "other",
-        PrepareSettings(split="lines", vocabulary=vocabulary),
+        split="lines",
+        vocabulary=vocabulary,
         workers=1,
     )
     before = Elmo.from_pretrained(tmp_path / "first")

@@ -16,10 +16,10 @@ from elmo.corpus import parts
 from elmo.corpus.parts import PartRecord
 from elmo.corpus.prepared import CORPUS, SHARDS, PreparedCorpus
 from elmo.corpus.rows import report_words
-from elmo.corpus.settings import PrepareSettings, Split, read_vocabulary
+from elmo.corpus.settings import SHARD_BYTES, PrepareSettings, Split, read_vocabulary
 from elmo.corpus.text import PartText, cut_parts
 from elmo.errors import InputError
-from elmo.files.durable import disk_full_reported, sync
+from elmo.files.durable import sync
 from elmo.files.sources import STDIN, InputFile, check_outside, find_sources, open_inputs
 from elmo.files.work_folder import identify, run_parts
 from elmo.files.workers import Call, ProgressCallback, Workers, count_cores
@@ -39,16 +39,18 @@ def prepare(
     vocabulary_size: int | None = None,
     min_count: int | None = None,
     vocabulary: str | Path | None = None,
+    shard_bytes: int = SHARD_BYTES,
     workers: int | None = None,
     force: bool = False,
-    progress: bool = False,
+    progress: bool | ProgressCallback = False,
 ) -> PreparedCorpus:
     """Prepare text for training and return the opened corpus; `elmo prepare` is this function.
 
     `files` are text files or tables, compressed or not, patterns such as `texts/*.txt.xz`, or "-" for standard
     input; see PrepareSettings for the other options. The same call resumes one that was stopped. A folder that holds
-    this corpus already is opened as it is; another corpus is refused unless `force` is true. `progress` shows a bar.
-    Raises InputError or ConfigError for what the caller can fix.
+    this corpus already is opened as it is; another corpus is refused unless `force` is true. `progress` shows a bar,
+    or is called by several threads with the numbers of words and bytes that were done since their last call. Raises
+    InputError or ConfigError for what the caller can fix.
     """
     settings = PrepareSettings(
         field=column,
@@ -59,35 +61,18 @@ def prepare(
         vocabulary_size=vocabulary_size,
         min_count=min_count,
         vocabulary=None if vocabulary is None else Path(vocabulary),
+        shard_bytes=shard_bytes,
     )
-    names = [files] if isinstance(files, str | Path) else files
-    return prepare_corpus(names, output, settings, workers=workers, force=force, progress=progress)
-
-
-def prepare_corpus(
-    files: Sequence[str | Path],
-    output: str | Path,
-    settings: PrepareSettings | None = None,
-    *,
-    workers: int | None = None,
-    force: bool = False,
-    progress: bool | ProgressCallback = False,
-) -> PreparedCorpus:
-    """Prepare text as `prepare` does, from settings.
-
-    `progress` may be a function, which several threads call with the numbers of words and bytes that were done since
-    their last call.
-    """
-    settings, output = settings or PrepareSettings(), Path(output)
+    output, names = Path(output), [files] if isinstance(files, str | Path) else files
     num_workers = min(count_cores(), _MOST_WORKERS_BY_DEFAULT) if workers is None else workers
     if num_workers < 1:
         raise InputError(f"workers is {num_workers}; at least 1 is needed.")
     if settings.vocabulary is not None:
         read_vocabulary(settings.vocabulary)
-    sources = find_sources([str(name) for name in files], output / CORPUS.work / "stdin.txt")
+    sources = find_sources([str(name) for name in names], output / CORPUS.work / "stdin.txt")
     read = [source.path for source in sources if source.name != STDIN]
-    check_outside(read if settings.vocabulary is None else [*read, Path(settings.vocabulary)], output)
-    with disk_full_reported(output), CORPUS.locked(output):
+    check_outside(read if settings.vocabulary is None else [*read, settings.vocabulary], output)
+    with CORPUS.locked(output):
         inputs = open_inputs(sources)
         # The first part of the manifest: everything that decides the rest.
         libraries = {name: version(name) for name in ("tokenizers", "sentencex")}

@@ -71,13 +71,13 @@ class WordTable:
 
     def words(self, ids: npt.ArrayLike) -> list[str]:
         """Return the word of each id; that of BOS_ID is empty."""
-        rows = self._check(ids)
+        rows = np.asarray(ids, dtype=np.int64)
         spans = zip(self._offsets[rows].tolist(), self._offsets[rows + 1].tolist(), strict=True)
         return [self._bytes[start:end].tobytes().decode("utf-8") for start, end in spans]
 
     def character_ids(self, ids: npt.ArrayLike, max_characters: int = 50) -> Ids:
         """Return the character ids of each word, those of Utf8Alphabet, (n, max_characters); BOS_ID is <S>."""
-        rows = self._check(ids)
+        rows = np.asarray(ids, dtype=np.int64)
         starts = self._offsets[rows]
         lengths = np.minimum(self._offsets[rows + 1] - starts, max_characters - 2)
         columns = np.arange(max_characters - 2)
@@ -89,12 +89,6 @@ class WordTable:
         result[np.arange(len(rows)), lengths + 1] = Utf8Alphabet.END_WORD
         result[rows == 0] = Utf8Alphabet(max_characters).boundaries()[0]
         return result
-
-    def _check(self, ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        rows = np.asarray(ids, dtype=np.int64)
-        if rows.size and not (rows.min() >= 0 and rows.max() < len(self)):
-            raise IndexError(f"word ids must be 0 to {len(self) - 1}; {rows.min()} to {rows.max()} were given")
-        return rows
 
 
 class PreparedCorpus(WordTable):
@@ -127,14 +121,13 @@ class PreparedCorpus(WordTable):
                 f"{folder} holds no complete prepared corpus (there is no {MANIFEST}, which is written last); "
                 "make one with elmo prepare."
             )
-        large = {tokens_name(number) for number in range(len(manifest["shards"]))}
-        CORPUS.verify(folder, _list_files(manifest), checksums=lambda name: verify or name not in large)
+        shards = {tokens_name(number): record["tokens"] for number, record in enumerate(manifest["shards"])}
+        CORPUS.verify(folder, shards, checksums=verify)
+        CORPUS.verify(folder, {name: record for name, record in _list_files(manifest).items() if name not in shards})
         return cls(folder, manifest)
 
     def shard(self, number: int) -> npt.NDArray[np.uint32]:
         """Return the word ids of a shard, memory-mapped, shape (its tokens,)."""
-        if not 0 <= number < self.num_shards:
-            raise IndexError(f"there are shards 0 to {self.num_shards - 1}, not {number}")
         shard: npt.NDArray[np.uint32] = np.load(self.folder / tokens_name(number), mmap_mode="r")
         return shard
 

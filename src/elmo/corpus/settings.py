@@ -11,7 +11,7 @@ from elmo.errors import ConfigError, InputError
 from elmo.text.tokenize import split_sentences
 
 Split = Literal["sentences", "lines", "none"]
-DEFAULT_VOCABULARY_SIZE = 40_000
+DEFAULT_VOCABULARY_SIZE, SHARD_BYTES = 40_000, 8 << 20
 SPECIAL_WORDS = ("<S>", "</S>", "<UNK>")
 
 
@@ -64,7 +64,7 @@ class PrepareSettings(TextSettings):
     vocabulary_size: int | None = None  # special words included; 40,000 unless another option decides
     min_count: int | None = None  # instead: every word that occurs at least this often
     vocabulary: Path | None = None  # instead: a file with one word per line
-    shard_bytes: int = 8 << 20  # uncompressed text per shard
+    shard_bytes: int = SHARD_BYTES  # uncompressed text per shard
 
     def _list_faults(self) -> list[str]:
         faults = super()._list_faults()

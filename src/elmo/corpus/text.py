@@ -11,12 +11,11 @@ from operator import itemgetter
 from pathlib import Path
 
 from elmo.corpus.rows import Columns, RowStream, cut_rows
-from elmo.corpus.settings import Split, TextSettings
+from elmo.corpus.settings import SHARD_BYTES, Split, TextSettings
 from elmo.files.sources import BrokenRow, Source, find_sources
 from elmo.text.tokenize import split_sentences
 from elmo.text.units import Tokenization
 
-PART_BYTES = 8 << 20  # of text that is read together
 LONGEST_DOCUMENT_BYTES = 64 << 20
 _CHARACTERS_AT_ONCE = 1 << 20  # words with offsets take a hundred times the memory of the text
 _WHITESPACE = re.compile(r"\s")
@@ -31,7 +30,7 @@ class PartText:
     input_bytes: int  # its share of the input files
 
 
-def cut_parts(sources: Sequence[Source], settings: TextSettings, part_bytes: int = PART_BYTES) -> Iterator[PartText]:
+def cut_parts(sources: Sequence[Source], settings: TextSettings, part_bytes: int = SHARD_BYTES) -> Iterator[PartText]:
     """Read all sources in order and yield their parts; InputError names the line or row that is broken."""
     split: Split = "none" if settings.split == "none" else "lines"
     columns = Columns(settings.field, split=split, words=False, max_row_bytes=LONGEST_DOCUMENT_BYTES)

@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 Array: TypeAlias = npt.NDArray[Any]
 
 
-def to_bytes(array: Array, dtype: str) -> bytes:
-    """Return the bytes of an array as `dtype`."""
-    # Written through the file object, not by numpy's `tofile`, which hides that the disk is full.
-    return np.ascontiguousarray(array, dtype).tobytes()
-
-
 def read_npy(path: Path) -> Array:
     """Map an .npy file; ValueError for any damage, because numpy raises anything for a damaged header."""
     try:
@@ -37,25 +31,25 @@ def read_npy(path: Path) -> Array:
         raise ValueError(f"{path.name} is not a complete array ({first_line(error):.80})") from error
 
 
-def write_header(file: IO[bytes], dtype: str, shape: tuple[int, ...]) -> None:
-    """Write the header of an .npy file; its length does not depend on the number of rows."""
-    np.lib.format.write_array_header_1_0(file, {"descr": dtype, "fortran_order": False, "shape": shape})
-
-
 @contextmanager
 def growing_npy(file: IO[bytes], dtype: str, row_shape: tuple[int, ...]) -> Iterator[Callable[[Array], None]]:
     """Yield a function that appends an array of rows to an .npy file."""
     num_rows = 0
 
+    def write_header() -> None:  # its length does not depend on the number of rows
+        header = {"descr": dtype, "fortran_order": False, "shape": (num_rows, *row_shape)}
+        np.lib.format.write_array_header_1_0(file, header)
+
     def add(rows: Array) -> None:
         nonlocal num_rows
-        file.write(to_bytes(rows, dtype))
+        # Not numpy's `tofile`, which does not report that the disk is full.
+        file.write(np.ascontiguousarray(rows, dtype).tobytes())
         num_rows += len(rows)
 
-    write_header(file, dtype, (0, *row_shape))
+    write_header()
     yield add
     file.seek(0)
-    write_header(file, dtype, (num_rows, *row_shape))
+    write_header()
 
 
 def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
@@ -82,8 +76,8 @@ def open_hdf5_output(path: Path) -> Iterator[tuple[Any, Callable[[], None]]]:
 class _Hdf5Sink(io.FileIO):
     """The file as the HDF5 library sees it: writing never fails.
 
-    The library writes late, and after a full disk it complains about every object it cannot close. The first
-    failure is kept, later writes are swallowed, and the failure is raised where Python code can see it.
+    The library crashes the process if it cannot write. The first failure is kept, later writes do nothing, and
+    `check` raises the failure.
     """
 
     failure: BaseException | None = None

@@ -5,7 +5,6 @@ stores: a folder that is swapped whole (`replacing_folder`: models, tasks), and 
 (work_folder.py: corpora, vectors). OSErrors are not caught here.
 """
 
-import errno
 import json
 import os
 import re
@@ -28,7 +27,6 @@ REPLACEMENT = ".replacement"  # the new files of a folder that is being replaced
 _REMOVED = ".removed"  # file inside REPLACEMENT that lists the files to delete from the target folder
 _LEFTOVER = re.compile(r"\.(.+\.)?saving-[0-9a-f-]+")
 _READ_BYTES = 1 << 20
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @dataclass(frozen=True)
@@ -99,14 +97,14 @@ def replacing_folder(folder: Path, names: Collection[str]) -> Iterator[Path]:
     removed. If the process is killed in between, the next one that writes to the folder finishes its work.
     """
     folder = folder.resolve()
-    _remove_stale(folder.parent, _temporary_names_of(folder.name))
+    remove_stale(folder.parent, _temporary_names_of(folder.name))
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(folder) as temporary:
             temporary.mkdir()
             yield temporary
         return
-    _remove_stale(folder, _LEFTOVER)
+    remove_stale(folder)
     with _temporary_folder(folder, "") as temporary:
         yield temporary
         removed = [name for name in names if not (temporary / name).exists()]
@@ -133,8 +131,7 @@ def _finish_replacement(folder: Path) -> None:
     for entry in replacement.iterdir():
         if entry.name == _REMOVED:
             for name in json.loads(entry.read_text(encoding="utf-8")):
-                if Path(name).name == name:
-                    (folder / name).unlink(missing_ok=True)
+                (folder / Path(name).name).unlink(missing_ok=True)
         else:
             with atomic_write(folder / entry.name) as temporary:
                 link_or_copy(entry, temporary)
@@ -163,18 +160,16 @@ def output_file(path: Path) -> Iterator[Path]:
         raise InputError(f"{path} is not a regular file; give the name of a file to write.")
     target = path.resolve()  # of a link, the file it points to is replaced
     check_parent(target)
-    _remove_stale(target.parent, _temporary_names_of(target.name))
+    remove_stale(target.parent, _temporary_names_of(target.name))
     with atomic_write(target) as temporary:
         yield temporary
 
 
 def check_parent(path: Path) -> None:
-    """Raise InputError unless the folder that an output goes to exists and is writable."""
+    """Raise InputError unless the folder that an output goes to exists."""
     parent = path.resolve().parent
     if not parent.is_dir():
         raise InputError(f"The folder {parent} does not exist; create it first to write {path.name} there.")
-    if not os.access(parent, os.W_OK):
-        raise InputError(f"The folder {parent} is not writable; choose another one.")
 
 
 @contextmanager
@@ -196,9 +191,9 @@ def _temporary_name(name: str) -> str:
     return f".{name}.saving-{os.urandom(6).hex()}" if name else f".saving-{os.urandom(6).hex()}"
 
 
-def _remove_stale(folder: Path, pattern: re.Pattern[str]) -> None:
-    """Remove the stale files and folders of killed processes whose names match `pattern`."""
-    for entry in folder.iterdir() if folder.is_dir() else ():
+def remove_stale(folder: Path, pattern: re.Pattern[str] = _LEFTOVER) -> None:
+    """Remove the temporary files and folders of killed processes from a folder; `pattern` matches their names."""
+    for entry in list(folder.iterdir()) if folder.is_dir() else ():
         if pattern.fullmatch(entry.name):
             with _locked(entry, wait=False) as is_locked:
                 if is_locked:
@@ -235,13 +230,6 @@ def _locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
 def is_leftover(name: str) -> bool:
     """Return whether a name is that of a temporary file or folder, which is stale if its process was killed."""
     return bool(_LEFTOVER.fullmatch(name))
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Remove stale temporary files from a folder; the caller must hold its lock."""
-    for entry in folder.iterdir() if folder.is_dir() else ():
-        if is_leftover(entry.name):
-            remove(entry)
 
 
 def is_vacant(folder: Path, *own: str) -> bool:
@@ -300,22 +288,8 @@ def holding(folder: Path, refusal: str, *written: Path) -> Iterator[None]:
     """Lock a folder; remove stale files there and in the folders `written`."""
     lock = take_lock(folder / LOCK, refusal)
     try:
-        for place in (folder, *written):
-            remove_leftovers(place)
+        for each in (folder, *written):
+            remove_stale(each)
         yield
     finally:
         lock.release()
-
-
-@contextmanager
-def disk_full_reported(output: Path) -> Iterator[None]:
-    """Convert disk-full errors raised while writing a resumable output to InputError."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _NO_SPACE:
-            raise
-        raise InputError(
-            f"No space is left for {output} ({error.strerror}); free some space and run the same command again: it "
-            "resumes where it stopped."
-        ) from error

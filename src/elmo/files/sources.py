@@ -1,6 +1,6 @@
 """Names, patterns and standard input -> files; files, compressed or not -> lines of UTF-8 text with their place.
 
-Only a line feed ends a line: U+2028 and its like are text. Files that are not text are refused by what they are.
+Only a line feed ends a line: U+2028 and its like are text.
 """
 
 import bz2
@@ -9,7 +9,6 @@ import gzip
 import io
 import itertools
 import lzma
-import os
 import shutil
 import sys
 import zlib
@@ -31,13 +30,6 @@ BYTE_ORDER_MARK = "\ufeff"
 CONVERT_ADVICE = "convert the text first, for example with iconv"
 _BUFFER_BYTES = 1 << 20
 _ZSTD_BYTES = 1 << 17  # little, because it may unpack to a thousand times as much
-
-# First bytes of documents, archives, pictures, sounds and programs, which are not text.
-_SIGNATURES = (
-    b"%PDF-", b"{\\rtf", b"\xd0\xcf\x11\xe0", b"PK\x03\x04", b"Rar!\x1a\x07", b"7z\xbc\xaf\x27\x1c", b"\x89PNG\r\n",
-    b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*", b"RIFF", b"ID3", b"OggS", b"\x7fELF", b"SQLite format 3",
-    b"\x89HDF\r\n",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -151,19 +143,13 @@ def expand_pattern(name: str, *, advice: str = "") -> Iterable[str]:
 def describe_file(name: str, kind: Kind | None = None, *, advice: str = "") -> Source:
     """Return a file with its format: `kind`, or the one of its extension, or plain text.
 
-    Raises InputError if the file cannot be read as text; `advice` says what to do if it does not exist.
+    Raises InputError if there is no such file, with `advice` on what to do.
     """
     path = Path(name)
     if path.is_dir():
         raise InputError(f"{name} is a folder; name the files in it, for example '{path / '*.txt'}'.")
     if not path.exists():
         raise InputError(f"No such file: {name!r}{f'; {advice}' if advice else ''}.")
-    if not os.access(path, os.R_OK):
-        raise InputError(f"{name} is not readable; change its permissions or read a copy.")
-    if path.is_file():  # looking into a pipe would consume it
-        with path.open("rb") as file:
-            if file.read(max(map(len, _SIGNATURES))).startswith(_SIGNATURES):
-                raise InputError(f"{name} is not a text file; convert it to plain text first.")
     extension, compression = split_extensions(path)
     return Source(name, path, kind or (cast(Kind, extension) if extension in get_args(Kind) else "txt"), compression)
 
@@ -243,53 +229,48 @@ def decompress(packed: BinaryIO, compression: Compression | None) -> BinaryIO:
     return cast(BinaryIO, io.BufferedReader(readers[compression](packed), _BUFFER_BYTES))
 
 
-class _ZstdError(Exception):
-    """What zstandard raises, whether or not it is installed."""
-
-
 class _ZstdReader(io.RawIOBase):
     """Frames one after another; unlike zstandard's own reader, a truncated one is an error, not an end."""
 
     def __init__(self, packed: BinaryIO) -> None:
-        zstandard = require("zstandard", "data", packed.name)
-        self._packed, self._error = packed, zstandard.ZstdError
-        # Archives made with --long have windows of up to 2 GiB.
-        self._new_frame = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj
-        self._frame: Any = None
-        self._unpacked = self._rest = b""
+        self._blocks = _unpack_zstd(packed)
+        self._unpacked = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         while not self._unpacked:
-            block = self._rest or self._packed.read(_ZSTD_BYTES)
-            self._rest = b""
-            if not block:
-                if self._frame is not None:
-                    raise EOFError("the last frame has no end")
+            if (block := next(self._blocks, None)) is None:
                 return 0
-            self._frame = self._frame or self._new_frame()
-            try:
-                self._unpacked = self._frame.decompress(block)
-            except self._error as error:
-                raise _ZstdError(str(error)) from error
-            if self._frame.eof:
-                self._rest, self._frame = self._frame.unused_data, None
+            self._unpacked = memoryview(block)
         size = min(len(buffer), len(self._unpacked))
         buffer[:size] = self._unpacked[:size]
         self._unpacked = self._unpacked[size:]
         return size
 
 
+def _unpack_zstd(packed: BinaryIO) -> Iterator[bytes]:
+    # Archives made with --long have windows of up to 2 GiB.
+    decompressor = require("zstandard", "data", packed.name).ZstdDecompressor(max_window_size=1 << 31)
+    frame = None
+    while block := packed.read(_ZSTD_BYTES):
+        while block:
+            frame = frame or decompressor.decompressobj()
+            yield frame.decompress(block)
+            block = frame.unused_data
+            if frame.eof:
+                frame = None
+    if frame is not None:
+        raise EOFError("the last frame has no end")
+
+
 @contextmanager
 def damage_reported(source: Source, where: Callable[[], str] = lambda: "") -> Iterator[None]:
     """Raise InputError for what a truncated or damaged file causes; `where` says how far it was read."""
-    pyarrow = sys.modules.get("pyarrow")  # its errors can only come up if it was imported
-    arrow_errors = () if pyarrow is None else (pyarrow.ArrowException,)
     try:
         yield
-    except (EOFError, OSError, zlib.error, lzma.LZMAError, _ZstdError, *arrow_errors) as error:
+    except (EOFError, OSError, zlib.error, lzma.LZMAError, *_errors_of_libraries()) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # a fault of the disk, not of what the file holds
         place = f" {where()}" if where() else ""
@@ -297,6 +278,12 @@ def damage_reported(source: Source, where: Callable[[], str] = lambda: "") -> It
         raise InputError(
             f"{source.label} is truncated or damaged{place} ({reason}); download or compress it again."
         ) from error
+
+
+def _errors_of_libraries() -> list[type[Exception]]:
+    """Return the exceptions of optional libraries for damaged data; one that was not imported raises none."""
+    errors = {"pyarrow": "ArrowException", "zstandard": "ZstdError"}
+    return [getattr(sys.modules[name], error) for name, error in errors.items() if sys.modules.get(name)]
 
 
 # --- bytes -> lines of text

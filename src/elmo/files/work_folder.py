@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from elmo.errors import InputError
-from elmo.files.durable import is_leftover, remove, remove_leftovers, replace_file, sha256_of, sync, take_lock
+from elmo.files.durable import is_leftover, remove, remove_stale, replace_file, sha256_of, sync, take_lock
 from elmo.files.sources import InputFile
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class FolderKind:
         work.mkdir(parents=True, exist_ok=True)
         lock = take_lock(work / _LOCK, f"Another run is writing to {output}; wait for it or choose another folder.")
         try:
-            remove_leftovers(output)
+            remove_stale(output)
             yield
         finally:
             lock.release()
@@ -70,17 +70,13 @@ class FolderKind:
         return sorted(entry for entry in output.iterdir() if self.own.fullmatch(entry.name))
 
     def _list_foreign(self, output: Path) -> list[str]:
-        """Return the names of files that no run wrote; a valid manifest lists the files of a finished folder."""
+        """Return the names of files that no run wrote."""
         if not output.is_dir():
             return []
         names = {entry.name for entry in output.iterdir() if not is_leftover(entry.name)} - {self.work}
-        if not self.is_described(output):
-            return sorted(names)
-        own = {entry.name for entry in self._list_own(output)}
-        manifest = read_json(output / MANIFEST) or {}
-        if not self._is_begun(output) and self._is_valid(manifest):
-            own = {Path(name).parts[0] for name in self.list_files(manifest)}
-        return sorted(names - own - {MANIFEST})
+        if self.is_described(output):
+            names -= {MANIFEST, *(entry.name for entry in self._list_own(output))}
+        return sorted(names)
 
     def _is_begun(self, folder: Path) -> bool:
         return (folder / self.work / _PLAN).is_file()
@@ -88,12 +84,6 @@ class FolderKind:
     def is_described(self, folder: Path) -> bool:
         """Return whether a folder is of this kind, finished or not, damaged or not."""
         return self._is_begun(folder) or (read_json(folder / MANIFEST) or {}).get("format") == self.format
-
-    def _is_valid(self, manifest: dict[str, Any]) -> bool:
-        try:
-            return self.is_valid(manifest)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            return False
 
     def read_manifest(self, folder: Path) -> dict[str, Any] | None:
         """Return the manifest of a finished folder, or None; InputError if it is damaged or of another kind."""
@@ -108,7 +98,11 @@ class FolderKind:
                 f"{path} has version {manifest.get('version')!r} of the format, but this program reads version "
                 f"{self.version}; use another version of modern-elmo, or {self.repair}."
             )
-        if not self._is_valid(manifest):
+        try:
+            is_valid = self.is_valid(manifest)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            is_valid = False
+        if not is_valid:
             raise InputError(f"{path} is damaged: an entry is missing or has the wrong type; {self.repair}.")
         return manifest
 
@@ -117,12 +111,11 @@ class FolderKind:
         folder: Path,
         files: FileRecords,
         *,
-        checksums: bool | Callable[[str], bool] = True,
+        checksums: bool = True,
         advance: Callable[[int], None] = lambda num_bytes: None,
     ) -> None:
         """Raise InputError if files are damaged; `checksums` and `advance` are as in find_damage."""
-        choose = checksums if callable(checksums) else lambda name: bool(checksums)
-        if faults := find_damage(folder, files, choose, advance):
+        if faults := find_damage(folder, files, checksums=checksums, advance=advance):
             more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
             raise InputError(f"{folder} is damaged: {'; '.join(faults[:3])}{more}; {self.repair}.")
 
@@ -262,24 +255,23 @@ def describe_output(path: Path) -> dict[str, Any]:
 def find_damage(
     folder: Path,
     files: FileRecords,
-    checksums: Callable[[str], bool] = lambda name: False,
+    *,
+    checksums: bool = False,
     advance: Callable[[int], None] = lambda num_bytes: None,
 ) -> list[str]:
     """Return what is wrong with the files of a manifest: missing, of another size, or with another checksum.
 
-    `checksums` says of which files to compare the checksum, which reads them; `advance` gets the bytes read.
+    With `checksums`, every file is read; `advance` is called with the number of bytes read.
     """
     faults = []
     for name, record in files.items():
         try:
             num_bytes = (folder / name).stat().st_size
-        except FileNotFoundError:
-            faults.append(f"{name} is missing")
         except OSError as error:
             faults.append(f"{name} cannot be read ({error.strerror})")
-        else:
-            if num_bytes != record["num_bytes"]:
-                faults.append(f"{name} has {num_bytes:,} bytes, not {record['num_bytes']:,}")
-            elif checksums(name) and sha256_of(folder / name, advance) != record["sha256"]:
-                faults.append(f"{name} has a checksum mismatch")
+            continue
+        if num_bytes != record["num_bytes"]:
+            faults.append(f"{name} has {num_bytes:,} bytes, not {record['num_bytes']:,}")
+        elif checksums and sha256_of(folder / name, advance) != record["sha256"]:
+            faults.append(f"{name} has a checksum mismatch")
     return faults

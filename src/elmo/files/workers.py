@@ -8,7 +8,6 @@ import itertools
 import logging
 import os
 import pickle
-import queue
 import re
 import signal
 import socket
@@ -21,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeAlias
 
-from elmo.errors import ElmoError, InputError
+from elmo.errors import ElmoError, InputError, first_line
 from elmo.extras import require
 
 ProgressCallback: TypeAlias = Callable[[int, int], None]  # (words, bytes) processed since the last call
@@ -29,7 +28,7 @@ Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]  # (function, args)
 
 logger = logging.getLogger(__name__)
 
-_RAY_RETRIES = 3  # of a call whose worker died
+_ATTEMPTS = 3  # at a call whose worker dies
 _RAY_CONNECTION_SECONDS = 10
 _WORKER_CODE = "import sys; sys.path[:] = sys.argv[1:]; from elmo.files.workers import serve; serve()"
 
@@ -48,12 +47,12 @@ class WorkerDiedError(ElmoError):
 class Workers:
     """Up to `num_workers` processes, started on demand. If `num_workers` is 1, calls run in the current process.
 
-    A call whose process dies is repeated by a new one, up to `attempts` times in all.
+    A call whose process dies is repeated by a new one, a few times.
     """
 
-    def __init__(self, num_workers: int, *, attempts: int = 1) -> None:
-        self.num_workers, self._attempts = num_workers, attempts
-        self._free: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+    def __init__(self, num_workers: int) -> None:
+        self.num_workers = num_workers
+        self._free: list[_Worker] = []
         self._started: list[_Worker] = []
         self._lock = threading.Lock()
         self._is_closed = False
@@ -88,29 +87,26 @@ class Workers:
                 raise
 
     def _work(self, call: Call, report: ProgressCallback) -> Any:
-        for attempt in range(1, self._attempts + 1):
+        for attempt in itertools.count(1):
             worker = self._acquire_worker()
             try:
                 result = worker.work(call, report)
             except WorkerDiedError as error:
-                if attempt == self._attempts or self._is_closed:
+                if attempt == _ATTEMPTS or self._is_closed:
                     raise
                 logger.warning("A worker process died (%s); retrying in a new process.", error.cause)
             else:
-                self._free.put(worker)
+                self._free.append(worker)
                 return result
-        raise AssertionError
 
     def _acquire_worker(self) -> "_Worker":
-        try:
-            return self._free.get_nowait()
-        except queue.Empty:
-            with self._lock:
-                if self._is_closed:
-                    raise ElmoError("The work was stopped.") from None
-                worker = _Worker()
-                self._started.append(worker)
-                return worker
+        with self._lock:
+            if self._is_closed:
+                raise ElmoError("The work was stopped.")
+            if self._free:
+                return self._free.pop()
+            self._started.append(_Worker())
+            return self._started[-1]
 
     def close(self) -> None:
         """Kill all processes and close the pool."""
@@ -236,7 +232,7 @@ class RayWorkers:
     ) -> Iterator[Any]:
         """Yield the results as they come, in any order; each worker has one call at a time."""
         remote = self._ray.remote(_RayWorker).options(
-            max_restarts=-1, max_task_retries=_RAY_RETRIES, num_cpus=num_cpus, num_gpus=num_gpus
+            max_restarts=-1, max_task_retries=_ATTEMPTS, num_cpus=num_cpus, num_gpus=num_gpus
         )
         waiting = iter(calls)
         workers = [remote.remote() for _ in range(num_workers)]
@@ -266,10 +262,9 @@ class RayWorkers:
                 raise error.cause from error
             raise
         except exceptions.RayActorError as error:
-            reason = str(error).partition("\n")[0]
             raise ElmoError(
-                f"A Ray worker died and could not be replaced ({reason}); the finished parts are kept, so run the "
-                "same command again."
+                f"A Ray worker died and could not be replaced ({first_line(error)}); the finished parts are kept, so "
+                "run the same command again."
             ) from error
         return result
 
@@ -292,8 +287,7 @@ def check_cluster(address: str | None) -> None:
     """
     if require("ray", "ray", "The engine ray").is_initialized():
         return
-    match = re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", address or "")
-    if match is not None:
+    if match := re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", address or ""):
         try:
             socket.create_connection((match[1], int(match[2])), timeout=_RAY_CONNECTION_SECONDS).close()
         except OSError as error:
@@ -301,10 +295,5 @@ def check_cluster(address: str | None) -> None:
 
 
 def _no_cluster(address: str | None, error: Exception) -> InputError:
-    reason = str(error).partition("\n")[0]
-    if address is None:
-        return InputError(
-            f"Could not start a local Ray instance or connect to a running one ({reason}); start one with: "
-            "ray start --head"
-        )
-    return InputError(f"No Ray cluster answers at {address!r} ({reason}); start one with: ray start --head")
+    place = "No Ray cluster could be started here" if address is None else f"No Ray cluster answers at {address!r}"
+    return InputError(f"{place} ({first_line(error)}); start one with: ray start --head")

@@ -17,7 +17,7 @@ from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.corpus.rows import Columns, Entry, Part, RowStream, cut_rows, report_words
 from elmo.errors import InputError
 from elmo.extras import require
-from elmo.files.durable import disk_full_reported, output_file, replace_file
+from elmo.files.durable import output_file, replace_file
 from elmo.files.rows import to_json
 from elmo.files.sources import STDIN, InputFile, Kind, check_outside, find_sources, open_inputs
 from elmo.files.work_folder import describe_output, identify, run_parts
@@ -70,7 +70,7 @@ def embed_files(
     names = [files] if isinstance(files, str | Path) else files
     sources = find_sources([str(name) for name in names], output / VECTORS.work / "stdin", kind=input_format)
     check_outside((source.path for source in sources if source.name != STDIN), output)
-    with disk_full_reported(output), VECTORS.locked(output):
+    with VECTORS.locked(output):
         inputs = open_inputs(sources)
         description = _describe(model, inputs, settings)
         if VECTORS.begin(output, description, force=force):

@@ -31,7 +31,6 @@ from elmo.vectors.settings import DType, VectorSettings
 # One core per direction: every matrix multiplication then uses one thread, and its result does not depend on how
 # many workers share the cores.
 THREADS_PER_WORKER = 2
-_ATTEMPTS = 3  # of a part whose worker died
 _LARGEST_INT8 = 127
 _LARGEST_FLOAT16 = float(np.finfo(np.float16).max)
 _MOST_WORDS = 1 << 20  # of a row
@@ -97,7 +96,7 @@ class Engine:
 
         if self.name == "local":
             num_workers, num_threads = share_threads(self.workers, self.threads, on_cpu=on_cpu)
-            with Workers(num_workers, attempts=_ATTEMPTS) as workers:
+            with Workers(num_workers) as workers:
                 yield from workers.run(list_calls(num_threads), report)
             return
         with RayWorkers(self.address) as cluster:
