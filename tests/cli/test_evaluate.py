@@ -81,25 +81,16 @@ def test_a_text_without_blank_lines_is_cut_at_a_lines_end(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["no.txt"], "'no.txt' is no text file; name the text, or -, and the model with --model."),
-        (["-", "-"], "Standard input (-) was named more than once, but it can be read only once."),
-        (["-"], "The text has no words, so there is nothing to evaluate; check the file."),
-        ([], "Missing argument 'TEXT'. See elmo evaluate --help."),
-        (["FOLDER"], "'FOLDER' is no text file; name the text, or -, and the model with --model."),
+        (["no.txt"], "'no.txt' is no text file"),
+        (["-", "-"], "can be read only once"),
+        (["-"], "The text has no words"),
+        (["FOLDER"], "is no text file"),
     ],
-)  # fmt: skip
+)
 def test_mistakes(run: Run, language_folder, arguments, message):
     arguments = [str(language_folder) if argument == "FOLDER" else argument for argument in arguments]
-    assert run("evaluate", *arguments, "-m", language_folder).message() == message.replace(
-        "FOLDER", str(language_folder)
-    )
+    assert message in run("evaluate", *arguments, "-m", language_folder).message()
 
 
-def test_other_ways_to_split(run: Run, language_folder):
-    message = run("evaluate", "-m", language_folder, "-", "--split", "pages").message()
-    assert "'pages' is not one of 'lines', 'sentences'" in message
-
-
-def test_a_model_that_predicts_no_words(run: Run, model_folder, text):
-    message = run("evaluate", "-m", model_folder, text).message()
-    assert message.startswith("This model has no softmax, so it gives vectors but predicts no words; ")
+def test_a_model_without_a_softmax_cannot_be_evaluated(run: Run, model_folder, text):
+    assert "has no softmax" in run("evaluate", "-m", model_folder, text).message()

@@ -75,19 +75,18 @@ def test_wide_characters_keep_the_columns(run: Run, tmp_path, model_folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a [b]"], "No corpus was given; give an index or text files with --corpus."),
-        (["--corpus", "x.txt"], "Give a sentence with one [marked] word, or --build INDEX to build an index."),
-        (["--build", "i"], "No text to build an index from; give files with --corpus."),
-        (["a [b]", "--build", "i", "--corpus", "x.txt"], "--build only builds an index; leave out SENTENCE."),
-        (["a [b]", "--corpus", "nothing.txt"], "No such file: 'nothing.txt'."),
-        (["a [b]", "--corpus", "-"], "The corpus is - (standard input), which can be read only "
-         "once; name a file."),
+        (["a [b]"], "No corpus was given"),
+        (["--corpus", "x.txt"], "Give a sentence with one [marked] word"),
+        (["--build", "i"], "No text to build an index from"),
+        (["a [b]", "--build", "i", "--corpus", "x.txt"], "leave out SENTENCE"),
+        (["a [b]", "--corpus", "nothing.txt"], "No such file: 'nothing.txt'"),
+        (["a [b]", "--corpus", "-"], "can be read only once"),
     ],
-)  # fmt: skip
+)
 def test_mistakes(run: Run, arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.txt").write_text("words\n")
-    assert run("neighbors", *arguments).message() == message
+    assert message in run("neighbors", *arguments).message()
 
 
 @pytest.mark.parametrize(

@@ -63,36 +63,29 @@ def test_learning_curves_as_json(run: Run, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a bank\n", "A map of senses needs at least 3 sentences with the word, but there are 1."),
-        ("a tree\n", "'bank' does not occur in the corpus; choose another word, or more text."),
-        ("", "'bank' does not occur in the corpus; choose another word, or more text."),
+        ("a bank\n", "needs at least 3 sentences with the word"),
+        ("a tree\n", "'bank' does not occur in the corpus"),
     ],
 )
 def test_a_map_of_too_little(run: Run, model_folder, tmp_path, text, message):
     (tmp_path / "text.txt").write_text(text)
     answer = run("plot", "map", "bank", "--corpus", tmp_path / "text.txt", "-o", tmp_path / "x.png", "-m", model_folder)
-    assert answer.message() == message and not (tmp_path / "x.png").exists()
+    assert message in answer.message() and not (tmp_path / "x.png").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["similarity", "a", "b", "-o", "x.pdf"],
-            "x.pdf should end in .png or .svg; pictures are written in these formats.",
-        ),
-        (["map", "bank", "-o", "x.png"], "No corpus was given; give an index or text files with --corpus."),
-        (
-            ["map", "bank", "--corpus", "a", "--labelled", "b"],
-            "--labelled replaces --corpus; leave one of them out.",
-        ),
-        (["mixing", "nothing"], "nothing is not a trained task: it has no task.json."),
-        (["learning", "nothing"], "nothing is not a comparison: it has no results.json; make one with --compare."),
+        (["similarity", "a", "b", "-o", "x.pdf"], "x.pdf should end in .png or .svg"),
+        (["map", "bank", "-o", "x.png"], "No corpus was given"),
+        (["map", "bank", "--corpus", "a", "--labelled", "b"], "--labelled replaces --corpus"),
+        (["mixing", "nothing"], "nothing is not a trained task"),
+        (["learning", "nothing"], "nothing is not a comparison"),
     ],
 )
 def test_mistakes(run: Run, arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert run("plot", *arguments).message() == message
+    assert message in run("plot", *arguments).message()
 
 
 def test_without_a_kind_the_help_is_shown(run: Run):

@@ -45,20 +45,14 @@ def test_json_and_another_column(run: Run, data, model_folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["tagging", "--test", "data.conllu"],
-            "The probe tagging learns from examples; name a file of them with --train.",
-        ),
-        (
-            ["tagging", "--train", "no.conllu", "--test", "data.conllu"],
-            "No such file: 'no.conllu'; name a file of examples.",
-        ),
+        (["tagging", "--test", "data.conllu"], "learns from examples"),
+        (["tagging", "--train", "no.conllu", "--test", "data.conllu"], "No such file: 'no.conllu'"),
         (
             ["features", "--train", "data.conllu", "--test", "data.conllu", "--column", "tag=upos"],
-            "'NOUN' is not a list of features such as Number=Sing|Person=3; name their column with --column tag=NAME.",
+            "'NOUN' is not a list of features",
         ),
     ],
 )
 def test_mistakes(run: Run, data, model_folder, monkeypatch, arguments, message):
     monkeypatch.chdir(data.parent)
-    assert run("probe", *arguments, "-m", model_folder).message() == message
+    assert message in run("probe", *arguments, "-m", model_folder).message()

@@ -85,12 +85,8 @@ def test_carried_state_goes_from_sentence_to_sentence(run: Run, language_folder)
 
 
 def test_nothing_to_score(run: Run):
-    message = "Nothing to read; give a sentence, name text files, or - for standard input."
-    assert run("score").message() == message
+    assert run("score").message().startswith("Nothing to read")
 
 
-def test_a_model_that_predicts_no_words(run: Run, model_folder):
-    assert run("score", "--text", "I", "-m", model_folder).message() == (
-        "This model has no softmax, so it gives vectors but predicts no words; use one trained here with "
-        "`elmo train`, or open the TensorFlow checkpoint it was exported from (format 'tensorflow')."
-    )
+def test_a_model_without_a_softmax_cannot_score(run: Run, model_folder):
+    assert "has no softmax" in run("score", "--text", "I", "-m", model_folder).message()

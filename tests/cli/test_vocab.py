@@ -77,30 +77,18 @@ def test_the_model_itself_is_not_overwritten(run: Run, language_folder, tmp_path
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("fish\n\nboat\n", "{path}, line 2, is ''; give one word per line, and nothing else."),
-        ("fish\t12\n", "{path}, line 1, is 'fish\\t12'; give one word per line, and nothing else."),
-        ("fish \n", "{path}, line 1, is 'fish '; give one word per line, and nothing else."),
-        ("", "{path} has no words; give a file with one word per line."),
-        ("New York\n", "{path}, line 1, is 'New York'; give one word per line, and nothing else."),
+        (b"fish\n\nboat\n", "line 2, is ''"),
+        (b"fish\t12\n", "line 1, is 'fish\\t12'"),
+        (b"New York\n", "line 1, is 'New York'"),
+        (b"", "has no words"),
+        (b"fi\xffsh\n", "is not UTF-8"),
     ],
 )
-def test_lists_that_are_no_words(run: Run, language_folder, tmp_path, content, message):
-    path = write(tmp_path / "words.txt", content)
-    assert run("vocab", language_folder, tmp_path / "new", "--add", path).message() == message.format(path=path)
-    assert names(tmp_path) == ["words.txt"]
-
-
-def test_bytes_that_are_no_text(run: Run, language_folder, tmp_path):
+def test_files_without_one_word_per_line_are_errors(run: Run, language_folder, tmp_path, content, message):
     path = tmp_path / "words.txt"
-    path.write_bytes(b"fi\xffsh\n")
-    message = f"{path} is not UTF-8 (byte 2); convert it first."
-    assert run("vocab", language_folder, tmp_path / "new", "--add", path).message() == message
-
-
-def test_a_list_without_special_words(run: Run, language_folder, tmp_path):
-    path = write(tmp_path / "words.txt", "<S>\nfish\n")
-    message = "The new vocabulary lacks </S>, <UNK>; every vocabulary needs its special words."
-    assert run("vocab", language_folder, tmp_path / "new", "--vocabulary", path).message() == message
+    path.write_bytes(content)
+    assert message in run("vocab", language_folder, tmp_path / "new", "--add", path).message()
+    assert names(tmp_path) == ["words.txt"]
 
 
 def test_options_that_do_not_fit(run: Run, language_folder, tmp_path):
