@@ -2,10 +2,12 @@
 
 import importlib.util
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 # Products of tiny models are done before a second thread has woken up; on a busy machine it wakes up late.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -13,7 +15,7 @@ os.environ["ELMO_LANG"] = "en"  # whatever the locale of this machine
 
 import pytest
 
-from elmo import Elmo
+from elmo import Elmo, InputError
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from elmo.kernels.library import VARIABLE, find_kernels
 
@@ -21,6 +23,11 @@ TINY_CONFIG = ModelConfig(
     encoder=EncoderConfig(num_layers=2, cell_dim=12, output_dim=6),
     characters=CharacterConfig(filters=((1, 3), (2, 4), (3, 5)), embedding_dim=4, num_highways=1),
 )
+
+
+def refused(message: str) -> Any:
+    """Expect an InputError whose message begins with this text."""
+    return pytest.raises(InputError, match=f"^{re.escape(message)}")
 
 
 # What tests may need of the system, by the name in their mark `needs`; Windows lacks all of it, macOS some.

@@ -162,30 +162,30 @@ def test_the_penalty_is_the_strength_times_the_squared_raw_weights_of_all_mixes(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_mixes": 0}, "num_mixes is 0; it must be a whole number, 1 or more."),
-        ({"dropout": 1.0}, "dropout is 1.0; it must be a number, at least 0 and below 1."),
-        ({"dropout": -0.1}, "dropout is -0.1; it must be a number, at least 0 and below 1."),
-        ({"dropout": float("nan")}, "dropout is nan; it must be a number, at least 0 and below 1."),
+        ({"num_mixes": 0}, "num_mixes is 0"),
+        ({"dropout": 1.0}, "dropout is 1.0"),
+        ({"dropout": -0.1}, "dropout is -0.1"),
+        ({"dropout": float("nan")}, "dropout is nan"),
     ],
 )
 def test_wrong_settings_are_refused(tiny_model, settings, message):
     with pytest.raises(ConfigError) as raised:
         ElmoLayer(tiny_model, **settings)
-    assert str(raised.value) == message
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(
     ("sentences", "message"),
     [
-        ("one sentence", "A layer takes a list of sentences or a batch; put the one sentence in a list."),
-        ([], "The list of sentences is empty; a layer needs at least one, which may be []."),
-        ([["a", 1]], "Sentence 0 has 1 of type int at word 1; every word must be a string."),
+        ("one sentence", "A layer takes a list of sentences or a batch"),
+        ([], "The list of sentences is empty"),
+        ([["a", 1]], "Sentence 0 has 1 of type int at word 1"),
     ],
 )
 def test_what_is_no_list_of_sentences_is_refused(tiny_model, sentences, message):
     with pytest.raises(InputError) as raised:
         still(tiny_model)(sentences)
-    assert str(raised.value) == message
+    assert message in str(raised.value)
 
 
 def test_a_frozen_layer_shares_the_models_word_cache_and_precision(tiny_model):

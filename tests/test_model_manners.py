@@ -22,7 +22,7 @@ def test_the_batch_size_does_not_change_the_vectors(tiny_model, batch_size):
 @pytest.mark.parametrize("batch_size", [0, -1, 2.5, True, "8"])
 def test_a_batch_size_that_is_no_number_of_sentences_is_refused(tiny_model, fused_model, batch_size):
     for call in (tiny_model.embed, tiny_model.encode, fused_model.encode):
-        with pytest.raises(InputError, match=r"batch_size is .*; it must be a whole number of sentences, 1 or"):
+        with pytest.raises(InputError, match="batch_size is "):
             call(TEXTS, batch_size=batch_size)
 
 

@@ -1,18 +1,14 @@
 """Vectors of sentences, of phrases, and how alike two words are."""
 
 import math
-import re
 
 import numpy as np
 import pytest
 
 from elmo import InputError
+from tests.conftest import refused
 
 SENTENCES = ["I went to the bank", "", ["New", "York"]]
-
-
-def refused(message):
-    return pytest.raises(InputError, match="^" + re.escape(message) + "$")
 
 
 def cosine(one, other):
@@ -57,7 +53,7 @@ def test_encode_splits_on_spaces_when_told(tiny_model):
 
 
 def test_an_unknown_pooling_is_refused(tiny_model):
-    with refused("pooling is 'sum'; choose auto, head, weighted, mean, max."):
+    with refused("pooling is 'sum'"):
         tiny_model.encode("a", pooling="sum")
 
 
@@ -144,7 +140,7 @@ def test_indices_outside_the_sentence_are_refused(tiny_model):
 
 
 def test_words_given_as_a_list_need_an_index(tiny_model):
-    with refused("index_a is missing; a list of words needs the index of one."):
+    with refused("index_a is missing"):
         tiny_model.compare(["a", "b"], "[c]")
 
 
@@ -159,19 +155,19 @@ def test_similarity_of_sentences_lists_and_vectors(tiny_model, fused_model):
         assert model.similarity(texts[0], texts[1]) == pytest.approx(matrix[0, 1], abs=1e-5)
         marked = ["money in the [bank]", "a river [bank]", "[money]"]
         assert model.similarity(marked)[0, 1] == pytest.approx(model.similarity(*marked[:2]), abs=1e-5)
-    with refused("similarity compares two strings, two lists or two arrays; one of each was given."):
+    with refused("similarity compares two strings, two lists or two arrays"):
         tiny_model.similarity("a", ["b"])
 
 
 def test_a_sentence_without_a_mark_or_index_is_refused(tiny_model):
-    with pytest.raises(InputError, match=r"^The sentence 'no mark' has 0 marked words; put exactly one"):
+    with pytest.raises(InputError, match="^The sentence 'no mark' has 0 marked words"):
         tiny_model.similarity("[a]", "no mark")
     with pytest.raises(InputError, match=r"^The brackets in '\[ \] a' hold no word;"):
         tiny_model.similarity("[ ] a", "[b]")
 
 
 def test_similarity_needs_one_vector_a_word(tiny_model):
-    with refused("similarity compares two vectors; choose 'meaning', 'average', 'top', 'concat' or one layer."):
+    with refused("similarity compares two vectors"):
         tiny_model.similarity("[a]", "[b]", layers="all")
 
 

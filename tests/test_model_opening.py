@@ -49,7 +49,7 @@ def test_settings_of_opening_reach_the_model(tiny_model, tmp_path):
     opened = Elmo.from_pretrained(tmp_path, state="carry", device=torch.device("cpu"))
     opened.embed("a")
     opened.reset_state()
-    with pytest.raises(ConfigError, match="precision is 'int3'; choose one of"):
+    with pytest.raises(ConfigError, match="precision is 'int3'"):
         Elmo.from_pretrained(tmp_path, precision="int3")
     with pytest.raises(ConfigError, match="device 'gpu' cannot be used"):
         Elmo.from_pretrained(tmp_path, device="gpu")
@@ -147,5 +147,5 @@ def test_the_public_names_are_there_and_a_wrong_one_is_an_attribute_error():
 
 @pytest.mark.parametrize("argument", ["format", "token_embeddings", "revision"])
 def test_what_belongs_to_a_model_is_refused_without_one(argument):
-    with pytest.raises(InputError, match=f"^{argument} was given without a model; say which model is meant"):
+    with pytest.raises(InputError, match=f"^{argument} was given without a model"):
         Elmo.from_pretrained(**{argument: "hdf5"})

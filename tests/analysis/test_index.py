@@ -154,7 +154,7 @@ def test_vectors_that_no_index_can_use_are_refused(model, tiny_model, texts, tmp
 def test_what_does_not_fit_an_index_is_refused(model, tiny_model, texts, index, tmp_path):
     folder = index.folder
     for changes in ({"model": tiny_model}, {"layers": ["average"]}):
-        with pytest.raises(InputError, match="has another model, text, layers or settings; build a new index"):
+        with pytest.raises(InputError, match="has another model, text, layers or settings"):
             build_index(**{"model": model, "folder": folder, "names": texts, **changes})
     with pytest.raises(InputError, match="does not have the layer average, only 1, 2"):
         find_neighbors(model, QUERY, index, layers=["average"])
@@ -182,7 +182,7 @@ def test_a_second_build_is_refused_and_does_not_open_the_first_ones_lock(model, 
 def test_an_empty_corpus_is_reported(model, texts, tmp_path):
     text = tmp_path / "empty.txt"
     text.write_text("\n \n")
-    with pytest.raises(InputError, match="The text has no words; an index needs some"):
+    with pytest.raises(InputError, match="The text has no words"):
         build_index(model, tmp_path / "index", [str(text)])
     assert find_neighbors(model, QUERY, [str(text)]).num_occurrences == 0
 
@@ -270,7 +270,7 @@ def test_an_index_without_words_yet_is_reported(model, texts, tmp_path, monkeypa
     if (child := os.fork()) == 0:
         build_index(model, tmp_path / "index", texts)
     os.waitpid(child, 0)
-    with pytest.raises(CheckpointError, match="is an index without words; run the command that builds it again"):
+    with pytest.raises(CheckpointError, match="is an index without words"):
         CorpusIndex(tmp_path / "index")
     monkeypatch.undo()
     assert build_index(model, tmp_path / "index", texts).num_occurrences > 0
@@ -306,7 +306,7 @@ def test_every_damaged_file_of_an_index_is_reported(model, index, name, damage):
 def test_a_manifest_that_no_index_has_is_reported(index, changes):
     path = index.folder / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-    with pytest.raises(CheckpointError, match=r"manifest.json is damaged .*; build the index again"):
+    with pytest.raises(CheckpointError, match="manifest.json is damaged "):
         CorpusIndex(index.folder)
 
 
@@ -318,7 +318,7 @@ def test_a_full_disk_is_reported_when_vectors_are_written(tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (5000, limits[1]))  # a full disk that any user can make
     try:
-        with pytest.raises(InputError, match="could not be written .*; make room on the disk and run the same"):
+        with pytest.raises(InputError, match="could not be written "):
             write_vectors(tmp_path / "cells", len(vectors), vectors, [vectors])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

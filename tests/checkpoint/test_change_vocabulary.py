@@ -1,14 +1,14 @@
 """Another vocabulary for a trained model: what stays, what new words are."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from elmo import Elmo, InputError
+from elmo import Elmo
 from elmo.checkpoint.derived import change_vocabulary
 from elmo.checkpoint.folder import read_folder, write_folder
+from tests.conftest import refused
 from tests.language_models import (
     SPECIAL,
     VOCABULARY,
@@ -24,10 +24,6 @@ NEW = ["</S>", "river", "fish", "<UNK>", "bank", "<S>", "boat"]
 @pytest.fixture(scope="module", params=[False, True], ids=["characters", "words"])
 def checkpoint(request):
     return make_language_model(reads_words=request.param).checkpoint()
-
-
-def refused(message):
-    return pytest.raises(InputError, match="^" + re.escape(message) + "$")
 
 
 def tables(checkpoint):
@@ -123,8 +119,8 @@ def test_a_model_of_special_words_alone():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["<S>", "bank"], "The new vocabulary lacks </S>, <UNK>; every vocabulary needs its special words."),
-        ([*SPECIAL, "a", "b", "a", "b"], "The new vocabulary has words twice or with a line break: 'a'; 'b'."),
+        (["<S>", "bank"], "The new vocabulary lacks </S>, <UNK>"),
+        ([*SPECIAL, "a", "b", "a", "b"], "The new vocabulary has words twice or with a line break: 'a'"),
         (
             [*SPECIAL, "a\nb"],
             "The new vocabulary has words twice or with a line break: 'a\\nb'.",
@@ -139,18 +135,12 @@ def test_lists_that_are_no_vocabulary(checkpoint, words, message):
 def test_the_special_words_of_the_model_count():
     config = replace(language_config(3), begin_word="<bos>", end_word="<eos>", unknown_word="<oov>")
     checkpoint = Elmo.from_config(config, vocabulary=("<bos>", "<eos>", "<oov>")).checkpoint()
-    with refused("The new vocabulary lacks <bos>, <eos>, <oov>; every vocabulary needs its special words."):
+    with refused("The new vocabulary lacks <bos>, <eos>, <oov>"):
         change_vocabulary(checkpoint, SPECIAL)
 
 
 def test_models_without_words_to_change(tiny_model):
-    with refused(
-        "This model reads characters and has no softmax, so it has no vocabulary to change; use a model trained "
-        "with `elmo train`, or the TensorFlow checkpoint it was exported from (format 'tensorflow')."
-    ):
+    with refused("This model reads characters and has no softmax, so it has no vocabulary to change"):
         change_vocabulary(tiny_model.checkpoint(), NEW)
-    with refused(
-        "The vocabulary file of this model is missing, so the words of its weights are unknown; put the file it "
-        "was trained with beside it."
-    ):
+    with refused("The vocabulary file of this model is missing, so the words of its weights are unknown"):
         change_vocabulary(Elmo.from_config(language_config(3)).checkpoint(), NEW)

@@ -72,7 +72,7 @@ def replace_dataset(folder, name, write):
     [
         (
             lambda file: file.create_group("CNN_proj/b_proj"),
-            "has a group under 'CNN_proj/b_proj'; an array of num",
+            "has a group under 'CNN_proj/b_proj'",
         ),
         (lambda file: file.create_dataset("CNN_proj/b_proj", data="text"), "has values of type object under"),
         (
@@ -124,7 +124,7 @@ def test_a_folder_in_place_of_a_file_is_said_to_be_one(hdf5_folder, elmo_folder,
     ):
         with pytest.raises(CheckpointError, match=f"{name} {message}"):
             open_checkpoint(hdf5_folder, token_embeddings=name)
-    with pytest.raises(CheckpointError, match=f"{tmp_path} is a folder; a file was expected"):
+    with pytest.raises(CheckpointError, match=f"{tmp_path} is a folder"):
         open_checkpoint(tmp_path, format="zip")
 
 
@@ -187,7 +187,7 @@ def test_a_member_that_is_damaged_or_locked_is_named(elmo_folder, tmp_path):
         place = whole.find(b"PK\x01\x02", place + 1)
     for content in (damaged, locked):
         archive.write_bytes(content)
-        with pytest.raises(CheckpointError, match=r"model.zip/.* is damaged: .*; get the archive again"):
+        with pytest.raises(CheckpointError, match="model.zip/.* is damaged: "):
             Elmo.from_pretrained(archive)
 
 

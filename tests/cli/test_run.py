@@ -52,11 +52,6 @@ def test_wrong_usage_is_one_line(run: Run, arguments, message):
     assert message in run(*arguments).message()
 
 
-def test_a_device_that_is_not_there(run: Run, model_folder):
-    message = run("embed", "--text", "I", "-m", model_folder, "--device", "warp").message()
-    assert message.startswith("The device 'warp' cannot be used: ")
-
-
 def test_help_names_every_format(run: Run):
     text = run("embed", "--help").out
     assert all(format in text for format in get_args(Format))

@@ -99,12 +99,12 @@ def test_input_other_than_lists_of_words_is_an_error(embedder: ElmoEmbedder, sen
 
 
 def test_a_string_is_no_sentence(embedder: ElmoEmbedder):
-    with pytest.raises(InputError, match="Sentence 0 is 'I went' of type str; put the words"):
+    with pytest.raises(InputError, match="Sentence 0 is 'I went' of type str"):
         embedder.embed_sentence("I went")
 
 
 def test_a_batch_size_below_one_is_refused(embedder: ElmoEmbedder):
-    with pytest.raises(InputError, match="batch_size is 0; it must be a whole number of sentences, 1 or more"):
+    with pytest.raises(InputError, match="batch_size is 0"):
         list(embedder.embed_sentences(WORDS, batch_size=0))
 
 
@@ -150,7 +150,7 @@ def test_a_failed_run_leaves_the_old_file(embedder: ElmoEmbedder, tmp_path: Path
 
 
 def test_what_cannot_be_done_with_files_is_said(embedder: ElmoEmbedder, tmp_path: Path):
-    with pytest.raises(InputError, match="output_format is 'mean'; choose 'all', 'top' or 'average'"):
+    with pytest.raises(InputError, match="output_format is 'mean'"):
         embedder.embed_file(io.StringIO("a\n"), tmp_path / "v.hdf5", "mean")
     with pytest.raises(InputError, match="The input file has no lines"):
         embedder.embed_file(io.StringIO(""), tmp_path / "v.hdf5")
@@ -168,7 +168,7 @@ def test_an_input_file_may_be_a_path(embedder: ElmoEmbedder, tiny_files, tmp_pat
 
 
 def test_a_device_must_be_a_number(tiny_files):
-    with pytest.raises(ConfigError, match="cuda_device is 'cpu'; give the number of a GPU, or -1 for none"):
+    with pytest.raises(ConfigError, match="cuda_device is 'cpu'"):
         ElmoEmbedder(*tiny_files, cuda_device="cpu")
 
 
@@ -179,5 +179,5 @@ def test_numpy_arrays_of_words_are_sentences(embedder: ElmoEmbedder, tiny_files,
     np.testing.assert_array_equal(embedder.embed_batch(np.array(batch, dtype=kind)), expected)
     embedder.reset_state()
     np.testing.assert_array_equal(embedder.embed_batch([np.array(words, dtype=kind) for words in batch]), expected)
-    with pytest.raises(InputError, match="Sentence 0 is 'the' of type str; put the words"):
+    with pytest.raises(InputError, match="Sentence 0 is 'the' of type str"):
         embedder.embed_batch(np.array(["the", "bank"]))

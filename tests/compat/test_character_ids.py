@@ -37,9 +37,9 @@ def test_input_other_than_lists_of_words_is_an_error(sentences, message):
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        (torch.zeros(2, 50, dtype=torch.int64), r"inputs is torch.int64 of shape \(2, 50\); ids from 0 to 261 of"),
-        (torch.zeros(1, 2, 50), r"inputs is torch.float32 of shape \(1, 2, 50\); ids from 0 to 261"),
-        ([["I"]], "inputs is <class 'list'>; ids from"),
+        (torch.zeros(2, 50, dtype=torch.int64), r"inputs is torch.int64 of shape \(2, 50\)"),
+        (torch.zeros(1, 2, 50), r"inputs is torch.float32 of shape \(1, 2, 50\)"),
+        ([["I"]], "inputs is <class 'list'>"),
         (torch.ones(1, 2, 40, dtype=torch.int64), r"of the shape \(sentences, words, 50\) were expected"),
         (torch.full((1, 1, 50), 262), "ids from 0 to 261 of the shape"),
         (torch.zeros(0, 2, 50, dtype=torch.int64), r"inputs is torch.int64 of shape \(0, 2, 50\)"),
@@ -53,5 +53,5 @@ def test_tensors_that_are_no_character_ids_are_refused(tiny_files, ids, message)
 def test_padding_before_a_word_is_refused(tiny_files):
     ids = batch_to_ids([["a"], ["a", "b"]])
     ids[1, 0] = 0
-    with pytest.raises(InputError, match="A sentence has padding before a word; pad"):
+    with pytest.raises(InputError, match="A sentence has padding before a word"):
         Elmo(*tiny_files, 1)(ids)

@@ -97,12 +97,12 @@ def test_input_other_than_lists_of_words_is_an_error(folder: Path, sentences, me
 
 
 def test_a_batch_size_below_one_is_refused(folder: Path):
-    with pytest.raises(InputError, match="batch_size is 0; it must be a whole number of sentences, 1 or more"):
+    with pytest.raises(InputError, match="batch_size is 0"):
         Embedder(folder, batch_size=0)
 
 
 def test_a_model_folder_must_be_a_path():
-    with pytest.raises(InputError, match="model_dir is None; give the folder of a model"):
+    with pytest.raises(InputError, match="model_dir is None"):
         Embedder(None)
 
 

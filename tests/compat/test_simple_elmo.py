@@ -129,16 +129,16 @@ def test_input_other_than_lists_of_words_is_an_error(model: ElmoModel, sentences
 
 
 def test_what_has_no_meaning_here_is_refused(model: ElmoModel, tiny_folder: Path):
-    with pytest.raises(InputError, match="layers is 'first'; choose 'average', 'top' or 'all'"):
+    with pytest.raises(InputError, match="layers is 'first'"):
         model.get_elmo_vector_average(SENTENCES, layers="first")
-    with pytest.raises(InputError, match="max_batch_size is 0; it must be a whole number of sentences"):
+    with pytest.raises(InputError, match="max_batch_size is 0"):
         ElmoModel().load(tiny_folder, max_batch_size=0)
-    with pytest.raises(InputError, match=r"No model is loaded; call load\(directory\) first"):
+    with pytest.raises(InputError, match="No model is loaded"):
         ElmoModel().get_elmo_vectors(SENTENCES)
     with pytest.raises(CheckpointError, match="No model was found at"):
         ElmoModel().load("./nowhere")
     for wrong in (None, 209):
-        with pytest.raises(InputError, match=f"directory is {wrong}; give the folder or the zip archive of a model"):
+        with pytest.raises(InputError, match=f"directory is {wrong}"):
             ElmoModel().load(wrong)
 
 

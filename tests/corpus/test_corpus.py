@@ -50,7 +50,7 @@ def test_ids_lead_to_words_characters_and_targets(folder):
 
 def test_a_folder_without_a_manifest_is_no_corpus(folder):
     (folder / "manifest.json").unlink()
-    with pytest.raises(InputError, match=r"holds no complete prepared corpus .*; make one with elmo prepare\.$"):
+    with pytest.raises(InputError, match="holds no complete prepared corpus "):
         PreparedCorpus.open(folder)
 
 
@@ -82,9 +82,7 @@ def test_a_shard_is_compared_when_it_is_first_read(folder):
     assert np.array_equal(corpus.read_block(1, 3, 9), corpus.shard(1)[3:9])
     for damaged in (content[:200], content[:-1] + b"\xff"):
         path.write_bytes(damaged)
-        with pytest.raises(
-            InputError, match=r"00001.npy is truncated, or has word ids that are out of range; prepare the"
-        ):
+        with pytest.raises(InputError, match="00001.npy is truncated, or has word ids that are out of range"):
             corpus.read_block(1, 3, corpus.manifest["shards"][1]["num_tokens"])
 
 
@@ -92,7 +90,7 @@ def test_a_shard_is_compared_when_it_is_first_read(folder):
     ("change", "message"),
     [
         ({"format": "other"}, "does not describe a prepared corpus"),
-        ({"version": 2}, "has version 2 of the format, but this program reads version 1; use another version"),
+        ({"version": 2}, "has version 2 of the format, but this program reads version 1"),
     ],
 )
 def test_foreign_manifests_are_refused(folder, change, message):

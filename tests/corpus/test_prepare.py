@@ -127,7 +127,7 @@ def test_a_vocabulary_by_count_or_from_a_file(tmp_path):
     corpus = prepare(path, tmp_path / "2", vocabulary=words)
     assert corpus.vocabulary == ("</S>", "<S>", "c", "<UNK>", "zebra")
     assert corpus.targets.tolist() == [1, 3, 3, 2, 3]
-    with pytest.raises(InputError, match="No word occurs 4 times; choose a lower min_count"):
+    with pytest.raises(InputError, match="No word occurs 4 times"):
         prepare(path, tmp_path / "3", min_count=4)
 
 
@@ -307,12 +307,10 @@ def test_a_corpus_prepared_otherwise_is_not_overwritten(tmp_path):
     prepare(path, tmp_path / "out")
     before = contents(tmp_path / "out")
     assert prepare(path, tmp_path / "out", vocabulary_size=40_000).num_words == 1050  # the same, so it is opened
-    with pytest.raises(InputError, match=r"settings or inputs \(vocabulary_size was 40000 and is now 50\); choose"):
+    with pytest.raises(InputError, match=r"settings or inputs \(vocabulary_size was 40000 and is now 50\)"):
         prepare(path, tmp_path / "out", vocabulary_size=50)
     path.write_text(make_text(60))
-    with pytest.raises(
-        InputError, match=r"\(its input files are not those given now\); choose another folder, or use --f"
-    ):
+    with pytest.raises(InputError, match=r"\(its input files are not those given now\)"):
         prepare(path, tmp_path / "out")
     assert contents(tmp_path / "out") == before
     assert prepare(path, tmp_path / "out", force=True).num_words == 1260
@@ -332,9 +330,9 @@ def test_other_files_in_the_folder_are_left_alone(tmp_path):
     path = write_text(tmp_path, "a\n")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()
-    with pytest.raises(InputError, match=r"holds other files \(thesis.tex\); choose a new or empty folder\.$"):
+    with pytest.raises(InputError, match=r"holds other files \(thesis.tex\)"):
         prepare(path, tmp_path / "mine", force=True)
-    with pytest.raises(InputError, match=r"text.txt is a file; name a folder"):
+    with pytest.raises(InputError, match="text.txt is a file"):
         prepare(path, path)
 
 
@@ -361,7 +359,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path):
         if num_words:
             path.write_text("other")
 
-    with pytest.raises(InputError, match="was changed while it was read; run the same command again"):
+    with pytest.raises(InputError, match="was changed while it was read"):
         prepare_corpus(path, tmp_path / "out", progress=change, workers=1)
 
 

@@ -112,14 +112,14 @@ def test_nulls_and_blank_lines_are_no_text(tmp_path):
         (b'{"text": "a"}\n["b"]\n', r'line 2, holds \["b"\]; a JSON object was expected\.$'),
         (
             b'{"id": 1, "body": "a"}\n',
-            r"line 1, has no column 'text', only 'id', 'body'; choose one with --column\.$",
+            "line 1, has no column 'text', only 'id', 'body'",
         ),
-        (b'{"text": 7}\n', r"line 1, has 7 in 'text'; text was expected\.$"),
+        (b'{"text": 7}\n', "line 1, has 7 in 'text'"),
         (
             b'{"text": "a\\ud800"}\n',
             r"line 1, contains a lone surrogate \(\\ud800\), which UTF-8 cannot",
         ),
-        (b'{"text": "a"}\n{"text": "\xff"}\n', r"line 2, is not UTF-8 \(byte 0xff at position 10\); convert"),
+        (b'{"text": "a"}\n{"text": "\xff"}\n', r"line 2, is not UTF-8 \(byte 0xff at position 10\)"),
         (b"[" * 100_000, r"line 1, is not JSON"),
     ],
 )
@@ -145,7 +145,7 @@ def test_a_damaged_archive_is_named(tmp_path, ending, damage):
 
 def test_parquet_faults_are_named(tmp_path):
     path = write(tmp_path, "parquet", "", ["a", "b", "c"])
-    with pytest.raises(InputError, match=r"has no column 'body', only 'id', 'text'; choose one with --column\.$"):
+    with pytest.raises(InputError, match="has no column 'body', only 'id', 'text'"):
         read(path, field="body")
     with pytest.raises(InputError, match=r"column 'id', holds int64, not text\.$"):
         read(path, field="id")

@@ -76,16 +76,16 @@ def test_json_lines_of_texts_and_words(tmp_path):
         (
             '{"body": "x"}',
             {},
-            "has no column 'text' or 'sentence' or 'tokens' or 'words', only 'body'; choose one with --column",
+            "has no column 'text' or 'sentence' or 'tokens' or 'words', only 'body'",
         ),
-        ('{"text": "x"}', {"content": "body"}, "has no column 'body', only 'text'; choose one with --column"),
-        ('{"text": 5}', {}, "has 5 in 'text'; text or a list of words was expected"),
-        ('{"text": ["a", 5]}', {}, "has ['a', 5] in 'text'; every word must be a string"),
-        ('{"text": "x", "id": [1]}', {}, "has [1] in 'id'; a text or a whole number was expected"),
+        ('{"text": "x"}', {"content": "body"}, "has no column 'body', only 'text'"),
+        ('{"text": 5}', {}, "has 5 in 'text'"),
+        ('{"text": ["a", 5]}', {}, "has ['a', 5] in 'text'"),
+        ('{"text": "x", "id": [1]}', {}, "has [1] in 'id'"),
         ('{"text": "\\ud800"}', {}, "contains a lone surrogate (\\ud800), which UTF-8 cannot encode"),
-        ('{"text": "x"}', {"spans": "at"}, "has no column 'at', only 'text'; choose one with --spans"),
-        ('{"text": "x", "at": [[1]]}', {"spans": "at"}, "has [[1]] in 'at'; a list of ranges of words such as"),
-        ('{"text": "x"}', {"id": "key"}, "has no column 'key', only 'text'; choose one with --id-column"),
+        ('{"text": "x"}', {"spans": "at"}, "has no column 'at', only 'text'"),
+        ('{"text": "x", "at": [[1]]}', {"spans": "at"}, "has [[1]] in 'at'"),
+        ('{"text": "x"}', {"id": "key"}, "has no column 'key', only 'text'"),
     ],
 )
 def test_json_that_is_broken(tmp_path, line, columns, reason):
@@ -101,7 +101,7 @@ def test_separated_values(tmp_path):
     assert long == BrokenRow(6, "has 3 fields, but the header has 2")
     assert (last.id, last.content) == ("d", "ש")
     assert [row.content for row in read(write(tmp_path, "a.tsv", "body\tx\nI went\t1\n"), content="body")] == ["I went"]
-    with pytest.raises(InputError, match=r"a.csv has no column 'body', only 'id', 'text'; choose one with --column"):
+    with pytest.raises(InputError, match="a.csv has no column 'body', only 'id', 'text'"):
         read(tmp_path / "a.csv", content="body")
 
 
@@ -156,7 +156,7 @@ def test_a_pipe_is_refused(tmp_path):
     import os
 
     reading, writing = os.pipe()
-    with pytest.raises(InputError, match=r"is a pipe or a device; pass its content on standard input \(-\)"):
+    with pytest.raises(InputError, match="is a pipe or a device"):
         open_inputs(find_sources([f"/dev/fd/{reading}"], tmp_path / "stdin"))
     os.close(reading)
     os.close(writing)

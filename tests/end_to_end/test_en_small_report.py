@@ -28,10 +28,6 @@ def test_every_option_exists(tmp_path, capsys):
         assert main([*PROGRAM["complete"](command, "model"), "--help"]) == 0, capsys.readouterr().err
 
 
-def test_nothing_measured_is_an_empty_report():
-    assert PROGRAM["report"]({}).strip() == ""
-
-
 def test_perplexity_is_told_with_what_was_counted():
     found = {
         "num_sentences": 1000, "num_words": 20000, "unknown_rate": 0.0634, "perplexity": 123.44,

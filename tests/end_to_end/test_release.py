@@ -47,7 +47,7 @@ def test_one_command_writes_the_version_everywhere(release, tmp_path):
     for name in ("src/elmo/__init__.py", "CITATION.cff", "CHANGELOG.md", "packages/elmo-js/package.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    with pytest.raises(SystemExit, match=r"CHANGELOG.md has nothing that matches .*; nothing was written"):
+    with pytest.raises(SystemExit, match="CHANGELOG.md has nothing that matches "):
         release["set_version"](tmp_path, "9.8.7", "2030-01-02")
     assert __version__ in (tmp_path / "src/elmo/__init__.py").read_text()
     changelog = tmp_path / "CHANGELOG.md"

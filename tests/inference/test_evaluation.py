@@ -1,13 +1,11 @@
 """evaluate_text: sums over sentences, read as a stream."""
 
-import re
-
 import numpy as np
 import pytest
 
-from elmo import InputError
 from elmo.inference import scoring
 from elmo.inference.scoring import Evaluation, evaluate_text
+from tests.conftest import refused
 from tests.language_models import make_language_model
 
 SENTENCES = ["I went to the bank.", "", "money", "the zyzzyva went to the river ."]
@@ -16,10 +14,6 @@ SENTENCES = ["I went to the bank.", "", "money", "the zyzzyva went to the river 
 @pytest.fixture(scope="module")
 def model():
     return make_language_model()
-
-
-def refused(message):
-    return pytest.raises(InputError, match="^" + re.escape(message) + "$")
 
 
 def test_perplexities_are_of_all_predictions_together(model):
@@ -93,11 +87,11 @@ def test_evaluations_can_be_compared(model):
 @pytest.mark.parametrize(
     ("sentences", "message"),
     [
-        ([], "The text has no words, so there is nothing to evaluate; check the file."),
-        (["", " "], "The text has no words, so there is nothing to evaluate; check the file."),
-        ("I went", "evaluate_text takes an iterable of sentences; for one sentence use score."),
-        (None, "evaluate_text takes an iterable of sentences; for one sentence use score."),
-        (["a", 1], "Sentence 1 is 1 of type int; give a string, or a list of words such as ['I', 'went']."),
+        ([], "The text has no words, so there is nothing to evaluate"),
+        (["", " "], "The text has no words, so there is nothing to evaluate"),
+        ("I went", "evaluate_text takes an iterable of sentences"),
+        (None, "evaluate_text takes an iterable of sentences"),
+        (["a", 1], "Sentence 1 is 1 of type int"),
     ],
 )
 def test_mistakes(model, sentences, message):

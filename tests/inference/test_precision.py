@@ -15,7 +15,7 @@ from tests.conftest import KEEPS_INT8
 
 
 def test_an_unknown_precision_is_refused(tiny_model):
-    with pytest.raises(ConfigError, match="precision is 'float8'; choose one of auto, float32, int8, bfloat16"):
+    with pytest.raises(ConfigError, match="precision is 'float8'"):
         Elmo(tiny_model.checkpoint(), precision="float8")
 
 

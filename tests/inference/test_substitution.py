@@ -1,14 +1,14 @@
 """Elmo.substitutes against a product of all probabilities, divided by the frequencies."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from elmo import Elmo, InputError
+from elmo import Elmo
 from elmo.checkpoint.derived import change_vocabulary
 from elmo.inference.substitution import Substitute
+from tests.conftest import refused
 from tests.language_models import SPECIAL, VOCABULARY, expected_log_probabilities, make_language_model
 
 WORDS = ["I", "went", "to", "the", "bank", "."]
@@ -21,10 +21,6 @@ ALL = {"punctuation": True, "same_word": True}
 @pytest.fixture(scope="module")
 def model():
     return make_language_model()
-
-
-def refused(message):
-    return pytest.raises(InputError, match="^" + re.escape(message) + "$")
 
 
 def expected_substitutes(model, words, index, frequencies, offered):
@@ -118,15 +114,13 @@ def test_carried_state_is_read_from(model):
 @pytest.mark.parametrize(
     ("sentence", "arguments", "message"),
     [
-        ("I went", {}, "The sentence 'I went' has 0 marked words; put exactly one in brackets, as in "
-         "'I went to the [bank]', or choose the word by its index."),
-        ("the [central bank]", {}, "The brackets hold 2 words, 'central bank'; mark one word, because one word is "
-         "put in its place."),
-        (WORDS, {}, "index is missing; a list of words needs the index of one."),
+        ("I went", {}, "The sentence 'I went' has 0 marked words"),
+        ("the [central bank]", {}, "The brackets hold 2 words, 'central bank'"),
+        (WORDS, {}, "index is missing"),
         ("a b", {"index": 2}, "index is 2, but the sentence has the words 'a b'."),
         ("", {"index": 0}, "index is 0, but the sentence has the words ''."),
         ("[a]", {"top_k": 0}, "top_k is 0; it must be a whole number of at least 1."),
-        ("[a]", {"top_k": True}, "top_k is True; it must be a whole number of at least 1."),
+        ("[a]", {"top_k": True}, "top_k is True"),
         ("[a]", {"top_k": 2.5}, "top_k is 2.5; it must be a whole number of at least 1."),
     ],
 )  # fmt: skip

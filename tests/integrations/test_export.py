@@ -76,7 +76,7 @@ def test_a_transformer_is_refused(tmp_path):
 
     encoder = TransformerConfig(num_layers=1, output_dim=8, num_heads=2, feed_forward_dim=8)
     model = Elmo.from_config(ModelConfig(encoder=encoder, characters=CONFIG.characters))
-    with pytest.raises(InputError, match="is a Transformer; only LSTM models can be exported to ONNX"):
+    with pytest.raises(InputError, match="is a Transformer"):
         export_onnx(model, tmp_path / "model.onnx")
 
 
@@ -114,14 +114,14 @@ def test_the_vocabulary_is_written_without_its_special_words(model_folders, tmp_
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["word2vec", "MODEL", "out"], "This model has no vocabulary; give a list of words"),
+        (["word2vec", "MODEL", "out"], "This model has no vocabulary"),
         (
             ["word2vec", "MODEL", "out", "--words", "phrases"],
-            "phrases, line 2, is 'New York'; give one word per line",
+            "phrases, line 2, is 'New York'",
         ),
         (["word2vec", "MODEL", "out", "--words", "nothing"], "There are no words to write"),
-        (["word2vec", "MODEL", "there"], "there exists already; give another name, or --force"),
-        (["onnx", "MODEL", "no/folder/x.onnx"], "does not exist; create it first"),
+        (["word2vec", "MODEL", "there"], "there exists already"),
+        (["onnx", "MODEL", "no/folder/x.onnx"], "does not exist"),
         (["onnx", "nowhere", "x.onnx"], "nowhere"),
     ],
 )

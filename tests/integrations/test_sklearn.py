@@ -143,9 +143,9 @@ def test_words_in_sentences_are_tagged(model_folder):
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ("one text", "The input is the string 'one text'; give a list of texts"),
-        (np.array([["a", "b"]]), r"The input has the shape \(1, 2\); give one column of texts"),
-        ([1.5], "Sentence 0 is 1.5 of type float; give a string"),
+        ("one text", "The input is the string 'one text'"),
+        (np.array([["a", "b"]]), r"The input has the shape \(1, 2\)"),
+        ([1.5], "Sentence 0 is 1.5 of type float"),
         ([None], "Sentence 0 is None"),
     ],
 )
@@ -157,7 +157,7 @@ def test_what_is_no_column_of_texts_is_refused(vectorizer, texts, message):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([["I", "went"]], r"Row 0 is \['I', 'went'\]; give pairs of a sentence and the index"),
+        ([["I", "went"]], r"Row 0 is \['I', 'went'\]"),
         ([(["I"], 1)], "Row 0 has the index 1, but its sentence has 1 words"),
         ([(["I"], -1)], "Row 0 has the index -1"),
     ],

@@ -152,7 +152,7 @@ def test_mistakes_are_explained(model_folder, tokenizer):
         tokenizer([3])
     with pytest.raises(ConfigError, match="dtype was given, but ELMo is trained and run in float32"):
         ElmoModel.from_pretrained(model_folder, dtype=torch.float16)
-    with pytest.raises(InputError, match="A sentence has padding before a word; pad sentences on the right"):
+    with pytest.raises(InputError, match="A sentence has padding before a word"):
         ElmoModel.from_pretrained(model_folder)(
             torch.zeros(1, 2, 50, dtype=torch.long), attention_mask=torch.tensor([[0, 1]])
         )

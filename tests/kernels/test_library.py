@@ -19,7 +19,7 @@ SENTENCES = [["one", "two", "three"], ["four"]]
 
 def test_an_unknown_wish_is_refused(monkeypatch):
     monkeypatch.setenv("ELMO_KERNELS", "sse9")
-    with pytest.raises(ConfigError, match=r"ELMO_KERNELS is 'sse9'; choose auto, off or one of avx512vnni"):
+    with pytest.raises(ConfigError, match="ELMO_KERNELS is 'sse9'"):
         library.find_kernels()
 
 

@@ -104,7 +104,7 @@ def test_what_cannot_teach_is_refused_in_one_sentence(tmp_path):
     with pytest.raises(ConfigError, match="empty could not be opened"):
         Teacher(str(tmp_path / "empty"))
     (tmp_path / "empty" / "config.json").write_text('{"model_type": "unheard-of"}')
-    with pytest.raises(ConfigError, match="empty could not be opened .*; give an encoder that trans") as caught:
+    with pytest.raises(ConfigError, match="empty could not be opened ") as caught:
         Teacher(str(tmp_path / "empty"))
     assert "\n" not in str(caught.value)
     with pytest.raises(CheckpointError, match="The hub repository 'no such' cannot be downloaded"):

@@ -124,7 +124,7 @@ def test_a_loss_that_is_no_number_stops_and_leaves_the_last_checkpoint(corpus_fo
         if report.update == 15:
             run.state.parameters[0].data.fill_(math.nan)
 
-    with pytest.raises(DivergedError, match="not a number at update 16; the last checkpoint is good"):
+    with pytest.raises(DivergedError, match="not a number at update 16"):
         run.train(Watcher(on_update=poison))
     (checkpoint,) = list_checkpoints(tmp_path / "run")
     assert checkpoint.name == "update-00000010"

@@ -31,11 +31,11 @@ def test_flags_take_precedence_over_the_environment(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("port", "many", "'port' is 'many'; a whole number was expected"),
-        ("threads", "x", "'threads' is 'x'; a whole number was expected"),
-        ("max_seconds", "x", "'max_seconds' is 'x'; a number was expected"),
-        ("local_files_only", "maybe", "'local_files_only' is 'maybe'; true or false was expected"),
-        ("models", "'", "'models' is \"'\"; a list was expected"),
+        ("port", "many", "'port' is 'many'"),
+        ("threads", "x", "'threads' is 'x'"),
+        ("max_seconds", "x", "'max_seconds' is 'x'"),
+        ("local_files_only", "maybe", "'local_files_only' is 'maybe'"),
+        ("models", "'", "'models' is \"'\""),
     ],
 )
 def test_an_invalid_variable_is_named(monkeypatch, name, text, message):

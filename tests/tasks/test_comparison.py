@@ -91,7 +91,7 @@ def test_other_settings_do_not_mix_into_an_old_comparison(toy_inputs, tmp_path):
 
 
 def test_a_variant_that_is_not_known_is_refused():
-    with pytest.raises(ConfigError, match="There is no variant 'frozen'; known are baseline, top"):
+    with pytest.raises(ConfigError, match="There is no variant 'frozen'"):
         ComparisonSettings(("frozen",))
 
 
@@ -102,7 +102,7 @@ def test_runs_with_another_bilm_do_not_mix_into_an_old_comparison(toy_inputs, tm
     run_comparison(SharedInputs(inputs), settings, tmp_path / "c", request)
     shutil.rmtree(tmp_path / "moving")
     Elmo.from_config(TINY_CONFIG, seed=2).save_pretrained(tmp_path / "moving")
-    with pytest.raises(InputError, match="holds runs with another biLM than .*moving is now; choose a new folder"):
+    with pytest.raises(InputError, match="holds runs with another biLM than .*moving is now"):
         run_comparison(SharedInputs(inputs), settings, tmp_path / "c", ComparisonSettings(("learned", "top"), (0,)))
 
 

@@ -51,7 +51,7 @@ def test_a_task_is_trained_on_a_table_in_memory_and_can_be_resumed(tmp_path):
     [
         (7, "train is int; it must be the name of a file"),
         ([], "train has no rows"),
-        (["a text"], "row 1 is 'a text'; it must be a dict"),
+        (["a text"], "row 1 is 'a text'"),
         ((["a", "b"], ["x"]), "2 texts and 1 labels"),
     ],
 )

@@ -195,30 +195,30 @@ def test_the_index_of_wordnet_is_read_or_refused(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "change", "message"),
     [
-        ("tagging", {"train": None}, "The probe tagging learns from examples; name a file of them with --train."),
-        ("tagging", {"sense_index": "x"}, "The index of senses is for the probe senses; leave it out."),
+        ("tagging", {"train": None}, "The probe tagging learns from examples"),
+        ("tagging", {"sense_index": "x"}, "The index of senses is for the probe senses"),
         ("tagging", {"seeds": ()}, "A probe needs at least one seed."),
         (
             "similarity",
             {"train": None, "max_test_words": 9},
-            "The probe similarity measures all pairs and learns nothing; leave --train and limits out.",
+            "The probe similarity measures all pairs and learns nothing",
         ),
         (
             "senses",
             {"max_test_words": 9},
-            "The probe senses reads all words of the test file; leave their limit out.",
+            "The probe senses reads all words of the test file",
         ),
         (
             "tags",
             {},
-            "There is no probe 'tags'; choose one of tagging, features, classification, senses, similarity.",
+            "There is no probe 'tags'",
         ),
     ],
 )
 def test_mistakes(model, tagged, kind, change, message):
     with pytest.raises(InputError) as told:
         probe(model, kind, **{**tagged, **change})
-    assert str(told.value) == message
+    assert message in str(told.value)
 
 
 def test_the_meaning_of_a_phrase_is_that_of_embed_spans(fused_model):

@@ -79,9 +79,7 @@ def test_a_csv_is_read_by_its_header_whatever_the_order_and_written_with_its_quo
 
 def test_a_table_without_usual_names_asks_for_its_columns(tmp_path):
     path = written(tmp_path / "a.csv", "A plane lands.,An air plane is landing.,4.5\nA man.,A dog.,0.0\n")
-    with pytest.raises(
-        InputError, match=r"a.csv: no column has a usual name of the first; its first row is 1='A plane"
-    ):
+    with pytest.raises(InputError, match="a.csv: no column has a usual name of the first"):
         open_reader(str(path), "pairs", ReadSettings())
     columns = {"first": "1", "second": "2", "label": "3"}
     opened = open_reader(str(path), "pairs", ReadSettings(columns=columns))
@@ -288,7 +286,7 @@ def test_senses_have_their_keys_from_the_file_beside_compressed_or_not(tmp_path)
         ("tagging", "a.conll", "\n\n", "has no words; a file in CoNLL form"),
         ("tagging", "a.jsonl", '{"tokens": ["a", "b"], "tags": ["O"]}', "line 1: 1 tags for 2 words"),
         ("classification", "a.csv", "text,label\na b c,x\nd\n", "line 3: 1 columns, but the first row has 2"),
-        ("classification", "a.csv", "text,label\na b c,x\nd e f,\n", "line 3: the label is ''; a name"),
+        ("classification", "a.csv", "text,label\na b c,x\nd e f,\n", "line 3: the label is ''"),
         ("classification", "a.jsonl", '{"text": "a", "label": "x"}\n{"text"\n', "line 2, is not JSON"),
         ("classification", "a.jsonl", '{"text": "a", "label": 1}\n{"label": 1}', "line 2: the text ('text')"),
         ("classification", "a.json", '[{"text": "a", "label": 1},\n', "line 1, is not a JSON array"),
@@ -348,9 +346,9 @@ def test_columns_are_counted_from_one(tmp_path, role):
 
 def test_a_role_that_is_not_there_is_refused(tmp_path):
     path = written(tmp_path / "a.csv", "text,label\nso it goes,x\n")
-    with pytest.raises(InputError, match="--column tag=… is not a role; classification has text, label"):
+    with pytest.raises(InputError, match="--column tag=… is not a role"):
         read(path, "classification", columns={"tag": "1"})
-    with pytest.raises(InputError, match="has no column 'stars' for the label; it has text, label"):
+    with pytest.raises(InputError, match="has no column 'stars' for the label"):
         read(path, "classification", columns={"label": "stars"})
 
 

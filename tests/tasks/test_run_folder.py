@@ -42,7 +42,7 @@ def test_training_removes_what_killed_processes_left_and_is_done_by_one_at_a_tim
         (folder / name).mkdir()
     with (
         FileLock(folder / "training" / ".lock"),
-        pytest.raises(InputError, match="Another process is training in .*; wait for it, or stop it first"),
+        pytest.raises(InputError, match="Another process is training in "),
     ):
         train_task(SharedInputs(inputs), SETTINGS, folder)
     train_task(SharedInputs(inputs), SETTINGS, folder)

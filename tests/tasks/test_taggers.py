@@ -94,7 +94,7 @@ def test_the_task_and_the_language_choose_the_tagger():
     assert choose_tagger("pos", ["The bank"]) == "en-pos"
     assert choose_tagger("entities", ["我来到北京"]) == "zh-entities"
     assert choose_tagger("en-pos", ["我来到北京"]) == "en-pos"
-    with pytest.raises(InputError, match="There is no tagger 'verbs'; choose entities, pos, en-entities"):
+    with pytest.raises(InputError, match="There is no tagger 'verbs'"):
         choose_tagger("verbs", ["The bank"])
 
 

@@ -1,17 +1,12 @@
 """What callers may hand over as sentences, and the message for everything else."""
 
-import re
-
 import numpy as np
 import pytest
 
 from elmo.errors import InputError
 from elmo.text.sentence_input import read_sentence, read_sentences, read_word_lists, warn_of_single_words
 from elmo.text.tokenize import split_on_spaces, tokenize
-
-
-def refused(message):
-    return pytest.raises(InputError, match="^" + re.escape(message) + "$")
+from tests.conftest import refused
 
 
 def test_a_string_is_tokenized_and_a_list_is_taken_as_it_is():
@@ -48,7 +43,7 @@ def test_strings_and_lists_of_words_may_be_mixed_in_any_iterable():
     ],
 )
 def test_what_is_no_list_of_sentences_is_refused(sentences, came):
-    with refused(f"The sentences are {came}; give a string or a list of sentences."):
+    with refused(f"The sentences are {came}"):
         read_sentences(sentences, tokenize)
 
 
@@ -64,21 +59,20 @@ def test_a_flat_list_of_words_is_warned_of():
 
 
 def test_a_wrong_sentence_is_named_by_its_position():
-    advice = "give a string, or a list of words such as ['I', 'went']."
-    with refused(f"Sentence 1 is None; {advice}"):
+    with refused("Sentence 1 is None"):
         read_sentences(["a", None], tokenize)
-    with refused(f"Sentence 0 is {{'a'}} of type set; {advice}"):
+    with refused("Sentence 0 is {'a'} of type set"):
         read_sentences([{"a"}], tokenize)
-    with refused(f"The sentence is 3.5 of type float; {advice}"):
+    with refused("The sentence is 3.5 of type float"):
         read_sentence(3.5, tokenize)
 
 
 def test_a_wrong_word_is_named_by_sentence_and_position():
-    with refused("Sentence 1 has None at word 2; every word must be a string."):
+    with refused("Sentence 1 has None at word 2"):
         read_sentences(["a", ["b", "c", None]], tokenize)
-    with refused("The sentence has 7 of type int at word 0; every word must be a string."):
+    with refused("The sentence has 7 of type int at word 0"):
         read_sentence([7], tokenize)
-    with refused("Sentence 0 has ['a'] of type list at word 0; every word must be a string."):
+    with refused("Sentence 0 has ['a'] of type list at word 0"):
         read_sentences([[["a"]]], tokenize)
 
 
@@ -101,16 +95,14 @@ def test_numpy_arrays_are_the_lists_they_hold(kind):
             assert all(type(word) is str for words in read for word in words)
     assert read_sentence(array[0], tokenize) == ["a b", "c"]
     assert read_sentences(np.array(["a b", "c"], dtype=kind), tokenize) == [["a", "b"], ["c"]]
-    with refused("Sentence 0 has 0 of type int at word 0; every word must be a string."):
+    with refused("Sentence 0 has 0 of type int at word 0"):
         read_word_lists(np.zeros((2, 3), dtype=int))
-    with refused("The sentences are 'a' of type str; give a string or a list of sentences."):
+    with refused("The sentences are 'a' of type str"):
         read_sentences(np.array("a"), tokenize)
 
 
 def test_a_flat_list_of_words_is_not_read_as_letters():
-    with refused(
-        "Sentence 0 is 'went' of type str; put the words of each sentence in a list, such as [['I', 'went']]."
-    ):
+    with refused("Sentence 0 is 'went' of type str"):
         read_word_lists(["went", "home"])
 
 
@@ -119,15 +111,15 @@ def test_a_flat_list_of_words_is_not_read_as_letters():
     [
         (
             "a",
-            "The sentences are 'a' of type str; give lists of words, such as [['I', 'went']].",
+            "The sentences are 'a' of type str",
         ),
-        (None, "The sentences are None; give lists of words, such as [['I', 'went']]."),
-        ([], "An empty list was given; give at least one sentence, such as [['I', 'went']]."),
+        (None, "The sentences are None"),
+        ([], "An empty list was given"),
         (
             [["a"], 4],
-            "Sentence 1 is 4 of type int; put the words of each sentence in a list, such as [['I', 'went']].",
+            "Sentence 1 is 4 of type int",
         ),
-        ([["a"], ["b", 4]], "Sentence 1 has 4 of type int at word 1; every word must be a string."),
+        ([["a"], ["b", 4]], "Sentence 1 has 4 of type int at word 1"),
     ],
 )
 def test_what_is_no_list_of_word_lists_is_refused(sentences, message):

@@ -1,8 +1,5 @@
 """Sentences: examples of boundaries and paragraphs, then what holds for any text."""
 
-import subprocess
-import sys
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -78,8 +75,3 @@ def test_sentences_are_ordered_slices_that_cover_all_but_whitespace(text, langua
         assert text[position:start].strip() == ""
         position = start + len(sentence)
     assert text[position:].strip() == ""
-
-
-def test_importing_the_module_does_not_import_sentencex():
-    code = "import sys, elmo.text.tokenize; sys.exit('sentencex' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

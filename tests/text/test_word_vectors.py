@@ -28,7 +28,7 @@ def test_only_the_words_asked_for_are_read(tmp_path, header):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("the 1 2\nbank 1\n", "line 2 has 1 numbers, but 2 were expected; give vectors of that length"),
+        ("the 1 2\nbank 1\n", "line 2 has 1 numbers, but 2 were expected"),
         ("bank a b\n", "line 1 is not a word and its numbers"),
         ("bank nan 1\n", "line 1 has numbers that are not finite"),
         ("other 1 2\n", "has no vector of 2 numbers for any word of the vocabulary"),

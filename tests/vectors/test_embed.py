@@ -181,7 +181,7 @@ def test_changed_input_of_the_same_size_and_ends_is_noticed(tiny_model, tmp_path
 def test_a_folder_with_other_files_is_refused(tiny_model, text_file, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()
-    with pytest.raises(InputError, match=r"holds other files \(thesis.tex\); choose a new or empty folder"):
+    with pytest.raises(InputError, match=r"holds other files \(thesis.tex\)"):
         embed_files(tiny_model, [text_file], tmp_path / "mine", SETTINGS)
     with pytest.raises(InputError, match="is a file; name a folder"):
         embed_files(tiny_model, [text_file], text_file, SETTINGS)
@@ -241,13 +241,13 @@ def test_moving_a_folder_changes_nothing(tiny_model, text_file, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"unit": "letters"}, "unit is 'letters'; it must be one of words, sentences, spans"),
+        ({"unit": "letters"}, "unit is 'letters'"),
         (
             {"dtype": "int4", "part_bytes": 0},
-            "dtype is 'int4'.*part_bytes is 0; it must be above 0",
+            "dtype is 'int4'.*part_bytes is 0",
         ),
         ({"unit": "spans"}, "need either only_words or spans"),
-        ({"only_words": ("bank",)}, "unit is 'words'; make it 'spans'"),
+        ({"only_words": ("bank",)}, "unit is 'words'"),
         ({"normalize": True}, "pooling and normalize make sentence vectors, but unit is 'words'"),
     ],
 )
@@ -284,16 +284,16 @@ def test_threads_are_shared_between_workers(monkeypatch):
     assert writing.share_threads(None, None) == (4, 2) and writing.share_threads(8, None) == (8, 1)
     assert writing.share_threads(None, 3) == (2, 1) and writing.share_threads(20, None) == (20, 1)
     assert writing.share_threads(None, None, on_cpu=False) == (1, 1)
-    with pytest.raises(InputError, match="but a worker uses at most 2, and --workers is 1; use --workers 4, or"):
+    with pytest.raises(InputError, match="but a worker uses at most 2, and --workers is 1"):
         writing.share_threads(1, 8)
 
 
 def test_calls_that_contradict_themselves(tiny_model, text_file, tmp_path):
     with pytest.raises(InputError, match="threads are shared by workers, but workers was not given"):
         embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, threads=2)
-    with pytest.raises(InputError, match="The engine 'spark' is unknown; choose local or ray"):
+    with pytest.raises(InputError, match="The engine 'spark' is unknown"):
         embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, engine="spark")
-    with pytest.raises(InputError, match="on_error is 'skip'; choose 'stop' or 'reject'"):
+    with pytest.raises(InputError, match="on_error is 'skip'"):
         embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, on_error="skip")
     carrying = Elmo(tiny_model.checkpoint(), state="carry")
     with pytest.raises(InputError, match="use a model with state='zero'"):

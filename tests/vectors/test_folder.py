@@ -32,7 +32,7 @@ def spark_folder(tmp_path):
 @pytest.mark.parametrize("force", [False, True])
 def test_an_input_in_the_output_folder_is_refused(tiny_model, spark_folder, force):
     before = read_all(spark_folder)
-    with pytest.raises(InputError, match="part-00000.parquet is inside the output folder .*; choose another folder"):
+    with pytest.raises(InputError, match="part-00000.parquet is inside the output folder "):
         embed_files(tiny_model, [spark_folder / "part-00000.parquet"], spark_folder, SETTINGS, force=force)
     assert read_all(spark_folder) == before
 
